@@ -1,6 +1,7 @@
-//! An org's own policies, written in Cedar: read, checked and asked. Cedar stays behind this door: none of its types leaves.
-//! Cedar skips a policy that errors, so a `forbid` that errors would let the call pass; here any error is a denial.
-//! Start with `texts`; `compile` turns them into `Policies`, and `ask` lets those judge a call.
+//! An org's own policies, written in Cedar: parsed, validated and evaluated. No Cedar type leaves this module.
+//!
+//! Cedar skips a policy that errors, so a `forbid` that errors would let the call pass; here any error is a denial. `compile` turns an
+//! org's policy texts into `Policies`, and `ask` evaluates them for a call.
 
 mod problem;
 
@@ -24,10 +25,10 @@ pub use schema::schema;
 
 use countersign_core::decision::Gate;
 
-/// The gates that have policies, in the order they run.
+/// The gates that have policies, in the order in which they run.
 const GATES: [Gate; 4] = [Gate::Rbac, Gate::Abac, Gate::Consent, Gate::Space];
 
-/// What the ids of our own rules begin with, and no policy's id may.
+/// The prefix of the ids of our own rules. The id of a policy may not begin with it.
 pub(crate) const BUILTIN: &str = "builtin.";
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The mode of a call: the first row of the cascade, then only stricter. And whether a grant may stand in for a person.
+//! Decides the mode of a call: the first matching row of the cascade sets it, later rules only make it stricter. Also says whether a grant
+//! may replace the approval.
 
 use countersign_core::action::{Class, Profile};
 use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, ModeSource, Reason, Verdict};
@@ -6,32 +7,32 @@ use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::switch::SwitchScope;
 use countersign_core::{Band, Decision, Digest, Mode, Tier};
 
-/// What is known of the call.
+/// The facts of a call that the decision depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub tier: Tier,
-    /// What it executes in: anything but the server itself runs code of others.
+    /// Where the action executes. Every profile except `InProcess` runs code of others.
     pub profile: Profile,
     pub drift: Drift,
-    /// A gate that lets the call pass only with a person, as `asking` finds it.
+    /// The gate that lets the call pass only with a person's approval, as `asking` finds it.
     pub asks: Option<Gate>,
-    /// What a kill switch that covers the call covers.
+    /// The scope of a kill switch that covers the call, if there is one.
     pub stopped: Option<SwitchScope>,
 }
 
-/// What the org has set for the action: everything a request for it sees, and nothing about other actions.
+/// The org's settings for the action: everything a request for it depends on, and nothing about other actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Of all the org's rules.
+    /// The version of all the org's rules.
     pub version: i64,
     pub modes: ModeRows,
-    /// Of the space the call is made in.
+    /// The band of the space in which the call is made.
     pub band: Band,
-    /// The org's own policies that concern the action, by digest.
+    /// The digest of the org's own policies that concern the action.
     pub policies: Option<Digest>,
 }
 
-/// Decides the mode and keeps why. Nothing after the base can loosen it.
+/// Decides the mode, with the reasons. After the base mode, every rule can only make it stricter.
 pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
     let mut decision = base(facts, rules).under(rules.version);
     if facts.tier.class() == Class::Danger {
@@ -53,9 +54,9 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
     }
 }
 
-/// Whether a grant may stand in for the person this decision asks for. It never beats a denial, a drift or a black band, and
-/// what destroys is never granted. Nor does it answer for content: whoever gave it has not seen this one. Whether it answers a
-/// policy that asks is for that policy to say, of who gave it.
+/// Whether a grant may replace the approval that this decision requires. A grant never overrides a denial, a drift or a black band, and it
+/// never covers an action that destroys data. It also never covers content that the safety gate asks about, because the person who gave the
+/// grant has not seen that content. Where an org policy asks, the policy itself decides whether it accepts the person who gave the grant.
 pub fn is_grantable(decision: &Decision, facts: &Facts, rules: &Rules) -> bool {
     decision.mode == Mode::RequireApproval
         && facts.tier.class() != Class::Danger
@@ -65,18 +66,18 @@ pub fn is_grantable(decision: &Decision, facts: &Facts, rules: &Rules) -> bool {
         && rules.band != Band::Black
 }
 
-/// Code of others that writes beyond what can be undone.
+/// Whether code of others writes more than can be undone.
 fn is_package_risk(facts: &Facts) -> bool {
     facts.profile != Profile::InProcess && facts.tier >= Tier::R3
 }
 
-/// The gate that asks for a person. Of several it is the one that no grant answers, else the first.
+/// The gate that asks for a person. If several ask, `safety` is returned first, because no grant covers it; else the first that asks.
 pub fn asking(verdicts: &[GateVerdict]) -> Option<Gate> {
     let asking = || verdicts.iter().filter(|verdict| verdict.verdict == Verdict::NeedsApproval).map(|verdict| verdict.gate);
     asking().find(|gate| *gate == Gate::Safety).or_else(|| asking().next())
 }
 
-/// The mode of an action nobody has set one for.
+/// The mode of an action for which no mode is set.
 pub const fn inferred(tier: Tier) -> Mode {
     match tier.class() {
         Class::Read => Mode::Allow,
@@ -85,7 +86,7 @@ pub const fn inferred(tier: Tier) -> Mode {
     }
 }
 
-/// The loosest mode a band leaves a tier.
+/// The loosest mode that a band permits for a tier.
 pub const fn tolerated(band: Band, tier: Tier) -> Mode {
     match (band, tier) {
         (Band::Green, _) | (Band::Amber, Tier::R0 | Tier::R1) | (Band::Red, Tier::R0) => Mode::Allow,
@@ -99,7 +100,7 @@ pub const fn tolerated(band: Band, tier: Tier) -> Mode {
 fn base(facts: &Facts, rules: &Rules) -> Decision {
     let decided = |row: ModeRow, source| Decision::new(row.mode, source, Some(row.version));
     match (rules.modes.automation, rules.modes.org) {
-        // A locked row is a floor for automations.
+        // A locked row is a minimum for automations: they may be stricter, not looser.
         (Some(automation), Some(org)) if org.lock == Lock::Locked && automation.mode < org.mode => decided(org, ModeSource::OrgDefault),
         (Some(automation), _) => decided(automation, ModeSource::AutomationOverride),
         (None, Some(org)) => decided(org, ModeSource::OrgDefault),

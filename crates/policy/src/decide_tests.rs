@@ -1,4 +1,4 @@
-//! The cascade and everything that tightens it: by example, by property, and cell by cell against the table in the docs.
+//! Tests of the cascade and of every rule that tightens it: by example, by property, and cell by cell against the table in the docs.
 
 use super::*;
 use countersign_core::action::Profile;
@@ -23,7 +23,7 @@ fn check(tier: Tier, rules: &Rules, expected: &Decision) {
     assert_eq!(decide(&facts(tier), rules), expected.clone().under(9), "{tier} {rules:?}");
 }
 
-/// No row, and a row of every mode.
+/// No row, and one row of each mode.
 fn rows() -> impl Iterator<Item = Option<Mode>> {
     std::iter::once(None).chain(Mode::ALL.map(Some))
 }
@@ -192,7 +192,7 @@ fn a_package_at_r3_or_r4_runs_for_nobody_but_a_person() {
     assert!(!is_grantable(&decide(&facts, &rules(None, None)), &facts, &rules(None, None)));
 }
 
-/// Every cell of the table in the docs: a row for each band and tier, a column for each mode, drift and grant.
+/// Checks every cell of the table in the docs: a row for each band and tier, a column for each combination of mode, drift and grant.
 #[test]
 fn every_cell_is_what_the_docs_say() {
     let mut cells = 0;
@@ -216,7 +216,7 @@ fn every_cell_is_what_the_docs_say() {
     assert_eq!(cells, Band::ALL.len() * Tier::ALL.len() * 4 * Drift::ALL.len() * 2);
 }
 
-/// Every cell of the second table: a row for each gate that can ask, for whatever a grant can cover at all.
+/// Checks every cell of the second table: a row for each gate that can ask, for the tiers and bands that a grant can cover.
 #[test]
 fn every_cell_of_a_gate_that_asks_is_what_the_docs_say() {
     let mut cells = 0;
@@ -230,7 +230,7 @@ fn every_cell_of_a_gate_that_asks_is_what_the_docs_say() {
         let tiers = Tier::ALL.into_iter().filter(|tier| tier.class() == Class::Write);
         for (tier, (column, expected)) in tiers.flat_map(|tier| columns.iter().zip(&words[1..]).map(move |cell| (tier, cell))) {
             for band in [Band::Green, Band::Amber, Band::Red] {
-                // Beyond green an `allow` asks by itself, and that is the first table.
+                // In amber and red an `allow` becomes an approval because of the band; the first table covers that.
                 if band != Band::Green && column.mode == Some(Mode::Allow) {
                     continue;
                 }
@@ -280,7 +280,7 @@ struct Column {
 }
 
 impl Column {
-    /// Reads `allow`, `allow +drift`, `allow +grant` or `allow +drift +grant`; `unset` is no row.
+    /// Reads `allow`, `allow +drift`, `allow +grant` or `allow +drift +grant`; `unset` means no row.
     fn parse(text: &str) -> Self {
         let mut words = text.split(' ');
         let mode = words.next().unwrap();

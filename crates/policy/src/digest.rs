@@ -1,5 +1,5 @@
-//! What an action, the rules it met and an approval are known by. Every digest is SHA-256 over canonical JSON, so whoever
-//! holds the archived text can compute it again.
+//! The digests that identify a definition, the rules that a call met, and an approval. Each is SHA-256 over canonical JSON, so anyone who
+//! has the archived text can compute it again.
 
 mod binding;
 pub(crate) mod structure;
@@ -16,17 +16,18 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// Covers what a call does and needs, without words: the id, both schemas, the code, whom it asks, how risky and how confined it is.
+/// Covers what a call does and needs, without descriptive texts: the id, both schemas, the code, the hosts it contacts, its risk and its
+/// confinement.
 pub fn structural(action: &Action) -> Digest {
     sha256(&structural_body(action))
 }
 
-/// Covers the whole definition, words included: a description is what an agent obeys.
+/// Covers the whole definition with its texts, because agents obey descriptions.
 pub fn textual(action: &Action) -> Digest {
     sha256(&textual_body(action))
 }
 
-/// Covers the rules a request for this action sees, and no others.
+/// Covers the rules that a request for this action depends on, and no others.
 pub fn policy_slice(rules: &Rules) -> Digest {
     sha256(&policy_slice_body(rules))
 }
@@ -36,7 +37,7 @@ pub fn policies(slice: &str) -> Digest {
     sha256(slice)
 }
 
-/// The text `structural` covers, to be kept for whoever verifies a receipt later.
+/// The text that `structural` covers. It is archived for later verification of a receipt.
 pub fn structural_body(action: &Action) -> String {
     #[derive(Debug, Serialize)]
     struct Structure<'a> {
@@ -69,17 +70,17 @@ pub fn structural_body(action: &Action) -> String {
     })
 }
 
-/// The text `textual` covers.
+/// The text that `textual` covers.
 pub fn textual_body(action: &Action) -> String {
     canonical(action)
 }
 
-/// The text `policy_slice` covers.
+/// The text that `policy_slice` covers.
 pub fn policy_slice_body(rules: &Rules) -> String {
     canonical(&Slice::of(rules))
 }
 
-/// Changes whenever the gates or the cascade decide otherwise than before.
+/// The version of the built-in rules. Changed whenever the gates or the cascade decide differently than before.
 const BUILTIN_RULES: &str = "builtin/v3";
 
 #[derive(Debug, Serialize)]
@@ -101,7 +102,7 @@ struct Row {
 
 impl Slice {
     fn of(rules: &Rules) -> Self {
-        // A version as text: canonical numbers are exact only up to 2^53.
+        // The version is stored as text: canonical numbers are exact only up to 2^53.
         let row = |row: ModeRow| Row { lock: row.lock, mode: row.mode, version: row.version.to_string() };
         Self {
             automation: rules.modes.automation.map(row),
@@ -118,6 +119,7 @@ fn sha256(text: &str) -> Digest {
 }
 
 fn canonical<T: Serialize + fmt::Debug>(value: &T) -> String {
-    // What has no canonical form still equals itself and nothing else: a shared fallback would make two such things one.
+    // A value without a canonical form gets a fallback text of its own. A fallback shared by all such values would give two of them the
+    // same digest.
     json::canonical(value).unwrap_or_else(|_| format!("uncanonical {value:?}"))
 }

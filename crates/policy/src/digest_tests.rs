@@ -1,4 +1,4 @@
-//! What changes a digest and what does not.
+//! Tests of which changes alter a digest and which do not.
 
 use crate::Rules;
 use crate::digest::{
@@ -36,7 +36,7 @@ fn action(params_schema: Value) -> Action {
     }
 }
 
-/// Both digests of the two schemas differ as said, as params and as result.
+/// Checks that the digests of the two schemas differ as expected, both as params and as result.
 fn check(left: &Value, right: &Value, structure: Differs) {
     for place in [|schema| action(schema), |schema| Action { result_schema: schema, ..action(json!({})) }] {
         let (left, right): (Action, Action) = (place(left.clone()), place(right.clone()));
@@ -116,12 +116,12 @@ fn a_property_that_is_named_like_a_keyword_is_part_of_the_structure() {
         for keyword in ["$defs", "definitions", "patternProperties", "dependentSchemas"] {
             check(&json!({ keyword: {} }), &json!({ keyword: { name: { "type": "string" } } }), Differs::Yes);
         }
-        // A value to compare with is no schema, and neither is what an unknown keyword holds.
+        // A value to compare with is no schema, and neither is the value of an unknown keyword.
         check(&json!({ "const": {} }), &json!({ "const": { name: 1 } }), Differs::Yes);
         check(&json!({ "x-limits": {} }), &json!({ "x-limits": { name: 1 } }), Differs::Yes);
         check(&json!({ "required": [] }), &json!({ "required": [name] }), Differs::Yes);
     }
-    // A property named like a keyword that holds schemas is a schema, not a map of them.
+    // A property with the name of a keyword that holds schemas has one schema, not a map of schemas.
     check(
         &json!({ "properties": { "properties": { "type": "object", "description": "a" } } }),
         &json!({ "properties": { "properties": { "type": "object", "description": "b" } } }),
@@ -258,7 +258,7 @@ fn bound() -> Bound {
     }
 }
 
-/// A fact, a way to change it, and the conflict that is.
+/// The name of a fact, a way to change it, and the mismatch that follows.
 type Change = (&'static str, fn(&mut Bound), Mismatch);
 
 fn changes() -> Vec<Change> {
@@ -312,7 +312,7 @@ fn a_binding_is_the_digest_of_its_name_and_its_canonical_facts() {
     assert_eq!(binding(&bound), sha256(&facts));
 }
 
-/// What is held today must still be what was held before calls had these.
+/// Bindings stored before calls had a scope and commands must stay valid.
 #[test]
 fn a_call_without_scope_or_commands_is_bound_as_if_there_were_none() {
     let bound = Bound { scope: Scope::default(), commands: Vec::new(), ..bound() };

@@ -1,5 +1,5 @@
-//! Whether a definition is still the one a person reviewed, and what changed if not.
-//! `diff` reads two archived definitions; the answer to "is it the same" never depends on it, only digests are compared.
+//! Whether a definition is still the one that a person reviewed, and what changed if not. Whether it is the same is decided by digests
+//! alone; `diff` compares two archived definitions only to show the changes.
 
 mod diff;
 mod weight;
@@ -17,7 +17,7 @@ pub struct Pin {
     pub textual: Digest,
 }
 
-/// How a definition differs from the reviewed one. What nobody reviewed cannot have drifted from anything.
+/// How a definition differs from the reviewed one. A definition that was never reviewed has no drift.
 pub fn drift_of(pin: Option<&Pin>, structural: Digest, textual: Digest) -> Drift {
     match pin {
         None => Drift::None,

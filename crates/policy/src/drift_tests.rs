@@ -1,4 +1,4 @@
-//! Drift is told by digests alone; a diff lists everything that changed, and nothing else.
+//! Drift depends on digests alone; a diff lists every change, and nothing else.
 
 use super::{Change, Edit, Pin, Weight, drift_of, semantic_diff};
 use crate::digest::{structural, textual, textual_body};
@@ -104,7 +104,7 @@ fn what_nobody_reviewed_has_not_drifted() {
     assert_eq!(drift_of(None, structural, textual), Drift::None);
 }
 
-/// Makes one change, as a reader of the diff would.
+/// Applies one change, as a reader of the diff would.
 fn apply(value: &mut Value, change: &Change) {
     let Some((parent, step)) = change.pointer.rsplit_once('/') else {
         match &change.edit {
@@ -138,7 +138,7 @@ fn apply(value: &mut Value, change: &Change) {
     }
 }
 
-/// Small, so that two of them share much; with the words that mean something in a schema.
+/// Small schemas, so that two of them have much in common. Their keys include keywords that have a meaning in a schema.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(null)),

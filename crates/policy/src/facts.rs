@@ -1,5 +1,5 @@
-//! What the gates may know of a call: facts of ours about the caller, the action, the space and the moment.
-//! Nothing in it is the caller's word, except the params.
+//! The facts about a call that the gates may use: facts of ours about the caller, the action, the space and the time. The params are the
+//! only fact that the caller states.
 
 use countersign_core::decision::Drift;
 use countersign_core::principal::{Permission, Standing};
@@ -11,40 +11,41 @@ use serde_json::Value;
 pub struct CallFacts<'a> {
     pub principal: &'a Principal,
     pub action: &'a Action,
-    /// Where the call is made.
+    /// The space in which the call is made.
     pub space: &'a Space,
     pub params: &'a Value,
-    /// How far the person reaches who acts, or for whom the principal does.
+    /// The role and the highest band of the person who acts, or for whom the principal acts.
     pub standing: Standing,
     pub now: Timestamp,
-    /// The purposes of the consents that are live now.
+    /// The purposes of the consents that are in force now.
     pub consents: &'a [String],
     pub drift: Drift,
-    /// Where the params and the session's content came from.
+    /// The labels that say where the params and the session's content came from.
     pub labels: &'a [String],
-    /// Whether this action may reach from this space into the one its params name.
+    /// Whether this action may reach from this space into the space that its params name.
     pub cross_space_listed: bool,
-    /// The yes that was given. Then the call is judged with it alone.
+    /// The approval that was given. If there is one, the call is judged with it and with no other.
     pub approval: Option<&'a Approval>,
-    /// The yes a person could still give; absent where nobody could. It turns a denial that it would lift into a question.
+    /// The approval that people could still give; `None` where nobody could. If it would lift a denial, the gate asks for a person instead
+    /// of denying.
     pub obtainable: Option<&'a Approval>,
 }
 
-/// A person's yes to a call, given or possible.
+/// A person's approval of a call, given or possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// Who gave it, or all who could.
+    /// The person who gave it, or everyone who could.
     pub by: Vec<UserId>,
     pub expires: Timestamp,
 }
 
-/// The space a call's params name.
+/// Whether the params of a call name another space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// None, or the one the call is made in.
+    /// The params name no space, or the one in which the call is made.
     Here,
     Elsewhere,
-    /// Something that is no space, and so cannot be shown to be this one, nor be listed.
+    /// The params name something that is no space id. It cannot be compared with this space, and it cannot be listed.
     Unknown,
 }
 
@@ -69,17 +70,17 @@ impl CallFacts<'_> {
         self.action.requires.iter().partition(|permission| may_invoke && is_builtin(permission))
     }
 
-    /// What the action requires, as far as the person behind the principal holds it by our own rules.
+    /// The permissions the action requires that the person behind the principal holds by the built-in rules.
     pub(crate) fn held_by_owner(&self) -> Vec<&String> {
         let may_invoke = self.standing.role.is_some_and(|role| role.may(Permission::Invoke));
         self.action.requires.iter().filter(|permission| may_invoke && is_builtin(permission)).collect()
     }
 }
 
-/// What the permissions of the actions we ship begin with.
+/// The prefixes of the permissions of the built-in actions.
 const BUILTIN_PERMISSIONS: [&str; 3] = ["files.", "http.", "notify."];
 
-/// Whoever may invoke holds every permission of the actions we ship, and no other.
+/// A principal that may invoke holds every permission of the built-in actions, and no other.
 fn is_builtin(permission: &str) -> bool {
     BUILTIN_PERMISSIONS.into_iter().any(|prefix| permission.strip_prefix(prefix).is_some_and(|name| !name.is_empty()))
 }

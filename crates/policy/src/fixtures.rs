@@ -1,4 +1,4 @@
-//! A small world for tests: some principals, the actions we ship as far as gates see them, and a call to change.
+//! Fixtures for tests: some principals, the built-in actions as far as gates see them, and a call to modify.
 
 use crate::facts::{Approval, CallFacts};
 use crate::gate;
@@ -73,7 +73,7 @@ pub(crate) fn automation() -> Principal {
     principal(PrincipalId::Automation(AutomationId::new(AT, [5; 10])), None, &[])
 }
 
-/// One of each kind, all of whom may invoke.
+/// One principal of each kind, all of whom may invoke.
 pub(crate) fn invokers() -> [Principal; 5] {
     [user(Some(Role::Member)), user(Some(Role::Owner)), agent(), service(&[Permission::Invoke]), automation()]
 }
@@ -82,7 +82,7 @@ pub(crate) fn approval() -> Approval {
     Approval { by: vec![user_id()], expires: AT.plus_seconds(300) }
 }
 
-/// A call that owns its facts: an agent writes a file in a green space at midnight, and people could be asked.
+/// A call that owns its facts: an agent writes a file in a green space at midnight, and people could be asked for approval.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub(crate) principal: Principal,
@@ -90,7 +90,7 @@ pub(crate) struct Scene {
     pub(crate) space: Space,
     pub(crate) params: Value,
     pub(crate) max_band: Band,
-    /// Of the person behind; for a person it is their own.
+    /// The role of the person behind the principal; for a user, their own.
     pub(crate) owner_role: Option<Role>,
     pub(crate) now: Timestamp,
     pub(crate) consents: Vec<String>,
@@ -175,7 +175,7 @@ impl Scene {
     }
 }
 
-/// Texts in which one gate has policies.
+/// Policy texts in which only this gate has policies.
 pub(crate) fn only(gate: Gate, text: &str) -> PolicyTexts {
     let text = text.to_owned();
     match gate {

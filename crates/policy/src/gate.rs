@@ -1,12 +1,12 @@
-//! The checks before the mode. Each leaves its verdict with the rules that determined it, so a denial says why.
-//! All are asked, whatever the others said; the first denial decides. The rules in this file hold for every org, and an
-//! org's policies come on top: of the two answers the stricter counts.
+//! The gates: the checks before the mode. Each returns its verdict with the rules that determined it, so that a denial says why. Every gate
+//! is evaluated, whatever the others return; the first denial decides. The rules in this file apply to every org. An org's policies are
+//! evaluated in addition, and the stricter of the two verdicts counts.
 
 use crate::cedar::{BUILTIN, Policies};
 use crate::facts::{CallFacts, Reach};
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 
-/// One verdict per gate, in the order of `Gate::ALL`. Without policies about the action the rules of this file answer alone.
+/// One verdict per gate, in the order of `Gate::ALL`. If no policy concerns the action, only the rules of this file apply.
 pub fn gate(call: &CallFacts, policies: Option<&Policies>) -> Vec<GateVerdict> {
     let mut asked = policies.map(|policies| policies.ask(call)).unwrap_or_default();
     let mut asked_of = |gate| asked.iter().position(|verdict| verdict.gate == gate).map(|index| asked.swap_remove(index));
@@ -21,7 +21,7 @@ pub fn gate(call: &CallFacts, policies: Option<&Policies>) -> Vec<GateVerdict> {
         .collect()
 }
 
-/// The denial that decides, if there is one.
+/// The first denial, which decides, if there is one.
 pub fn denied(verdicts: &[GateVerdict]) -> Option<&GateVerdict> {
     verdicts.iter().find(|verdict| match verdict.verdict {
         Verdict::Deny => true,
@@ -29,16 +29,16 @@ pub fn denied(verdicts: &[GateVerdict]) -> Option<&GateVerdict> {
     })
 }
 
-/// The rule that only who may invoke at all may invoke this.
+/// The rule that a principal needs the permission to invoke.
 const INVOKE: &str = "builtin.invoke";
 /// The rule that a call stays in its space.
 const SAME_SPACE: &str = "builtin.same_space";
-/// The rule that an action may reach into the spaces it is listed for.
+/// The rule that an action may reach into the spaces for which it is listed.
 const CROSS_SPACE_LISTED: &str = "builtin.cross_space_listed";
-/// The rule that nobody acts in a space more dangerous than they may.
+/// The rule that nobody acts in a space whose band is higher than they may use.
 const MAX_BAND: &str = "builtin.max_band";
 
-/// The rule that the principal holds one permission the action requires.
+/// The rule that the principal holds one permission that the action requires.
 fn holds(permission: &str) -> String {
     format!("builtin.holds:{permission}")
 }
@@ -79,7 +79,7 @@ fn silent(gate: Gate) -> GateVerdict {
     GateVerdict::new(gate, Verdict::NotApplicable, Vec::new())
 }
 
-/// The stricter of two verdicts of one gate, with its own rules; where they agree, with the rules of both.
+/// The stricter of two verdicts of one gate, with its rules; if both are equally strict, with the rules of both.
 fn stricter(mut one: GateVerdict, other: Option<GateVerdict>) -> GateVerdict {
     let Some(other) = other else { return one };
     match strictness(one.verdict).cmp(&strictness(other.verdict)) {

@@ -1,3 +1,5 @@
+//! Tests of the built-in rules of each gate, and of their combination with policies.
+
 use super::*;
 use crate::cedar::compile;
 use crate::fixtures::{Scene, actions, agent, invokers, only, service, user};

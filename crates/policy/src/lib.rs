@@ -1,7 +1,9 @@
-//! What may be done, decided without IO, clock or randomness: the same facts and rules give the same answer at call time,
-//! at dispatch, in `explain` and in a what-if. Read `gate`, then `decide`; `cedar` holds an org's own policies, `digest` says
-//! what an answer is bound to, and `redact` what may be kept of a call; `scan` says what is dangerous in it, and `drift` what
-//! changed in a definition since a person reviewed it. Nothing here performs anything.
+//! Decides what may be done, without IO, clock or randomness: the same facts and rules give the same answer at call time, at dispatch, in
+//! `explain` and in a what-if.
+//!
+//! Read `gate` first, then `decide`. `cedar` holds an org's own policies, `digest` says what an approval is bound to, `redact` what is kept
+//! of a call, `scan` what is dangerous in it, and `drift` what changed in a definition since a person reviewed it. This crate performs no
+//! action.
 
 pub mod facts;
 

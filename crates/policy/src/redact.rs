@@ -1,7 +1,8 @@
-//! What may be stored, logged and previewed of a call: its shape and its harmless words, never its secrets.
-//! A secret is known by the key it stands under (`redact/key.rs`) or by its own form (`redact/text.rs`). This is a net, not
-//! a control: what has neither a telling key nor a certain form passes. It never changes what a source receives: that is
-//! `redact_params` in `redact/params.rs`, for spaces that ask for it.
+//! Removes secrets from a call before it is stored, logged or previewed; its structure and its harmless texts stay.
+//!
+//! A secret is recognised by its key (`redact/key.rs`) or by its own form (`redact/text.rs`). This is best effort, not a control: a secret
+//! with neither a telling key nor a certain form passes. `redact` never changes what a source receives; for spaces that ask for that, there
+//! is `redact_params` in `redact/params.rs`.
 
 mod key;
 mod text;
@@ -24,34 +25,34 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What stands where a secret stood.
+/// The text that replaces a secret.
 pub const MARK: &str = "[redacted]";
 
-/// A value without its secrets, and how many of each kind were taken out.
+/// A value without its secrets, and how many of each kind were removed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redacted {
     pub value: Value,
     pub counts: BTreeMap<&'static str, u32>,
 }
 
-/// Takes secrets out of a value. Types, lengths of arrays, numbers of members and everything that is no text stay as they are.
+/// Removes secrets from a value. Types, array lengths, the number of members and all values that are not texts stay as they are.
 pub fn redact(value: &Value) -> Redacted {
     let mut counts = Counts::default();
     let value = walk(value, Holds::Anything, &mut counts);
     Redacted { value, counts: counts.0 }
 }
 
-/// Takes secrets out of a text, such as an error message.
+/// Removes secrets from a text, such as an error message.
 pub fn redact_text(text: &str) -> String {
     text::redact(text, &mut Counts::default()).into_owned()
 }
 
-/// What takes the place of a secret, and what is remembered of it.
+/// How a secret is replaced, and what is recorded about it.
 trait Marks {
-    /// Whether a text stands for a secret already.
+    /// Whether a text already is a replacement.
     fn is_mark(&self, text: &str) -> bool;
 
-    /// What is written instead of `secret`, which a rule of this kind found.
+    /// The replacement for `secret`, which a rule of this kind found.
     fn mark(&mut self, kind: &'static str, secret: &str) -> String;
 }
 
@@ -114,13 +115,14 @@ fn walk_members(members: &Map<String, Value>, holds: Holds, counts: &mut Counts)
     walked
 }
 
-/// What the `value` of a name and value pair holds, such as `{"name": "x-api-key", "value": "…"}`.
+/// What the `value` member of a name and value pair holds, as in `{"name": "x-api-key", "value": "…"}`.
 fn named(members: &Map<String, Value>) -> Holds {
     let name = ["name", "key"].into_iter().find_map(|member| members.get(member)?.as_str());
     name.map_or(Holds::Anything, |name| key::holds(name).max(key::holds(&redact_text(name))))
 }
 
-/// A redacted key must not take another member's place: it is numbered, from where the last one of its kind left off.
+/// A redacted key must not replace another member, so it gets a number. The number continues from the last key that was redacted to the
+/// same text.
 fn unused(key: &str, marked: &mut BTreeMap<String, u64>, is_used: impl Fn(&str) -> bool) -> String {
     let times = marked.entry(key.to_owned()).or_insert(0);
     loop {

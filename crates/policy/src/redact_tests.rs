@@ -1,10 +1,10 @@
-//! What is taken out of a call before it is kept, and what is left alone.
+//! Tests of what is removed from a call before it is stored, and of what is left alone.
 
 use crate::redact::{MARK, redact, redact_text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Examples are written with a `¦` inside, so that nothing that scans this file takes them for real.
+/// Examples contain a `¦`, so that no secret scanner takes them for real.
 fn joined(example: &str) -> String {
     example.replace('¦', "")
 }
@@ -440,7 +440,7 @@ fn a_secret_after_much_that_is_almost_one_is_still_found() {
     }
 }
 
-/// The value becomes `expected`, and what was redacted is never redacted further.
+/// Checks that the value becomes `expected`, and that redacting it again changes nothing.
 fn check(value: Value, expected: Value) {
     let redacted = redact(&value);
     assert_eq!(redacted.value, expected);
@@ -461,7 +461,7 @@ fn same_shape(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A secret with a certain form.
+/// A secret that is certain by its form.
 fn any_secret() -> impl Strategy<Value = String> {
     prop_oneof![
         "AKIA[A-Z0-9]{16}",
@@ -480,7 +480,7 @@ fn any_secret() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Text in which rules meet, overlap and break off.
+/// Texts in which rules meet, overlap and break off.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         prop::sample::select(vec![

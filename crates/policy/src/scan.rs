@@ -1,6 +1,7 @@
-//! Whether what a call carries, what a source returns or what a definition says is dangerous. Pure and in linear time.
-//! Detectors are no control: what is certain is stopped, what is odd is shown to a person, and labels do the rest.
-//! Each file below is one kind of danger and says where it looks; none of them repeats what it found.
+//! Whether the content of a call, the output of a source or the text of a definition is dangerous. Pure, and in linear time.
+//!
+//! Detectors are not a control: certain dangers are stopped, odd content is shown to a person, and labels do the rest. Each file below
+//! covers one kind of danger and says where it looks. No finding repeats the content that was found.
 
 mod findings;
 mod text;
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a session has touched so far. It is never taken back.
+/// What a session has read so far. A label is never removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionLabel {
@@ -38,17 +39,18 @@ pub enum SessionLabel {
     UntrustedContent,
 }
 
-/// Everything known about where a call's content comes from. Nothing known is nothing found, so it is ours to know, not the caller's.
+/// Everything known about where a call's content comes from. Without provenance nothing is found, so the server must supply it, not the
+/// caller.
 #[derive(Clone, Debug, Default)]
 pub struct Provenance<'a> {
-    /// By JSON pointer into the params; a label holds for everything below it that has none of its own.
+    /// Labels by JSON pointer into the params. A label applies to everything below its pointer that has no label of its own.
     pub labels: BTreeMap<String, Label>,
     pub session: BTreeSet<SessionLabel>,
-    /// Texts that were laid out to be stolen. Shorter ones than `CANARY_BYTES_MIN` are not looked for.
+    /// The canary tokens. Those shorter than `CANARY_BYTES_MIN` are not searched for.
     pub canaries: &'a [String],
 }
 
-/// What is dangerous about a call before it is made.
+/// The dangers in a call before it is made.
 pub fn scan(action: &Action, params: &Value, provenance: &Provenance) -> Vec<Finding> {
     let canaries = Canaries::of(provenance.canaries);
     let mut findings = Findings::default();
@@ -68,8 +70,8 @@ pub fn scan(action: &Action, params: &Value, provenance: &Provenance) -> Vec<Fin
     findings
 }
 
-/// What is dangerous about what a source returned. The effect has happened: nothing here asks, it labels the session or is
-/// withheld.
+/// The dangers in the output of a source. The effect has happened already, so a finding never asks a person: it labels the session, or the
+/// output is withheld.
 pub fn scan_output(value: &Value) -> Vec<Finding> {
     let mut findings = Findings::default();
     hidden::scan(value, &mut findings);
@@ -84,7 +86,7 @@ pub fn scan_output(value: &Value) -> Vec<Finding> {
     findings
 }
 
-/// What the safety gate says to them: the strictest decides, and every rule that was not content is named once.
+/// The verdict of the safety gate on these findings. The strictest finding decides, and each rule stricter than a label is named once.
 pub fn verdict(findings: &[Finding]) -> GateVerdict {
     let verdict = match findings.iter().map(|finding| finding.severity).max() {
         None | Some(Severity::Labels) => Verdict::Ok,

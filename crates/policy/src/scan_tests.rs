@@ -1,4 +1,4 @@
-//! What the scan finds in calls and in what comes back, and above all what it leaves alone.
+//! Tests of what the scan finds in calls and in outputs, and above all of what it leaves alone.
 
 use super::findings::FINDINGS_PER_RULE_MAX;
 use super::{Finding, Provenance, SessionLabel, Severity, scan, scan_output, verdict};
@@ -59,7 +59,7 @@ fn check(action: &Action, params: &Value, provenance: &Provenance, expected: &[(
     assert_eq!(told(&findings), expected, "{params:#}");
 }
 
-/// Examples are written with a `¦` inside, so that nothing that scans this file takes them for real.
+/// Examples contain a `¦`, so that no secret scanner takes them for real.
 fn joined(example: &str) -> String {
     example.replace('¦', "")
 }
@@ -115,7 +115,7 @@ fn hidden_text_is_found_in_every_action() {
             check(&action, &json!({ "text": text }), &Provenance::default(), &[(rule, severity, "/text")]);
             check(&action, &json!({ "list": [{ "a/b": text }] }), &Provenance::default(), &[(rule, severity, "/list/0/a~1b")]);
         }
-        // In a key it is pointed at by the object, and so is what stands below.
+        // A finding in a key has the pointer of the object, and so has a finding below that key.
         check(&read(), &json!({ "in": { text.as_str(): 1 } }), &Provenance::default(), &[(rule, severity, "/in")]);
         let output = if severity == QUARANTINES { QUARANTINES } else { LABELS };
         assert_eq!(told(&scan_output(&json!({ "text": text }))), [(rule, output, "/text")]);
@@ -270,10 +270,10 @@ fn who_is_told_what_is_touched_and_what_is_run_is_not_decided_by_what_was_read()
         check(&action, &params, &Provenance::default(), &[]);
         check(&action, &params, &labelled(&[("", Label::Web), (pointer, Label::User)]), &[]);
     }
-    // To list and then read is what reading is for; to read what a page names is not.
+    // Listing files and then reading one is normal use; reading a file that a web page names is not.
     check(&read(), &json!({ "path": "a" }), &labelled(&[("/path", Label::ActionOutput)]), &[]);
     check(&read(), &json!({ "path": "a" }), &labelled(&[("/path", Label::Web)]), &[(path, ASKS, "/path")]);
-    // A label holds for what is below it.
+    // A label applies to everything below it.
     check(
         &request(),
         &json!({ "mail": { "cc": ["a", "b"] } }),
@@ -325,7 +325,7 @@ fn private_data_untrusted_content_and_a_way_out_ask_together() {
     }
 }
 
-/// What people and programs really write. Every action takes it, and nothing is found.
+/// Texts that people and programs really write. Every action may carry them, and nothing is found.
 const LEGITIMATE: &[&str] = &[
     // Languages.
     "",
@@ -410,7 +410,7 @@ const LEGITIMATE: &[&str] = &[
     "[newsletter](https://example.com/?utm_source=newsletter&utm_medium=email&utm_campaign=spring_sale_2024_final)",
     "See [the RFC][1].\n\n[1]: https://www.rfc-editor.org/rfc/rfc6901#section-4 \"JSON Pointer\"",
     "// a comment, then https://example.com/a?b=c#d and mailto:ann@example.com",
-    // Words near what attackers write.
+    // Texts that resemble those of attackers.
     "Please ignore my previous email, the meeting is at 10.",
     "The system ignores all previous values and starts again.",
     "Do not forget to tell the user about the new password rules.",
@@ -503,7 +503,7 @@ fn orders_in_what_a_source_returns_label_the_session() {
         let found = scan_output(&json!({ "page": ["", text] }));
         let found: Vec<_> = told(&found).into_iter().filter(|(id, _, _)| *id != "safety.hidden_unicode").collect();
         assert_eq!(found, [(rule, LABELS, "/page/1")], "{text}");
-        // What a person's agent writes is not judged by its words.
+        // A text that a person's agent writes is not judged by its words.
         assert!(scan(&request(), &json!({ "body": text }), &Provenance::default()).iter().all(|finding| finding.rule != rule));
     }
 }
@@ -542,7 +542,8 @@ fn a_finding_repeats_nothing_of_what_was_found() {
     }
 }
 
-/// What makes a careless scan slow, by itself and a megabyte of it together. There is no clock here: it would not end.
+/// Inputs that make a careless scan slow, alone and as a megabyte of repetitions. There is no time limit here: a scan that is not linear
+/// would not end.
 #[test]
 fn the_work_grows_with_the_size_and_no_faster() {
     let canaries = ["Kanarie-7f3a9c".to_owned()];
@@ -594,7 +595,7 @@ fn every_rule_is_explained_to_users() {
     }
 }
 
-/// Texts of what the rules look at, in any order.
+/// Random mixtures of the characters that the rules look for.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         any::<char>().prop_map(String::from),

@@ -1,4 +1,4 @@
-//! The words of a key: `snake_case`, `kebab-case`, `camelCase` and what mixes them.
+//! Splits a key into words: `snake_case`, `kebab-case`, `camelCase` and mixtures of them.
 
 pub(crate) fn split(key: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -18,7 +18,7 @@ pub(crate) fn split(key: &str) -> Vec<String> {
     words
 }
 
-/// `apiKey`, the last letter of an acronym as in `APIKey`, and where digits begin or end.
+/// A word starts at the capital in `apiKey`, at the last capital of an acronym as in `APIKey`, and where digits begin or end.
 fn starts_word(before: char, character: char, after: Option<char>) -> bool {
     (before.is_lowercase() && character.is_uppercase())
         || (before.is_uppercase() && character.is_uppercase() && after.is_some_and(char::is_lowercase))

@@ -1,10 +1,10 @@
-//! How an attempt reports: `label=ok`, the name of an error, or the signal that ended it.
+//! How an attempt reports its result: `label=` and then `ok`, the name of an error, or the signal that ended it.
 
 use crate::{Place, say, sys};
 
 pub(crate) type Attempt = fn(&Place);
 
-/// Tries one thing in a process of its own, so that being killed for it is an answer too.
+/// Tries one thing in a child process, so that a kill is reported as an answer too.
 pub(crate) fn try_one(label: &str, attempt: impl FnOnce() -> Result<(), i32>) {
     let answer = match sys::in_child(|| attempt().err().unwrap_or(0)) {
         Err(error) => format!("no child: {error}"),

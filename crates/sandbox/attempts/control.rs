@@ -1,20 +1,21 @@
-//! Runs an attempt without the jail, to show that it would do harm: only in namespaces made for it and thrown away with it.
+//! The control: runs an attempt without the jail to show that it would do harm. It runs only inside namespaces that are made for it and
+//! discarded after.
 
 use crate::sys::call;
 use crate::{Place, files::text, run, say, sys};
 use std::fs;
 use std::path::PathBuf;
 
-/// What the runner ends with when it is not contained, or cannot become so.
+/// The exit code when the runner is not contained, or cannot become so.
 const EXIT_REFUSED: i32 = 99;
 
-/// The word with which a contained runner is told apart from one that was started by hand.
+/// The line a contained runner prints, which one started by hand does not.
 const CONTAINED: &str = "contained";
 
 pub(crate) fn main(name: &str) -> i32 {
     let before = NAMESPACES.map(|namespace| of("self", namespace));
     if name == "without-containment" {
-        // What the runner does when nobody contained it: nothing.
+        // Shows what the runner does without containment: it refuses to start.
         return attempt("nothing", &before);
     }
     let flags = libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWPID | libc::CLONE_NEWNET;
@@ -22,7 +23,7 @@ pub(crate) fn main(name: &str) -> i32 {
         return refuse(&format!("no throw-away namespaces: errno {error}"));
     }
     let private = call(libc::SYS_mount, &[&text("none"), &text("/"), &text(""), &((libc::MS_REC | libc::MS_PRIVATE) as i64)]);
-    // A mount namespace has its own view of the host's files, not its own copy: every one of them, `/sys` too, is made read-only.
+    // A mount namespace has its own view of the host's files, not a copy of them, so every mount, `/sys` too, is made read-only.
     let read_only = [[libc::MS_RDONLY, 0, 0, 0]];
     let here = i64::from(libc::AT_FDCWD);
     let sealed = call(libc::SYS_mount_setattr, &[&here, &text("/"), &i64::from(libc::AT_RECURSIVE), &read_only, &32_i64]);
@@ -30,7 +31,7 @@ pub(crate) fn main(name: &str) -> i32 {
     if let Err(error) = private.and(sealed).and(scratch) {
         return refuse(&format!("the throw-away namespaces could not be closed: errno {error}"));
     }
-    // The new pid namespace begins with the first child; when that one ends, everything in it does.
+    // The new pid namespace begins with the first child. When that child ends, the kernel kills everything in the namespace.
     match sys::in_child(|| attempt(name, &before)) {
         Ok(sys::Child::Answered(code)) => code,
         Ok(sys::Child::Signalled(signal)) => 100 + signal,
@@ -38,7 +39,7 @@ pub(crate) fn main(name: &str) -> i32 {
     }
 }
 
-/// The namespaces an attempt could do the most harm in.
+/// The namespaces in which an attempt could do the most harm.
 const NAMESPACES: [&str; 2] = ["mnt", "uts"];
 
 fn of(pid: &str, namespace: &str) -> Option<PathBuf> {
@@ -46,8 +47,9 @@ fn of(pid: &str, namespace: &str) -> Option<PathBuf> {
 }
 
 fn attempt(name: &str, before: &[Option<PathBuf>; 2]) -> i32 {
-    // SECURITY: asked again here, of the kernel and not of whoever called. `/proc` is still the host's, so process 1 is the host's too;
-    // where a host does not tell about its process 1, the namespaces this runner was started in stand for it.
+    // SECURITY: the containment is checked again here, with the kernel, whatever the caller says. `/proc` is still the host's, so process 1
+    // is the host's too. Where a host does not reveal the namespaces of its process 1, those in which this runner was started are compared
+    // instead.
     for (namespace, before) in NAMESPACES.into_iter().zip(before) {
         let host = of("1", namespace);
         let shares = match (of("self", namespace), before) {

@@ -1,4 +1,4 @@
-//! Runs a jail on behalf of a test: as root, or as the ordinary user it becomes first. One JSON job in, one JSON report out.
+//! Runs a jail for a test: as root, or as an ordinary user that this process becomes first. Reads one JSON job, prints one JSON report.
 
 use crate::files::text;
 use crate::sys::call;
@@ -22,10 +22,10 @@ struct Job {
     env: Vec<(String, String)>,
     #[serde(default)]
     read_only: Vec<(PathBuf, PathBuf)>,
-    /// A folder, where it is seen, and what of it.
+    /// Each has a folder of the host, its path in the jail, and the entries to show.
     #[serde(default)]
     views: Vec<(PathBuf, PathBuf, Vec<String>)>,
-    /// A folder that becomes another mount first, for this process alone.
+    /// A folder on which something is mounted first, visible to this process only.
     mount_at: Option<PathBuf>,
     #[serde(default)]
     inputs: Vec<(PathBuf, String)>,
@@ -42,12 +42,12 @@ struct Job {
     egress: bool,
     #[serde(default)]
     allow_degraded: bool,
-    /// Whether the same is run once more, by the same server.
+    /// Whether the same job is run a second time by the same server.
     #[serde(default)]
     again: bool,
-    /// An attempt that runs beside the first once that one has said something; then the first is called off.
+    /// An attempt that runs beside the first, once the first has printed a line; then the first is cancelled.
     beside: Option<String>,
-    /// Whether it is started to stay, for as long as this process does.
+    /// Whether the program is started as a resident, for as long as this process lives.
     #[serde(default)]
     resident: bool,
 }
@@ -71,7 +71,7 @@ fn drive(job: Job) -> Result<Value, String> {
     if let Some(id) = job.uid {
         crate::sys::become_id(id)?;
     }
-    // What a careless server leaves open must not reach a program.
+    // A descriptor that a careless server leaves open must not reach the program.
     crate::sys::leak_ring();
     let sandbox = Sandbox::new(Probes::now(&job.helper), &job.helper, Options { allow_degraded: job.allow_degraded, ..Options::default() });
     let sandbox = sandbox.map_err(|error| error.to_string())?;
@@ -96,7 +96,7 @@ fn drive(job: Job) -> Result<Value, String> {
             let (sandbox, cancel, spec) = (&sandbox, &cancel, spec(&job)?);
             scope.spawn(move || run(sandbox, spec, Some(said), Some(cancel)))
         };
-        // It ends without a word only where it was refused, which its report then says.
+        // The first run ends without a line only if it was refused, and then its report says so.
         let ran = hears.recv().map_err(|error| error.to_string()).and_then(|_| run(&sandbox, neighbour, None, None));
         cancel.cancel();
         let mut report = first.join().map_err(|_| "the first run was lost".to_owned())??;
@@ -115,7 +115,7 @@ fn stay(sandbox: &Sandbox, spec: Spec) -> Result<Value, String> {
     })
 }
 
-/// Mounts something on a folder in a namespace of our own, with one file in it that everybody may read.
+/// Mounts a tmpfs on a folder, in a mount namespace of our own, with one file in it that everybody may read.
 fn mount_at(folder: &Path) -> Result<(), String> {
     let (nothing, kind) = (text(""), text("tmpfs"));
     let at = text(&folder.to_string_lossy());
@@ -157,7 +157,7 @@ fn spec(job: &Job) -> Result<Spec, String> {
     Ok(spec)
 }
 
-/// One run and what there is to say about it. `said` is told each line of its log.
+/// Does one run and reports it. `said` receives each line of its log.
 fn run(sandbox: &Sandbox, spec: Spec, said: Option<mpsc::Sender<String>>, cancel: Option<&Cancel>) -> Result<Value, String> {
     let lines = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
     let seen = lines.clone();

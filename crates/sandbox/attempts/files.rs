@@ -1,4 +1,4 @@
-//! Attempts on files: reaching what was not given, and leaving behind what must not be taken.
+//! Attempts on files: reaching files that were not given, and leaving entries on the stage that must be refused.
 
 use crate::answer::{Attempt, errno, try_one};
 use crate::sys::call;
@@ -110,7 +110,7 @@ fn metadata_outside(place: &Place) {
     try_one("setxattr", || call(libc::SYS_setxattr, &[&victim, &text("user.a"), &text("b"), &1_i64, &0_i64]).map(drop));
 }
 
-/// What can be seen and read, and belongs to whoever runs it where that is possible.
+/// Tries to change files that are visible and readable and that, where possible, belong to the program's own user.
 fn metadata_shown(_: &Place) {
     let here = i64::from(libc::AT_FDCWD);
     for (label, path) in [("victim", "/shown/victim"), ("folder", "/shown"), ("input", "/package/execute.js"), ("device", "/dev/null")] {
@@ -125,7 +125,7 @@ fn metadata_shown(_: &Place) {
     }
 }
 
-/// What a program may do to what it made itself.
+/// Changes that a program may make to its own files.
 fn metadata_own(place: &Place) {
     let here = i64::from(libc::AT_FDCWD);
     for (label, folder) in [("stage", &place.stage), ("scratch", &place.scratch)] {
@@ -224,12 +224,12 @@ fn setid_bits(place: &Place) {
 }
 
 fn odd_names(place: &Place) {
-    // Each is another name, whatever another file system would make of it.
+    // Each is a name of its own, although some file systems would treat two of them as the same.
     for name in ["a", "A", "a.", "a ", "caf\u{e9}", "cafe\u{301}", "-rf", "..a", "CON"] {
         try_one(&format!("{name:?}"), || errno(fs::write(format!("{}/{name}", place.stage), name)));
     }
     try_one("long", || errno(fs::write(format!("{}/{}", place.stage, "a".repeat(256)), "")));
-    // To the kernel a name ends here: what comes after is nobody's.
+    // To the kernel the name ends at the NUL; the rest is ignored.
     try_one("nul", || {
         let path = [format!("{}/nul\0after", place.stage).into_bytes()];
         let flags = i64::from(libc::O_CREAT | libc::O_WRONLY);
@@ -268,7 +268,7 @@ fn many_files(place: &Place) {
     try_one("files", || (0..1_000_000).try_for_each(|number| errno(fs::write(format!("{}/{number}", place.stage), ""))));
 }
 
-/// Puts something aside, and leaves it there.
+/// Writes temporary files to the scratch, and leaves them there.
 fn scratch(place: &Place) {
     let aside = format!("{}/aside", place.scratch);
     say(&format!("found={}", fs::read_dir(&place.scratch).into_iter().flatten().count()));
@@ -320,7 +320,7 @@ fn overlay_whiteout(place: &Place) {
     try_one("xattr", || call(libc::SYS_setxattr, &[&folder, &text("user.overlay.opaque"), &text("y"), &1_i64, &0_i64]).map(drop));
 }
 
-/// What a well-behaved program does.
+/// The behaviour of a harmless program.
 fn kept(place: &Place) {
     let write = || {
         errno(fs::create_dir_all(format!("{}/folder", place.stage)))?;
@@ -335,7 +335,8 @@ fn kept(place: &Place) {
     let _ = writeln!(std::io::stderr(), "first line\nsecond \u{1b}[31mline");
 }
 
-/// Everything below the folder it is shown, with what it can read of it; once more when somebody has changed something there.
+/// Lists everything below the folder that is shown, with the contents it can read; and lists it again after the test has changed something
+/// there.
 fn seen(_: &Place) {
     say(&format!("before={}", everything_shown()));
     if std::env::var_os("AGAIN").is_some() {

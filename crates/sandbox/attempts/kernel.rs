@@ -1,4 +1,4 @@
-//! Attempts on the kernel itself: its doors, its settings, its devices.
+//! Attempts on the kernel itself: its less used system calls, its settings, its devices.
 
 use crate::Place;
 use crate::answer::{Attempt, errno, try_one};
@@ -43,7 +43,7 @@ fn kernel_surfaces(_: &Place) {
         let parameters = [[0_u64; 15]];
         call(libc::SYS_io_uring_setup, &[&1_i64, &parameters]).map(drop)
     });
-    // Of one that whoever started us left open nothing is here, and with nothing could it be told to work.
+    // A ring that the server left open must not be here, and even with one, no call could make it work.
     try_one("ring_open", || call(libc::SYS_fcntl, &[&sys::RING, &i64::from(libc::F_GETFD)]).map(drop));
     try_one("ring_map", sys::map_ring);
     try_one("ring_enter", || call(libc::SYS_io_uring_enter, &[&sys::RING, &0_i64, &0_i64, &0_i64, &0_i64, &0_i64]).map(drop));
@@ -72,7 +72,7 @@ fn dev_nodes(_: &Place) {
 }
 
 fn kernel_writes(place: &Place) {
-    // Opened for writing, and nothing is written: these are the whole machine's.
+    // Opened for writing, but nothing is written: these settings belong to the whole machine.
     let open = |path: &str| errno(fs::OpenOptions::new().write(true).open(path)).map(drop);
     for path in ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper"] {
         try_one(path, || open(path));
@@ -80,7 +80,8 @@ fn kernel_writes(place: &Place) {
     for path in ["/sys/fs/cgroup/release_agent", "/sys/fs/cgroup/memory/release_agent", "/sys/fs/cgroup/cgroup.procs"] {
         try_one(path, || open(path));
     }
-    // With a view of its own of the groups, a program of its choice is started by the kernel as root. Only looked for, never written.
+    // A program that can mount cgroups could make the kernel start a program of its choice as root. This only tries the mount and writes
+    // nothing.
     let (kind, stage) = (text("cgroup2"), text(&place.stage));
     try_one("cgroup_mount", || call(libc::SYS_mount, &[&kind, &stage, &kind, &0_i64, &0_i64]).map(drop));
     try_one("oom_score_adj", || open("/proc/self/oom_score_adj"));
@@ -89,7 +90,7 @@ fn kernel_writes(place: &Place) {
 }
 
 fn clock(_: &Place) {
-    // A time that is not valid: whoever may set the clock is told so, and the clock stays as it is.
+    // The time is invalid: a process that may set the clock gets an error for that, and the clock stays as it is.
     let wrong = [[0_i64, -1]];
     try_one("clock_settime", || call(libc::SYS_clock_settime, &[&0_i64, &wrong]).map(drop));
     try_one("timer_slack", || call(libc::SYS_prctl, &[&i64::from(libc::PR_SET_TIMERSLACK), &1_i64]).map(drop));

@@ -1,7 +1,7 @@
-//! What the tests run inside the jail: one attempt a name, each reporting what the kernel answered.
+//! The program the tests run inside the jail. Each attempt has a name and reports what the kernel answered.
 //!
-//! SECURITY: outside a jail an attempt does to the host what its name says. `control` therefore runs one only in namespaces of its own,
-//! and refuses to begin when it shares the mount or uts namespace of process 1.
+//! SECURITY: outside a jail an attempt does to the host what its name says. So `control` runs attempts only in namespaces of its own, and
+//! refuses to begin when it shares the mount or UTS namespace of process 1.
 
 mod answer;
 mod control;
@@ -15,15 +15,15 @@ mod sys;
 
 use answer::Attempt;
 
-/// What an attempt is told: where it may write, and what it must not reach.
+/// What an attempt knows: where it may write, and what it must not reach.
 struct Place {
     stage: String,
-    /// Where it may write what nobody reads.
+    /// A folder it may write to and that nobody reads.
     scratch: String,
     victim: String,
     /// A folder it can see and must not change.
     visible: String,
-    /// The server's pid, as the host counts.
+    /// The server's pid in the host's pid namespace.
     server: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Attempts to talk to anybody.
+//! Attempts to communicate with anybody outside the jail.
 
 use crate::answer::{Attempt, errno, try_one};
 use crate::sys::{self, call};
@@ -35,7 +35,7 @@ fn families(_: &Place) {
     }
 }
 
-/// Asks by every way there is to ask: the C library, its daemon, and a server whose address is known.
+/// Resolves a name in every possible way: with the C library, through its daemon, and from a server at a known address.
 fn dns(_: &Place) {
     let found = std::net::ToSocketAddrs::to_socket_addrs("countersign.invalid:80").map(|all| all.count());
     say(&format!("lookup={}", if found.is_ok() { "ok" } else { "failed" }));
@@ -50,7 +50,7 @@ fn dns(_: &Place) {
     });
 }
 
-/// An address of this machine, and how many bytes of it count.
+/// A Unix socket address, and how many bytes of it count.
 type Address = ([libc::sockaddr_un; 1], i64);
 
 fn address(bytes: &[u8]) -> Address {
@@ -74,7 +74,7 @@ fn connect(kind: i32, (address, length): &Address) -> Result<(), i32> {
     call(libc::SYS_connect, &[&socket, address, length]).map(drop)
 }
 
-/// A pair needs no name. That one end of it talks to somebody else is what must not be.
+/// A socket pair needs no address. The harm would be that one end of it reaches somebody else.
 fn pair(kind: i32) -> Result<[i64; 2], i32> {
     let mut pair = [[0_i32; 2]];
     call(libc::SYS_socketpair, &[&i64::from(libc::AF_UNIX), &i64::from(kind), &0_i64, &(pair.as_mut_ptr() as i64)])?;
@@ -87,7 +87,7 @@ fn send_to(kind: i32, (address, length): &Address) -> Result<(), i32> {
 }
 
 fn unix(place: &Place) {
-    // In the jail somebody outside listens there; without one, this process does.
+    // For the run in the jail, the test listens outside; for the control, this process listens itself.
     let in_the_jail = place.stage == "/stage";
     let folder = if in_the_jail { "/shown" } else { &place.visible };
     let (stream, datagram) = (pathname(&format!("{folder}/stream")), pathname(&format!("{folder}/datagram")));
@@ -112,15 +112,15 @@ fn unix(place: &Place) {
         let [end, _] = pair(libc::SOCK_STREAM)?;
         call(libc::SYS_connect, &[&end, &stream.0, &stream.1]).map(drop)
     });
-    // An end of a pair of datagrams is not bound to the other: it sends to whomever it names.
+    // A datagram socket of a pair is not tied to the other end: it can send to any address it names.
     try_one("pair_sends_out", || send_to(libc::SOCK_DGRAM, &datagram));
     try_one("raw_pair_sends_out", || send_to(libc::SOCK_RAW, &datagram));
     try_one("stream_pair_sends_out", || send_to(libc::SOCK_STREAM, &datagram));
-    // Where the jail kept its line to the server until it became this program.
+    // The descriptor numbers at which the jail kept the program file and the control socket until the exec.
     for (label, number) in [("program", 700_i64), ("control", 701)] {
         try_one(label, || call(libc::SYS_sendto, &[&number, &crate::files::text("hello"), &5_i64, &0_i64, &0_i64, &0_i64]).map(drop));
     }
-    // A descriptor travels from one's own end to one's own other end, and nobody outside has an end.
+    // A descriptor sent through a pair arrives at the program's own other end; nobody outside has an end.
     try_one("rights_of_its_own", || {
         let [one, other] = pair(libc::SOCK_STREAM)?;
         sys::send_rights(one, 0)?;
@@ -129,10 +129,10 @@ fn unix(place: &Place) {
 }
 
 fn egress(_: &Place) {
-    // Connected to the server and to nobody else: it cannot be pointed anywhere.
+    // The egress is connected to the server only, and cannot be connected to anything else.
     let address = [[1_u16, 0, 0, 0]];
     try_one("write", || call(libc::SYS_write, &[&3_i64, &crate::files::text("hello\n"), &6_i64]).map(drop));
     try_one("connect", || call(libc::SYS_connect, &[&3_i64, &address, &8_i64]).map(drop));
-    // Somebody outside may send a descriptor along; the one who serves this way out does not.
+    // The peer of a socket can send descriptors along; the server at the other end of the egress does not.
     try_one("rights", || sys::receive_rights(3));
 }

@@ -1,4 +1,4 @@
-//! Attempts to take more than was given: time, memory, output.
+//! Attempts to take more than the limits allow: time, memory, output.
 
 use crate::answer::{Attempt, name, try_one};
 use crate::sys;
@@ -26,7 +26,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("killed", killed),
 ];
 
-/// The most that is ever taken: more than any test allows, less than would hurt a host where nothing held.
+/// The most memory an attempt takes: more than any test allows, but too little to hurt a host on which no limit worked.
 const MOST: usize = 1 << 30;
 
 fn nothing(_: &Place) {}
@@ -96,7 +96,7 @@ fn fill(folder: &str) {
     sys::sleep_for_ever();
 }
 
-/// What waits in a pipe is the kernel's memory, not a process's.
+/// Data waiting in a pipe is memory of the kernel, not of a process.
 fn mem_pipes(_: &Place) {
     let piece = vec![1_u8; 1 << 20];
     let mut held = 0_usize;
@@ -116,7 +116,7 @@ fn mem_pipes(_: &Place) {
     say(&format!("made={made}\nheld={held}\nstopped={}", name(stopped)));
 }
 
-/// Reads more of the host's files than it may hold: the kernel keeps copies of them, and must let go of them again.
+/// Reads more bytes of the host's files than it may hold in memory: the kernel caches them, and must drop them again.
 fn mem_page_cache(place: &Place) {
     let mut ahead = vec![std::path::PathBuf::from(&place.visible)];
     let mut read = 0_u64;
@@ -165,8 +165,8 @@ fn closed(place: &Place) {
     let _ = std::fs::write(format!("{}/after", place.stage), "still here");
 }
 
-/// A folder in a folder in a folder: whoever walks it by calling itself falls. Each costs more than the one before, so it is not the
-/// depth that the stage itself is tried with.
+/// Nests folders so deeply that a recursive walk of them would overflow its stack. Each level costs more than the one before, so this uses
+/// fewer levels than the unit test of the stage.
 fn abyss(_: &Place) {
     let (folder, here) = (crate::files::text("d"), i64::from(libc::AT_FDCWD));
     let down = || sys::call(libc::SYS_mkdirat, &[&here, &folder, &0o700_i64]).and_then(|_| sys::call(libc::SYS_chdir, &[&folder]));

@@ -1,4 +1,4 @@
-//! Attempts on other processes, and on being more than one was allowed to be.
+//! Attempts on other processes, and on exceeding the permitted number of processes and rights.
 
 use crate::answer::{Attempt, errno, name, try_one};
 use crate::files::text;
@@ -35,10 +35,10 @@ fn inspect_server(place: &Place) {
     let buffer = [[0_u8; 8]];
     let vector = [[buffer.as_ptr() as usize, 8]];
     for (label, pid) in [("server", server), ("init", 1)] {
-        // Seizing does not stop whom it hits.
+        // `PTRACE_SEIZE` does not stop the process it hits.
         try_one(&format!("ptrace_{label}"), || call(libc::SYS_ptrace, &[&i64::from(libc::PTRACE_SEIZE), &pid]).map(drop));
         try_one(&format!("vm_{label}"), || call(libc::SYS_process_vm_readv, &[&pid, &vector, &1_i64, &vector, &1_i64]).map(drop));
-        // Nothing is written: a length of nothing is refused only to whoever may not write.
+        // Nothing is written: with a length of 0 the kernel only checks whether the caller may write.
         try_one(&format!("vm_write_{label}"), || call(libc::SYS_process_vm_writev, &[&pid, &vector, &0_i64, &vector, &0_i64]).map(drop));
     }
     try_one("pidfd_getfd", || {
@@ -59,7 +59,7 @@ fn signals(place: &Place) {
         let init = call(libc::SYS_pidfd_open, &[&1_i64, &0_i64])?;
         call(libc::SYS_pidfd_send_signal, &[&init, &kill, &0_i64, &0_i64]).map(drop)
     });
-    // A folder of `/proc` is a handle of its process too.
+    // An open folder of `/proc` also works as a handle of its process.
     try_one("pidfd_proc", || {
         let folder = errno(fs::File::open(format!("/proc/{}", place.server)))?;
         call(libc::SYS_pidfd_send_signal, &[&i64::from(folder.as_raw_fd()), &kill, &0_i64, &0_i64]).map(drop)
@@ -68,9 +68,9 @@ fn signals(place: &Place) {
     say("alive=ok");
 }
 
-/// To everyone this process may signal: only who is in here with it.
+/// Signals every process that this one may signal: only those in the same jail.
 fn signals_to_everyone() {
-    // It was forked before the signal is ignored, so it dies of it; whoever is forked later does not.
+    // The bystander was forked before SIGTERM is ignored, so the signal kills it. Children forked later ignore it.
     let bystander = sys::leave_child(|| sys::sleep_for_ever());
     sys::ignore(libc::SIGTERM);
     try_one("everyone", || call(libc::SYS_kill, &[&-1_i64, &i64::from(libc::SIGTERM)]).map(drop));
@@ -81,7 +81,7 @@ fn signals_to_everyone() {
     say(&format!("bystander={}", ended.unwrap_or_else(|error| error)));
 }
 
-/// The same with the signal nobody can ignore, sent by a child: the program itself dies of it.
+/// As above with SIGKILL, which cannot be ignored, sent by a child: the program itself dies of it.
 fn signals_to_all(_: &Place) {
     say("begun=ok");
     let _ = sys::leave_child(|| {
@@ -90,7 +90,7 @@ fn signals_to_all(_: &Place) {
     sys::sleep_for_ever();
 }
 
-/// Stops whoever watches it, then itself: only the deadline can end it.
+/// Tries to stop process 1, which watches it, and then itself: after that, only the deadline can end the run.
 fn signals_stopped(_: &Place) {
     say("begun=ok");
     let stop = i64::from(libc::SIGSTOP);
@@ -135,7 +135,7 @@ fn thread_bomb(_: &Place) {
     say(&format!("made={made}\nstopped={stopped}"));
 }
 
-/// Each waits for the one it made, as `vfork` has it: a chain, whose last link tells.
+/// Each process waits for its child, as with `vfork`. So they form a chain, and the last one reports.
 fn vfork_bomb(_: &Place) {
     let mut made = 0;
     let flags = i64::from(libc::CLONE_VFORK | libc::SIGCHLD);
@@ -152,14 +152,14 @@ fn vfork_bomb(_: &Place) {
     say(&format!("made={made}\nstopped={stopped}"));
 }
 
-/// Holds as many processes as it can get, and says when there are no more.
+/// Starts as many processes as it can, and prints a line when no more can be started.
 fn bomb_held(_: &Place) {
     while sys::leave_child(|| sys::sleep_for_ever()).is_ok() {}
     let _ = std::io::Write::write_all(&mut std::io::stderr(), b"full\n");
     sys::sleep_for_ever();
 }
 
-/// What a program beside it does meanwhile: children of its own, as many as it may have.
+/// Runs beside `bomb_held`: starts as many children as it may have.
 fn neighbour(_: &Place) {
     let made = (0..32).take_while(|_| sys::leave_child(|| sys::sleep_for_ever()).is_ok()).count();
     say(&format!("made={made}"));
@@ -179,7 +179,7 @@ fn exec_from(folder: &str, label: &str) {
         drop(file);
         let null = [0_i64];
         match call(libc::SYS_execve, &[&text(&format!("{path}.x")), &null, &null]) {
-            // An empty file that may be executed is refused only for its content.
+            // For an empty executable file, the only error left is that its content is no program.
             Err(libc::ENOEXEC) => Ok(()),
             other => other.map(drop),
         }

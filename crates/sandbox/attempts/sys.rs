@@ -1,4 +1,4 @@
-//! The calls of the attempts, raw: what a hostile program would do.
+//! Raw system calls for the attempts, as a hostile program would make them.
 
 #![expect(unsafe_code, reason = "an attempt calls the kernel as an attacker would, past every library")]
 
@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-/// Becomes an ordinary user, for good.
+/// Becomes an ordinary user, permanently.
 pub(crate) fn become_id(id: u32) -> Result<(), String> {
     // SAFETY: plain numbers and an empty list; called before any thread is started.
     let code = unsafe { libc::setgroups(0, std::ptr::null()).min(libc::setresgid(id, id, id)).min(libc::setresuid(id, id, id)) };
@@ -43,8 +43,8 @@ impl<T> Arg for [T; 1] {
 /// Calls the kernel with up to six arguments; the rest are 0.
 pub(crate) fn call(number: libc::c_long, args: &[&dyn Arg]) -> Result<i64, i32> {
     let at = |index: usize| args.get(index).map_or(0, |arg| arg.raw());
-    // SAFETY: pointers come from live values of the caller; whatever the kernel does with wrong ones is what is being tried, in a
-    // process that exists for it.
+    // SAFETY: pointers come from live values of the caller. What the kernel does with wrong arguments is what is being tried, in a process
+    // that exists only for that.
     let code = unsafe { libc::syscall(number, at(0), at(1), at(2), at(3), at(4), at(5)) };
     if code < 0 { Err(last()) } else { Ok(code) }
 }
@@ -69,7 +69,7 @@ pub(crate) fn in_child(work: impl FnOnce() -> i32) -> Result<Child, String> {
     }
 }
 
-/// How a child ended, once it has.
+/// Waits for a child, and says how it ended.
 pub(crate) fn wait_for(pid: i32) -> Result<Child, String> {
     let mut status = 0;
     // SAFETY: the pointer is to a live value of the right type.
@@ -81,7 +81,7 @@ pub(crate) fn wait_for(pid: i32) -> Result<Child, String> {
     if libc::WIFSIGNALED(status) { Ok(Child::Signalled(libc::WTERMSIG(status))) } else { Ok(Child::Answered(libc::WEXITSTATUS(status))) }
 }
 
-/// Forks and leaves the child running `work`; its pid, or the error.
+/// Forks, and leaves the child running `work`. Returns its pid, or the errno.
 pub(crate) fn leave_child(work: impl FnOnce()) -> Result<i32, i32> {
     // SAFETY: as in `in_child`; the child never returns.
     unsafe {
@@ -109,7 +109,7 @@ pub(crate) fn ignore(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Takes and touches memory in pieces until the kernel says no. How many bytes, and what it said.
+/// Allocates and touches memory in pieces until the kernel refuses. Returns the number of bytes, and the errno.
 pub(crate) fn fill(flags: i32, most: usize) -> (usize, i32) {
     const PIECE: usize = 4 << 20;
     let mut taken = 0;
@@ -127,7 +127,7 @@ pub(crate) fn fill(flags: i32, most: usize) -> (usize, i32) {
     (taken, 0)
 }
 
-/// The same by moving the end of the heap.
+/// The same as `fill`, by moving the end of the heap.
 pub(crate) fn fill_heap(most: usize) -> (usize, i32) {
     const PIECE: usize = 4 << 20;
     // SAFETY: the new piece lies between the old end and the new one, which the kernel has granted; nothing here allocates meanwhile.
@@ -158,7 +158,7 @@ pub(crate) fn send_rights(socket: i64, descriptor: i32) -> Result<(), i32> {
     sent.map(drop).map_err(rustix::io::Errno::raw_os_error)
 }
 
-/// Takes a descriptor from a socket, if one waits there.
+/// Receives a descriptor from a socket, if one is waiting there.
 pub(crate) fn receive_rights(socket: i64) -> Result<(), i32> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     // SAFETY: the number is open in this process for as long as the call lasts.
@@ -173,7 +173,7 @@ pub(crate) fn receive_rights(socket: i64) -> Result<(), i32> {
     if came { Ok(()) } else { Err(libc::ENOENT) }
 }
 
-/// Opens the kernel's ring for work, where it has one, as a descriptor that is passed on: what a careless server would leak.
+/// Opens an io_uring, where the kernel has it, as a descriptor that survives an exec, as a careless server might leak it.
 pub(crate) fn leak_ring() {
     let parameters = [[0_u64; 15]];
     if let Ok(ring) = call(libc::SYS_io_uring_setup, &[&1_i64, &parameters]) {
@@ -181,24 +181,24 @@ pub(crate) fn leak_ring() {
     }
 }
 
-/// Where a leaked ring lies.
+/// The descriptor number of the leaked ring.
 pub(crate) const RING: i64 = 50;
 
-/// Maps what a ring shares with the kernel.
+/// Maps the memory that a ring shares with the kernel.
 pub(crate) fn map_ring() -> Result<(), i32> {
     // SAFETY: a fresh mapping that is never touched.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, RING as i32, 0) };
     if at == libc::MAP_FAILED { Err(last()) } else { Ok(()) }
 }
 
-/// Maps a file as code.
+/// Maps a file as executable memory.
 pub(crate) fn map_exec(fd: i32) -> Result<(), i32> {
     // SAFETY: a fresh mapping that is never touched.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE, fd, 0) };
     if at == libc::MAP_FAILED { Err(last()) } else { Ok(()) }
 }
 
-/// `getpid` by the 32-bit door of a 64-bit process.
+/// Calls `getpid` through the 32-bit system call interface of a 64-bit process.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn int80() -> i64 {
     let answer: i64;

@@ -1,8 +1,9 @@
-//! Control groups: the bound on memory and processes that a program cannot talk its way around.
+//! Control groups: limits on memory and processes that a program cannot evade.
 //!
-//! A leaf per run. In version 1 it lies under the server's own group, so that whatever bounds the server bounds its jails too. In version 2,
-//! where a group with processes can hold no bounded ones, it lies beside the server's, and what bounds both is the group around them.
-//! Version 2 where it has the controllers, else version 1, else none: then the caller falls back to resource limits, or refuses.
+//! Each run gets a group of its own, called a leaf. With cgroup v1 the leaf lies under the server's own group, so that the limits of the
+//! server apply to its jails too. With v2 a group that has processes cannot have children with limits, so the leaf lies beside the server's
+//! group, and the limits of their common parent apply to both. Version 2 is used where it has the controllers, else version 1, else none;
+//! without cgroups the caller falls back to resource limits, or refuses the run.
 
 use crate::error::{Error, Step};
 use crate::outcome::CgroupBackend;
@@ -15,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The group that holds our leaves.
+/// The name of the group that holds our leaves.
 const OURS: &str = "countersign";
 
-/// The span in which a share of the processor is used up, and given again.
+/// The period of the processor quota: a share is used up within it, and renewed for the next.
 const CPU_PERIOD_US: u64 = 100_000;
 
-/// Whether a run has a bounded share of the processor.
+/// Whether a run has a limited share of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cpu {
     Bounded,
@@ -31,31 +32,31 @@ pub(crate) enum Cpu {
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     pub(crate) backend: CgroupBackend,
-    /// One folder for version 2; memory, then pids, for version 1.
+    /// The folders in which leaves are made: one for version 2; for version 1, that of `memory`, then that of `pids`.
     bases: Vec<PathBuf>,
-    /// Where the processor can be bounded: the same folder in version 2, a hierarchy of its own in version 1.
+    /// The folder where the processor can be limited: the same folder in version 2, a hierarchy of its own in version 1.
     cpu: Option<PathBuf>,
-    /// Why not the better backend, for the operator.
+    /// Why a better backend is not used; shown to the operator.
     pub(crate) why: String,
     made: AtomicU64,
-    /// What could not be removed yet.
+    /// Leaves that could not be removed yet.
     left: Mutex<Vec<PathBuf>>,
 }
 
-/// What a leaf bounds.
+/// The limits of a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
-    /// Of one processor, for all processes together. Where no group bounds the processor, this has no effect.
+    /// The share of one processor for all processes together. No effect where no group limits the processor.
     pub(crate) cpu_percent: Option<u32>,
 }
 
 impl Drop for Cgroups {
-    /// Leaves nothing behind; a group that still holds leaves, of ours or of another server, stays.
+    /// Removes our groups. A group that still has leaves, ours or another server's, stays.
     fn drop(&mut self) {
         self.remove_left();
-        // In version 2 the group carries settings, which another server beside us relies on.
+        // In version 2 the group carries settings that another server beside us relies on.
         if self.backend == CgroupBackend::V1 {
             for base in self.bases.iter().chain(&self.cpu) {
                 let _ = fs::remove_dir(base);
@@ -64,17 +65,17 @@ impl Drop for Cgroups {
     }
 }
 
-/// The group of one run; removed when it is dropped.
+/// The group of one run; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     owner: Arc<Cgroups>,
     folders: Vec<PathBuf>,
-    /// Which of them bounds the processor, where that was asked for and can be had.
+    /// The folder that limits the processor, if that was asked for and is possible.
     cpu: Option<PathBuf>,
 }
 
 impl Cgroups {
-    /// Finds what is there and may be written, by writing it; and removes what a server that died has left.
+    /// Finds a backend by trying to write to it, and removes leaves that dead servers have left.
     pub(crate) fn find() -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -102,7 +103,7 @@ impl Cgroups {
         cgroups
     }
 
-    /// A group for one run. To enter one more hierarchy takes time, so only who needs the processor bounded enters that one.
+    /// Makes a group for one run. Entering another hierarchy takes time, so only runs with a limited processor enter that of `cpu`.
     pub(crate) fn leaf(self: &Arc<Self>, cpu: Cpu) -> Result<Option<Leaf>, Error> {
         if self.backend == CgroupBackend::None {
             return Ok(None);
@@ -120,7 +121,7 @@ impl Cgroups {
         Ok(Some(leaf))
     }
 
-    /// Leaves of servers that are no longer there are empty: their jails died with them.
+    /// Removes the leaves of servers that are gone. Those leaves are empty, because jails die with their server.
     fn sweep(&self) {
         for base in self.bases.iter().chain(&self.cpu) {
             for folder in fs::read_dir(base).into_iter().flatten().flatten() {
@@ -138,12 +139,12 @@ impl Cgroups {
 }
 
 impl Leaf {
-    /// The files the jail writes itself into.
+    /// The files into which the jail writes its pid.
     pub(crate) fn procs(&self) -> Vec<PathBuf> {
         self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
     }
 
-    /// Whether the kernel killed something here for want of memory.
+    /// Whether the kernel killed a process of this leaf because it ran out of memory.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         let file = match self.owner.backend {
             CgroupBackend::V2 => "memory.events",
@@ -154,7 +155,8 @@ impl Leaf {
         text.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
     }
 
-    /// Readable as soon as the kernel kills something here for want of memory. Version 2 needs none: there it kills everything at once.
+    /// A descriptor that is readable as soon as the kernel kills a process of this leaf for lack of memory. `None` in version 2, where the
+    /// kernel kills the whole leaf at once.
     pub(crate) fn out_of_memory_events(&self) -> io::Result<Option<OwnedFd>> {
         let (CgroupBackend::V1, Some(folder)) = (self.owner.backend, self.folders.first()) else { return Ok(None) };
         let events = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -163,7 +165,7 @@ impl Leaf {
         Ok(Some(events))
     }
 
-    /// Sets what the next run may take; nothing of it has begun.
+    /// Sets the limits of the next run, before it starts.
     pub(crate) fn bound(&self, bounds: Bounds) -> Result<(), Error> {
         self.write(bounds).map_err(|error| Error::Unavailable { step: Step::Cgroup, why: format!("bounding a cgroup: {error}") })
     }
@@ -175,9 +177,9 @@ impl Leaf {
         match self.owner.backend {
             CgroupBackend::V2 => {
                 fs::write(memory.join("memory.max"), &bytes)?;
-                // Absent where the kernel has no swap; then there is nothing to bound.
+                // The file is missing where the kernel has no swap; then there is nothing to limit.
                 optional(fs::write(memory.join("memory.swap.max"), "0"))?;
-                // A program that lost one of its processes is not to be trusted with the rest.
+                // If one process is killed, kill them all: a program that lost one of its processes cannot be trusted with the rest.
                 fs::write(memory.join("memory.oom.group"), "1")?;
             }
             CgroupBackend::V1 => {
@@ -204,7 +206,7 @@ impl Leaf {
 impl Drop for Leaf {
     fn drop(&mut self) {
         for folder in self.folders.drain(..) {
-            // A dead process may still be leaving; then the next run or the next start removes it.
+            // A dead process may not have left the group yet. Then the next run or the next start of the server removes the group.
             if fs::remove_dir(&folder).is_err() {
                 self.owner.left.lock().push(folder);
             }
@@ -212,7 +214,7 @@ impl Drop for Leaf {
     }
 }
 
-/// Makes a group in ours, and ours with it if need be: another server beside us may have found ours empty and removed it.
+/// Makes a leaf, and the group around it if it is missing: another server may have found that group empty and removed it.
 fn make(folder: &Path) -> io::Result<()> {
     const TRIES: usize = 16;
     let mut made = fs::create_dir_all(folder);
@@ -232,7 +234,8 @@ fn optional(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Who made a leaf: a process of one pid namespace, told apart from a later one of the same number by its start.
+/// The name of the process that makes a leaf: its pid namespace, its pid, and its start time, which tells it from a later process of the
+/// same pid.
 fn owner_name(pid: u32) -> String {
     let namespace = fs::read_link("/proc/self/ns/pid").map(|link| link.to_string_lossy().into_owned()).unwrap_or_default();
     let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
@@ -241,11 +244,11 @@ fn owner_name(pid: u32) -> String {
 
 fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may hold anything, so fields are counted after its end.
+    // The process name in brackets may contain anything, so the fields are counted after the last bracket.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// A leaf of this pid namespace whose maker is gone. Any other is not ours to judge.
+/// Whether a leaf was made in this pid namespace by a process that is gone. Leaves of other namespaces cannot be judged from here.
 fn is_left_behind(name: &str) -> bool {
     let Some((owner, _)) = name.split_once('.') else { return false };
     let Some(pid) = owner.split('-').nth(1).and_then(|pid| pid.parse().ok()) else { return false };
@@ -253,7 +256,7 @@ fn is_left_behind(name: &str) -> bool {
     here.split('-').next() == owner.split('-').next() && here != owner
 }
 
-/// Where version 2 may hold our leaves: the parent of our own group, since a group that has processes has no children with limits.
+/// Where version 2 can hold our leaves: in the parent of our own group, because a group with processes cannot have children with limits.
 fn v2(mounts: &str, own: &str) -> Result<Vec<PathBuf>, String> {
     let mount = mount_of(mounts, |kind, _| kind == "cgroup2").ok_or("no cgroup v2 is mounted")?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
@@ -261,7 +264,7 @@ fn v2(mounts: &str, own: &str) -> Result<Vec<PathBuf>, String> {
     Ok(vec![group])
 }
 
-/// Where version 1 may: our own group in the hierarchy of each controller.
+/// Where version 1 can hold our leaves: in our own group, in the hierarchy of each controller.
 fn v1(mounts: &str, own: &str) -> Result<Vec<PathBuf>, String> {
     ["memory", "pids"].into_iter().map(|controller| v1_group(mounts, own, controller)).collect()
 }
@@ -278,7 +281,7 @@ fn v1_group(mounts: &str, own: &str, controller: &str) -> Result<PathBuf, String
     Ok(if group.is_dir() { group } else { mount })
 }
 
-/// Version 2: lets the leaves of our group have bounds on the processor.
+/// Version 2: enables limits on the processor for the leaves of our group.
 fn share_cpu(base: &Path) -> io::Result<()> {
     let group = base.parent().ok_or(io::ErrorKind::NotFound)?;
     fs::write(group.join("cgroup.subtree_control"), "+cpu")?;
@@ -294,7 +297,7 @@ fn mount_of(mounts: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf
     })
 }
 
-/// Makes our group and proves that leaves can be made and bounded in it.
+/// Makes our group and proves that leaves can be made and limited in it.
 fn prepare(backend: CgroupBackend, groups: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
     let mut bases = vec![];
     for group in groups {

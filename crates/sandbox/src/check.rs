@@ -1,14 +1,14 @@
-//! Refuses what makes no sense before anything is started.
+//! Refuses a spec that makes no sense, before anything is started.
 
 use crate::error::Error;
 use crate::spec::{OPEN_FILES_MAX, Spec};
 use countersign_core::limits::VIEW_PARTS_MAX;
 use std::path::{Component, Path};
 
-/// What the jail makes itself.
+/// The paths that the jail itself provides.
 const OWN: [&str; 4] = ["/stage", "/tmp", "/proc", "/dev"];
 
-/// How many paths of the host a program may be shown.
+/// How many paths of the host a program may see.
 const BINDS_MAX: usize = 64;
 
 pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
@@ -60,7 +60,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
         ("stage.bytes_max", spec.stage.bytes_max),
         ("stage.files_max", spec.stage.files_max),
     ] {
-        // To the kernel, a file system of 0 bytes is one without a bound.
+        // For the kernel, a file system with a size of 0 has no limit at all.
         if given == 0 {
             return refused(Path::new(name), "a bound of nothing");
         }
@@ -71,13 +71,13 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
     Ok(())
 }
 
-/// Parts of a view are plain and apart: one that lay in another would be placed through it.
+/// The entries of a view must be plain paths, and none may lie inside another: the inner one would be placed through the outer one.
 fn parts(only: &[String]) -> Result<(), Error> {
     if only.len() > VIEW_PARTS_MAX {
         return refused(Path::new("only"), "more parts than a view may have");
     }
     let mut sorted: Vec<&Path> = only.iter().map(Path::new).collect();
-    // Paths sort by their names, so whatever lies in another comes right behind it.
+    // Paths sort by component, so a path inside another comes right after it.
     sorted.sort_unstable();
     for (index, part) in sorted.iter().enumerate() {
         let plain = part.to_str().is_some_and(|text| text.split('/').all(|name| !matches!(name, "" | "." | "..") && !name.contains('\0')));

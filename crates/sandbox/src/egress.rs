@@ -1,12 +1,13 @@
-//! The only way out of a jail: requests, one line of JSON each, on a descriptor that leads to the server and to nobody else.
+//! The only way out of a jail: one line of JSON per request, on a socket that leads to the server and nowhere else.
 //!
 //! ```text
 //! {"method":"GET","url":"https://example.com/","headers":[["accept","*/*"]],"body":"<base64>"}
 //! {"status":200,"headers":[["content-type","text/plain"]],"body":"<base64>"}     or     {"refused":"<why>"}
 //! ```
 //!
-//! This file frames and bounds. Whether a host may be asked, what its name resolves to and where a redirect leads is judged behind the
-//! port `core::egress`: it is told of every line, and nothing leaves but through it.
+//! This file does the framing and the size limits. The port `core::egress` decides whether a host may be asked, to which addresses its name
+//! may resolve and where a redirect may lead. The port is told of every line, refused ones included, and a request leaves only
+//! through it.
 
 use crate::orders::fd;
 use base64::Engine;
@@ -19,31 +20,31 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-/// Where a program that was given a way out finds it.
+/// The descriptor number at which a program finds its egress, if it has one.
 pub const DESCRIPTOR: RawFd = fd::EGRESS;
-/// How many headers a request may have, and how long its url may be.
+/// The maximum number of headers of a request, and the maximum length of its URL.
 const HEADERS_MAX: usize = 64;
 const URL_BYTES_MAX: usize = 8 << 10;
 
-/// Our end of a program's way out. It is closed when this is dropped.
+/// The server's end of a program's egress. Dropping it closes it.
 pub struct Proxy(UnixStream);
 
-/// A proxy, and the end a program is given (`Spec::egress`).
+/// Makes a proxy, and the end for the program (`Spec::egress`).
 pub fn pair() -> io::Result<(Proxy, OwnedFd)> {
     let (ours, theirs) = UnixStream::pair()?;
     Ok((Proxy(ours), theirs.into()))
 }
 
 impl Proxy {
-    /// Answers one line after the other until the program is gone, or has used up what it may. Dropping the future ends it: what was not
-    /// read is not made, and what is under way is broken off.
+    /// Answers one request after another until the program has closed its end or used up its requests. Dropping the future ends it:
+    /// requests that were not read yet are not made, and the request under way is aborted.
     pub async fn serve(self, egress: &dyn Egress, requests_max: usize) -> io::Result<()> {
         self.0.set_nonblocking(true)?;
         let (lines, mut answers) = tokio::net::UnixStream::from_std(self.0)?.into_split();
         let mut lines = BufReader::new(lines);
         for _ in 0..requests_max {
             let mut line = vec![];
-            // The longest line that is taken, and one byte more to tell that it is longer.
+            // One byte more than the longest permitted line, to detect a line that is longer.
             let mut bounded_line = (&mut lines).take(EGRESS_LINE_BYTES_MAX as u64 + 1);
             if bounded_line.read_until(b'\n', &mut line).await? == 0 {
                 return Ok(());
@@ -57,7 +58,7 @@ impl Proxy {
                     Err(refused)
                 }
             };
-            // A program that does not listen any more has had its request made all the same.
+            // The write fails if the program no longer listens. The request has been made all the same.
             if answers.write_all(&wire(answer)?).await.is_err() || !is_whole {
                 return Ok(());
             }
@@ -103,11 +104,11 @@ fn parse(line: &[u8]) -> Result<Request, Refused> {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return refused("not a header's name");
         }
-        // A line break would begin a header, or a request, that nobody has judged.
+        // A line break could start another header or another request, which the port would not have checked.
         if !value.bytes().all(|byte| byte == b' ' || byte == b'\t' || byte.is_ascii_graphic()) {
             return refused("not a header's value");
         }
-        // Whom a request is for is said by its url alone.
+        // Only the URL says which host a request is for.
         if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
             return refused("a header that is not the program's to set");
         }
@@ -116,7 +117,7 @@ fn parse(line: &[u8]) -> Result<Request, Refused> {
     Ok(Request { method: asked.method, url: asked.url, headers: asked.headers, body })
 }
 
-/// What says where a request goes, and where it ends.
+/// The headers that say where a request goes and where it ends. A program may not set them.
 const OURS: [&str; 8] = ["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "proxy-authorization"];
 
 fn bounded(response: Response) -> Result<Response, Refused> {
@@ -141,7 +142,7 @@ mod tests {
 
     const REQUESTS_MAX: usize = 20;
 
-    /// Answers with what it was sent, and remembers what it was told.
+    /// Answers with the body it was sent, and remembers the requests and refusals.
     #[derive(Debug, Default)]
     struct Echo {
         asked: Mutex<Vec<Request>>,
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Everything a program sends, what it is answered, and who was told of it.
+    /// Sends these bytes as a program would. Returns the answers and the `Echo` that saw the requests.
     async fn exchange(sent: &[u8]) -> (String, Echo) {
         let (proxy, program) = pair().unwrap();
         let sent = sent.to_vec();
@@ -261,13 +262,13 @@ mod tests {
             }
         }
         assert_eq!(echo.asked.lock().len(), 1, "the second line was still made");
-        // Our end is closed: what is read of it is its end, or that it was broken off.
+        // Our end is closed, so reading from it gives either the end of the stream or an error.
         let mut rest = vec![];
         let read = std::io::Read::read_to_end(&mut program, &mut rest);
         assert!(matches!(read, Ok(0) | Err(_)) && rest.is_empty(), "{read:?}");
     }
 
-    /// One look at a future that is not to end.
+    /// Polls once a future that should not be ready.
     async fn looked_at<F: std::future::Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
         tokio::select! { biased; ended = future => Some(ended), () = tokio::task::yield_now() => None }
     }

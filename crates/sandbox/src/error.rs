@@ -1,23 +1,23 @@
-//! Why there is no outcome. A program that fails inside the jail is an outcome, not an error.
+//! Why a run has no outcome. A program that fails inside the jail is an outcome, not an error.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The jail could not be built as the profile demands. Nothing of the program ran; a weaker jail is never taken instead.
+    /// The jail could not be built as the profile demands. The program did not run; there is no fallback to a weaker jail.
     #[error("the sandbox is unavailable at step `{step}`: {why}; nothing ran, and retrying will not help until the host changes")]
     Unavailable { step: Step, why: String },
-    /// What was asked for makes no sense. Nothing ran.
+    /// The spec makes no sense. Nothing ran.
     #[error("the sandbox was asked for `{what}`, which it refuses: {why}; nothing ran")]
     Refused { what: String, why: String },
-    /// The program is not the one that was expected. Nothing ran.
+    /// The program file has another digest than expected. Nothing ran.
     #[error("program `{path}` has digest `{found}` where `{expected}` was expected; nothing ran")]
     OtherProgram { path: String, expected: String, found: String },
-    /// The server could not do its own part: descriptors, memory, threads. Nothing ran unless `started`.
+    /// The server failed at its own part, such as descriptors, memory or threads. Nothing ran unless `started`.
     #[error("the sandbox could not {what}: {why}; {}", if *.started { "the program was ended" } else { "nothing ran, retrying is safe" })]
     Host { what: &'static str, why: String, started: bool },
-    /// Processes were still there after they had been killed and waited for.
+    /// Some processes were still alive after they had been killed and waited for.
     #[error("a jailed process did not die within {waited_ms} ms of being killed; its stage was not read")]
     Immortal { waited_ms: u64 },
 }
@@ -36,12 +36,12 @@ impl Error {
     }
 }
 
-/// The steps of building a jail, in their order. Each may end it.
+/// The steps of building a jail, in order. A failed step ends the jail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Step {
-    /// Before the jail: what the host offers, or the orders that could not be read.
+    /// Before the jail: the host lacks what the profile needs, or the orders could not be read.
     Orders = 0,
     ParentDeath = 1,
     Cgroup = 2,

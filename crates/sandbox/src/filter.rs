@@ -1,8 +1,9 @@
-//! Step 13: the system calls a program has. Built and hashed by the server, installed by the jail.
+//! Step 13: the seccomp filters, which say which system calls a program may make. The server builds and hashes them; the jail installs
+//! them.
 //!
-//! Filters stack, and the strictest answer wins. `refused` and `absent` hold in both profiles; `high_isolation` adds `allowed`, which
-//! kills on whatever it does not list. What depends on a call's number alone is looked up by halving (`search`); what depends on
-//! its arguments is compared one after the other.
+//! Filters stack, and the strictest answer wins. `refused` and `absent` apply in both profiles; `high_isolation` adds `allowed`, which
+//! kills on every call that it does not list. Rules on the call number alone are found by binary search (`search`); rules on arguments are
+//! checked one after another.
 
 mod refused;
 mod allowed;
@@ -19,10 +20,10 @@ use std::fmt;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// One condition after another: all must hold.
+/// Conditions that must all hold.
 type Conditions<'a> = &'a [(u8, SeccompCmpOp, u64)];
 
-/// A profile's filters, ready to be handed over.
+/// The filters of a profile, ready to be sent to the jail.
 #[derive(Clone, Debug)]
 pub(crate) struct Filters {
     pub(crate) programs: Vec<Vec<u8>>,
@@ -55,7 +56,7 @@ pub(crate) fn build(profile: Profile) -> Result<Filters, Failed> {
         }
     }
     programs.push(by_arguments(refused::arguments()?, errno(Errno::PERM))?);
-    // The last: it refuses to install another.
+    // This filter must be the last: it refuses to install another.
     programs.push(by_number(refused::calls(), &errno(Errno::PERM), &SeccompAction::Allow));
     let mut hash = Sha256::new();
     for program in &programs {
@@ -65,7 +66,7 @@ pub(crate) fn build(profile: Profile) -> Result<Filters, Failed> {
     Ok(Filters { sha256: hex::encode(hash.finalize()), programs })
 }
 
-/// Installs one filter on every thread of this process. It cannot be taken back.
+/// Installs one filter on every thread of this process. It cannot be removed.
 pub(crate) fn install(bytes: &[u8]) -> Result<(), seccompiler::Error> {
     let program: BpfProgram = bytes
         .chunks_exact(8)
@@ -79,14 +80,14 @@ pub(crate) fn install(bytes: &[u8]) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter_all_threads(&program)
 }
 
-/// One answer for these calls whatever their arguments, and another for all the others.
+/// One answer for these calls, whatever their arguments, and another for all other calls.
 fn by_number(calls: impl IntoIterator<Item = i64>, listed: &SeccompAction, otherwise: &SeccompAction) -> Vec<u8> {
-    // A number this architecture does not have is no call of it.
+    // A negative number is a call that this architecture does not have.
     let calls: BTreeSet<u32> = calls.into_iter().filter_map(|call| u32::try_from(call).ok()).collect();
     to_bytes(&search::compile(&calls, u32::from(listed.clone()), u32::from(otherwise.clone())))
 }
 
-/// An answer for these calls with these arguments; everything else passes. `by_number` has looked at the architecture.
+/// One answer for these calls with these arguments; every other call passes. The filters of `by_number` check the architecture.
 fn by_arguments(rules: Rules, on_match: SeccompAction) -> Result<Vec<u8>, Failed> {
     let arch = std::env::consts::ARCH.try_into()?;
     let program: BpfProgram = SeccompFilter::new(rules, SeccompAction::Allow, on_match, arch)?.try_into()?;
@@ -102,7 +103,7 @@ fn to_bytes(program: &[sock_filter]) -> Vec<u8> {
     program.iter().flat_map(each).collect()
 }
 
-/// Adds a call with these arguments. Only the low 32 bits are compared: that is all the kernel looks at in every one of them.
+/// Adds a call with these arguments. Only the low 32 bits of an argument are compared: for all of these the kernel looks at no more.
 fn when(rules: &mut Rules, call: i64, conditions: Conditions<'_>) -> Result<(), Failed> {
     let conditions = conditions
         .iter()

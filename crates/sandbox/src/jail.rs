@@ -1,8 +1,9 @@
-//! The jail: the process that locks itself up, step by step, and then becomes the program.
+//! The jail: a process that restricts itself, step by step, and then becomes the program.
 //!
-//! Three processes stand behind one run. The first is what the server spawned: it gives up its identity and its namespaces. The
-//! second is process 1 of the new pid namespace: it mounts what there is to see, watches, reaps, and takes everything with it when
-//! it dies. The third locks itself up for good and executes the program. Read `become_jail`, then the files in their order.
+//! Each run has three processes. The server spawns the first, which changes its identity and leaves the host's namespaces. The second is
+//! process 1 of the new pid namespace: it mounts the file systems, watches and reaps; when it dies, the kernel kills everything in the
+//! namespace. The third gives up its remaining rights and executes the program. Read `become_jail` first, then the modules in the order of
+//! the `mod` lines.
 
 mod identity;
 mod mounts;
@@ -19,9 +20,9 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Becomes the jail and never returns, when this process was started as one.
+/// If this process was started as a jail, becomes it and never returns.
 ///
-/// The first statement of `main`: nothing may have opened a descriptor or started a thread before.
+/// Must be the first statement of `main`: no thread may have been started and no descriptor opened before it.
 pub fn main_if_asked() {
     let mut args = std::env::args_os();
     if args.next().is_some_and(|name| name == JAIL_NAME) {
@@ -29,13 +30,13 @@ pub fn main_if_asked() {
     }
 }
 
-/// Cuts out of the host what a program may see, for a server that is root. Nothing of the server's own view changes.
+/// Detaches from the host the trees a program may see, when the server is root. The server's own mounts stay as they are.
 pub(crate) fn open_trees(binds: &[Bound]) -> Result<Vec<OwnedFd>, Error> {
     let trees = mounts::open_trees(binds).map_err(|failure| Error::Unavailable { step: failure.step, why: failure.why })?;
     Ok(trees.into_iter().map(mounts::Tree::into_fd).collect())
 }
 
-/// The step that failed, and what there is to say about it.
+/// The step that failed, and why.
 struct Failure {
     step: Step,
     why: String,
@@ -47,23 +48,23 @@ impl Failure {
     }
 }
 
-/// Turns an error into a failure of this step.
+/// Makes a closure that turns an error into a failure of this step.
 fn at<E: fmt::Display>(step: Step, what: impl fmt::Display) -> impl FnOnce(E) -> Failure {
     move |error| Failure::new(step, what, error)
 }
 
-/// Every profile's namespaces, and what `high_isolation` adds.
+/// The namespaces of every profile, and those that `high_isolation` adds.
 pub(crate) const NAMESPACES: i32 = attempt::NAMESPACES;
 pub(crate) const MORE_NAMESPACES: i32 = attempt::MORE_NAMESPACES;
 
-/// What ends the jail with a sentence said, and without one.
+/// The exit code of a jail that failed, whether or not it could report the reason.
 const EXIT_FAILED: i32 = 70;
 
 fn become_jail() -> ! {
     let _ = sys::close_range(fd::REST, u32::MAX);
     let control = match sys::move_fd(sys::inherited(fd::CONTROL), fd::CONTROL_KEPT) {
         Ok(control) => control,
-        // Nobody placed it: this is not a child of the server.
+        // There is no control socket, so the server did not start this process.
         Err(_) => std::process::exit(EXIT_FAILED),
     };
     match first_process(&control) {
@@ -72,7 +73,7 @@ fn become_jail() -> ! {
     }
 }
 
-/// Says why, and ends.
+/// Reports the failure to the server, and exits.
 fn fail(control: &OwnedFd, failure: &Failure) -> ! {
     let _ = word::say_failed(control.as_fd(), failure.step, &failure.why);
     std::process::exit(EXIT_FAILED);
@@ -82,26 +83,26 @@ fn first_process(control: &OwnedFd) -> Result<i32, Failure> {
     let errand = Errand::read(std::env::args_os().skip(1))
         .ok_or_else(|| Failure::new(Step::Orders, "reading the arguments", "they are not those of a jail"))?;
 
-    // 1. Nobody outlives the server.
+    // 1. The jail dies with the server.
     identity::die_with_parent(Some(errand.server))?;
     let _ = rustix::process::setsid();
     identity::undumpable()?;
-    // When the host runs out of memory, a jail goes first.
+    // When the host runs out of memory, the kernel kills jails first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 
-    // 2. Whatever follows is counted.
+    // 2. From here on, the cgroup counts everything.
     for procs in &errand.cgroup_procs {
         std::fs::write(procs, "0").map_err(at(Step::Cgroup, format_args!("entering `{}`", procs.display())))?;
     }
 
-    // 3. and 4. Another identity, other namespaces.
+    // 3. and 4. Take on another identity and other namespaces.
     if let Some(id) = errand.become_id {
         identity::become_id(id)?;
         identity::die_with_parent(Some(errand.server))?;
     }
     identity::leave_namespaces(errand.namespaces)?;
 
-    // 5. Process 1 of the new pid namespace, which waits for its orders: up to here nothing depends on them.
+    // 5. Process 1 of the new pid namespace waits for the orders: nothing up to here depends on them.
     match sys::fork().map_err(at(Step::Init, "forking"))? {
         Fork::Child => match init::run(control) {
             Ok(never) => match never {},
@@ -114,12 +115,12 @@ fn first_process(control: &OwnedFd) -> Result<i32, Failure> {
     }
 }
 
-/// The program's pipes and its egress are its own: a copy of ours would keep them open after it closed them.
+/// Closes our copies of the program's pipes and its egress: they would keep them open after the program closed its own.
 fn close_programs() {
     let _ = sys::close_range(0, fd::EGRESS as u32);
 }
 
-/// Stays until process 1 is dead, and with it everything in its namespace.
+/// Waits until process 1 is dead, and with it everything in its namespace.
 fn wait_for(init: Pid) -> i32 {
     loop {
         match rustix::process::waitpid(Some(init), WaitOptions::empty()) {

@@ -1,8 +1,7 @@
-//! Starts jails, one ahead of time where it can: a spare has its cgroup, its uid and its namespaces, and waits for its orders.
+//! Starts jails, and keeps some ready ahead of time: a spare already has its cgroup, its uid and its namespaces, and waits for its orders.
 //!
-//! Entering a cgroup can take the kernel longer than everything else together, and nobody waits for it when it was done before. One
-//! thread starts all of them and stays as long as the sandbox: a jail dies with the thread that spawned it, and runs begin on threads
-//! that come and go.
+//! Entering a cgroup can take the kernel longer than everything else together; with a spare, no run waits for it. One thread starts all
+//! jails and lives as long as the sandbox, because a jail dies with the thread that spawned it and runs begin on threads that come and go.
 
 use crate::cgroup::{Cgroups, Cpu, Leaf};
 use crate::error::Error;
@@ -30,7 +29,7 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Ends one that nobody needs.
+    /// Kills a spare that is not needed.
     pub(crate) fn dismiss(self) {
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
         let _ = sys::reap(self.pid);
@@ -38,9 +37,9 @@ impl Spare {
 }
 
 enum Request {
-    /// Somebody waits for this one.
+    /// A caller waits for this jail.
     One(Profile, Cpu, mpsc::Sender<Result<Spare, Error>>),
-    /// Nobody does yet. What the run before leaves of its cgroup is removed first: that, too, nobody waits for.
+    /// Starts a spare, for which nobody waits yet. First removes the cgroup of the run before, since nobody waits for that either.
     Refill(Profile, Option<Leaf>),
 }
 
@@ -58,7 +57,7 @@ impl Jailer {
         let work = move || {
             for request in heard {
                 match request {
-                    // Whoever asked may be gone; then it is a spare like any other.
+                    // The caller may be gone; then its jail becomes a spare.
                     Request::One(profile, cpu, reply) => {
                         if let Err(mpsc::SendError(Ok(spare))) = reply.send(kit.start(profile, cpu)) {
                             kept.lock().push(spare);
@@ -81,7 +80,7 @@ impl Jailer {
         Ok(Self { requests: Some(requests), spares, thread: Some(thread) })
     }
 
-    /// A spare if there is one, else a new one.
+    /// Takes a spare if there is one, else starts a new jail.
     pub(crate) fn take(&self, profile: Profile) -> Result<Spare, Error> {
         let spare = {
             let mut spares = self.spares.lock();
@@ -90,12 +89,13 @@ impl Jailer {
         spare.map_or_else(|| self.take_new(profile, Cpu::Unbounded), Ok)
     }
 
-    /// Makes one for whoever comes next, and clears up after a run. Asked for when it is over: before, it would only be in its way.
+    /// Starts a spare for the next run and removes the cgroup of the last one. Called when a run is over: earlier, this work would only
+    /// slow that run.
     pub(crate) fn refill(&self, profile: Profile, over: Option<Leaf>) {
         self.ask(Request::Refill(profile, over));
     }
 
-    /// One that has not been waiting: for a resident, or when there is no spare, or it turned out to be dead.
+    /// Starts a new jail: for a resident, or when there is no spare, or when the spare turned out to be dead.
     pub(crate) fn take_new(&self, profile: Profile, cpu: Cpu) -> Result<Spare, Error> {
         let (reply, answer) = mpsc::channel();
         self.ask(Request::One(profile, cpu, reply));
@@ -121,11 +121,11 @@ impl Drop for Jailer {
     }
 }
 
-/// What a jail is started with.
+/// What is needed to start a jail.
 pub(crate) struct Kit {
     pub(crate) helper: CString,
     pub(crate) cgroups: Arc<Cgroups>,
-    /// Only where the server is root, and has uids to give.
+    /// Present only where the server is root and can assign uids.
     pub(crate) uids: Option<Arc<Uids>>,
 }
 
@@ -137,7 +137,7 @@ impl Kit {
             .map_err(|error| Error::host("make the control socket", error))?;
         let null = std::fs::File::options().read(true).write(true).open("/dev/null");
         let null = null.map_err(|error| Error::host("open `/dev/null`", error))?;
-        // Out of the way first: a descriptor that already has another's number would be overwritten before it is placed.
+        // First to high numbers: a descriptor that already has the number of another would be overwritten before it is placed.
         let away = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, AWAY).map_err(|error| Error::host("place a descriptor", error));
         let (null, control) = (away(&null.into())?, away(&control)?);
         let errand = Errand {
@@ -155,7 +155,7 @@ impl Kit {
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => Ok(Spare { pid, handle, control: ours, leaf, lease, profile }),
             Err(error) => {
-                // It is our child and not yet reaped, so the number is still its own.
+                // The process is our child and not yet reaped, so the pid is still its own.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = sys::reap(pid);
                 Err(Error::host("watch the jail", error))
@@ -171,5 +171,5 @@ fn lease(uids: &Arc<Uids>, profile: Profile) -> Result<Lease, Error> {
     }
 }
 
-/// Above every number that is given away.
+/// Higher than every descriptor number that is assigned.
 const AWAY: i32 = 64;

@@ -1,8 +1,9 @@
-//! Runs a program that nobody trusts: bounded, watched, and unable to reach anything it was not given.
+//! Runs an untrusted program with limits on its resources, under watch, and unable to reach anything it was not given.
 //!
-//! The server calls `Sandbox::run`, or `Sandbox::start` for a program that stays (`resident.rs`). What is run is a `Spec`, what came of it an `Outcome`, and what it wrote a `Stage`, read after every
-//! process of it is dead. The jail is this same binary, started again under another name (`main_if_asked`), which locks itself up in
-//! fourteen steps (`jail.rs`) before it becomes the program. A step that fails ends it: there is no weaker jail.
+//! The server calls `Sandbox::run`, or `Sandbox::start` for a program that outlives one call (`resident.rs`). A `Spec` says what to run, an
+//! `Outcome` says how the run ended, and a `Stage` holds the files the program wrote; it is read only after every process of the run is
+//! dead. The jail is this same binary, started again under another name (`main_if_asked`). It restricts itself in fourteen steps
+//! (`jail.rs`) and then executes the program. A step that fails ends the jail: there is no fallback to a weaker one.
 
 mod error;
 mod spec;

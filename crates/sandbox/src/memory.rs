@@ -1,12 +1,13 @@
-//! How much memory a jail holds, looked at from outside: the fallback where no cgroup bounds it.
+//! How much memory a jail uses, measured from outside: the fallback where no cgroup limits it.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
 
-/// A tree of more processes than this is not counted to its end: it is over any bound already.
+/// Counting stops at this number of processes: so many are over any limit already.
 const PROCESSES_MAX: usize = 8192;
 
-/// Bytes that the descendants of `pid` hold and no file backs. Shared memory counts once for each who holds it.
+/// The bytes of memory that `pid` and its descendants hold and that no file backs. Shared memory counts once for each process that holds
+/// it.
 pub(crate) fn bytes_below(pid: u32) -> u64 {
     let mut open = vec![pid];
     let mut seen = 0;
@@ -26,7 +27,7 @@ pub(crate) fn bytes_below(pid: u32) -> u64 {
 }
 
 fn held_by(pid: u32) -> u64 {
-    // A process that ended meanwhile holds nothing.
+    // For a process that has ended meanwhile, the file is missing and the sum is 0.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kilobytes = status.lines().filter_map(|line| {
         let rest = line.strip_prefix("RssAnon:").or_else(|| line.strip_prefix("RssShmem:"))?;
@@ -35,13 +36,13 @@ fn held_by(pid: u32) -> u64 {
     kilobytes.sum::<u64>().saturating_mul(1024)
 }
 
-/// Bytes that the files of a stage or a scratch hold. It is memory, and no process holds it.
+/// The bytes that the files of a stage or a scratch hold. They are in memory, but belong to no process.
 pub(crate) fn bytes_of_files(root: BorrowedFd<'_>) -> u64 {
     let Ok(found) = rustix::fs::fstatvfs(root) else { return 0 };
     found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize)
 }
 
-/// Whether the kernel tells who is whose child.
+/// Whether the kernel tells the children of a process, which `bytes_below` needs.
 pub(crate) fn is_countable() -> bool {
     fs::read_to_string("/proc/thread-self/children").is_ok()
 }

@@ -1,4 +1,4 @@
-//! What the server tells the jail, in a sealed file: a line of JSON, then the bytes it counts.
+//! The orders that the server sends to the jail, in a sealed file: one line of JSON, then the bytes whose lengths it gives.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -6,39 +6,39 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-/// Which descriptor is what, in the jail.
+/// The descriptor numbers inside the jail.
 pub(crate) mod fd {
     use std::os::fd::RawFd;
-    /// Where the control socket is when the jail starts.
+    /// The control socket when the jail starts.
     pub(crate) const CONTROL: RawFd = 4;
-    /// The first number that was not ours to give.
+    /// The first number that the server did not assign.
     pub(crate) const REST: u32 = 5;
-    /// Where a program finds its egress.
+    /// The program's egress.
     pub(crate) const EGRESS: RawFd = 3;
-    /// Where the program waits for its exec: above what it may open afterwards, so that it can never fill this number again.
+    /// The program file until the exec. The number is above the highest that the program may open, so the program can never reuse it.
     pub(crate) const EXEC: RawFd = 700;
-    /// Where the control socket is kept until the exec.
+    /// The control socket, from the start of the jail until the exec.
     pub(crate) const CONTROL_KEPT: RawFd = 701;
 }
 
-/// How many descriptors come with the orders at least: the orders themselves, the program and its three streams. Its egress follows, if
-/// it has one, and then what is to be shown of the host.
+/// The least number of descriptors that come with the orders: the orders, the program and its three streams. The egress follows if there is
+/// one, then the trees of the host that are shown.
 pub(crate) const FDS: usize = 5;
-/// The most that may come.
+/// The largest number of descriptors that may come with the orders.
 pub(crate) const FDS_MAX: usize = 128;
 
-/// The name a process is started under to become the jail.
+/// The name under which a process is started to become the jail.
 pub(crate) const JAIL_NAME: &str = "countersign-jail";
 
-/// What a jail must know before it has orders: its arguments.
+/// What a jail must know before its orders arrive. It is passed as arguments.
 #[derive(Debug)]
 pub(crate) struct Errand {
-    /// Who must still be our parent.
+    /// The pid of the server, which must still be our parent.
     pub(crate) server: i32,
-    /// The uid and gid to become, when the server is root.
+    /// The uid and gid to switch to, when the server is root.
     pub(crate) become_id: Option<u32>,
     pub(crate) namespaces: i32,
-    /// Files to write our pid to.
+    /// The cgroup files to which the jail writes its pid.
     pub(crate) cgroup_procs: Vec<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ impl Errand {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
-    /// Whether what is to be shown of the host was cut out by the server and sent along.
+    /// Whether the server detached the trees of the host itself and sent them along.
     pub(crate) trees_given: bool,
     pub(crate) binds: Vec<Bound>,
     pub(crate) inputs: Vec<Sized>,
@@ -71,12 +71,12 @@ pub(crate) struct Orders {
     pub(crate) env: Vec<String>,
     pub(crate) starts_in: Option<PathBuf>,
     pub(crate) limits: Rlimits,
-    /// The version to enforce, or nothing where the operator allowed it to be missing.
+    /// The ABI to enforce; `None` where Landlock is missing with the operator's permission.
     pub(crate) landlock_abi: Option<i32>,
-    /// Bytes of each filter.
+    /// The length of each filter in bytes.
     pub(crate) filters: Vec<usize>,
     pub(crate) egress: bool,
-    /// Whether the jail says when the program has begun.
+    /// Whether the jail reports when the program has started.
     pub(crate) is_resident: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Orders {
 pub(crate) struct Bound {
     pub(crate) host: PathBuf,
     pub(crate) jail: PathBuf,
-    /// What of it is shown; `None` shows all.
+    /// The entries to show; `None` shows all.
     pub(crate) only: Option<Vec<String>>,
 }
 
@@ -97,21 +97,21 @@ pub(crate) struct Sized {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Rlimits {
     pub(crate) address_space: Option<u64>,
-    /// A resident has no end of its time; its cgroup bounds its share.
+    /// `None` for a resident, which has no time limit; its cgroup limits its share of the processor.
     pub(crate) cpu_seconds: Option<u64>,
     pub(crate) file_bytes: u64,
     pub(crate) open_files: u64,
     pub(crate) processes: u64,
 }
 
-/// Orders with the bytes that follow them: filters, inputs, then what is on the stage at first.
+/// The orders with the bytes that follow them: filters, inputs, then the stage's initial files.
 pub(crate) struct Packet {
     pub(crate) orders: Orders,
     pub(crate) blobs: Vec<Vec<u8>>,
 }
 
 impl Packet {
-    /// Writes a file that nobody can change any more.
+    /// Writes the orders to a file that cannot be changed afterwards.
     pub(crate) fn seal(orders: &Orders, blobs: &[&[u8]]) -> io::Result<OwnedFd> {
         use rustix::fs::{MemfdFlags, SealFlags};
         let file = rustix::fs::memfd_create(c"orders", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;

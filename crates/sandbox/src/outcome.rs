@@ -1,16 +1,16 @@
-//! What came of a run.
+//! The outcome of a run: how it ended, what it printed, what it cost, and under which isolation it ran.
 
 use crate::spec::Profile;
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A run that took place, however it ended. Every process of it is dead.
+/// The outcome of a run that took place, however it ended. Every process of the run is dead.
 #[derive(Debug)]
 pub struct Outcome {
     pub ended: Ended,
     pub result: Captured<Vec<u8>>,
-    /// Valid UTF-8 with nothing in it that could steer a terminal.
+    /// stderr as valid UTF-8, without characters that could control a terminal.
     pub log: Captured<String>,
     pub cost: Cost,
     pub facts: Facts,
@@ -22,29 +22,30 @@ pub struct Outcome {
 #[serde(rename_all = "snake_case", tag = "how", content = "value")]
 pub enum Ended {
     Exited(i32),
-    /// By a signal of its own or of the kernel; 31 is a system call the profile does not have.
+    /// Killed by a signal that it raised itself or got from the kernel. Signal 31 (SIGSYS) means a system call that the profile does not
+    /// allow.
     Signalled(i32),
     TimedOut,
     OutOfMemory,
-    /// It printed far more than is kept.
+    /// The program printed far more than is kept.
     Flooded,
-    /// Whoever asked for it no longer wants it.
+    /// The caller cancelled the run.
     Cancelled,
 }
 
-/// What was kept of a stream.
+/// The part of a stream that was kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured<T> {
     pub kept: T,
-    /// There was more.
+    /// The stream was longer than `kept`.
     pub truncated: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
-    /// Of all its processes, and of building the jail.
+    /// The processor time of all its processes, and of building the jail.
     pub cpu_ms: u64,
-    /// Of its largest process.
+    /// The peak memory of its largest process.
     pub max_rss_bytes: u64,
     pub wall_ms: u64,
 }
@@ -56,28 +57,28 @@ impl Cost {
     }
 }
 
-/// Under what isolation it ran: what a receipt says about it.
+/// The isolation a run had, as its receipt states it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     pub profile: Profile,
-    /// 0 where `landlock` is in `degraded`.
+    /// The Landlock ABI that was enforced; 0 where `landlock` is in `degraded`.
     pub landlock_abi: i32,
-    /// Of the filters as they were installed.
+    /// The digest of the seccomp filters as they were installed.
     pub seccomp_sha256: String,
     pub namespaces: Vec<String>,
     pub cgroup_backend: CgroupBackend,
     /// Whether the program had a `/proc` of its own.
     pub proc: bool,
-    /// What the operator allowed to be missing, and was.
+    /// The protections that were missing, with the operator's permission.
     pub degraded: Vec<String>,
 }
 
-/// What bounds memory and processes.
+/// The mechanism that limits memory and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupBackend {
     V2,
     V1,
-    /// Resource limits, and memory looked at every 50 ms.
+    /// Resource limits, and memory checked every 50 ms.
     None,
 }

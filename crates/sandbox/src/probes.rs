@@ -1,4 +1,4 @@
-//! What this host offers, found out by trying it once at the start, and shown by `countersign doctor`.
+//! The abilities of this host, found by trying each once at the start. `countersign doctor` shows them.
 
 use crate::cgroup::Cgroups;
 use crate::orders::JAIL_NAME;
@@ -15,24 +15,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The oldest Landlock we take: the first that keeps signals and abstract sockets inside.
+/// The oldest Landlock ABI that is accepted: the first that keeps signals and abstract sockets inside the jail.
 pub(crate) const LANDLOCK_ABI_MIN: i32 = 6;
 
-/// The first uid of the pool when nothing else is configured: above every range that hosts hand out to people, services or containers.
+/// The default first uid of the pool: above every range that hosts assign to people, services or containers.
 pub const UID_FIRST: u32 = 1_879_048_192;
 
-/// One thing the jail rests on.
+/// One ability of the host that the jail depends on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Probe {
     pub name: &'static str,
     pub value: String,
-    /// What follows from the value, for whoever reads it.
+    /// What the value means for the operator.
     pub consequence: String,
-    /// The profiles that cannot be had because of it.
+    /// The profiles that are not available because of this.
     pub disables: Vec<Profile>,
 }
 
-/// Every probe, in the order the jail needs them.
+/// Every probe, in the order in which the jail needs them.
 #[derive(Debug, Serialize)]
 pub struct Probes {
     pub probes: Vec<Probe>,
@@ -51,7 +51,7 @@ const HIGH: &[Profile] = &[Profile::HighIsolation];
 const NONE: &[Profile] = &[];
 
 impl Probes {
-    /// Tries everything. `helper` is the program that becomes the jail: it tries what a server must not do to itself.
+    /// Tries everything. `helper` is the program that becomes the jail; it tries what the server must not do to itself.
     pub fn now(helper: &Path) -> Self {
         let cgroups = Arc::new(Cgroups::find());
         let (landlock_abi, errata) = sys::landlock().unwrap_or((0, 0));
@@ -153,14 +153,14 @@ impl Probes {
         Self { probes, cgroups, landlock_abi, is_root, memory_is_countable }
     }
 
-    /// What keeps this profile from being had, apart from what the operator allowed to be missing.
+    /// The probe that makes this profile unavailable, if any. Ignores a protection that the operator allows to be missing.
     pub fn against(&self, profile: Profile, allow_degraded: bool) -> Option<&Probe> {
         let forgiven = |probe: &Probe| allow_degraded && profile == Profile::Default && probe.name == "landlock";
         self.probes.iter().find(|probe| probe.disables.contains(&profile) && !forgiven(probe))
     }
 }
 
-/// Whether `openat2` keeps us beneath and off links, as the stage relies on.
+/// Whether `openat2` can refuse to leave a directory and to follow links. The stage depends on it.
 fn resolve_refuses() -> bool {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let Ok(proc) = rustix::fs::open("/proc", flags | OFlags::DIRECTORY, Mode::empty()) else { return false };
@@ -170,7 +170,7 @@ fn resolve_refuses() -> bool {
         && open("..", ResolveFlags::NO_XDEV) == Err(Errno::XDEV)
 }
 
-/// Whether this uid means anything in our user namespace.
+/// Whether this uid is mapped in our user namespace.
 fn is_mapped(uid: u32) -> bool {
     std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default().lines().any(|line| {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
@@ -178,7 +178,7 @@ fn is_mapped(uid: u32) -> bool {
     })
 }
 
-/// Starts the helper to try on itself what cannot be undone.
+/// Starts the helper, which tries on itself the things that cannot be undone.
 fn try_in_helper(helper: &Path) -> std::collections::BTreeMap<String, String> {
     let tried = || -> std::io::Result<String> {
         let (reader, writer) = std::io::pipe()?;

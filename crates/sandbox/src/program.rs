@@ -1,4 +1,5 @@
-//! Opens the program and makes sure it is the expected one. What was hashed is what is executed: the same descriptor.
+//! Opens the program and checks its digest. The descriptor that was hashed is the one that is executed, so the file cannot be swapped in
+//! between.
 
 use crate::error::Error;
 use crate::spec::Program;
@@ -9,7 +10,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
-/// Digests that are remembered: an interpreter of 100 MB takes longer to hash than to run, even by BLAKE3.
+/// How many digests are remembered. They are, because an interpreter of 100 MB takes longer to hash than to run, even with BLAKE3.
 const REMEMBERED_MAX: usize = 64;
 
 #[derive(Default)]
@@ -19,7 +20,7 @@ impl Digests {
     pub(crate) fn open(&self, program: &Program) -> Result<OwnedFd, Error> {
         let path = program.path.display().to_string();
         let failed = |error: std::io::Error| Error::Refused { what: path.clone(), why: error.to_string() };
-        // Non-blocking, so that a fifo in its place cannot hold us up.
+        // Opened non-blocking, so that a fifo in the program's place cannot block us.
         let mut options = File::options();
         let mut file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(&program.path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
@@ -51,7 +52,7 @@ impl Digests {
     }
 }
 
-/// The digest of a file as it is now: how a caller pins a program it has reason to trust.
+/// The digest of a file as it is now. A caller uses it to pin a program that it has reason to trust.
 pub fn digest_of(path: &std::path::Path) -> std::io::Result<[u8; 32]> {
     hash(&mut File::open(path)?)
 }

@@ -1,4 +1,4 @@
-//! Watches a run: carries its streams, keeps its bounds, and does not leave before everything in the jail is dead.
+//! Watches a run: carries its streams, enforces its limits, and returns only when every process in the jail is dead.
 
 use crate::error::{Error, Step};
 use crate::memory;
@@ -15,20 +15,22 @@ use rustix::process::{Pid, Signal, pidfd_send_signal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How often memory is looked at where no cgroup bounds it.
+/// How often memory is checked where no cgroup limits it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long the dead may take to go before their last handle is pulled too, and how long before we give up on them.
+/// After the kill, the processes have this long to disappear; then the process that we spawned is killed too.
 const DYING: Duration = Duration::from_secs(5);
+/// After the kill, we give up on processes that are still alive at this time, with `Error::Immortal`.
 const DYING_MAX: Duration = Duration::from_secs(20);
-/// How long the log of a resident rests after each piece of at most 64 KiB: one that floods it waits, and costs the server little.
+/// The pause after each read of a resident's log, which reads at most 64 KiB. A resident that floods its log has to wait, and costs the
+/// server little.
 const LOG_RESTS: Duration = Duration::from_millis(10);
 
-/// A jail that was just started, and our ends of what it holds.
+/// A jail that was just started, and our ends of its pipes and its control socket.
 pub(crate) struct Running {
     pub(crate) pid: Pid,
     pub(crate) handle: OwnedFd,
     pub(crate) control: OwnedFd,
-    /// Gone where somebody else writes to the program and reads from it.
+    /// `None` for stdin and stdout where the owner of a resident holds them.
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: OwnedFd,
@@ -36,7 +38,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Ends what was started, because of `error`.
+    /// Kills the jail because of `error`, and returns the error.
     pub(crate) fn abandon(self, error: Error) -> Error {
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
         let _ = sys::reap(self.pid);
@@ -55,15 +57,15 @@ pub(crate) struct Watch<'a> {
     pub(crate) resident: Option<Resident>,
 }
 
-/// What is different where the program stays: the deadline is for its beginning, and an end that is asked for is asked of it first.
+/// The differences for a resident: the deadline applies only to its start, and when it is to end it gets SIGTERM first.
 pub(crate) struct Resident {
-    /// How long it may take to end after SIGTERM; then everything is killed.
+    /// The time the resident has to end after SIGTERM; then every process is killed.
     pub(crate) grace: Duration,
-    /// Told once, when the program runs, whether it has a `/proc`.
+    /// Called once, when the program runs. Its argument says whether the program has a `/proc`.
     pub(crate) on_begun: Option<Box<dyn FnOnce(bool) + Send>>,
 }
 
-/// What there is to say about a run when everything in it is dead.
+/// What is known about a run when every process of it is dead.
 #[derive(Default)]
 pub(crate) struct Finished {
     pub(crate) said: Option<Ended>,
@@ -110,7 +112,7 @@ pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error>
     pump.run()
 }
 
-/// What can happen next.
+/// The events the pump waits for.
 #[derive(Clone, Copy, PartialEq)]
 enum Event {
     First,
@@ -123,16 +125,16 @@ enum Event {
 }
 
 struct Pump<'a> {
-    /// The process we spawned; gone once it is reaped.
+    /// The process we spawned; `None` once it is reaped.
     first: Option<OwnedFd>,
-    /// Process 1 of the jail, once it has said so.
+    /// Process 1 of the jail; `None` until the jail has sent its handle, and again when it is dead.
     init: Option<OwnedFd>,
-    /// Held only where memory is looked at, and given up with the run.
+    /// Kept only where memory is checked by us; dropped at the end of the run.
     scratch: Option<OwnedFd>,
     control: Option<OwnedFd>,
     stdin: Option<Feed>,
     printed: Printed,
-    /// When the log is read again.
+    /// When the log may be read again.
     log_at: Option<Instant>,
     resident: Option<Resident>,
     cancel: Option<BorrowedFd<'a>>,
@@ -141,7 +143,7 @@ struct Pump<'a> {
     look_at: Option<Instant>,
     pid: Pid,
     deadline: Option<Instant>,
-    /// Why everything is ended at the deadline.
+    /// The reason that is recorded when the deadline passes.
     late: Ended,
     limits: Limits,
     finished: Finished,
@@ -149,8 +151,8 @@ struct Pump<'a> {
 
 impl Pump<'_> {
     fn run(mut self) -> Result<Finished, Error> {
-        // Everything is dead when the process we started is, and process 1 with its whole namespace; before there was one, when
-        // nobody holds the control socket any more.
+        // Every process is dead when both the process we spawned and process 1 are dead, since process 1 takes its whole namespace with it.
+        // Before process 1 has announced itself, the sign is that nobody holds the control socket any more.
         while self.first.is_some() || self.init.is_some() || self.control.is_some() {
             let now = Instant::now();
             self.keep_bounds(now)?;
@@ -158,7 +160,7 @@ impl Pump<'_> {
                 self.handle(event)?;
             }
         }
-        // Nobody writes any more: what is in the pipes is all there will be.
+        // No process writes any more, so the pipes hold all the output that is left.
         for which in [0, 1] {
             while self.read(which)? {}
         }
@@ -189,14 +191,14 @@ impl Pump<'_> {
         Ok(())
     }
 
-    /// What its processes, its stage and its scratch hold together.
+    /// The memory that the processes, the stage and the scratch hold together.
     fn held_bytes(&self) -> u64 {
         let stage = self.finished.stage.as_ref().map(|(stage, _)| stage);
         let files: u64 = stage.into_iter().chain(&self.scratch).map(|root| memory::bytes_of_files(root.as_fd())).sum();
         memory::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()).saturating_add(files)
     }
 
-    /// Ends everything, once. The first reason is the one that counts.
+    /// Kills every process, once. If there are several reasons, the first counts.
     fn stop(&mut self, why: Ended) {
         if self.stopped_at.is_none() {
             self.stopped_at = Some(Instant::now());
@@ -256,11 +258,12 @@ impl Pump<'_> {
         Ok(events.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty()).map(|(event, _)| event).collect())
     }
 
-    /// When there is something to do even if nothing happens.
+    /// When to wake up even if no event arrives.
     fn next_look(&self, now: Instant) -> Option<Instant> {
         let dying = self.stopped_at.map(|at| at + DYING);
         let moments = [self.look_at, dying.or(self.deadline), self.stopped_at.map(|at| at + DYING_MAX), self.log_at.filter(|at| *at > now)];
-        // Once stopped, the deadline has done its work; and a moment that has passed is looked at again only a little later.
+        // Once the run is stopped, its deadline no longer counts. If every moment has passed already, wake up a little later instead of at
+        // once.
         let next = moments.into_iter().flatten().filter(|at| *at > now).min();
         next.or_else(|| moments.iter().any(Option::is_some).then(|| now + LOOK_EVERY))
     }
@@ -292,7 +295,7 @@ impl Pump<'_> {
         Ok(())
     }
 
-    /// A resident is asked to end and given time for it; anything else is ended at once.
+    /// Asks a resident to end and gives it time for that; any other run is killed at once.
     fn call_off(&mut self) {
         match (&self.resident, &self.control) {
             (Some(resident), Some(control)) if word::ask_to_end(control.as_fd()).is_ok() => {
@@ -322,7 +325,7 @@ impl Pump<'_> {
                 self.finished.stage = Some((stage, proc));
                 self.scratch = self.look_at.map(|_| scratch);
                 self.init = Some(init);
-                // It was too late already, and nobody could be told.
+                // The run was stopped before this word brought the handle of process 1, so process 1 has not been killed yet.
                 if self.stopped_at.is_some() {
                     self.kill();
                 }
@@ -341,7 +344,7 @@ impl Pump<'_> {
         }
     }
 
-    /// Takes what there is. `false` when there is nothing now, or never again.
+    /// Reads what is available. Returns `false` when there is nothing to read, now or for good.
     fn read(&mut self, which: usize) -> Result<bool, Error> {
         let more = self.printed.read(which).map_err(|error| self.give_up("read what the program prints", error))?;
         if self.printed.dropped() > self.limits.flood_bytes {
@@ -350,7 +353,7 @@ impl Pump<'_> {
         Ok(more)
     }
 
-    /// We cannot go on: nothing of the run may.
+    /// The pump cannot go on, so every process of the run is killed.
     fn give_up(&self, what: &'static str, error: impl std::fmt::Display) -> Error {
         self.kill();
         self.kill_first();

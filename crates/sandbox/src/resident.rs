@@ -1,5 +1,5 @@
-//! A program that stays: the same jail, kept for longer than one call. Its owner writes to its stdin and reads its stdout; a thread
-//! of its own watches the rest (`pump.rs`), and ends everything in the jail when the owner is gone.
+//! A resident: a program that stays in its jail for longer than one call. Its owner writes to its stdin and reads its stdout. A thread per
+//! resident watches the rest (`pump.rs`) and kills everything in the jail when the owner is gone.
 
 use crate::error::Error;
 use crate::outcome::{Ended, Facts};
@@ -22,30 +22,30 @@ use tokio::sync::{oneshot, watch};
 /// How long a jail may take until its program runs.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// The bounds of a program that stays. Of `Spec`, its stdin and the bounds on time and output do not apply.
+/// The limits of a resident. The stdin of `Spec` and its limits on time and output do not apply to a resident.
 #[derive(Clone, Copy, Debug)]
 pub struct Stay {
-    /// Of one processor, all its processes together, where a cgroup can bound it; then they wait.
+    /// The share of one processor for all its processes together; beyond it, they wait. Enforced only where a cgroup can do so.
     pub cpu_percent: u32,
-    /// The longest line on stdout; then it is ended as `Flooded`.
+    /// The longest line on stdout; a longer one ends the resident as `Flooded`.
     pub line_bytes_max: usize,
-    /// How much of stderr is kept: the last lines, the older ones are dropped and counted.
+    /// How much of stderr is kept. The last lines are kept; older ones are dropped and counted.
     pub stderr_bytes_max: usize,
-    /// How long it may take to end after SIGTERM; then everything is killed.
+    /// The time it has to end after SIGTERM; then every process is killed.
     pub grace: Duration,
 }
 
-/// A program at work.
+/// A running resident.
 #[derive(Debug)]
 pub struct Resident {
-    /// A write waits for as long as the program does not read.
+    /// A write waits while the program does not read.
     pub stdin: pipe::Sender,
     pub stdout: Stdout,
     pub child: Child,
     pub facts: Facts,
 }
 
-/// What is known of a program that stays. Dropping this ends it, with everything it started.
+/// A handle to a resident. Dropping it ends the resident and everything it started.
 #[derive(Debug)]
 pub struct Child {
     end: Cancel,
@@ -54,19 +54,19 @@ pub struct Child {
 }
 
 impl Child {
-    /// Asks it to end: SIGTERM to the program, and once its grace is over the end of everything in the jail.
+    /// Asks the resident to end: the program gets SIGTERM, and after the grace period everything in the jail is killed.
     pub fn end(&self) {
         self.end.cancel();
     }
 
-    /// Waits until every process of it is dead.
+    /// Waits until every process of the resident is dead.
     pub async fn ended(&self) -> Result<Ended, Error> {
         let mut ended = self.ended.clone();
         let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
         ended.unwrap_or_else(|| Err(Error::Host { what: "watch the program", why: "its watcher failed".to_owned(), started: true }))
     }
 
-    /// The last of what it wrote to stderr: valid UTF-8 with nothing in it that could steer a terminal.
+    /// The last lines of stderr: valid UTF-8, without characters that could control a terminal.
     pub fn stderr(&self) -> StderrTail {
         self.stderr.lock().clone()
     }
@@ -81,7 +81,7 @@ impl Drop for Child {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StderrTail {
     pub lines: VecDeque<String>,
-    /// Lines that came before these and are no longer kept.
+    /// The number of earlier lines that are no longer kept.
     pub dropped: u64,
     bytes: usize,
 }
@@ -99,7 +99,7 @@ impl StderrTail {
     }
 }
 
-/// What the program prints, as it is read: nothing is read ahead, so one that prints faster than that has to wait.
+/// The resident's stdout. It is never read ahead, so a program that prints faster than the owner reads has to wait.
 #[derive(Debug)]
 pub struct Stdout {
     pipe: pipe::Receiver,
@@ -127,12 +127,12 @@ impl AsyncRead for Stdout {
     }
 }
 
-/// Our ends of the program's stdin and stdout, and under what isolation it runs.
+/// Our ends of the program's stdin and stdout, and the isolation it has.
 type Started = (OwnedFd, OwnedFd, Facts);
 
 impl Sandbox {
-    /// Starts a program that stays. It runs when this returns; dropping the future before that ends it. `place` is dropped when
-    /// every process of it is dead.
+    /// Starts a resident. Its program runs when this returns; dropping the future before that ends it. `place` is dropped when every
+    /// process of the resident is dead.
     pub async fn start(&self, spec: Spec, stay: Stay, place: impl Send + 'static) -> Result<Resident, Error> {
         let (end, flooded, stderr) = (Cancel::new()?, Arc::new(AtomicBool::new(false)), Arc::default());
         let (say_ended, ended) = watch::channel(None);
@@ -157,9 +157,9 @@ impl Sandbox {
     }
 }
 
-/// The thread beside a program that stays.
+/// The work of the thread that watches a resident.
 struct Watcher {
-    /// A jail dies with the sandbox that started it.
+    /// Held because a jail dies with the sandbox that started it.
     sandbox: Sandbox,
     end: Cancel,
     flooded: Arc<AtomicBool>,
@@ -167,19 +167,19 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Begins the program and stays until everything in its jail is dead.
+    /// Starts the program and returns when everything in its jail is dead.
     fn watch(&self, mut spec: Spec, on_log: OnLog, say_started: oneshot::Sender<Started>) -> Result<Ended, Error> {
         let life = Life::Resident { cpu_percent: self.stay.cpu_percent };
         let Begun { mut running, leaf, lease: _lease, out_of_memory, facts } = self.sandbox.begin(&mut spec, life)?;
         let (stdin, stdout) = (running.stdin.take(), running.stdout.take());
         let on_begun = Box::new(move |proc| {
             if let (Some(stdin), Some(stdout)) = (stdin, stdout) {
-                // Whoever asked may be gone; then it has been called off as well.
+                // The receiver may be gone because the caller dropped the future; the drop has ended the resident as well.
                 let _ = say_started.send((stdin, stdout, Facts { proc, ..facts }));
             }
         });
         let watch = Watch {
-            // What it prints is not kept, so it is never too much.
+            // The output of a resident is not kept, so it can never be too much.
             limits: Limits { flood_bytes: u64::MAX, ..spec.limits },
             deadline: running.started + START_MAX,
             look_at_memory: leaf.is_none(),

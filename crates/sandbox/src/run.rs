@@ -1,4 +1,4 @@
-//! One run, from a spec to an outcome. This file holds the order: check, open, bound, spawn, watch, conclude.
+//! One run, from a spec to an outcome. This file holds the order: check, open, limit, spawn, watch, conclude.
 
 use crate::cgroup::{Bounds, Cpu, Leaf};
 use crate::error::{Error, Step};
@@ -23,17 +23,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Told each line of stderr as it arrives.
+/// Called with each line of stderr as it arrives.
 pub type OnLog = Box<dyn FnMut(&str) + Send>;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Lets `default` run where the kernel has no Landlock we take. Every outcome then says so.
+    /// Lets the profile `default` run on a kernel whose Landlock is missing or too old for us. Every outcome then says so.
     pub allow_degraded: bool,
-    /// The uids that are ours to give when the server is root.
+    /// When the server is root, programs run as uids from this pool: `uid_count` uids starting at `uid_first`.
     pub uid_first: u32,
     pub uid_count: u32,
-    /// Jails that wait for a run that has not come yet: each saves the next run a few milliseconds, and holds a little memory.
+    /// How many jails are started ahead of time, per profile. Each saves the next run a few milliseconds and holds a little memory.
     pub spares: usize,
 }
 
@@ -62,7 +62,7 @@ impl Cancel {
     }
 }
 
-/// Where programs run. Cheap to share, dear to make: it holds what was found out about the host.
+/// Where programs run. A clone is cheap; making one is not, because it keeps what was found out about the host.
 #[derive(Clone)]
 pub struct Sandbox(Arc<Inner>);
 
@@ -75,7 +75,7 @@ struct Inner {
 }
 
 impl Sandbox {
-    /// `helper` is a program whose `main` begins with `main_if_asked`: the server's own, `/proc/self/exe`.
+    /// `helper` is a program whose `main` begins with `main_if_asked`: usually the server itself, `/proc/self/exe`.
     pub fn new(probes: Probes, helper: &Path, options: Options) -> Result<Self, Error> {
         let helper = CString::new(helper.as_os_str().as_bytes()).map_err(|error| Error::host("name the helper", error))?;
         let build = |profile| filter::build(profile).map_err(|why| Error::Unavailable { step: Step::Seccomp, why: why.to_string() });
@@ -89,7 +89,7 @@ impl Sandbox {
         &self.0.probes
     }
 
-    /// Whether this profile can be had here; if not, why.
+    /// Whether this host can offer the profile; if not, the error says why.
     pub fn offers(&self, profile: Profile) -> Result<(), Error> {
         match self.0.probes.against(profile, self.0.options.allow_degraded) {
             None => Ok(()),
@@ -100,7 +100,7 @@ impl Sandbox {
         }
     }
 
-    /// Runs a program. Dropping the future ends it.
+    /// Runs a program. Dropping the future kills it.
     pub async fn run(&self, spec: Spec, on_log: Option<OnLog>) -> Result<Outcome, Error> {
         struct CancelOnDrop(Cancel);
         impl Drop for CancelOnDrop {
@@ -116,9 +116,9 @@ impl Sandbox {
         joined.unwrap_or_else(|error| Err(Error::Host { what: "watch the program", why: error.to_string(), started: true }))
     }
 
-    /// The same, on this thread.
+    /// Does the same as `run`, on the calling thread.
     pub fn run_blocking(&self, mut spec: Spec, on_log: Option<OnLog>, cancel: Option<&Cancel>) -> Result<Outcome, Error> {
-        // Whoever asked counts from here: what it takes to begin is part of the time.
+        // The caller's time starts here, so the setup of the run counts towards it.
         let deadline = Instant::now() + spec.limits.wall;
         let Begun { running, leaf, lease: _lease, out_of_memory, mut facts } = self.begin(&mut spec, Life::OneRun)?;
         let started = running.started;
@@ -149,7 +149,7 @@ impl Sandbox {
         })
     }
 
-    /// Everything up to a jail at work.
+    /// Does everything up to the point where a jail has its orders and is at work.
     pub(crate) fn begin(&self, spec: &mut Spec, life: Life) -> Result<Begun, Error> {
         let inner = &*self.0;
         self.offers(spec.profile)?;
@@ -163,7 +163,7 @@ impl Sandbox {
         let orders = Packet::seal(&orders, &blobs).map_err(|error| Error::host("write the orders", error))?;
 
         let (running, leaf, lease) = inner.start(spec, life, &orders, &program, Instant::now())?;
-        // The program's end is the program's alone: a copy of ours would keep it open after its death.
+        // Only the program may hold its end of the egress: a copy of ours would keep it open after the program's death.
         spec.egress = None;
         match leaf.as_ref().map(Leaf::out_of_memory_events).transpose() {
             Ok(events) => Ok(Begun { running, leaf, lease, out_of_memory: events.flatten(), facts }),
@@ -175,16 +175,16 @@ impl Sandbox {
     }
 }
 
-/// How long a program is to live.
+/// How long a program lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// To its own end, within the time of one run.
+    /// Until the program exits, within the time limit of one run.
     OneRun,
-    /// Until its owner no longer wants it, with a share of the processor instead of a time.
+    /// Until its owner ends it. It has a share of the processor instead of a time limit.
     Resident { cpu_percent: u32 },
 }
 
-/// A jail at work, and what is its own until it ends: a cgroup, and a uid.
+/// A jail at work, with the cgroup and the uid that belong to it until it ends.
 pub(crate) struct Begun {
     pub(crate) running: Running,
     pub(crate) leaf: Option<Leaf>,
@@ -193,7 +193,7 @@ pub(crate) struct Begun {
     pub(crate) facts: Facts,
 }
 
-/// The jail's own two, beside what the program starts.
+/// The processes of the jail itself, which count towards the limit beside those the program starts.
 const OWN_PROCESSES: u64 = 2;
 
 impl Inner {
@@ -249,7 +249,7 @@ impl Inner {
         }
     }
 
-    /// Gives a jail its bounds and its orders.
+    /// Takes a jail, sets its limits and sends it its orders.
     fn start(&self, spec: &Spec, life: Life, orders: &OwnedFd, program: &OwnedFd, started: Instant) -> Result<Started, Error> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| Error::host("make a pipe", error));
         let ((stdin, stdin_ours), (stdout_ours, stdout), (stderr_ours, stderr)) = (pipe()?, pipe()?, pipe()?);
@@ -262,7 +262,7 @@ impl Inner {
             Life::Resident { .. } => (Cpu::Bounded, self.jailer.take_new(spec.profile, Cpu::Bounded)?),
         };
         if self.give(&spare, spec, life, &fds)?.is_err() {
-            // It died while it waited. A second one that does so is no accident.
+            // The spare died while it waited. If a new one dies as well, that is no accident.
             spare.dismiss();
             spare = self.jailer.take_new(spec.profile, cpu)?;
             if let Err(error) = self.give(&spare, spec, life, &fds)? {
@@ -294,7 +294,7 @@ impl Inner {
     }
 }
 
-/// The newest Landlock whose rights we know.
+/// The newest Landlock ABI whose access rights we know.
 const LANDLOCK_ABI_MAX: i32 = 9;
 
 type Started = (Running, Option<Leaf>, Option<Lease>);
@@ -309,7 +309,7 @@ fn bytes_of(inputs: &[Input]) -> impl Iterator<Item = &[u8]> {
     inputs.iter().map(|input| input.bytes.as_slice())
 }
 
-/// How it ended, once everything in it is dead.
+/// How the run ended. Called when every process of it is dead.
 pub(crate) fn ended(finished: &mut Finished, out_of_memory: bool) -> Result<Ended, Error> {
     if let Some((step, why)) = finished.failed.take() {
         return Err(Error::Unavailable { step, why });
@@ -318,10 +318,10 @@ pub(crate) fn ended(finished: &mut Finished, out_of_memory: bool) -> Result<Ende
     Ok(if out_of_memory { Ended::OutOfMemory } else { finished.stopped.or(finished.said).unwrap_or(killed) })
 }
 
-/// It never came to the program.
+/// The error for a run whose jail ended before the program started.
 pub(crate) fn never_ready(ended: Ended) -> Error {
     match ended {
-        // There was no time, or no memory, for even the jail.
+        // The run was stopped before even the jail was ready.
         Ended::TimedOut | Ended::Cancelled | Ended::OutOfMemory => {
             Error::Unavailable { step: Step::Init, why: format!("the jail was not ready when the run ended as `{ended:?}`") }
         }

@@ -1,4 +1,4 @@
-//! What is to run, and within which bounds.
+//! The description of a run: the program, what it may see, and its limits.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How strictly a program is kept.
+/// How strictly a program is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// Own namespaces, Landlock, and a list of system calls that are refused.
+    /// Namespaces of its own, Landlock, and a denylist of system calls.
     Default,
-    /// The same, with a uid of its own, a cgroup that must be there, and a list of the only system calls there are.
+    /// As `Default`, and also a uid of its own, a mandatory cgroup, and an allowlist of system calls.
     HighIsolation,
 }
 
@@ -38,27 +38,27 @@ impl fmt::Display for Profile {
 pub struct Spec {
     pub profile: Profile,
     pub program: Program,
-    /// What follows the program's own name.
+    /// The arguments after the program's own name.
     pub args: Vec<String>,
     /// The whole environment: nothing is inherited.
     pub env: Vec<(String, String)>,
-    /// Where it starts: a folder that is shown to it, or one in it. `None`: the stage.
+    /// The working directory: a folder of the host that the program can see, or a folder inside one. `None` means the stage.
     pub starts_in: Option<PathBuf>,
-    /// What of the host can be seen, read and executed, and where.
+    /// Paths of the host that the program can see, read and execute, and where they appear in the jail.
     pub read_only: Vec<Bind>,
-    /// Folders of the host of which a part can be seen.
+    /// Folders of the host of which the program sees only some entries.
     pub views: Vec<View>,
     /// Files the program finds in its root, read-only: exactly these bytes, whatever happens on the host's disk meanwhile.
     pub inputs: Vec<Input>,
     pub stage: StageSpec,
     pub stdin: Vec<u8>,
     pub limits: Limits,
-    /// The program's end of its only way out, which it finds as descriptor 3.
+    /// The program's end of the egress, its only way to the network. The program finds it as descriptor 3.
     pub egress: Option<OwnedFd>,
 }
 
 impl Spec {
-    /// A spec with nothing but the program: no arguments, no environment, nothing of the host in sight.
+    /// A spec with only the program: no arguments, no environment, and no path of the host visible.
     pub fn new(profile: Profile, program: Program) -> Self {
         Self {
             profile,
@@ -77,11 +77,11 @@ impl Spec {
     }
 }
 
-/// What is executed: the very file whose bytes have this digest.
+/// The program to execute: exactly the file whose bytes have this digest.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub path: PathBuf,
-    /// BLAKE3 of its bytes: of the digests we have, the one that reads 100 MB in the time of a call.
+    /// BLAKE3 of the file's bytes. BLAKE3 because it hashes 100 MB in the time of a call, which our other digests do not.
     pub digest: [u8; 32],
 }
 
@@ -92,8 +92,10 @@ pub struct Bind {
     pub jail: PathBuf,
 }
 
-/// A part of a folder of the host: these entries, by their paths in it, none of which lies in another. What is not there, or lies behind
-/// a link, or is or lies behind another mount, is not shown; a link among them is shown as one, and a mount in one of them with it. Nothing that comes to be beside them is seen.
+/// Some entries of a folder of the host, named by their paths relative to the folder; no entry may lie inside another.
+///
+/// An entry is not shown if it does not exist, lies behind a symbolic link, is a mount point or lies behind one. An entry that is itself a
+/// symbolic link is shown as a link. Mounts inside an entry are shown with it. Entries that appear in the folder later are not seen.
 #[derive(Clone, Debug)]
 pub struct View {
     pub host: PathBuf,
@@ -109,14 +111,14 @@ pub struct Input {
     pub bytes: Vec<u8>,
 }
 
-/// The only place the program can leave something in: `/stage`, in memory, gone with the run.
+/// The only place where the program can leave files: `/stage`, in memory, gone with the run.
 #[derive(Clone, Debug)]
 pub struct StageSpec {
-    /// What all its files may hold together; the next write fails with ENOSPC.
+    /// The size of all files together, in bytes; beyond it, a write fails with ENOSPC.
     pub bytes_max: u64,
-    /// How many files and directories it may have; the next one fails with ENOSPC.
+    /// The number of files and directories; beyond it, creating one fails with ENOSPC.
     pub files_max: u64,
-    /// What is in it when the program starts.
+    /// The files on the stage when the program starts.
     pub initial: Vec<Input>,
 }
 
@@ -126,26 +128,26 @@ impl Default for StageSpec {
     }
 }
 
-/// What the scratch may hold: `/tmp`, in memory, for what is put aside while a program runs. Nobody reads it, and it is gone with the run.
-/// The same for every run, so that it is there before one comes. What it holds counts as memory of the program.
+/// The size of the scratch in bytes: `/tmp`, in memory, for temporary files. The server never reads it, and it is gone with the run. The
+/// size is the same for every run, so that the scratch can be mounted before a run comes. Its contents count as memory of the program.
 pub const SCRATCH_BYTES_MAX: u64 = 32 << 20;
-/// How many files and directories it may have; the next one fails with ENOSPC.
+/// The number of files and directories on the scratch; beyond it, creating one fails with ENOSPC.
 pub const SCRATCH_FILES_MAX: u64 = 1024;
 
-/// The bounds of one run. Each says what happens when it is reached.
+/// The limits of one run. Each says what happens when it is reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What the program, its stage and its scratch may hold together; then it is killed as `OutOfMemory`.
+    /// The memory of the program, its stage and its scratch together; beyond it, the program is killed as `OutOfMemory`.
     pub memory_bytes: u64,
-    /// The address space of each process; then `mmap` fails. Off by default: some interpreters reserve far more than they use.
+    /// The address space of each process; beyond it, `mmap` fails. `None` by default: some interpreters reserve far more than they use.
     pub address_space_bytes: Option<u64>,
-    /// Processor time of each process; then it is killed by SIGXCPU.
+    /// The processor time of each process; beyond it, SIGXCPU kills the process.
     pub cpu: Duration,
-    /// From spawn to end; then everything is killed as `TimedOut`.
+    /// The wall-clock time of the run, its setup included; beyond it, every process is killed as `TimedOut`.
     pub wall: Duration,
     /// Processes and threads at once; the next fork fails with EAGAIN.
     pub processes: u32,
-    /// The size of one file; then writing it fails with EFBIG.
+    /// The size of one file; beyond it, a write fails with EFBIG.
     pub file_bytes: u64,
     /// Descriptors each process may hold, at most 512; the next open fails with EMFILE.
     pub open_files: u32,
@@ -153,7 +155,7 @@ pub struct Limits {
     pub result_bytes: usize,
     /// How much of stderr is kept; the rest is dropped and `truncated` set.
     pub log_bytes: usize,
-    /// What may be printed beyond what is kept; then it is killed as `Flooded`.
+    /// How many bytes may be printed beyond those that are kept; beyond that, the program is killed as `Flooded`.
     pub flood_bytes: u64,
 }
 
@@ -174,5 +176,5 @@ impl Default for Limits {
     }
 }
 
-/// The most descriptors a program may hold: what the jail itself needs until the exec lies above.
+/// The most descriptors a program may hold. The descriptors that the jail needs until the exec have higher numbers.
 pub(crate) const OPEN_FILES_MAX: u32 = 512;

@@ -1,7 +1,7 @@
-//! What a program left behind, read only after it and all its processes are dead.
+//! The stage: the files a program left behind. It is read only after every process of the program is dead.
 //!
-//! A stage is read whole or refused whole. SECURITY: nothing in it is followed, and nothing in it can block: every entry is opened
-//! beneath the stage's own root, without links, and looked at through that descriptor alone.
+//! A stage is read whole or refused whole. SECURITY: reading it follows no link and cannot block. Every entry is opened beneath the stage's
+//! own root, without following links, and inspected only through that descriptor.
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -9,14 +9,14 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How deep directories may lie in each other.
+/// How deep directories may be nested.
 pub const DEPTH_MAX: usize = 32;
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 /// The longest path, in bytes.
 pub const PATH_BYTES_MAX: usize = 4096;
 
-/// The stage of one run. Its memory is given back when it is dropped.
+/// The stage of one run. Dropping it frees its memory.
 #[derive(Debug)]
 pub struct Stage {
     root: OwnedFd,
@@ -24,13 +24,13 @@ pub struct Stage {
     bytes_max: u64,
 }
 
-/// One thing on a stage.
+/// One file or directory of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Relative to the stage, with `/` between the names.
     pub path: String,
     pub kind: Kind,
-    /// The permission bits alone.
+    /// The permission bits only.
     pub mode: u32,
 }
 
@@ -40,7 +40,7 @@ pub enum Kind {
     File { bytes: u64 },
 }
 
-/// Why a stage is not read. One bad entry refuses all of it.
+/// Why a stage is refused. One bad entry refuses the whole stage.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     #[error("stage entry `{path}` is a {kind}: only files and directories are taken")]
@@ -66,7 +66,7 @@ impl Stage {
         Self { root, files_max, bytes_max }
     }
 
-    /// Everything on the stage, directories before what is in them, names in byte order.
+    /// Every entry of the stage, each directory before its contents, names in byte order.
     pub fn walk(&self) -> Result<Vec<Entry>, Error> {
         let mut walk = Walk { entries: vec![], bytes: 0, stage: self };
         walk.directory(self.root.as_fd(), "", 0)?;
@@ -81,7 +81,7 @@ impl Stage {
             return Err(Error::OddKind { path: path.to_owned(), kind: "directory" });
         };
         if bytes > self.bytes_max {
-            // A file of holes is larger than what holds it.
+            // A sparse file can be larger than the stage that holds it.
             return Err(Error::TooMuch { what: "bytes", max: self.bytes_max });
         }
         let mut all = vec![];
@@ -97,7 +97,7 @@ impl Stage {
             Errno::ACCESS => Error::Unreadable { path: shown(path) },
             error => Error::Io { path: shown(path), why: error.to_string() },
         };
-        // Looked at before it is opened: opening a device or a fifo may already do something.
+        // The entry is inspected before it is opened: opening a device or a fifo may already have an effect.
         let handle = rustix::fs::openat2(
             from,
             name,
@@ -166,7 +166,8 @@ impl Walk<'_> {
     }
 }
 
-/// UTF-8 without anything that steers a terminal, as it is: never folded, trimmed or merged with another spelling.
+/// Accepts a name that is UTF-8 without characters that control a terminal. The name is kept exactly: never folded, trimmed or merged with
+/// another spelling.
 fn legal(name: &[u8], directory: &str) -> Result<String, Error> {
     let odd = |why| {
         let path = format!("{directory}/{}", String::from_utf8_lossy(name));
@@ -182,7 +183,7 @@ fn legal(name: &[u8], directory: &str) -> Result<String, Error> {
     }
 }
 
-/// Names are a program's own words: they are shown, never obeyed.
+/// Makes a path safe to show. A program chooses its file names, so they are displayed but never interpreted.
 fn shown(path: &str) -> String {
     let path = path.trim_start_matches('/');
     crate::text::neutralise(path.as_bytes()).replace('\n', "\\n").chars().take(200).collect()
@@ -210,7 +211,7 @@ fn check(exact: &str, found: &Stat) -> Result<Entry, Error> {
     if links != 1 {
         return Err(Error::SeveralNames { path: path(), links });
     }
-    // Root could read it all the same. What is taken does not depend on who the server is.
+    // Root could read the entry anyway. Whether an entry is accepted must not depend on the server's user.
     if mode & needed != needed {
         return Err(Error::Unreadable { path: path() });
     }
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
     use rustix::fs::AtFlags;
 
-    /// As deep as a program could only go outside a jail.
+    /// Deeper than a program can go inside a jail.
     const ABYSS: usize = 100_000;
 
     fn open(folder: &OwnedFd, name: &str) -> OwnedFd {
@@ -240,7 +241,7 @@ mod tests {
         }
         let stage = Stage::new(top, u64::MAX, u64::MAX);
         assert_eq!(stage.walk(), Err(Error::TooDeep { path: vec!["d"; DEPTH_MAX + 1].join("/") }));
-        // From below, because whatever removes it from above calls itself as often as it is deep.
+        // Removed from the bottom up, because a removal from the top recurses as deep as the directories are nested.
         for _ in 0..ABYSS {
             at = open(&at, "..");
             rustix::fs::unlinkat(&at, "d", AtFlags::REMOVEDIR).unwrap();

@@ -1,4 +1,4 @@
-//! What a program is told on stdin, and what it prints: carried without ever waiting, and kept within bounds.
+//! The program's stdin, stdout and stderr: carried without blocking, and kept within limits.
 
 use crate::outcome::Captured;
 use crate::run::OnLog;
@@ -7,13 +7,13 @@ use crate::text::{self, Lines};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How much of stderr is handed out as it arrives, as a multiple of what is kept.
+/// How much of stderr is passed to `on_log` as it arrives, as a multiple of what is kept.
 const STREAMED_FACTOR: usize = 16;
 
-/// Which of the two is the log.
+/// The index of stderr, the log; stdout has index 0.
 pub(crate) const LOG: usize = 1;
 
-/// What is still to be written to stdin.
+/// The bytes that are still to be written to stdin.
 pub(crate) struct Feed {
     fd: OwnedFd,
     bytes: Vec<u8>,
@@ -29,19 +29,19 @@ impl Feed {
         self.fd.as_fd()
     }
 
-    /// Writes what fits; `true` when there is nothing left to write, or nobody to read it.
+    /// Writes as much as fits. Returns `true` when everything is written, or when the program no longer reads.
     pub(crate) fn is_done(&mut self) -> bool {
         match rustix::io::write(&self.fd, &self.bytes[self.sent..]) {
             Ok(sent) => self.sent += sent,
             Err(Errno::AGAIN | Errno::INTR) => return false,
-            // It does not want to read: that is its own affair.
+            // The program has closed its stdin, which it may do.
             Err(_) => return true,
         }
         self.sent == self.bytes.len()
     }
 }
 
-/// stdout and stderr, each with what is kept of it.
+/// stdout and stderr, with the part of each that is kept.
 pub(crate) struct Printed {
     fds: [Option<OwnedFd>; 2],
     max: [usize; 2],
@@ -55,7 +55,7 @@ pub(crate) struct Printed {
 }
 
 impl Printed {
-    /// Of a program that runs to its end: what it prints is kept.
+    /// For a program that runs to its end: its output is kept.
     pub(crate) fn kept(fds: [Option<OwnedFd>; 2], limits: &Limits, on_log: Option<OnLog>) -> Self {
         Self {
             fds,
@@ -70,7 +70,7 @@ impl Printed {
         }
     }
 
-    /// Of a resident: each line of its log is handed out, and nothing is kept.
+    /// For a resident: each line of its log is passed to `on_log`, and nothing is kept.
     pub(crate) fn handed_out(log: Option<OwnedFd>, limits: &Limits, on_log: Option<OnLog>) -> Self {
         Self { max: [0, 0], streamed_max: usize::MAX, ..Self::kept([None, log], limits, on_log) }
     }
@@ -79,12 +79,12 @@ impl Printed {
         self.fds.iter().enumerate().filter_map(|(which, fd)| Some((which, fd.as_ref()?.as_fd())))
     }
 
-    /// What was printed and not kept, on both together.
+    /// The number of bytes that were printed but not kept, on both streams together.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Takes what there is. `false` when there is nothing now, or never again.
+    /// Reads what is available. Returns `false` when there is nothing to read, now or for good.
     pub(crate) fn read(&mut self, which: usize) -> Result<bool, Errno> {
         let Some(fd) = &self.fds[which] else { return Ok(false) };
         let mut buffer = [0; 64 << 10];
@@ -111,7 +111,7 @@ impl Printed {
         Ok(true)
     }
 
-    /// The result and the log, when nobody prints any more.
+    /// The result and the log, once the program prints no more.
     pub(crate) fn end(mut self) -> (Captured<Vec<u8>>, Captured<String>) {
         if let Some(on_log) = &mut self.on_log {
             self.lines.end(on_log);

@@ -1,4 +1,4 @@
-//! The system calls that no crate offers safely. Every `unsafe` of this crate is in this file.
+//! The system calls that no crate offers safely. All `unsafe` code of this crate is in this file.
 
 #![expect(unsafe_code, reason = "spawning, forking and a few system calls have no safe form; each says why it holds")]
 
@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
-/// What a process cost, its reaped descendants included.
+/// The resources a process used, including those of its reaped descendants.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
@@ -59,12 +59,12 @@ pub(crate) fn spawn(program: &CStr, argv: &[&CStr], fds: &[(BorrowedFd<'_>, RawF
     rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
 }
 
-/// `posix_spawn` and its kin return the error instead of setting `errno`.
+/// `posix_spawn` and the related functions return the error instead of setting `errno`.
 fn check(code: libc::c_int) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
-/// Reaps `pid`, which must be our child and have ended or be about to.
+/// Reaps `pid`, which must be our child and must have ended or be about to end.
 pub(crate) fn reap(pid: rustix::process::Pid) -> io::Result<Usage> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
@@ -86,7 +86,7 @@ pub(crate) fn reap(pid: rustix::process::Pid) -> io::Result<Usage> {
     Ok(Usage { cpu: time(usage.ru_utime) + time(usage.ru_stime), max_rss_bytes })
 }
 
-/// Forks. Only for the jail, which has one thread: a copy of a process with several could hang in the allocator.
+/// Forks. Only for the jail, which has one thread: a fork of a process with several threads could hang in the allocator.
 pub(crate) fn fork() -> io::Result<Fork> {
     // SAFETY: the caller is the jail, single-threaded from its first instruction, so the copy is consistent.
     match unsafe { libc::fork() } {
@@ -96,13 +96,14 @@ pub(crate) fn fork() -> io::Result<Fork> {
     }
 }
 
-/// How much stack the child of `lend_memory` has: its deepest call is a Landlock rule being written.
+/// The size of the stack for the child of `lend_memory`. Its deepest call is the one that writes a Landlock rule.
 const LENT_STACK_BYTES: usize = 256 * 1024;
 
-/// Starts a child that runs `work` in this process's own memory and on a stack of its own, while this process stands still, until the
-/// child executes a program, or ends with the code that `work` returns. Nothing is copied, so nothing is thrown away at the exec.
+/// Starts a child that runs `work` in this process's memory, on a stack of its own. This process is suspended until the child executes a
+/// program, or exits with the code that `work` returns. No memory is copied, so the exec has no copy to discard.
 ///
-/// Only for the jail, which has one thread. The child has descriptors and signals of its own; what it allocates is lost to us.
+/// Only for the jail, which has one thread. The child has its own descriptors and signals. Memory that the child allocates is never freed
+/// in this process.
 pub(crate) fn lend_memory<F: FnMut() -> i32>(mut work: F) -> io::Result<rustix::process::Pid> {
     extern "C" fn child<F: FnMut() -> i32>(work: *mut libc::c_void) -> libc::c_int {
         // SAFETY: the pointer is to the closure below, which the suspended parent keeps alive.
@@ -111,8 +112,8 @@ pub(crate) fn lend_memory<F: FnMut() -> i32>(mut work: F) -> io::Result<rustix::
     }
     let mut stack = vec![0_u128; LENT_STACK_BYTES / size_of::<u128>()];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: the stack is ours, aligned, and outlives the child's use of it, because this process is suspended until the child no
-    // longer shares its memory; the child never returns into our frames: what follows `work` is the end of the process.
+    // SAFETY: the stack is ours and aligned, and it outlives the child's use of it, because this process is suspended until the child no
+    // longer shares its memory. The child never returns into our frames: after `work` the process ends.
     let pid = unsafe { libc::clone(child::<F>, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut work).cast()) };
     if pid < 0 {
         return Err(io::Error::last_os_error());
@@ -120,7 +121,7 @@ pub(crate) fn lend_memory<F: FnMut() -> i32>(mut work: F) -> io::Result<rustix::
     rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
 }
 
-/// Becomes the program behind `fd`. Returns only when that failed.
+/// Replaces this process with the program behind `fd`. Returns only on failure.
 pub(crate) fn exec(fd: BorrowedFd<'_>, args: &[CString], environment: &[CString]) -> io::Error {
     let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
         texts.iter().map(|text| text.as_ptr()).chain(std::iter::once(ptr::null())).collect()
@@ -133,27 +134,27 @@ pub(crate) fn exec(fd: BorrowedFd<'_>, args: &[CString], environment: &[CString]
     io::Error::last_os_error()
 }
 
-/// Leaves the namespaces in `flags`. Only for the jail, which has one thread.
+/// Leaves the namespaces in `flags` for new ones. Only for the jail, which has one thread.
 pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: no memory is involved, and CLONE_FILES is never asked for.
     if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Closes every descriptor from `first` to `last`, both included. Nothing may own one of them any more.
+/// Closes every descriptor from `first` to `last`, both included. No `OwnedFd` may hold one of them any more.
 pub(crate) fn close_range(first: libc::c_uint, last: libc::c_uint) -> io::Result<()> {
-    // SAFETY: the jail calls it for numbers it does not own, or will not use again before it becomes another program.
+    // SAFETY: the jail calls this only for numbers it does not own, or does not use again before the exec.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Owns a descriptor the jail was started with.
+/// Takes ownership of a descriptor that the jail was started with.
 pub(crate) fn inherited(number: RawFd) -> OwnedFd {
-    // SAFETY: `spawn` placed it there for the jail, which takes each number once.
+    // SAFETY: `spawn` placed the descriptor there for the jail, which takes each number once.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
 /// Moves `fd` to `number` and marks it to be closed at the exec.
 pub(crate) fn move_fd(fd: OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: no memory is involved. The number is the jail's own choice and nothing owns it yet.
+    // SAFETY: no memory is involved. The jail chose the number, and no `OwnedFd` holds it yet.
     if unsafe { libc::dup3(fd.as_raw_fd(), number, libc::O_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -161,9 +162,9 @@ pub(crate) fn move_fd(fd: OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
     Ok(inherited(number))
 }
 
-/// Gives a program descriptor `number`, open across the exec.
+/// Gives the program a copy of `fd` at descriptor `number`, open across the exec.
 pub(crate) fn lend_fd(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
-    // SAFETY: no memory is involved, and the jail gave `number` up before.
+    // SAFETY: no memory is involved, and the jail does not use `number` itself any more.
     if unsafe { libc::dup2(fd.as_raw_fd(), number) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -185,7 +186,7 @@ pub(crate) fn mount_set(tree: BorrowedFd<'_>, attributes: u64, recursive: bool) 
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Removes one capability from the bounding set. `false` when the kernel knows no capability of this number.
+/// Removes one capability from the bounding set. Returns `false` when the kernel has no capability of this number.
 pub(crate) fn drop_from_bounding_set(number: u32) -> io::Result<bool> {
     // SAFETY: plain numbers, no memory.
     if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(number), 0, 0, 0) } == 0 {
@@ -197,7 +198,7 @@ pub(crate) fn drop_from_bounding_set(number: u32) -> io::Result<bool> {
     }
 }
 
-/// Blocks SIGCHLD and hands out a descriptor that is readable whenever a child ended.
+/// Blocks SIGCHLD and returns a descriptor that is readable whenever a child has ended.
 pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised by the first call; the descriptor is new and owned by nobody else.
@@ -214,7 +215,7 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     }
 }
 
-/// Blocks no signal, and lets SIGPIPE end whoever it hits: what a program expects at its start.
+/// Unblocks every signal and gives SIGPIPE its default action, which kills the process. A program expects this state at its start.
 pub(crate) fn default_signals() {
     let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised before it is read; both calls only touch this process's signal state.
@@ -225,13 +226,13 @@ pub(crate) fn default_signals() {
     }
 }
 
-/// Names the host in our own UTS namespace.
+/// Sets the host name in our own UTS namespace.
 pub(crate) fn set_host_name(name: &CStr) -> io::Result<()> {
     // SAFETY: pointer and length describe the same live text.
     if unsafe { libc::sethostname(name.as_ptr(), name.count_bytes()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Landlock's version, and which of its known mistakes this kernel has mended. `None` where there is no Landlock.
+/// The Landlock ABI, and a bit set of the known Landlock errata that this kernel has fixed. `None` where there is no Landlock.
 pub(crate) fn landlock() -> Option<(i32, u32)> {
     const VERSION: u32 = 1;
     const ERRATA: u32 = 2;
@@ -243,15 +244,15 @@ pub(crate) fn landlock() -> Option<(i32, u32)> {
     Some((version, u32::try_from(ask(ERRATA)).unwrap_or(0)))
 }
 
-/// Whether seccomp knows this action.
+/// Whether the kernel supports this seccomp action.
 pub(crate) fn seccomp_knows(action: u32) -> bool {
     // SAFETY: the pointer is to a live number of the size the kernel reads.
     unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) == 0 }
 }
 
-/// Whether a system call exists: asked with arguments that cannot succeed.
+/// Whether the kernel has a system call. Calls it with arguments that cannot succeed.
 pub(crate) fn exists(number: libc::c_long) -> bool {
-    // SAFETY: descriptors of -1 and null pointers with lengths of nothing are refused before anything is touched.
+    // SAFETY: a descriptor of -1, null pointers and zero lengths are refused before anything is touched.
     let code = unsafe { libc::syscall(number, -1, 0, 0, 0, 0, 0) };
     code >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
 }

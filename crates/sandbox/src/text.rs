@@ -1,6 +1,6 @@
-//! Makes what a program printed harmless: valid UTF-8, and nothing in it that a terminal or a reader obeys.
+//! Makes the output of a program harmless: valid UTF-8, without characters that control a terminal or mislead a reader.
 
-/// Lines are kept; every other control character is shown as what it is, and so is what turns text around.
+/// Keeps line breaks and tabs. Other control characters, and characters that reverse or hide text, are replaced by their escapes.
 pub(crate) fn neutralise(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for character in String::from_utf8_lossy(bytes).chars() {
@@ -18,13 +18,13 @@ fn is_steering(character: char) -> bool {
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Cuts a stream into lines as it arrives. A line without an end is handed out in pieces, between two words where it has any.
+/// Cuts a stream into lines as it arrives. A line that is too long is passed on in pieces, cut between two words where possible.
 #[derive(Default)]
 pub(crate) struct Lines {
     rest: Vec<u8>,
 }
 
-/// The longest line that is handed out whole.
+/// The longest line that is passed on in one piece.
 const LINE_BYTES_MAX: usize = 4096;
 
 impl Lines {
@@ -33,7 +33,7 @@ impl Lines {
             if *byte == b'\n' {
                 self.end(each);
             } else if self.rest.len() == LINE_BYTES_MAX {
-                // Whoever looks for secrets in a piece would not know half of one.
+                // A scanner that looks for secrets in a piece would not recognise half of one.
                 let words = self.rest.iter().rposition(u8::is_ascii_whitespace).map_or(LINE_BYTES_MAX, |space| space + 1);
                 let next = self.rest.split_off(words);
                 self.end(each);
@@ -45,7 +45,7 @@ impl Lines {
         }
     }
 
-    /// Hands out what has no end yet.
+    /// Passes on the last line even though it has no line break yet.
     pub(crate) fn end(&mut self, each: &mut dyn FnMut(&str)) {
         if !self.rest.is_empty() {
             each(&neutralise(&self.rest));

@@ -1,4 +1,4 @@
-//! Which uid a run gets when the server is root: one for all of `default`, one for each run of `high_isolation`.
+//! Assigns uids to runs when the server is root: one shared by all runs of `default`, and one of its own for each run of `high_isolation`.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ pub(crate) struct Uids {
     taken: Mutex<BTreeSet<u32>>,
 }
 
-/// A uid that is nobody else's until this is dropped.
+/// A uid on loan. Unless it is the shared one, no other run has it until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) uid: u32,

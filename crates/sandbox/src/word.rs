@@ -1,4 +1,4 @@
-//! What the server and the jail say to each other: one datagram a word, on a socket that no program ever holds.
+//! The messages between the server and the jail: one datagram per message (a word), on a socket that the program never gets.
 
 use crate::error::Step;
 use crate::orders::{FDS, FDS_MAX};
@@ -11,30 +11,31 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// The longest sentence; the rest is cut.
+/// The longest error message that is sent; the rest is cut off.
 const SENTENCE_BYTES_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) enum Word {
-    /// Everything is mounted: the roots of stage and scratch, and a handle of the process whose death is the death of all.
+    /// Everything is mounted. Carries the roots of the stage and the scratch, and a handle of process 1, whose death ends all processes of
+    /// the jail.
     Ready {
         stage: OwnedFd,
         scratch: OwnedFd,
         init: OwnedFd,
         proc: bool,
     },
-    /// A step failed, and nothing of the program ran.
+    /// A step failed, and the program did not run.
     Failed {
         step: Step,
         why: String,
     },
-    /// The program runs. Said of a resident only.
+    /// The program runs. Sent for a resident only.
     Begun,
     Exited(i32),
     Signalled(i32),
 }
 
-/// Whether there was a word, will be one, or never again.
+/// The result of listening: a word, none at the moment, or none ever again.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Word(Word),
@@ -42,7 +43,7 @@ pub(crate) enum Heard {
     Closed,
 }
 
-/// Hands over the stage, the scratch and the handle, in this order.
+/// Sends the stage, the scratch and the handle of process 1, in this order.
 pub(crate) fn say_ready(socket: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 3], proc: bool) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -82,17 +83,17 @@ fn say(socket: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     rustix::net::send(socket, bytes, SendFlags::NOSIGNAL).map(|_| ())
 }
 
-/// Asks the jail to end its program with SIGTERM.
+/// Asks the jail to send its program SIGTERM.
 pub(crate) fn ask_to_end(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::net::send(socket, b"T", SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(|_| ())
 }
 
-/// Whether the server has asked for the end of the program, without waiting for it.
+/// Whether the server has asked the jail to end the program. Does not wait.
 pub(crate) fn is_asked_to_end(socket: BorrowedFd<'_>) -> bool {
     matches!(rustix::net::recv(socket, &mut [0_u8; 1], RecvFlags::DONTWAIT), Ok((1, _)))
 }
 
-/// Hands the jail its orders, with everything they speak of.
+/// Sends the jail its orders, with all the descriptors they need.
 pub(crate) fn give_orders(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -101,7 +102,7 @@ pub(crate) fn give_orders(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Res
     Ok(())
 }
 
-/// Waits for orders. `None` when there will be none: the server is gone, or has no use for this jail.
+/// Waits for the orders. `None` when there will be none, because the server is gone or does not need this jail.
 pub(crate) fn take_orders(socket: BorrowedFd<'_>) -> Result<Option<Vec<OwnedFd>>, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -1,5 +1,5 @@
-//! The sources we ship, one file each: `files` acts on a workspace folder, `http` on allowed hosts, `notify` on people.
-//! Below: what all three say in the same words. A source trusts no earlier check: params are read again here.
+//! The builtin sources, one file each: `files` works on a workspace folder, `http` on allowed hosts, `notify` on people. The functions
+//! below are shared by all three. A source trusts no earlier check, so it parses the params again.
 
 pub mod files;
 pub mod http;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The version every definition here carries until one of them changes.
+/// The version of every builtin definition, until one of them changes.
 const VERSION: &str = "1.0.0";
 
 fn source_id(slug: &str) -> Result<SourceId, crate::Error> {
@@ -23,7 +23,7 @@ fn action_id(text: &str) -> Result<ActionId, crate::Error> {
     ActionId::parse(text).map_err(crate::Error::Definition)
 }
 
-/// What all three offer, for who compares with it and asks none of them.
+/// The definitions of all three sources, for code that only compares with them.
 pub fn definitions() -> Result<Vec<Arc<Action>>, crate::Error> {
     let mut all = files::definition::actions()?;
     all.extend(http::definition::actions()?);
@@ -31,7 +31,7 @@ pub fn definitions() -> Result<Vec<Arc<Action>>, crate::Error> {
     Ok(all)
 }
 
-/// Reads the params of an action. The message leaves the values out: they may be secret.
+/// Parses the params of an action. The error message leaves out the values, because they may be secret.
 fn read_params<T: for<'de> Deserialize<'de>>(action: &ActionId, params: &Value) -> Result<T, Error> {
     T::deserialize(params).map_err(|_| refused("invalid_params", format!("the params do not fit the schema of `{action}`")))
 }

@@ -1,4 +1,4 @@
-//! What holds for every builtin source, and what their tests share.
+//! Tests that apply to every builtin source, and helpers that the sources' tests share.
 
 use super::files::{Files, FilesConfig};
 use super::http::{Http, HttpConfig};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use testkit::{FixedClock, SeededRandom};
 
-/// The context of a first attempt; every invocation is a new one.
+/// The context of a first attempt, each time of a new invocation.
 pub(crate) fn context() -> CallContext {
     static INVOCATIONS: AtomicU64 = AtomicU64::new(1);
     let mut random = [0; 10];
@@ -39,7 +39,7 @@ pub(crate) fn context() -> CallContext {
     }
 }
 
-/// Calls an action as the pipeline would, and holds what it answers to its definition.
+/// Calls an action as the pipeline would, and checks the result against its definition.
 pub(super) async fn call(source: &dyn Source, action: &str, params: Value) -> Result<Output, Error> {
     let output = source.call(&context(), &ActionId::parse(action).unwrap(), &params).await?;
     let definitions = source.list(&context().org).await.unwrap();
@@ -52,7 +52,7 @@ pub(super) async fn preview(source: &dyn Source, action: &str, params: Value) ->
     source.preview(&context(), &ActionId::parse(action).unwrap(), &params).await
 }
 
-/// The part of JSON Schema that the definitions of results use.
+/// Checks a value against the part of JSON Schema that the result definitions use.
 fn assert_fits(schema: &Value, value: &Value) {
     if let Some(allowed) = schema.get("enum") {
         assert!(allowed.as_array().unwrap().contains(value), "{value} is not one of {allowed}");

@@ -1,5 +1,5 @@
-//! Commands that verify: split once into words, held against an operator's list word by word, and run in the jail with the workspace
-//! read-only. There is no shell, and a command that begins like an allowed one is not an allowed one.
+//! The commands that verify a call. A command is split into words once, each word is compared with an operator's allowlist, and the command
+//! runs in the jail with the workspace read-only. There is no shell, and a command that only begins like an allowed one is not allowed.
 
 use crate::program::{PLACES, Programs, SCRATCH, libraries};
 use crate::words::{last_line, patience, said, shown};
@@ -16,17 +16,17 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What a shell would take for more than a word.
+/// The characters that a shell would interpret.
 const META: &[char] =
     &[';', '|', '&', '$', '<', '>', '`', '"', '\'', '\\', '(', ')', '{', '}', '[', ']', '*', '?', '!', '~', '#', '\n', '\r', '\t', '\0'];
 const WORKSPACE: &str = "/workspace";
-/// SECURITY: Python would look for its own modules where it starts first, and a file of the workspace called `json.py` would answer for
-/// `python3 -m json.tool`.
+/// SECURITY: without `PYTHONSAFEPATH`, Python looks for its modules in the working directory first. A file `json.py` in the workspace would
+/// then replace the module that `python3 -m json.tool` needs.
 const ENVIRONMENT: [(&str, &str); 3] = [("LANG", "C.UTF-8"), SCRATCH, ("PYTHONSAFEPATH", "1")];
-/// Commands have nothing to leave; some make a file for themselves all the same.
+/// Commands have nothing to leave on a stage, but some create a file for their own use.
 const STAGE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// One command an operator allows: words, some of them `{file}`.
+/// One command that an operator allows: words, some of which are `{file}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedCommand(Vec<Word>);
 
@@ -55,7 +55,7 @@ impl FromStr for AllowedCommand {
     }
 }
 
-/// Runs what is on the list.
+/// Runs the commands on the allowlist.
 pub struct CommandRunner {
     allowed: Vec<AllowedCommand>,
     jail: Arc<dyn Jail>,
@@ -69,7 +69,7 @@ impl CommandRunner {
         Self { allowed, jail, workspace, may_run_code, programs: Programs::default() }
     }
 
-    /// The words to run, program first, where the list has them.
+    /// The words to run, the program first, if the command is on the list.
     fn argv(&self, command: &str, scope: &Scope) -> Result<Vec<String>, String> {
         if command.contains(META) {
             return Err("it holds what a shell would take apart, and there is no shell".to_owned());
@@ -110,7 +110,7 @@ impl CommandRunner {
             program_digest: program.digest,
             args: argv,
             env: ENVIRONMENT.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
-            // A rule may name a file without a slot, as whoever works in the workspace would call it.
+            // An allowed command may name a file of the workspace directly, without `{file}`. The path is then relative to the workspace.
             starts_in: Some(WORKSPACE.into()),
             inputs: Vec::new(),
             stdin: Vec::new(),
@@ -143,16 +143,16 @@ impl CommandRunner {
     }
 }
 
-/// How long it may take: what comes after it needs time, too.
+/// How long the command may take: less than the call's timeout, because later steps need time too.
 fn wall_ms(context: &CallContext) -> u64 {
     u64::try_from(patience(context).as_millis()).unwrap_or(context.timeout_ms).max(1)
 }
 
 /// Why a command did not succeed.
 enum Unfit {
-    /// It ran, or may not run.
+    /// It ran and failed, or it is not allowed to run.
     Failed(String),
-    /// Too much is under way to run it now.
+    /// Too many programs are running for it to run now.
     NoTurn(String),
 }
 
@@ -162,7 +162,7 @@ impl From<String> for Unfit {
     }
 }
 
-/// `None`: it is another command. An error: it is this one, with a word it may not have.
+/// The word to run. `None` means that this is another command; an error means that it is this command, with a word that is not allowed.
 fn fit(allowed: &Word, word: &str, scope: &Scope) -> Result<Option<String>, String> {
     match allowed {
         Word::Literal(literal) => Ok((literal == word).then(|| word.to_owned())),
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Remembers what it was asked to show, and runs nothing.
+    /// Remembers the confinements it was asked for, and runs nothing.
     #[derive(Default)]
     struct Seen(parking_lot::Mutex<Vec<Confinement>>);
 
@@ -278,7 +278,7 @@ mod tests {
         assert!(asked.iter().all(|asked| asked.starts_in.as_deref() == Some(Path::new(WORKSPACE))), "{asked:?}");
     }
 
-    /// Has no turn for anybody.
+    /// Refuses every run as busy.
     struct Crowded;
 
     impl Jail for Crowded {
@@ -296,7 +296,7 @@ mod tests {
         let error = runner.run(&context, "files", "true").await.unwrap_err();
         assert_eq!(error.why_no_turn(), Some("as many programs run as may at once"));
         assert!(matches!(error, source::Error::NoTurn { .. }), "{error}");
-        // What is not on the list is refused, turn or no turn.
+        // A command that is not on the list is refused, whether or not the jail is busy.
         assert!(!runner.run(&context, "files", "false").await.unwrap().ok);
     }
 

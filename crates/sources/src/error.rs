@@ -1,18 +1,18 @@
-//! Why a source could not be set up. A call's errors are `core::source::Error`.
+//! The errors of a source that could not be set up. The errors of a call are `core::source::Error`.
 
 use countersign_core::action::InvalidActionId;
 
-/// A source that cannot be set up is not offered; nothing was changed and trying again is safe.
+/// Why a source could not be set up. The source is then not offered. Nothing was changed, and trying again is safe.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("folder `{path}` cannot be used: {message}")]
     Folder { path: String, message: String },
     #[error("`{snapshots}` cannot keep snapshots of `{root}`: one lies inside the other")]
     FoldersOverlap { root: String, snapshots: String },
-    /// Without one nobody could tell later in which workspace a change was made.
+    /// Without an id, it could not be told later in which workspace a change was made.
     #[error("the id of the workspace, `{path}`, cannot be used: {message}")]
     WorkspaceId { path: String, message: String },
-    /// Without it a path could be redirected between check and use, so there are no `files` actions.
+    /// Without `openat2`, a path could be redirected between check and use, so there are no `files` actions.
     #[error("this kernel cannot open files beneath a folder safely (openat2 is missing or filtered): {message}")]
     NoSafeOpen { message: String },
     #[error("`{text}` is not a host rule: {message}")]

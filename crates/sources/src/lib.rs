@@ -1,7 +1,7 @@
-//! Where actions come from: the builtin sources `files`, `http` and `notify`, and installed packages, each behind the port
-//! `core::source`.
-//! The only crate that opens outbound connections for actions and the only one that touches a workspace.
-//! Errors of a call are `core::source::Error`; the `Error` here is about a source that could not be set up.
+//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http` and `notify`, and installed packages.
+//!
+//! This is the only crate that opens outbound connections for actions, and the only one that touches a workspace. Errors of a call are
+//! `core::source::Error`; the `Error` here is about a source that could not be set up.
 
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "its own tests ask a source directly"))]
 

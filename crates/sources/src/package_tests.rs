@@ -1,4 +1,4 @@
-//! What holds for packages, with a jail that does as it is told instead of running anything.
+//! Tests of packages, with a jail that returns prepared results instead of running anything.
 
 use super::*;
 use crate::builtin::tests::context;
@@ -24,13 +24,13 @@ mod escapes;
 #[path = "package/swap_tests.rs"]
 mod swaps;
 
-/// Answers what it was given, and remembers what it was asked.
+/// A jail that returns what it was given, and remembers what it was asked to run.
 #[derive(Default)]
 struct Puppet {
     stdout: Mutex<String>,
     staged: Mutex<Vec<StagedFile>>,
     asked: Mutex<Vec<Confinement>>,
-    /// It has no turn for anybody.
+    /// Whether it refuses every run as busy.
     is_crowded: AtomicBool,
 }
 
@@ -92,7 +92,7 @@ fn bench(tier: &str) -> Bench {
     bench
 }
 
-/// Each that is opened draws an id no other has.
+/// Opens a place with a workspace id of its own.
 fn open_place(folder: &std::path::Path) -> Place {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     let random = SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst));
@@ -132,7 +132,7 @@ impl Bench {
         CallContext { code: listed[0].package_sha256, ..context() }
     }
 
-    /// What the next run leaves on its stage, and prints.
+    /// Sets what the next run leaves on its stage, and what it prints.
     fn will_leave(&self, staged: &[(&str, &str)], answer: Value) {
         let file = |(path, text): &(&str, &str)| StagedFile { path: (*path).to_owned(), bytes: text.as_bytes().to_vec(), mode: 0o644 };
         *self.puppet.staged.lock() = staged.iter().map(file).collect();
@@ -163,7 +163,7 @@ async fn a_change_is_whole_or_not_at_all_and_what_a_crash_left_half_is_finished(
     context.prepared = source.prepare(&context, &act(), &json!({})).await.unwrap();
     assert_eq!((bench.read("a"), bench.read("b")), (Some("old".to_owned()), None), "preparing changed something");
     assert_eq!(source.reconcile(&context, &act(), &json!({})).await.unwrap(), Reconciled::DidNot);
-    // Half of it is there: the rest is made.
+    // Half of the change is there: reconciling makes the rest.
     bench.write("a", "new");
     let Reconciled::Happened(output) = source.reconcile(&context, &act(), &json!({})).await.unwrap() else { panic!("it was half-made") };
     assert_eq!(output.value, json!({ "n": 1 }));
@@ -173,7 +173,7 @@ async fn a_change_is_whole_or_not_at_all_and_what_a_crash_left_half_is_finished(
     source.revert(&context, &act(), &evidence).await.unwrap();
     source.revert(&context, &act(), &evidence).await.unwrap();
     assert_eq!(held(), (Some("old".to_owned()), None, Some("old".to_owned())));
-    // Somebody else's work is not overwritten, nor any of it half.
+    // Somebody else's content is not overwritten, and no part of the change is made.
     bench.write("c", "theirs");
     assert_eq!(source.call(&context, &act(), &json!({})).await.unwrap_err().code(), "content_changed");
     assert_eq!(held(), (Some("old".to_owned()), None, Some("theirs".to_owned())));
@@ -191,7 +191,7 @@ async fn a_script_that_had_no_turn_to_look_has_not_said_no() {
     bench.puppet.is_crowded.store(true, Ordering::SeqCst);
     let error = source.verify(&context, &act(), &json!({}), &output).await.unwrap_err();
     assert_eq!(error.why_no_turn(), Some("as many programs run as may at once"));
-    // Its turn is its own: whoever else is looked at does not wait for it.
+    // The turn belongs to this package, so the checks of others do not wait for it.
     let turn = bench.puppet.asked.lock().last().unwrap().turn.clone();
     assert_eq!(turn, Turn::Afterwards { whose: "kit".to_owned() });
     bench.puppet.is_crowded.store(false, Ordering::SeqCst);
@@ -308,7 +308,7 @@ fn what_is_both_a_file_and_a_folder_is_a_mistake_of_the_package() {
 #[tokio::test]
 async fn a_package_that_cannot_be_removed_is_still_there_and_can_be_used() {
     let bench = bench("R2");
-    // Where it would be moved to, out of the way, is something that is no folder.
+    // Something that is no folder is in the place to which the package would be moved.
     let in_the_way = bench.folder.path().join("packages/.gone-kit");
     std::fs::write(&in_the_way, "").unwrap();
     let refused = bench.packages.remove("kit");
@@ -348,7 +348,7 @@ async fn an_effect_is_taken_back_by_what_was_kept_once_its_package_is_another_or
         let runs = bench.puppet.asked.lock().len();
         let Past { source: past, action } = bench.packages.past(&context.org, &act(), &evidence).await.unwrap();
         assert_eq!(action, definition);
-        // It takes back and finds out, and does nothing else.
+        // It can only revert and reconcile.
         assert!(matches!(past.reconcile(&context, &act(), &json!({})).await, Ok(Reconciled::Happened(_))));
         assert_eq!(past.prepare(&context, &act(), &json!({})).await.unwrap_err().code(), "unknown_action");
         assert_eq!(past.call(&context, &act(), &json!({})).await.unwrap_err().code(), "unknown_action");
@@ -382,10 +382,10 @@ async fn what_was_kept_of_no_definition_or_of_one_that_is_lost_is_no_past() {
     assert!(bench.packages.past(&context.org, &act(), &evidence).await.is_some());
 }
 
-/// Sends one request for the script it stands for, and then says that it ended like this.
+/// A jail that sends one request in place of a script, and then reports this end.
 struct Sender {
     request: Request,
-    /// It does not wait for the answer, but only until somebody has heard it.
+    /// If set, it does not wait for the answer, but only until the server has received the request.
     heard: Option<Arc<tokio::sync::Notify>>,
     ended: Result<Ended, JailError>,
     runs: Mutex<u32>,
@@ -413,7 +413,7 @@ fn lost() -> JailError {
     JailError::Lost { message: "a descriptor broke".to_owned() }
 }
 
-/// Reads what arrives, says so, and answers or stays silent.
+/// A server that reads the request, reports that, and answers or stays silent.
 async fn listen(answers: bool) -> (u16, Arc<tokio::sync::Notify>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -444,13 +444,13 @@ async fn what_is_sent_and_not_heard_of_again_is_in_doubt_and_what_was_never_sent
         (answering, "POST", None, Ok(Ended::OutOfMemory), "source_broke"),
         (answering, "POST", None, Ok(Ended::TimedOut), "source_timed_out"),
         (answering, "GET", None, Ok(Ended::Exited(1)), "package_failed"),
-        // It ended well, and never waited to hear whether what it sent was done.
+        // The script ended well, but did not wait to learn whether its request was performed.
         (silent, "POST", Some(&heard), Ok(Ended::Exited(0)), "source_broke"),
         (silent, "GET", Some(&heard), Ok(Ended::Exited(0)), "ok"),
         (nobody, "POST", None, Ok(Ended::Exited(1)), "package_failed"),
         (nobody, "POST", None, Ok(Ended::TimedOut), "package_timed_out"),
         (1, "POST", None, Ok(Ended::Exited(1)), "package_failed"),
-        // Nobody saw it end.
+        // Nobody saw how the run ended.
         (answering, "POST", None, Err(lost()), "source_broke"),
         (answering, "GET", None, Err(lost()), "package_lost"),
         (nobody, "POST", None, Err(lost()), "package_lost"),
@@ -480,13 +480,13 @@ async fn what_is_sent_and_not_heard_of_again_is_in_doubt_and_what_was_never_sent
         let after = answer.err().map(|error| error.after());
         let is_in_doubt = after == Some(AfterError::Unknown);
         assert_eq!(is_in_doubt, ends.starts_with("source_"), "{port} {method} {ended:?}");
-        // Broken off or not: what was let out is counted.
+        // Whether or not it was aborted, a request that was sent is counted.
         let counted: Vec<_> = context.meter.traffic().iter().map(|host| (host.made, host.refused)).collect();
         assert_eq!(counted, [if port == 1 { (0, 1) } else { (1, 0) }], "{port} {method} {ended:?}");
     }
 }
 
-/// Loses whatever it is to run.
+/// A jail that loses every run.
 struct Loses;
 
 impl Jail for Loses {
@@ -508,7 +508,7 @@ async fn a_run_that_was_lost_is_a_failure_that_changed_nothing_and_is_not_tried_
     assert_eq!(escapes::held(bench.folder.path()), seen);
 }
 
-/// Ends whatever it is to run like this, having said this.
+/// A jail in which every run ends like this, with this log.
 struct Ends(Ended, &'static str);
 
 impl Jail for Ends {
@@ -547,7 +547,7 @@ async fn a_verdict_that_did_not_come_names_its_script_and_quotes_it_as_it_spoke(
     assert!(unreadable[0].detail.as_ref().unwrap().starts_with("the verdict of `verify.py` does not read: "), "{unreadable:?}");
 }
 
-/// What comes of a verification whose script prints this.
+/// The checks of a verification whose script prints this verdict.
 async fn verdict_on(verdict: &Value) -> Vec<Check> {
     let bench = bench("R2");
     *bench.puppet.stdout.lock() = verdict.to_string();
@@ -563,7 +563,7 @@ async fn what_a_package_did_in_another_workspace_is_neither_found_out_nor_touche
     context.prepared = theirs.source().prepare(&context, &act(), &json!({})).await.unwrap();
     let output = theirs.source().call(&context, &act(), &json!({})).await.unwrap();
     let evidence = output.evidence.clone().unwrap();
-    // As it was before there, as it is half-made, and as it is after.
+    // As the other workspace was before the change, half-way through it, and after it.
     for (a, b) in [("old", None), ("new", None), ("new", Some("new"))] {
         let ours = bench("R2");
         ours.write("a", a);
@@ -582,7 +582,7 @@ async fn what_a_package_did_in_another_workspace_is_neither_found_out_nor_touche
         assert!(ours.puppet.asked.lock().is_empty(), "code ran that could only have looked at the wrong files");
         assert_eq!(escapes::held(ours.folder.path()), seen, "something was changed");
     }
-    // A journal from before workspaces had ids is taken as ours.
+    // A journal from before workspaces had ids counts as ours.
     let mut older = evidence.clone();
     assert!(older.as_object_mut().unwrap().remove("workspace").is_some());
     theirs.source().revert(&context, &act(), &older).await.unwrap();

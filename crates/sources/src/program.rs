@@ -1,4 +1,4 @@
-//! Programs of the host that are run in the jail: found by us, hashed by us, and shown to it with the system's libraries.
+//! Programs of the host that run in the jail. This file finds them and hashes them, and says which libraries of the system they need.
 
 use countersign_core::file_version::FileVersion;
 use parking_lot::Mutex;
@@ -8,11 +8,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where programs are looked for. Not in the environment's `PATH`: that may name a folder anybody can write to.
+/// Where programs are searched for. Not in the environment's `PATH`, which may contain a folder that anybody can write to.
 pub(crate) const PLACES: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
-/// Says to a program where the jail lets it put things aside.
+/// Tells a program where the jail lets it write temporary files.
 pub(crate) const SCRATCH: (&str, &str) = ("TMPDIR", "/tmp");
-/// Where a system keeps its libraries.
+/// The folders in which a system has its libraries.
 const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
 /// A program, and the BLAKE3 digest of its bytes.
@@ -22,8 +22,8 @@ pub(crate) struct Program {
     pub(crate) digest: [u8; 32],
 }
 
-/// Each is read whole once, and again when it has changed: one that is installed or upgraded meanwhile is noticed at the next call, as
-/// it would be at the next start. Clones share what was found.
+/// Finds programs and remembers their digests. A program is read whole once, and again when it has changed, so an installation or an
+/// upgrade is noticed at the next call. Clones share what was found.
 #[derive(Clone)]
 pub(crate) struct Programs {
     places: Arc<[PathBuf]>,
@@ -41,7 +41,7 @@ impl Programs {
         Self { places: places.into(), read: Arc::default() }
     }
 
-    /// Takes a while the first time: the program is read whole.
+    /// Slow the first time, because the program is read whole.
     pub(crate) async fn find(&self, name: &str) -> Option<Program> {
         let (own, name) = (self.clone(), name.to_owned());
         tokio::task::spawn_blocking(move || own.find_now(&name)).await.ok()?
@@ -51,7 +51,7 @@ impl Programs {
         self.places.iter().find_map(|folder| self.look(&folder.join(name)))
     }
 
-    /// A program the kernel can run by itself; a script that stands in for one would need more than its own bytes.
+    /// Accepts only a program that the kernel can run by itself. A script would need an interpreter beside its own bytes.
     fn look(&self, path: &Path) -> Option<Program> {
         let path = path.canonicalize().ok()?;
         let found = path.metadata().ok().filter(Metadata::is_file)?;
@@ -64,7 +64,7 @@ impl Programs {
         let mut file = File::open(&path).ok()?;
         let before = FileVersion::of(&file.metadata().ok()?);
         let program = Program { digest: hash(&mut file)?, path: path.clone() };
-        // What changed while it was read is read again the next time.
+        // If the file changed while it was read, it is read again the next time.
         if before == FileVersion::of(&file.metadata().ok()?) {
             self.read.lock().insert(path, (before, program.clone()));
         }
@@ -72,7 +72,7 @@ impl Programs {
     }
 }
 
-/// `None` where it is no program, or cannot be read.
+/// `None` if the file is not a program, or cannot be read.
 fn hash(file: &mut File) -> Option<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     let mut chunk = vec![0; 256 * 1024];
@@ -96,13 +96,13 @@ pub(crate) fn is_program(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
 }
 
-/// What of the host a program of it needs to start: the system's libraries, and its own where it lives elsewhere.
+/// The folders of the host that a program needs to start: the system's libraries, and its own if it is installed elsewhere.
 pub(crate) fn libraries(program: &Path) -> Vec<(PathBuf, PathBuf)> {
     let own = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"));
     shown_as_they_are(own.filter(|own| !LIBRARIES.iter().any(|library| own == Path::new(library))))
 }
 
-/// The same for a program that comes with a package: what lies beside that is the package's, which the jail has from memory.
+/// The same for a program that comes with a package. The files beside it belong to the package, and the jail gets those from memory.
 pub(crate) fn system_libraries() -> Vec<(PathBuf, PathBuf)> {
     shown_as_they_are(None)
 }
@@ -138,13 +138,13 @@ mod tests {
         holds(None);
         std::fs::write(&at, b"\x7fELF one").unwrap();
         holds(Some((&at, b"\x7fELF one")));
-        // The same file with other bytes, then another file under its name.
+        // The same file with other bytes, then another file under the same name.
         std::fs::write(&at, b"\x7fELF one and more").unwrap();
         holds(Some((&at, b"\x7fELF one and more")));
         std::fs::write(second.join("new"), b"\x7fELF two and more").unwrap();
         std::fs::rename(second.join("new"), &at).unwrap();
         holds(Some((&at, b"\x7fELF two and more")));
-        // One that comes before it, by a link to wherever it is.
+        // A program in an earlier folder wins. It may be a link.
         std::fs::write(folder.join("real"), b"\x7fELF three").unwrap();
         std::os::unix::fs::symlink(folder.join("real"), first.join("tool")).unwrap();
         holds(Some((&folder.join("real"), b"\x7fELF three")));
@@ -161,7 +161,7 @@ mod tests {
         std::fs::write(&at, b"\x7fELF one").unwrap();
         let programs = Programs::in_places(&[folder.path().to_owned()]);
         let found = programs.find_now("tool").unwrap();
-        // What is remembered is what is answered, as long as the file is the one it was remembered of.
+        // As long as the file is unchanged, the remembered digest is returned.
         programs.read.lock().get_mut(&found.path).unwrap().1.digest = [7; 32];
         assert_eq!(programs.find_now("tool").unwrap().digest, [7; 32]);
     }

@@ -1,6 +1,7 @@
-//! Requests to the hosts an operator has allowed, and to no others: shared by the `http` actions and by what packages ask for.
-//! The order of defence: the URL's spelling (`target`), the hosts that are allowed (`host_rule`, `allowed`), the address behind the name
-//! (`address`, asked by `resolver` for every connection), then the exchange itself, which checks every redirect anew.
+//! Requests to the hosts that an operator has allowed, and to no others. Shared by the `http` actions and by the egress of packages.
+//!
+//! The checks, in order: the spelling of the URL (`target`), the allowed hosts (`host_rule`, `allowed`), and the address behind the name
+//! (`address`, which `resolver` consults for every connection). Then comes the exchange itself, which checks every redirect anew.
 
 mod address;
 mod allowed;

@@ -1,4 +1,4 @@
-//! What all sources say in the same words.
+//! Errors and message texts that all sources share.
 
 use countersign_core::source::{CallContext, Error};
 use std::time::Duration;
@@ -11,12 +11,13 @@ pub(crate) fn failed(code: &'static str, message: impl Into<String>) -> Error {
     Error::Failed { code, message: message.into() }
 }
 
-/// How long a source lets a call take: a little less than its caller does, so that the source's own words are heard.
+/// How long a source lets a call take: a little less than its caller does, so that the caller gets the source's own error.
 pub(crate) fn patience(context: &CallContext) -> Duration {
     Duration::from_millis(context.timeout_ms - (context.timeout_ms / 10).min(250))
 }
 
-/// A caller's text as it may stand in a message: without what could hide or rewrite the rest, and not for pages.
+/// A caller's text, made safe to show in a message: characters that could hide or rewrite the rest are escaped, and it is cut to a short
+/// length.
 pub(crate) fn shown(text: &str) -> String {
     const CHARS_MAX: usize = 120;
     let mut shown: String = text.chars().take(CHARS_MAX).flat_map(char::escape_debug).collect();
@@ -26,7 +27,8 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// What another program said, on one line and not for pages. Its quotes stay: they quote what somebody wrote.
+/// The output of another program, on one line and cut to a short length. Quotes are not escaped, because they usually quote somebody's
+/// text.
 pub(crate) fn said(text: &str) -> String {
     const CHARS_MAX: usize = 300;
     let mut said = String::new();
@@ -39,8 +41,8 @@ pub(crate) fn said(text: &str) -> String {
     said
 }
 
-/// The line of a log that most often says what went wrong: the last one. Node ends with where it was and its own version, and names the
-/// error above that.
+/// The line of a log that most often names the error: the last one. Node is an exception: it ends with the place and its own version, and
+/// names the error above them.
 pub(crate) fn last_line(log: &str) -> Option<&str> {
     let mut lines = log.lines().rev().map(str::trim).filter(|line| !line.is_empty()).peekable();
     if !lines.peek()?.starts_with("Node.js v") {

@@ -1,6 +1,7 @@
-//! A folder that actions work in, and the folder where what they replace is kept. Sources that change files share one `Place`, so
-//! that of two changes one sees the other.
-//! Read `path` (which spellings are accepted), then `root` (how they are opened), then `evidence` (how a change is taken back).
+//! A folder in which actions work, and a folder for the content they replace. Sources that change files share one `Place`, so that two
+//! changes see each other.
+//!
+//! Read `path` (which spellings are accepted), then `root` (how paths are opened), then `evidence` (how a change is reverted).
 
 pub(crate) mod commitment;
 pub(crate) mod diff;
@@ -31,24 +32,24 @@ use root::Workspace;
 use snapshot::Snapshots;
 use std::path::{Path, PathBuf};
 
-/// What actions on files work on.
+/// The folders and settings that all actions on files use.
 pub struct Place {
     pub(crate) workspace: Workspace,
     pub(crate) snapshots: Snapshots,
     pub(crate) id: WorkspaceId,
-    /// Where a jail finds it.
+    /// The path at which a jail finds the workspace.
     pub(crate) folder: PathBuf,
     pub(crate) faults: Faults,
 }
 
 impl Place {
-    /// The workspace, by its whole path.
+    /// The absolute path of the workspace.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Opens both folders, makes them (0700) where they are absent, and removes what a crash left half-written. Neither may lie
-    /// inside the other. `random` is asked for the id of a workspace that has none yet.
+    /// Opens both folders, creates them (0700) if they are missing, and removes files that a crash left half-written. Neither folder may
+    /// lie inside the other. `random` is used for the id of a workspace that has none yet.
     pub fn open(root: &Path, snapshots: &Path, random: &dyn Random) -> Result<Self, crate::Error> {
         root::make_folder(root)?;
         root::make_folder(snapshots)?;
@@ -59,7 +60,7 @@ impl Place {
         Ok(Self { workspace, snapshots: Snapshots::open(snapshots)?, id, folder, faults: Faults::default() })
     }
 
-    /// The same, with somebody who listens between the steps of a change.
+    /// The same, with fault points that a test can listen to between the steps of a change.
     #[must_use]
     pub fn with_faults(mut self, faults: &Faults) -> Self {
         self.faults = faults.clone();
@@ -67,12 +68,13 @@ impl Place {
         self
     }
 
-    /// Removes what undoes effects of before `then`, and answers how much there was of it and how much is left.
+    /// Removes snapshots that were kept before `then`. Reports how many were removed and how many are left.
     pub fn forget_before(&self, then: Timestamp) -> std::io::Result<Kept> {
         Ok(self.snapshots.forget_before(then)?)
     }
 
-    /// Whether this is the workspace a change was made in. What was kept before workspaces had ids was kept by the only one there was.
+    /// Whether a change was made in this workspace. Evidence without an id is from the time before workspaces had ids, when there was only
+    /// one.
     pub(crate) fn is(&self, workspace: Option<&WorkspaceId>) -> bool {
         workspace.is_none_or(|workspace| *workspace == self.id)
     }

@@ -1,4 +1,4 @@
-//! What an org's policies say of a call.
+//! Evaluates an org's policies for a call.
 
 use super::facts::Vocabulary;
 use super::index::{Policies, Slice};
@@ -9,7 +9,7 @@ use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use std::collections::BTreeSet;
 
 impl Policies {
-    /// The verdict of each gate that has policies about the action, and none of the other gates.
+    /// The verdicts of the gates that have policies about the action. Other gates are left out.
     pub(crate) fn ask(&self, call: &CallFacts) -> Vec<GateVerdict> {
         let slice = self.slice(call.action);
         if slice.sets.iter().all(Option::is_none) {
@@ -25,7 +25,7 @@ impl Policies {
     }
 }
 
-/// A call that can be judged: built once, for all gates.
+/// A call prepared for evaluation: built once, used for all gates.
 struct Asked<'a> {
     vocabulary: &'a Vocabulary,
     call: &'a CallFacts<'a>,
@@ -46,7 +46,7 @@ impl<'a> Asked<'a> {
     fn verdict(&self, gate: Gate, set: &PolicySet) -> GateVerdict {
         let answer = self.answer(&self.as_is, set);
         let would_lift = match (gate, self.call.approval, self.call.obtainable) {
-            // Nobody's yes replaces a permission, and a yes that was given is not replaced by a better one.
+            // No approval replaces a permission. And if an approval was given, it alone counts: a better one is not considered.
             (Gate::Rbac, _, _) | (_, Some(_), _) | (_, None, None) => None,
             (_, None, Some(obtainable)) => Some(obtainable),
         };
@@ -56,7 +56,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Judges again as if a person had said yes: what passes then waits for them.
+    /// Evaluates again as if a person had approved. If the call passes then, the verdict is that it needs approval.
     fn with(&self, obtainable: &Approval, gate: Gate, set: &PolicySet, as_is: Answer) -> GateVerdict {
         let request = match request(self.vocabulary, self.call, self.slice, Some(obtainable)) {
             Ok(request) => request,
@@ -75,7 +75,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What Cedar said, with its errors taken as denials.
+/// Cedar's answer, with errors counted as denials.
 struct Answer {
     verdict: Verdict,
     determining: BTreeSet<String>,
@@ -95,7 +95,7 @@ impl From<&Response> for Answer {
         let reasons = diagnostics.reason().map(ToString::to_string);
         match response.decision() {
             Decision::Allow if errors.is_empty() => Self { verdict: Verdict::Ok, determining: reasons.collect(), errors },
-            // SECURITY: Cedar skips what errs, and a `forbid` that was skipped did not forbid.
+            // SECURITY: Cedar skips a policy that errors, and a skipped `forbid` did not forbid.
             Decision::Allow => Self { verdict: Verdict::Deny, determining: erring, errors },
             Decision::Deny => Self { verdict: Verdict::Deny, determining: reasons.chain(erring).collect(), errors },
         }
@@ -103,7 +103,7 @@ impl From<&Response> for Answer {
 }
 
 impl Answer {
-    /// Two denials as one.
+    /// Combines two denials into one.
     fn and(mut self, other: Self) -> Self {
         self.determining.extend(other.determining);
         self.errors.extend(other.errors);
@@ -125,7 +125,7 @@ fn request(vocabulary: &Vocabulary, call: &CallFacts, slice: &Slice, approval: O
     Request::new(vocabulary.principal(call), slice.action.uid(), vocabulary.space(call), context, None).map_err(|error| error.to_string())
 }
 
-/// What could not even be asked is denied.
+/// A call that could not be evaluated is denied.
 fn unasked(gate: Gate, error: String) -> GateVerdict {
     GateVerdict { gate, verdict: Verdict::Deny, determining: vec![format!("{BUILTIN}evaluable")], errors: vec![error] }
 }

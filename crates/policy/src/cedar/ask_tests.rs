@@ -1,3 +1,5 @@
+//! Tests of how policies judge calls: conditions, approvals, consents and errors.
+
 use super::*;
 use crate::facts::Approval;
 use crate::fixtures::{Scene, actions, agent, approval, invokers, only, user};
@@ -18,14 +20,14 @@ fn verdict(scene: &Scene, policies: &Policies, gate: Gate) -> GateVerdict {
     scene.verdicts(Some(policies)).into_iter().find(|verdict| verdict.gate == gate).unwrap()
 }
 
-/// The gate's answer and the rules it names.
+/// Checks the gate's verdict and the rules it names.
 fn check(scene: &Scene, policies: &Policies, gate: Gate, expected: Verdict, determining: &[&str]) {
     let found = verdict(scene, policies, gate);
     assert_eq!((found.verdict, found.determining), (expected, determining.iter().map(|&id| id.to_owned()).collect()));
     assert_eq!(found.errors, Vec::<String>::new());
 }
 
-/// A policy that forbids exactly when the condition holds does forbid, or does not.
+/// Checks that a policy that forbids under this condition does forbid, or does not.
 fn check_condition(scene: &Scene, condition: &str, holds: bool) {
     let text = format!("@id(\"x\") forbid (principal, action, resource) when {{ {condition} }};");
     let scene = Scene { obtainable: None, ..scene.clone() };
@@ -75,7 +77,7 @@ fn a_forbid_that_errs_denies_and_says_so() {
             assert_eq!((found.verdict, found.determining), (Verdict::Deny, vec!["x".to_owned()]), "{text}");
             assert_eq!(found.errors.len(), 1, "{text}");
             assert!(found.errors[0].contains("`x`"), "{:?}", found.errors);
-            // It is the error that denies: for a call it does not concern there is none.
+            // It is the error that denies: a call that the policy does not concern is not denied.
             let unconcerned = compiled(gate, &text.replace("action,", "action == Countersign::Action::\"files.list\","));
             assert_ne!(verdict(&Scene::new(), &unconcerned, gate).verdict, Verdict::Deny);
             assert_eq!(verdict_without_error, Verdict::Ok);
@@ -151,7 +153,7 @@ fn an_approval_that_was_given_is_judged_and_not_the_one_that_could_be() {
         assert_eq!(answer(Some(by_other.clone()), None), Verdict::Ok);
         assert_eq!(answer(Some(expired), Some(by_other)), Verdict::Deny);
     }
-    // Nobody's yes replaces a permission.
+    // No approval replaces a permission.
     assert_eq!(verdict(&Scene::new(), &compiled(Gate::Rbac, NIGHT), Gate::Rbac).verdict, Verdict::Ok);
     let night = Scene { now: at("2026-01-01T23:00:00Z"), ..Scene::new() };
     assert_eq!(verdict(&night, &compiled(Gate::Rbac, NIGHT), Gate::Rbac).verdict, Verdict::Deny);
@@ -204,7 +206,7 @@ fn every_fact_of_a_call_reaches_the_policies() {
         ("action in Countersign::Action::\"class:write\" && action in Countersign::Action::\"execute\"", true, true),
         ("action in Countersign::Action::\"source:files\" && action in Countersign::Action::\"effect:filesystem_write\"", true, true),
     ] {
-        // What an agent alone has is asked behind `is` and `has`.
+        // An attribute that only an agent has must be guarded by `is` and `has`.
         let condition = condition.replace("Agent && principal.owner", "Agent && principal has owner && principal.owner");
         check_condition(&scene, &condition, of_scene);
         check_condition(&amber, &condition, of_plain);
@@ -220,7 +222,7 @@ fn a_person_is_in_one_role_and_nobody_else_is_in_any() {
         }
         check_condition(&Scene::new().by(agent()), &condition, false);
     }
-    // Whoever asks it of an agent alone is told, instead of being protected by nothing.
+    // A policy that asks this of agents only could never apply. Its author gets an error instead of a policy that protects nothing.
     let text = "@id(\"x\") forbid (principal is Countersign::Agent, action, resource) when { principal in Countersign::Role::\"admin\" };";
     assert!(compile(&only(Gate::Abac, text), &actions()).is_err());
 }

@@ -1,11 +1,11 @@
-//! What is refused before Cedar reads it. Its parser recurses without looking at the stack: a few hundred brackets inside one
-//! another, or some thousand links of one chain, end the process instead of the request.
+//! The limits that are checked before Cedar parses a text. Its parser recurses without checking the stack: a few hundred nested brackets,
+//! or a chain of some thousand operators, would crash the process instead of failing the request.
 
 use super::PolicyProblem;
 use countersign_core::decision::Gate;
 use countersign_core::limits::{POLICY_BYTES_MAX, POLICY_DEPTH_MAX, POLICY_TEXT_BYTES_MAX};
 
-/// The first bound the text breaks, if it breaks one.
+/// The first limit that the text exceeds, if any.
 pub(super) fn check(gate: Gate, text: &str) -> Result<(), PolicyProblem> {
     let refuse = |offset, message: String| Err(PolicyProblem::at(gate, None, text, offset, message));
     if text.len() > POLICY_TEXT_BYTES_MAX {
@@ -35,7 +35,7 @@ pub(super) fn check(gate: Gate, text: &str) -> Result<(), PolicyProblem> {
     Ok(())
 }
 
-/// What has been read of one policy.
+/// The state of the policy that is being scanned.
 struct Policy {
     start: usize,
     brackets: usize,
@@ -61,17 +61,17 @@ impl Policy {
     }
 }
 
-/// Whether a token only stands between policies.
+/// Whether a token is only a comment or space between policies.
 fn is_blank(token: &str) -> bool {
     token.starts_with("//") || token.chars().all(char::is_whitespace)
 }
 
-/// Bytes of the token that `rest` begins with: a string, a comment, a word, or one character.
+/// The length in bytes of the first token of `rest`: a string, a comment, a word, or one character.
 fn token(rest: &str, first: char) -> usize {
     let is_word = |character: char| character == '_' || character.is_ascii_alphanumeric();
     match first {
         '"' => {
-            let mut escaped = true; // The opening quote ends nothing.
+            let mut escaped = true; // So that the opening quote does not count as the end.
             rest.find(|character| {
                 let ends = character == '"' && !escaped;
                 escaped = character == '\\' && !escaped;

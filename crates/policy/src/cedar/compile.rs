@@ -1,4 +1,4 @@
-//! From texts to policies: read, named, and checked against the words there are. What is refused names its place.
+//! Turns texts into policies: parses them, gives each its id, and validates them against the schema. Each problem names its place.
 
 use super::index::{Policies, Rule};
 use super::schema::groups;
@@ -11,8 +11,8 @@ use miette::Diagnostic;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Accepts policies to be saved: each has an id of its own and says only what can be evaluated about these actions.
-/// A policy that could never apply is refused too: it would protect nothing.
+/// Checks policies that are about to be saved: each must have a unique id and must be evaluable for these actions. A policy that could
+/// never apply is refused too, because it would protect nothing.
 pub fn compile(texts: &PolicyTexts, actions: &[Arc<Action>]) -> Result<Policies, Vec<PolicyProblem>> {
     let (rules, mut problems) = read(texts);
     match Schema::from_cedarschema_str(&schema(&distinct(actions, &rules))) {
@@ -27,8 +27,8 @@ pub fn compile(texts: &PolicyTexts, actions: &[Arc<Action>]) -> Result<Policies,
     finish(rules, problems)
 }
 
-/// Reads policies that were accepted before. What they name may have gone since: a policy about an action that is no longer
-/// there says nothing, and one that cannot be evaluated denies.
+/// Loads policies that were accepted earlier. The actions they name may be gone since: a policy about such an action never applies, and a
+/// policy that cannot be evaluated denies.
 pub fn load(texts: &PolicyTexts) -> Result<Policies, Vec<PolicyProblem>> {
     let (rules, problems) = read(texts);
     finish(rules, problems)
@@ -39,12 +39,12 @@ fn finish(rules: [Vec<Rule>; 4], mut problems: Vec<PolicyProblem>) -> Result<Pol
         return Policies::new(rules).map_err(|error| vec![PolicyProblem::found(Gate::Rbac, None, "", 0, &*error)]);
     }
     problems.sort_by(|a, b| (a.gate, a.line, a.column, &a.message).cmp(&(b.gate, b.line, b.column, &b.message)));
-    // One place is wrong in one way: the rest follows from it.
+    // Only the first problem at a place is kept; the others follow from it.
     problems.dedup_by(|next, kept| (next.gate, next.line, next.column, &next.id) == (kept.gate, kept.line, kept.column, &kept.id));
     Err(problems)
 }
 
-/// The policies of each gate that could be read, and what is wrong with the rest.
+/// The policies of each gate that could be parsed, and the problems of the rest.
 fn read(texts: &PolicyTexts) -> ([Vec<Rule>; 4], Vec<PolicyProblem>) {
     let mut problems = Vec::new();
     let mut ids = HashSet::new();
@@ -74,7 +74,7 @@ fn read(texts: &PolicyTexts) -> ([Vec<Rule>; 4], Vec<PolicyProblem>) {
     (rules, problems)
 }
 
-/// In the order of the text.
+/// The policies of a gate, in the order of the text.
 fn parse(gate: Gate, text: &str) -> Result<Vec<Policy>, Vec<PolicyProblem>> {
     bounds::check(gate, text).map_err(|problem| vec![problem])?;
     let set: PolicySet = text.parse().map_err(|errors: cedar_policy::ParseErrors| {
@@ -99,7 +99,7 @@ fn parse(gate: Gate, text: &str) -> Result<Vec<Policy>, Vec<PolicyProblem>> {
     Ok(policies)
 }
 
-/// Gives the policy the id its author wrote.
+/// Gives the policy the id that its author wrote.
 fn name(gate: Gate, text: &str, policy: &Policy, ids: &mut HashSet<String>) -> Result<Rule, PolicyProblem> {
     let place = place(policy);
     let refuse = |id, message: String| Err(PolicyProblem::at(gate, id, text, place.start, message));
@@ -119,13 +119,13 @@ fn name(gate: Gate, text: &str, policy: &Policy, ids: &mut HashSet<String>) -> R
     Ok(Rule { id: id.to_owned(), start: place.start, source, policy: policy.new_id(PolicyId::new(id)) })
 }
 
-/// Bytes of the policy in its text, annotations included.
+/// The byte range of the policy in its text, annotations included.
 fn place(policy: &Policy) -> std::ops::Range<usize> {
     policy.as_ref().loc().map_or(0..0, |place| place.start()..place.end())
 }
 
-/// The actions a check must look at: those the policies name, and one of each kind of the others. Actions in the same groups
-/// that no policy names cannot be told apart, and a check takes time for each.
+/// The actions that validation must consider: those that the policies name, and one of each kind of the others. Actions that no policy
+/// names and that are in the same groups cannot be told apart, and validation takes time for each action.
 fn distinct(actions: &[Arc<Action>], rules: &[Vec<Rule>; 4]) -> Vec<Arc<Action>> {
     let literals = rules.iter().flatten().flat_map(|rule| rule.policy.entity_literals());
     let named: HashSet<String> = literals.map(|literal| literal.id().unescaped().to_owned()).collect();
@@ -134,7 +134,7 @@ fn distinct(actions: &[Arc<Action>], rules: &[Vec<Rule>; 4]) -> Vec<Arc<Action>>
     actions.iter().filter(is_distinct).cloned().collect()
 }
 
-/// What cannot be evaluated, or never applies, among the policies of a gate.
+/// The policies of a gate that cannot be evaluated, or that never apply.
 fn invalid(validator: &Validator, gate: Gate, text: &str, rules: &[Rule]) -> Vec<PolicyProblem> {
     let set = match PolicySet::from_policies(rules.iter().map(|rule| rule.policy.clone())) {
         Ok(set) => set,
@@ -151,7 +151,7 @@ fn invalid(validator: &Validator, gate: Gate, text: &str, rules: &[Rule]) -> Vec
     for error in result.validation_errors() {
         wrong.insert(error.policy_id());
         let problem = problem(error.policy_id(), error);
-        // Cedar's guess at a misspelt action is rarely near.
+        // Cedar's suggestion for a misspelt action is rarely close.
         problems.push(if matches!(error, ValidationError::UnrecognizedActionId(_)) { problem } else { problem.advised(error) });
     }
     for warning in result.validation_warnings().filter(|warning| is_refused(warning) && !wrong.contains(warning.policy_id())) {
@@ -160,14 +160,14 @@ fn invalid(validator: &Validator, gate: Gate, text: &str, rules: &[Rule]) -> Vec
     problems
 }
 
-/// Whether Cedar's doubt is enough: a policy that never applies, or that reads otherwise than it is.
+/// Whether a warning of Cedar is reason enough to refuse: the policy never applies, or it looks different from what it is.
 fn is_refused(warning: &ValidationWarning) -> bool {
     match warning {
         ValidationWarning::ImpossiblePolicy(_)
         | ValidationWarning::InvalidActionApplication(_)
         | ValidationWarning::BidiCharsInString(_)
         | ValidationWarning::BidiCharsInIdentifier(_) => true,
-        // Names of the world are written in many scripts, and a string may mix them.
+        // Names come in many scripts, and a string may mix them.
         ValidationWarning::MixedScriptString(_)
         | ValidationWarning::MixedScriptIdentifier(_)
         | ValidationWarning::ConfusableIdentifier(_) => false,

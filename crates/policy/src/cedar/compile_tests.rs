@@ -1,3 +1,5 @@
+//! Tests of which policies are accepted, where problems are reported, and which policies concern an action.
+
 use super::*;
 use crate::fixtures::{action, actions, named, only};
 use cedar_policy::Schema;
@@ -5,10 +7,10 @@ use countersign_core::Tier;
 use countersign_core::action::Effect;
 use countersign_core::limits::{POLICIES_MAX, POLICY_ID_CHARS_MAX, POLICY_TEXT_BYTES_MAX};
 
-/// One line of a valid text, to stand before what is wrong.
+/// One line of a valid text, to put before the part that is wrong.
 const FINE: &str = "@id(\"fine\") forbid (principal, action, resource) when { context.drifted };\n";
 
-/// The problems of a text are exactly these places, the first of which is told in these words.
+/// Checks that a text has problems at exactly these places, and that the first message contains these words.
 fn check(text: &str, places: &[(u32, u32)], id: Option<&str>, words: &str) {
     for gate in GATES {
         let problems = compile(&only(gate, text), &actions()).unwrap_err();
@@ -169,7 +171,7 @@ fn the_most_nested_and_the_longest_policy_that_is_accepted_can_be_read_checked_a
     for condition in [ifs, chain("true&&", "context.drifted"), chain("1+", "1 > context.tier"), format!("context{}", chain(".a", ""))] {
         let text = format!("@id(\"a\") forbid (principal, action, resource) when {{ {condition} }};");
         drop(load(&only(Gate::Abac, &text)).unwrap());
-        // Too deep for the checker is an answer too; ending the process is none.
+        // An error because the policy is too deep for the validator is acceptable; a crash of the process is not.
         drop(compile(&only(Gate::Abac, &text), &actions()));
     }
 }
@@ -219,7 +221,7 @@ fn a_check_looks_at_every_action_a_policy_names_and_at_every_kind_of_the_others(
     let policy = |scope: &str, condition: &str| format!("@id(\"a\") forbid (principal, action{scope}, resource) {condition};");
     let writes = "when { action in Countersign::Action::\"source:files\" } unless { action == Countersign::Action::\"files.write_text\" }";
     for (text, is_accepted) in [
-        // Another R2 action of the source makes it possible, and without one it is not.
+        // Another R2 action of the source makes the policy possible; without one it could never apply.
         (policy(" in Countersign::Action::\"tier:R2\"", writes), true),
         (policy(" == Countersign::Action::\"files.extra_299\"", "when { context.drifted }"), true),
         (policy(" == Countersign::Action::\"files.extra_300\"", "when { context.drifted }"), false),

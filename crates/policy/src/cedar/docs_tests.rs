@@ -1,3 +1,5 @@
+//! Tests that the examples, words and limits in `docs/concepts/policies.md` are true.
+
 use super::*;
 use crate::fixtures::{Scene, actions, agent, only, user};
 use countersign_core::Band;
@@ -7,13 +9,13 @@ use countersign_core::principal::Role;
 
 const DOCS: &str = include_str!("../../../../docs/concepts/policies.md");
 
-/// The blocks of the page that are in one language.
+/// The code blocks of the page in one language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let fences = DOCS.split("\n```").collect::<Vec<_>>();
     fences.iter().filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n')).collect()
 }
 
-/// The set an example belongs to is what its id begins with.
+/// The gate an example belongs to: its id begins with the gate's name.
 fn gate_of(policy: &str) -> Gate {
     GATES.into_iter().find(|gate| policy.starts_with(&format!("@id(\"{}.", gate.as_str()))).unwrap()
 }

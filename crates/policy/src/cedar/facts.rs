@@ -1,4 +1,4 @@
-//! A call as Cedar sees it: who, what, where, and what is known of it. Every text of a caller's becomes a value, never source.
+//! Converts a call to what Cedar sees: principal, action, resource and context. A caller's text always becomes a value, never Cedar source.
 
 use super::schema::NAMESPACE;
 use crate::facts::{Approval, CallFacts, Reach};
@@ -10,7 +10,7 @@ use countersign_core::decision::Drift;
 use countersign_core::{Band, PrincipalId, Tier, Timestamp, UserId};
 use std::collections::{HashMap, HashSet};
 
-/// The names of what policies speak about, read once.
+/// The entity type names that policies use, parsed once.
 pub(super) struct Vocabulary {
     action: EntityTypeName,
     role: EntityTypeName,
@@ -35,7 +35,7 @@ impl Vocabulary {
         })
     }
 
-    /// An action, or a group of them.
+    /// The uid of an action, or of a group of actions.
     pub(super) fn action(&self, id: &str) -> EntityUid {
         uid(&self.action, id)
     }
@@ -53,7 +53,7 @@ impl Vocabulary {
         }
     }
 
-    /// Who acts, for whom, and where. Nobody acts in a more dangerous band than the person behind them.
+    /// The principal, its owner, and the space. A principal has the highest band of the person behind it, never a higher one.
     pub(super) fn entities(&self, call: &CallFacts) -> Result<Vec<Entity>, Box<EntityAttrEvaluationError>> {
         let roles: HashSet<_> = call.standing.role.iter().map(|role| uid(&self.role, role.as_str())).collect();
         let (held, _) = call.requirements();
@@ -75,7 +75,7 @@ impl Vocabulary {
         Ok(entities)
     }
 
-    /// What is known of the call, with an approval or without.
+    /// The context of the call, with an approval or without.
     pub(super) fn context(&self, call: &CallFacts, approval: Option<&Approval>) -> Result<Context, Box<ContextCreationError>> {
         let cross_space = match call.reach() {
             Reach::Here => false,
@@ -95,7 +95,7 @@ impl Vocabulary {
             Some(approval) => {
                 let by = RestrictedExpression::new_set(approval.by.iter().map(|user| self.user(user)));
                 let fields = [("by".to_owned(), by), ("expires".to_owned(), datetime(approval.expires))];
-                // Two fields of one name are the only way this fails.
+                // This fails only if two fields have the same name.
                 RestrictedExpression::new_record(fields).ok().map(|approval| ("approval", approval))
             }
             None => None,
@@ -121,7 +121,8 @@ fn strings<'a>(texts: impl IntoIterator<Item = &'a String>) -> RestrictedExpress
     RestrictedExpression::new_set(texts.into_iter().map(|text| RestrictedExpression::new_string(text.clone())))
 }
 
-/// To the millisecond, which is what Cedar keeps. A year of other than four digits is none of its times, and denies.
+/// A time to the millisecond, which is Cedar's precision. A year that does not have four digits is no valid Cedar time, so the call is
+/// denied.
 fn datetime(at: Timestamp) -> RestrictedExpression {
     let text = at.to_string();
     let millis = text.get(..23).unwrap_or(&text);

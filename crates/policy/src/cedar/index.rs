@@ -1,5 +1,5 @@
-//! The policies of an org, found by action: a policy about other actions costs a call nothing.
-//! What a call of an action sees is put together at its first call and kept, so later ones only look it up.
+//! The policies of an org, indexed by action, so that policies about other actions cost a call nothing. The slice of policies for an action
+//! is built at its first call and kept; later calls only look it up.
 
 use super::facts::Vocabulary;
 use super::schema::groups;
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// An org's policies, ready to judge calls.
+/// An org's policies, ready to evaluate calls.
 pub struct Policies {
     pub(super) vocabulary: Vocabulary,
     gates: [Rules; 4],
@@ -22,7 +22,7 @@ pub struct Policies {
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) id: String,
-    /// The byte of its gate's text it begins at.
+    /// The byte offset in the text of its gate at which it begins.
     pub(super) start: usize,
     pub(super) source: String,
     pub(super) policy: Policy,
@@ -30,41 +30,41 @@ pub(super) struct Rule {
 
 /// The policies of one gate.
 struct Rules {
-    /// What holds before any policy of the org: the code's own rule as Cedar sees it.
+    /// Applies before any policy of the org: the built-in rule in Cedar's form.
     baseline: Policy,
     rules: Vec<Rule>,
-    /// The rules about every action.
+    /// Indices of the rules about every action.
     any: Vec<usize>,
-    /// The rules about one action, or one group.
+    /// Indices of the rules about one action, or one group.
     about: HashMap<EntityUid, Vec<usize>>,
 }
 
-/// What has been put together so far. Actions that see the same policies share them.
+/// The slices built so far. Actions that have the same policies share their sets.
 #[derive(Default)]
 struct Seen {
     slices: HashMap<ActionId, Arc<Slice>>,
     sets: HashMap<(usize, BTreeSet<usize>), Set>,
 }
 
-/// The policies one gate evaluates; an error could only be two policies of one id, and denies.
+/// The policies that one gate evaluates. An error is possible only if two policies have the same id, and it denies.
 type Set = Arc<Result<PolicySet, String>>;
 
-/// What a call of one action sees.
+/// Everything a call of one action needs for its evaluation.
 pub(super) struct Slice {
     tier: Tier,
     effects: Vec<Effect>,
     /// The action with the groups it is in.
     pub(super) action: Entity,
-    /// The same, with its place in the hierarchy worked out: the dearest part of a call's facts, and the same for all calls.
+    /// The same, with the hierarchy computed. This is the most expensive part of a call's facts, and the same for all calls.
     pub(super) entities: Result<Entities, String>,
-    /// Per gate; absent where no policy of the org concerns the action.
+    /// One per gate; `None` where no policy of the org concerns the action.
     pub(super) sets: [Option<Set>; 4],
     text: Option<String>,
 }
 
-/// Whoever holds what the action requires may pass.
+/// A principal that holds what the action requires passes.
 const BASELINE_RBAC: &str = "permit (principal, action, resource) when { principal.permissions.containsAll(context.requires) };";
-/// What nothing forbids passes.
+/// A call that no policy forbids passes.
 const BASELINE: &str = "permit (principal, action, resource);";
 
 impl Policies {
@@ -92,7 +92,7 @@ impl Policies {
         self.gates.iter().map(|gate| gate.rules.len()).sum()
     }
 
-    /// The text of the policies that concern the action, by gate and then by id; `None` if none does.
+    /// The text of the policies that concern the action, ordered by gate and then by id; `None` if no policy does.
     pub fn slice_of(&self, action: &Action) -> Option<String> {
         self.slice(action).text.clone()
     }
@@ -101,7 +101,7 @@ impl Policies {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner).slices.get(&action.id).cloned();
         match seen {
             Some(slice) if slice.tier == action.tier && slice.effects == action.effects => slice,
-            // Never seen, or the definition has moved to other groups since.
+            // The action is new, or its definition has moved to other groups since.
             Some(_) | None => {
                 let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
                 let slice = Arc::new(self.put_together(action, &mut seen));
@@ -157,7 +157,7 @@ impl Rules {
         Self { baseline, rules, any, about }
     }
 
-    /// The rules whose action constraint can hold for the action.
+    /// The rules whose action constraint can match the action.
     fn concerning(&self, action: &EntityUid, groups: &HashSet<EntityUid>) -> BTreeSet<usize> {
         let named = groups.iter().chain([action]).filter_map(|uid| self.about.get(uid)).flatten();
         named.chain(&self.any).copied().collect()

@@ -1,3 +1,5 @@
+//! Property tests: a `forbid` never loosens a gate, no policy outside rbac loosens one, and the index never changes an answer.
+
 use super::*;
 use crate::fixtures::{Scene, actions, agent, automation, named, service, user};
 use cedar_policy::{Authorizer, Decision, Entities, PolicySet, Request};
@@ -41,7 +43,7 @@ const CONDITIONS: [&str; 11] = [
     "unless { principal.permissions.containsAll(context.requires) }",
 ];
 
-/// A policy without its name.
+/// A policy without its id.
 #[derive(Clone, Debug)]
 struct Draft {
     gate: Gate,
@@ -111,11 +113,11 @@ fn scene() -> impl Strategy<Value = Scene> {
 
 fn strictness(verdict: &GateVerdict) -> usize {
     let order = [Verdict::NotApplicable, Verdict::Ok, Verdict::NeedsApproval, Verdict::Deny];
-    // A gate without policies lets pass, as one whose policies do.
+    // A gate without policies lets a call pass, as does a gate whose policies permit it.
     order.iter().position(|&known| known == verdict.verdict).unwrap().max(1)
 }
 
-/// No gate is looser with the second policies than with the first.
+/// Checks that no gate is looser with the second policies than with the first.
 fn never_looser(scene: &Scene, before: &[Draft], after: &[Draft]) -> Result<(), TestCaseError> {
     let [before, after] = [before, after].map(|drafts| load(&texts(drafts)).unwrap());
     for (before, after) in scene.verdicts(Some(&before)).iter().zip(&scene.verdicts(Some(&after))) {
@@ -137,7 +139,7 @@ fn every_draft_is_a_valid_policy() {
 }
 
 proptest! {
-    // Each case reads policies anew, which takes a while without optimisation.
+    // Each case parses its policies anew, which is slow without optimisation.
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
@@ -161,7 +163,7 @@ proptest! {
         never_looser(&scene, &[], &after.into_iter().filter(|draft| draft.gate != Gate::Rbac).collect::<Vec<_>>())?;
     }
 
-    /// The policies the index leaves out change neither the answer, nor its reasons, nor its errors.
+    /// The policies that the index leaves out change neither the answer, nor its reasons, nor its errors.
     #[test]
     fn the_policies_of_an_action_always_answer_as_all_would(
         scene in scene(),

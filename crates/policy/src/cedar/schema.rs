@@ -1,5 +1,5 @@
-//! The words policies are written in: who acts, what can be done, where, and what is known of a call.
-//! Generated from the actions there are, so a policy about a misspelt one is refused instead of protecting nothing.
+//! The Cedar schema in which policies are written: principals, actions, resources and the context of a call. It is generated from the
+//! existing actions, so a policy about a misspelt action is refused instead of protecting nothing.
 
 use countersign_core::action::{Class, Effect};
 use countersign_core::{Action, Tier};
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Every name of ours in a policy begins with it.
+/// The namespace of all our names in a policy.
 pub(super) const NAMESPACE: &str = "Countersign";
 
-/// The group all actions are in.
+/// The group that contains all actions.
 const EXECUTE: &str = "execute";
 
 const NOUNS: &str = r#"  type Call = {
@@ -33,10 +33,10 @@ const NOUNS: &str = r#"  type Call = {
   entity Service { owner?: User, permissions: Set<String>, max_band: Long };
 "#;
 
-// Groups take calls too, as far as the schema knows: a policy about a group no action is in yet is valid all the same.
+// Groups have the same `appliesTo` as actions, so a policy about a group that contains no action yet is valid.
 const APPLIES: &str = "appliesTo { principal: [User, Agent, Automation, Service], resource: [Space], context: Call }";
 
-/// The Cedar schema of policies about these actions, as people read it.
+/// The Cedar schema for policies about these actions, as people read it.
 pub fn schema(actions: &[Arc<Action>]) -> String {
     let actions: BTreeMap<&str, &Action> = actions.iter().map(|action| (action.id.as_str(), &**action)).collect();
     let sources: BTreeSet<&str> = actions.values().map(|action| action.id.source()).collect();
@@ -52,7 +52,7 @@ pub fn schema(actions: &[Arc<Action>]) -> String {
     text
 }
 
-/// Every group an action is in.
+/// Every group that an action is in.
 pub(super) fn groups(action: &Action) -> impl Iterator<Item = String> {
     narrow_groups(action).chain([EXECUTE.to_owned()])
 }
@@ -83,7 +83,7 @@ fn list(names: impl Iterator<Item = String>) -> String {
     names.map(|name| quoted(&name)).collect::<Vec<_>>().join(", ")
 }
 
-/// As a Cedar string. Ids and slugs hold nothing that would end it; escaping keeps that true if they ever do.
+/// The name as a Cedar string. Ids and slugs contain no character that would end it; the escape keeps that true if they ever do.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.escape_default())
 }

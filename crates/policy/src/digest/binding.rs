@@ -1,10 +1,10 @@
-//! What an approval is bound to. It is derived once when a call is held and again, from live facts, when it is dispatched.
+//! The facts an approval is bound to. They are collected when a call becomes pending, and again from live facts when it is dispatched.
 
 use countersign_core::effect::Scope;
 use countersign_core::{ActionId, Digest, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
-/// Every fact an approval covers. Kept as JSON beside a pending invocation; the approval is void when any of them changes.
+/// Every fact an approval covers. Stored as JSON beside a pending invocation. The approval is void when any of them changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bound {
@@ -20,14 +20,14 @@ pub struct Bound {
     pub connection_version: Option<i64>,
     pub action: ActionId,
     pub tier: Tier,
-    /// HMAC of the canonical params after redaction and edit.
+    /// HMAC of the canonical params after redaction and edits.
     pub params: Digest,
     /// HMAC of the canonical params as sent.
     pub raw: Digest,
-    /// Where the caller wants it to act at most.
+    /// The outer limit the caller sets on where the call may act.
     #[serde(default, skip_serializing_if = "Scope::is_unbounded")]
     pub scope: Scope,
-    /// The commands that have to succeed after it.
+    /// The commands that must succeed after the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
     pub structural: Digest,
@@ -40,28 +40,28 @@ pub struct Bound {
     pub expires_at: Timestamp,
 }
 
-/// What a person approves: the digest of every fact.
+/// The digest of every fact: this is what a person approves.
 pub fn binding(bound: &Bound) -> Digest {
     super::sha256(&format!("countersign/binding/v1{}", super::canonical(bound)))
 }
 
-/// Which group of facts differs; the wire names the conflict after it.
+/// The group of facts that differs. The API names the conflict after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mismatch {
-    /// The params, where it may act or what it is verified with are not what was approved.
+    /// The params, the scope or the commands that verify the call are not those that were approved.
     Args,
-    /// The action is not defined as it was.
+    /// The definition of the action has changed.
     Definition,
-    /// The rules or the tier are not what they were.
+    /// The rules or the tier have changed.
     Policy,
-    /// Who, where, through what or until when.
+    /// Who acts, in which space and session, through which source and connection, or until when.
     Tuple,
 }
 
 impl Mismatch {
     pub const ALL: [Self; 4] = [Self::Args, Self::Definition, Self::Policy, Self::Tuple];
 
-    /// The stable code that reaches the receipt and the caller.
+    /// The stable code in the receipt and in the answer to the caller.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Args => "args_mismatch",
@@ -72,7 +72,7 @@ impl Mismatch {
     }
 }
 
-/// The first group in the order of `Mismatch::ALL` in which the two differ; `None` exactly when they are equal.
+/// The first group, in the order of `Mismatch::ALL`, in which the two differ; `None` only if they are equal.
 pub fn mismatch(held: &Bound, live: &Bound) -> Option<Mismatch> {
     let ((held_args, held_definition, held_policy, held_tuple), live) = (groups(held), groups(live));
     let (live_args, live_definition, live_policy, live_tuple) = live;
@@ -109,7 +109,7 @@ struct Tuple<'a> {
     expires_at: Timestamp,
 }
 
-/// Names every field, so that a new one does not compile until it belongs to a group.
+/// Destructures every field, so that a new field does not compile until it is assigned to a group.
 fn groups(bound: &Bound) -> Groups<'_> {
     let Bound {
         org,
@@ -153,7 +153,7 @@ fn groups(bound: &Bound) -> Groups<'_> {
     (([params, raw], scope, commands), [structural, textual], (policy_slice, *modes_version, *tier), tuple)
 }
 
-/// A version as text: canonical numbers are exact only up to 2^53, and two versions must never look like one.
+/// Stores a version as text: canonical numbers are exact only up to 2^53, and two versions must never look the same.
 mod as_text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 

@@ -1,8 +1,8 @@
-//! A JSON Schema without its words: what remains is what a validator enforces, short of `enum` and `default`.
+//! A JSON Schema without its descriptive texts: what remains is what a validator enforces, except `enum` and `default`.
 
 use serde_json::{Map, Value};
 
-/// Strips the words wherever they are keywords; a property that is *named* like one stays.
+/// Strips descriptive keywords. A property that merely has such a name stays.
 pub(super) fn of(schema: &Value) -> Value {
     match schema {
         Value::Object(keywords) => Value::Object(
@@ -12,13 +12,13 @@ pub(super) fn of(schema: &Value) -> Value {
     }
 }
 
-/// Keywords the structural digest leaves out.
+/// The keywords that the structural digest leaves out.
 pub(crate) const STRIPPED: [&str; 6] = ["description", "default", "enum", "title", "examples", "$comment"];
 
-/// Keywords whose members are names, each with a schema.
+/// The keywords whose members are names, each with a schema as its value.
 pub(crate) const NAMED_SCHEMAS: [&str; 6] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 
-/// Keywords that hold a schema or a list of schemas.
+/// The keywords that hold a schema or a list of schemas.
 pub(crate) const SCHEMAS: [&str; 16] = [
     "items",
     "prefixItems",
@@ -43,7 +43,7 @@ fn below(keyword: &str, value: &Value) -> Value {
         Value::Object(members) if NAMED_SCHEMAS.contains(&keyword) => Value::Object(named(members)),
         Value::Array(schemas) if SCHEMAS.contains(&keyword) => schemas.iter().map(of).collect(),
         Value::Object(_) if SCHEMAS.contains(&keyword) => of(value),
-        // A value to compare with, such as `const`, or a keyword we do not know: it is kept to the letter.
+        // A value to compare with, such as `const`, or an unknown keyword: it is kept exactly as it is.
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => value.clone(),
     }
 }

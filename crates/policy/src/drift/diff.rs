@@ -1,4 +1,4 @@
-//! What changed between two definitions, part by part, for a person who has to accept it.
+//! The differences between two definitions, part by part, for a person who has to accept them.
 
 use super::weight::{Place, Weight};
 use crate::scan::is_unseen;
@@ -6,16 +6,16 @@ use crate::scan::pointer_step;
 use serde_json::Value;
 use std::fmt::{self, Write as _};
 
-/// One difference. Those of a diff, made one after the other, turn the one definition into the other.
+/// One difference. The differences of a diff, applied in order, turn the first definition into the second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// A JSON pointer into the definition; empty for the whole of it.
+    /// A JSON pointer into the definition; empty for the whole definition.
     pub pointer: String,
     pub edit: Edit,
     pub weight: Weight,
 }
 
-/// What was done to the place.
+/// How the value at the pointer changed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
     Added { after: Value },
@@ -24,7 +24,7 @@ pub enum Edit {
 }
 
 impl Change {
-    /// What stood there before and what stands there now, each as one short line in which everything is visible.
+    /// The values before and after the change, each as one short line in which every character is visible.
     pub fn texts(&self) -> (Option<String>, Option<String>) {
         match &self.edit {
             Edit::Added { after } => (None, Some(short(&line(after), 0))),
@@ -38,7 +38,7 @@ impl Change {
     }
 }
 
-/// Such as `description changed` or `params_schema/properties/to added`.
+/// Prints, for example, `description changed` or `params_schema/properties/to added`.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.pointer.strip_prefix('/').map_or_else(|| "the definition".to_owned(), visible);
@@ -51,7 +51,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Compares two archived textual bodies. Nothing is listed only if they are equal.
+/// Compares two archived textual bodies. The list is empty only if they are equal.
 pub fn semantic_diff(before: &Value, after: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
     compare(before, after, Place::Definition, &mut String::new(), &mut changes);
@@ -83,12 +83,12 @@ fn compare(before: &Value, after: &Value, place: Place, pointer: &mut String, ch
                 });
             }
         }
-        // A list of plain values, such as `required`, is one thing to a reader; a list of schemas is several.
+        // A list of plain values, such as `required`, is compared as one value; a list of schemas is compared item by item.
         (Value::Array(old), Value::Array(new)) if old.iter().chain(new).any(|item| item.is_object() || item.is_array()) => {
             for (index, (before, after)) in old.iter().zip(new).enumerate() {
                 at(pointer, &index.to_string(), |pointer| compare(before, after, place.item(), pointer, changes));
             }
-            // Each changes the length of the list, so what follows one becomes its end.
+            // Removals start at the end of the list and additions go to its end, so that each index is valid when its change is applied.
             let weight = place.item().weight();
             for (index, before) in old.iter().enumerate().skip(new.len()).rev() {
                 let edit = Edit::Removed { before: before.clone() };
@@ -105,7 +105,7 @@ fn compare(before: &Value, after: &Value, place: Place, pointer: &mut String, ch
     }
 }
 
-/// Goes one step down, and comes back.
+/// Calls `visit` with the pointer extended by one step, and restores the pointer afterwards.
 fn at(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String)) {
     let length = pointer.len();
     pointer.push('/');
@@ -114,9 +114,9 @@ fn at(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String)) {
     pointer.truncate(length);
 }
 
-/// Characters of a value that are shown.
+/// How many characters of a value are shown.
 const SHORT_CHARS_MAX: usize = 120;
-/// Characters before the first difference that are shown with it.
+/// How many characters before the first difference are shown with it.
 const CONTEXT_CHARS: usize = 24;
 
 fn line(value: &Value) -> String {
@@ -126,7 +126,7 @@ fn line(value: &Value) -> String {
     }
 }
 
-/// From shortly before the first difference, and no longer than fits.
+/// Cuts the line to what fits, starting shortly before the first difference.
 fn short(line: &str, common: usize) -> String {
     let length = line.chars().count();
     if length <= SHORT_CHARS_MAX {
@@ -139,7 +139,7 @@ fn short(line: &str, common: usize) -> String {
     format!("{start}{shown}{end}")
 }
 
-/// With everything that would not show, or would break the line, spelt out.
+/// The text with invisible characters and line breaks written as escapes.
 fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,9 +1,9 @@
-//! Addresses in a folded text: a local part, an `@` or what is written for it, and a domain with a top level that could exist.
-//! What only looks alike passes: remotes of repositories, users in URLs, handles, versions, units and files.
+//! Finds e-mail addresses in a folded text: a local part, an `@` or a spelling of it, and a domain with a plausible top level. Things that
+//! only look alike are left alone: remotes of repositories, users in URLs, handles, versions, units and file names.
 
 use std::ops::Range;
 
-/// Every address, from left to right. No two overlap, and no character is looked at more than a few times.
+/// Every address, from left to right. No two overlap, and each character is looked at only a few times.
 pub(super) fn find(chars: &[char]) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
@@ -20,7 +20,7 @@ pub(super) fn find(chars: &[char]) -> Vec<Range<usize>> {
     found
 }
 
-/// What stands for the `@`, and how signs are written here.
+/// An `@` or a spelling of it, and how it is written.
 struct Sign {
     range: Range<usize>,
     writing: Writing,
@@ -29,16 +29,16 @@ struct Sign {
 #[derive(Clone, Copy, PartialEq)]
 enum Writing {
     Plain,
-    /// With a word in brackets.
+    /// A word in brackets, such as `[at]`.
     Spelled,
-    /// With spaces around it; then at least one dot has them too.
+    /// With spaces around it. Then at least one dot must have spaces too.
     Spaced,
 }
 
 const OPEN: [char; 3] = ['[', '(', '{'];
 const AT: &[&str] = &["at", "@"];
 const DOT: &[&str] = &["dot", "."];
-/// Spaces around a word that stands for a sign.
+/// How many spaces may stand around a spelled sign.
 const SPACES_MAX: usize = 2;
 
 fn sign(chars: &[char], at: usize) -> Option<Sign> {
@@ -51,7 +51,7 @@ fn sign(chars: &[char], at: usize) -> Option<Sign> {
             let end = bracketed(chars, at, AT)?;
             let before = chars[..at].iter().rev().take(SPACES_MAX).take_while(|character| **character == ' ').count();
             let after = spaces(chars, end);
-            // `sum(at) total.value` is a program.
+            // With spaces on one side only, as in `sum(at) total.value`, it is program code.
             ((before > 0) == (after > 0)).then_some(Sign { range: at - before..end + after, writing: Writing::Spelled })
         }
         _ => None,
@@ -62,7 +62,7 @@ fn spaces(chars: &[char], from: usize) -> usize {
     chars[from..].iter().take(SPACES_MAX).take_while(|character| **character == ' ').count()
 }
 
-/// The end of `[word]`, where one of the words stands in brackets.
+/// The end of `[word]`, if one of the words stands in brackets at `at`.
 fn bracketed(chars: &[char], at: usize, words: &[&str]) -> Option<usize> {
     let close = match chars.get(at)? {
         '[' => ']',
@@ -76,7 +76,7 @@ fn bracketed(chars: &[char], at: usize, words: &[&str]) -> Option<usize> {
     (chars.get(end) == Some(&close)).then_some(end + 1)
 }
 
-/// Where a word ends that begins here, in capitals or not.
+/// The end of the word if it begins at `from`, in capitals or not.
 fn starts_with(chars: &[char], from: usize, word: &str) -> Option<usize> {
     let mut at = from;
     for expected in word.chars() {
@@ -101,17 +101,17 @@ fn address(chars: &[char], from: usize, sign: &Sign) -> Option<Range<usize>> {
 /// Longer than any of `NOT_PEOPLE`.
 const NAME_CHARS_MAX: usize = 16;
 
-/// Who fetches code is no person; the others are how a program names an outer scope.
+/// Names before an `@` that are no person: the users under which code is fetched, and words with which a program names an outer scope.
 const NOT_PEOPLE: &[&str] = &["git", "hg", "this", "super", "return", "break", "continue"];
 
-/// Where the local part begins: as far left as it can reach, without what only leads up to it.
+/// Where the local part begins: as far left as it can reach, without characters that only precede it.
 fn local(chars: &[char], from: usize, end: usize) -> Option<usize> {
     if end > from && chars[end - 1] == '"' {
         return quoted_local(chars, from, end - 1);
     }
     let length = chars[from..end].iter().rev().take_while(|character| is_local(**character)).count();
     let mut start = end - length;
-    // Where words are not divided by spaces, a Latin name ends what is written before it.
+    // In scripts without spaces between words, a Latin name before the `@` starts after the last character of that script.
     if let Some(before) = chars[start..end].iter().rposition(|character| is_undivided(*character)) {
         let tail = start + before + 1..end;
         if chars[tail.clone()].iter().any(char::is_ascii_alphabetic) {
@@ -122,7 +122,7 @@ fn local(chars: &[char], from: usize, end: usize) -> Option<usize> {
     (start < end).then(|| return_path(chars, from, start))
 }
 
-/// `bounces+jane=example.org@…`: whom it is about stands before the sign, behind a `+` and with an `=` for an `@`.
+/// In `bounces+jane=example.org@…` the person stands before the sign: after a `+`, with `=` in place of `@`. Includes that part.
 fn return_path(chars: &[char], from: usize, start: usize) -> usize {
     if start == from || chars[start - 1] != '=' {
         return start;
@@ -132,7 +132,7 @@ fn return_path(chars: &[char], from: usize, start: usize) -> usize {
     if path.contains(&'+') && path.first().is_some_and(|first| is_letter(*first)) { start - 1 - before } else { start }
 }
 
-/// `"jane doe"@…`: plain words in quotes that begin a word themselves.
+/// Accepts `"jane doe"@…`: plain words in quotes, where the opening quote does not follow a letter.
 fn quoted_local(chars: &[char], from: usize, close: usize) -> Option<usize> {
     let is_inside = |character: &&char| is_letter(**character) || matches!(character, ' ' | '.' | '_' | '-' | '+');
     let open = close.checked_sub(chars[from..close].iter().rev().take(LOCAL_CHARS_MAX).take_while(is_inside).count() + 1)?;
@@ -141,10 +141,10 @@ fn quoted_local(chars: &[char], from: usize, close: usize) -> Option<usize> {
     (is_quoted && is_begun).then_some(open)
 }
 
-/// What a standard allows before the `@`.
+/// The longest local part that the standard allows.
 const LOCAL_CHARS_MAX: usize = 64;
 
-/// `jane@[192.0.2.1]`
+/// The end of an address literal, as in `jane@[192.0.2.1]`.
 fn literal(chars: &[char], from: usize) -> Option<usize> {
     if chars.get(from) != Some(&'[') {
         return None;
@@ -156,10 +156,10 @@ fn literal(chars: &[char], from: usize) -> Option<usize> {
     (has_digits && chars.get(close) == Some(&']')).then_some(close + 1)
 }
 
-/// The longest way to write an IPv6 address.
+/// The longest spelling of an IPv6 address.
 const LITERAL_CHARS_MAX: usize = 50;
 
-/// Where the domain ends: after the last label that could be a top level, with at least one before it.
+/// Where the domain ends: after the last label that could be a top level and has at least one label before it.
 fn domain(chars: &[char], from: usize, writing: Writing) -> Option<usize> {
     let mut labels: Vec<Range<usize>> = Vec::new();
     let mut at = from;
@@ -190,15 +190,16 @@ fn domain(chars: &[char], from: usize, writing: Writing) -> Option<usize> {
     None
 }
 
-/// More dots than a name has; what follows is not looked at.
+/// More labels than a domain has; the rest is not looked at.
 const LABELS_MAX: usize = 32;
 
-/// Where the next label begins, behind a dot or what is written for it.
+/// Where the next label begins, after a dot or a spelling of it.
 fn dot(chars: &[char], at: usize, writing: Writing) -> Option<usize> {
     let (before, after) = (chars[..at].last()?, |next: usize| chars.get(next).is_some_and(|character| is_letter(*character)));
     let next = match chars.get(at)? {
         '.' => at + 1,
-        // Between Latin letters it is a disguise, among its own a dot, and between the two it ends a sentence.
+        // The ideographic full stop between two Latin letters is a disguised dot, and between two letters of its own script a dot. Between
+        // one of each, it ends a sentence.
         '\u{3002}' if chars.get(at + 1).is_some_and(|next| next.is_ascii() == before.is_ascii()) => at + 1,
         ' ' | '[' | '(' | '{' => {
             let start = at + spaces(chars, at);
@@ -220,7 +221,7 @@ fn dot(chars: &[char], at: usize, writing: Writing) -> Option<usize> {
     after(next).then_some(next)
 }
 
-/// How many characters of a label are a top level: letters, of one alphabet, and no ending of files or units.
+/// How many characters of a label form a top level: letters of one alphabet that are no file extension.
 fn top_level(label: &[char]) -> Option<usize> {
     let ascii = label.iter().take_while(|character| character.is_ascii_alphabetic()).count();
     let is_foreign = label.iter().all(|character| !character.is_ascii()) && label.len() >= 2;
@@ -228,21 +229,21 @@ fn top_level(label: &[char]) -> Option<usize> {
     if is_foreign || (text.starts_with("xn--") && text.len() > "xn--".len() && text.is_ascii()) {
         return Some(label.len());
     }
-    // A word of another script, or one behind a dash, may follow without a space.
+    // A word in another script, or a dash, may follow without a space.
     let ends = label.get(ascii).is_none_or(|character| !character.is_ascii() || *character == '-');
     let is_ending = FILES.split_ascii_whitespace().any(|ending| text == ending);
     ((2..=TOP_LEVEL_CHARS_MAX).contains(&ascii) && ends && !is_ending).then_some(ascii)
 }
 
-/// The longest that exists.
+/// The longest top level that exists.
 const TOP_LEVEL_CHARS_MAX: usize = 24;
 
-/// No top level is called so, and things with an `@` in their names are: `icon@2x.png`, `getty@tty1.service`.
+/// File extensions that are no top level. Names with them may contain an `@`: `icon@2x.png`, `getty@tty1.service`.
 const FILES: &str = "png jpg jpeg gif svg webp bmp ico json jsonl txt html htm css scss js jsx tsx mjs cjs yaml yml toml xml pdf csv tsv \
     lock log exe dll jar war class java cpp hpp tgz gz tar bz2 xz zst whl rpm dmg iso bak tmp ini cfg conf service socket timer target \
     mount slice scope desktop plist bin dat sql patch diff snap vue svelte md5 sha256";
 
-/// `deploy@host.example:org/repo.git`
+/// Recognises the remote of a repository, such as `deploy@host.example:org/repo.git`.
 fn is_remote(chars: &[char], end: usize) -> bool {
     let is_path = |character: &&char| is_letter(**character) || matches!(character, '/' | '.' | '_' | '-' | '~' | ':');
     if chars.get(end) != Some(&':') {
@@ -252,10 +253,10 @@ fn is_remote(chars: &[char], end: usize) -> bool {
     path.trim_end_matches(['.', ':']).ends_with(".git")
 }
 
-/// The path of a repository is shorter.
+/// Longer than the path of any repository.
 const PATH_CHARS_MAX: usize = 256;
 
-/// `https://jane@host.example/`, with or without a password: whose account is used there, and not where mail goes.
+/// Recognises `https://jane@host.example/`, with or without a password: this names an account on the host, not a mail address.
 fn is_user_of_url(chars: &[char], start: usize) -> bool {
     let is_user = |character: &&char| !character.is_whitespace() && !matches!(character, '/' | '@' | '"' | '\'' | '<' | '>');
     let before = start - chars[..start].iter().rev().take(USER_CHARS_MAX).take_while(is_user).count();
@@ -269,7 +270,7 @@ fn is_user_of_url(chars: &[char], start: usize) -> bool {
     SCHEMES.split(' ').any(|known| scheme == known)
 }
 
-/// A longer user is read as an address.
+/// A longer user is treated as an address.
 const USER_CHARS_MAX: usize = 256;
 /// No scheme below is longer.
 const SCHEME_CHARS_MAX: usize = 16;
@@ -280,7 +281,7 @@ fn is_local(character: char) -> bool {
     is_letter(character) || matches!(character, '.' | '_' | '%' | '+' | '-' | '\'' | '~')
 }
 
-/// Letters and digits of any script, with the marks that belong to them.
+/// Letters and digits of any script, with their combining marks.
 fn is_letter(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '\u{300}'..='\u{36F}' | '\u{900}'..='\u{DFF}')
 }

@@ -1,21 +1,21 @@
-//! Runs of base64 whose text can be read: whoever receives them can read it too.
+//! Finds runs of base64 that decode to readable text, because a receiver can decode them too.
 
 use super::text::{BASE64, BASE64_URL};
 use base64::Engine as _;
 use std::ops::Range;
 
-/// A run and what it says.
+/// A run, and the text it decodes to.
 pub(super) struct Decoded {
     pub(super) range: Range<usize>,
     pub(super) text: String,
 }
 
-/// Shorter runs are words.
+/// Shorter runs are taken for words.
 const RUN_BYTES_MIN: usize = 16;
-/// Lines of a wrapped run are at least this long.
+/// Each line of a wrapped run has at least this length.
 const LINE_BYTES_MIN: usize = 60;
 
-/// Every run that decodes to something printable, from left to right.
+/// Every run that decodes to printable text, from left to right.
 pub(super) fn find(text: &str) -> Vec<Decoded> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
@@ -37,7 +37,8 @@ pub(super) fn find(text: &str) -> Vec<Decoded> {
     found
 }
 
-/// Letters, digits and the four signs of both alphabets, padding at the end, and over lines where they are wrapped.
+/// A run of letters, digits and the four other characters of both base64 alphabets, with padding at the end. It continues over line breaks
+/// if it is wrapped.
 fn run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     let is_sign = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
     if !bytes.get(from).is_some_and(is_sign) {
@@ -61,7 +62,7 @@ fn run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     Some(from..end)
 }
 
-/// Base64 between the slashes of a path.
+/// Runs of base64 between the slashes of a path.
 fn parts(text: &str, range: &Range<usize>) -> Vec<Decoded> {
     let mut start = range.start;
     let mut found = Vec::new();
@@ -76,7 +77,7 @@ fn parts(text: &str, range: &Range<usize>) -> Vec<Decoded> {
 }
 
 fn decode(run: &str) -> Option<String> {
-    // Most runs are no text, and their beginning shows it.
+    // Most runs are not text, and their beginning shows it.
     let head = run.get(..RUN_BYTES_MIN)?;
     let engine = if run.contains(['-', '_']) { &BASE64_URL } else { &BASE64 };
     let is_plain = |byte: &u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n' | b'\r');

@@ -1,7 +1,7 @@
-//! Pictures inside params: frontal faces are painted over and everything that is no pixel is dropped, places and thumbnails
-//! included. Black and never blurred, since blur can be undone. A picture that cannot be looked into is said to be so.
-//! SECURITY: decoders and the detector read what a stranger sent. A panic of theirs is an answer here; whoever calls this with
-//! faces asked for does so where a crash costs one call.
+//! Pictures in params: frontal faces are painted over, and everything but the pixels is dropped, such as locations and thumbnails. Faces
+//! are blackened and not blurred, because blur can be undone. A picture that cannot be checked is reported as such.
+//! SECURITY: decoders and the detector read untrusted data. Their panics are caught here; but a caller that has faces removed must do so
+//! where a crash costs only one call.
 
 use super::params::Because;
 use super::text::{BASE64, BASE64_URL};
@@ -19,19 +19,19 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
-/// Where the base64 of a picture stands in a text.
+/// The place of a picture's base64 in a text.
 pub(super) struct Picture<'t> {
     pub(super) range: Range<usize>,
     base64: &'t str,
 }
 
-/// What is left of a picture, and how many faces were painted over.
+/// The picture after painting, and how many faces were painted over.
 pub(super) struct Painted {
     pub(super) base64: String,
     pub(super) faces: usize,
 }
 
-/// What one call may still spend on pictures.
+/// How many pictures and pixels one call may still use.
 pub(super) struct Budget {
     pictures: u32,
     pixels: u64,
@@ -52,7 +52,7 @@ impl Budget {
     }
 }
 
-/// Every picture in a text: after `data:image/…;base64,` wherever it stands, or the whole text where its bytes begin as one.
+/// Every picture in a text: after `data:image/…;base64,` wherever that stands, or the whole text if its bytes begin like a picture.
 pub(super) fn find(text: &str) -> Vec<Picture<'_>> {
     let Some(pattern) = DATA_URL.as_ref().filter(|_| text.len() > "data:image/".len()) else {
         return Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn find(text: &str) -> Vec<Picture<'_>> {
     if found.is_empty() && is_bare_picture(text) { vec![Picture { range: 0..text.len(), base64: text }] } else { found }
 }
 
-/// The parameters of a type may stand between it and the encoding.
+/// A data URL may have parameters between the media type and the encoding.
 static DATA_URL: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)data:image/[a-z0-9.+\-]{1,32}(?:;[a-z0-9=_.\-]{1,64}){0,4};base64,(?<base64>[a-z0-9+/_\-\s%]*={0,2})").ok()
 });
@@ -76,7 +76,7 @@ fn is_bare_picture(text: &str) -> bool {
     is_base64 && decoded(&head).is_some_and(|head| is_picture(&head))
 }
 
-/// Also of pictures that cannot be decoded here: those must not pass as something else.
+/// Recognises also pictures that cannot be decoded here, because they must not pass as something else.
 fn is_picture(head: &[u8]) -> bool {
     let is_known = head.starts_with(b"\x89PNG\r\n") || head.starts_with(b"\xFF\xD8\xFF") || head.starts_with(b"GIF8");
     let is_webp = head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP");
@@ -86,7 +86,7 @@ fn is_picture(head: &[u8]) -> bool {
     is_known || is_webp || is_other || is_heif
 }
 
-/// Paints over the faces of a picture and writes it anew in its own format; of a moving one the first frame.
+/// Paints over the faces of a picture and encodes it again in its own format. Of an animated picture, only the first frame is kept.
 pub(super) fn paint_over(picture: &Picture, budget: &mut Budget) -> Result<Painted, Because> {
     if picture.base64.len() / 4 * 3 > REDACTION_IMAGE_BYTES_MAX {
         return Err(Because::OverBudget);
@@ -101,7 +101,7 @@ pub(super) fn paint_over(picture: &Picture, budget: &mut Budget) -> Result<Paint
     Ok(Painted { base64, faces: painted.faces })
 }
 
-/// In either alphabet, wrapped or not, and as it stands in a URL.
+/// Decodes base64 in either alphabet, wrapped or not, with or without percent-encoding.
 fn decoded(base64: &str) -> Option<Vec<u8>> {
     let joined: String = base64.chars().filter(|character| !character.is_whitespace()).collect();
     let joined = if joined.contains('%') {
@@ -114,7 +114,7 @@ fn decoded(base64: &str) -> Option<Vec<u8>> {
 }
 
 struct Rewritten {
-    /// Nothing where the picture can go out as it is.
+    /// `None` if the picture can be sent as it is.
     bytes: Option<Vec<u8>>,
     faces: usize,
 }
@@ -135,7 +135,7 @@ fn painted(bytes: &[u8], budget: &mut Budget) -> Result<Rewritten, Because> {
 
 const FORMATS: [ImageFormat; 4] = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP];
 
-/// The pixels as a viewer shows them: a face that lies on its side would not be found.
+/// Decodes the pixels in the orientation in which a viewer shows them: the detector does not find a face that lies on its side.
 fn decode(bytes: &[u8], format: ImageFormat, budget: &mut Budget) -> Result<DynamicImage, Because> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
@@ -168,9 +168,9 @@ struct Face {
     rows: Range<u32>,
 }
 
-/// Smaller ones are not found.
+/// Smaller faces are not found.
 const FACE_PIXELS_MIN: u32 = 20;
-/// How sure the detector must be. Lower than what it was made with: a box too many costs less than a face.
+/// The minimum score of the detector. It is lower than the detector's own value, because a box too many costs less than a missed face.
 const SCORE_MIN: f64 = 2.0;
 
 static MODEL: LazyLock<Option<rustface::Model>> =
@@ -195,7 +195,7 @@ fn detect(picture: &GrayImage) -> Result<Vec<Face>, Because> {
     Ok(faces.filter(|face| !face.columns.is_empty() && !face.rows.is_empty()).collect())
 }
 
-/// A side of a box with 30 % of it added at both ends, as far as the picture goes.
+/// One side of a box, extended by 30 % at both ends, within the picture.
 fn padded(start: i32, length: u32, end: u32) -> Range<u32> {
     let (start, length, end) = (i64::from(start), i64::from(length), i64::from(end));
     let padding = (length * 3 + 9) / 10;
@@ -212,7 +212,7 @@ fn blacken(picture: &mut DynamicImage, face: &Face) {
     }
 }
 
-/// The pixels alone.
+/// Encodes the pixels only, without metadata.
 fn encode(picture: DynamicImage, format: ImageFormat) -> Option<Vec<u8>> {
     let mut bytes = Cursor::new(Vec::new());
     if format == ImageFormat::Jpeg {
@@ -225,7 +225,7 @@ fn encode(picture: DynamicImage, format: ImageFormat) -> Option<Vec<u8>> {
     Some(bytes.into_inner())
 }
 
-/// Whether a JPEG has nothing but its picture: then it goes out as it is, and is not made worse each time.
+/// Whether a JPEG contains nothing but its picture. Then it is sent as it is, because every new encoding makes it worse.
 fn is_pixels_only(jpeg: &[u8]) -> bool {
     let mut at = 2;
     loop {
@@ -238,7 +238,8 @@ fn is_pixels_only(jpeg: &[u8]) -> bool {
             return false;
         }
         if marker == 0xDA {
-            // Among the pixels neither the end nor a note can occur; where tables look like one it is written anew for nothing.
+            // Pixel data contains neither an end marker nor a metadata marker. If a table happens to look like one, the picture is encoded
+            // again needlessly.
             let scans = &jpeg[at..];
             let end = scans.windows(2).position(|pair| pair == [0xFF, 0xD9]);
             let is_noted = scans.windows(2).any(|pair| matches!(pair, [0xFF, 0xE0..=0xEF | 0xFE]));

@@ -1,4 +1,4 @@
-//! Pictures, all of them drawn here: a face that the detector knows, and things that are none.
+//! Tests with pictures, all drawn here: a face that the detector recognises, and things that are none.
 
 use super::*;
 use crate::redact::{Kind, Outgoing, Redaction, Unreadable, redact_params};
@@ -6,10 +6,10 @@ use image::{Rgb, RgbImage};
 use serde_json::{Value, json};
 
 const SIDE: u32 = 280;
-/// How far from the corner the face is drawn.
+/// How far from the corner of the picture the face is drawn.
 const MARGIN: u32 = 40;
 
-/// Paints an ellipse; `shade` gets where in it a pixel is, from -1 to 1 both ways, and what was there.
+/// Paints an ellipse. `shade` gets the position of a pixel in it, from -1 to 1 in both directions, and the pixel's old value.
 fn ellipse(picture: &mut RgbImage, center: (f32, f32), radii: (f32, f32), shade: impl Fn(f32, f32, f32) -> f32) {
     for (x, y, pixel) in picture.enumerate_pixels_mut() {
         let (x, y) = (x as f32 - MARGIN as f32, y as f32 - MARGIN as f32);
@@ -20,7 +20,7 @@ fn ellipse(picture: &mut RgbImage, center: (f32, f32), radii: (f32, f32), shade:
     }
 }
 
-/// A face as a child would draw it, with light on it.
+/// A simple drawing of a face, with shading.
 fn face() -> RgbImage {
     let mut picture = RgbImage::from_pixel(SIDE, SIDE, Rgb([60; 3]));
     ellipse(&mut picture, (100.0, 90.0), (62.0, 72.0), |_, _, _| 40.0);
@@ -40,7 +40,7 @@ fn face() -> RgbImage {
     picture
 }
 
-/// A slope with bricks on it.
+/// A gradient with a pattern of bricks.
 fn no_face() -> RgbImage {
     RgbImage::from_fn(SIDE, SIDE, |x, y| Rgb([(x + y) as u8, if (x / 20 + y / 10) % 2 == 0 { 200 } else { 90 }, y as u8]))
 }
@@ -66,18 +66,18 @@ fn read(text: &str) -> RgbImage {
     image::load_from_memory(&general_purpose::STANDARD.decode(base64).unwrap()).unwrap().to_rgb8()
 }
 
-/// At a place as the face is drawn.
+/// Whether the pixel at these coordinates of the face is black.
 fn is_black(picture: &RgbImage, x: u32, y: u32) -> bool {
     picture.get_pixel(x + MARGIN, y + MARGIN).0.iter().all(|channel| *channel < 12)
 }
 
-/// Right after the start of a JPEG, where cameras write where and when.
+/// Inserts a segment right after the start of a JPEG, where cameras write place and time.
 fn with_segment(jpeg: &[u8], marker: u8, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len() + 2).unwrap().to_be_bytes();
     [&jpeg[..2], &[0xFF, marker], &length, content, &jpeg[2..]].concat()
 }
 
-/// The least that says how a picture is to be turned.
+/// A minimal Exif segment that gives the orientation of a picture.
 fn turned(orientation: u8) -> Vec<u8> {
     let entry = [0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0];
     [&b"Exif\0\0MM\0*\0\0\0\x08\0\x01"[..], &entry, &[0; 4], b"GPS 51.5 N 0.1 W"].concat()
@@ -181,7 +181,7 @@ fn what_cannot_be_looked_into_is_said_to_be_so_and_left_as_it_is() {
     }
 }
 
-/// Its checksum fits what was written over the width and height.
+/// Recomputes the checksum after the width and height were overwritten.
 fn with_size(png: &[u8]) -> Vec<u8> {
     let mut crc = u32::MAX;
     for byte in &png[12..29] {
@@ -231,7 +231,7 @@ fn pixels_of_any_depth_are_painted() {
     }
 }
 
-/// Half a picture, or one with other bytes in it, is readable or is said not to be.
+/// A picture that is cut off or has flipped bytes is either decoded or reported as unreadable.
 #[test]
 fn a_broken_picture_never_panics() {
     for format in FORMATS {

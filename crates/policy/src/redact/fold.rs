@@ -1,16 +1,16 @@
-//! A text as a reader understands it, with the way back to the bytes: percent-encoding, entities, quoted-printable and escapes
-//! are resolved, what has no width is dropped, and look-alikes of `@`, `.`, digits, dashes and spaces become the plain ones.
+//! Folds a text to what a reader understands, and maps it back to the bytes. Percent-encoding, entities, quoted-printable and escapes are
+//! decoded, zero-width characters are dropped, and look-alikes of `@`, `.`, digits, dashes and spaces become the plain characters.
 
 use std::ops::Range;
 
-/// The folded characters, each with the bytes it was read from.
+/// The folded characters, each with the bytes it came from.
 pub(super) struct Folded {
     pub(super) chars: Vec<char>,
     bytes: Vec<Range<usize>>,
 }
 
 impl Folded {
-    /// The bytes behind a range of characters that is not empty.
+    /// The bytes behind a non-empty range of characters.
     pub(super) fn bytes(&self, chars: &Range<usize>) -> Range<usize> {
         let start = self.bytes.get(chars.start).map_or(0, |bytes| bytes.start);
         let end = chars.end.checked_sub(1).and_then(|last| self.bytes.get(last)).map_or(start, |bytes| bytes.end);
@@ -18,7 +18,7 @@ impl Folded {
     }
 }
 
-/// Reads a text once, from left to right.
+/// Folds a text in one pass, from left to right.
 pub(super) fn fold(text: &str) -> Folded {
     let is_quoted_printable = is_quoted_printable(text);
     let mut folded = Folded { chars: Vec::with_capacity(text.len()), bytes: Vec::with_capacity(text.len()) };
@@ -42,13 +42,13 @@ pub(super) fn fold(text: &str) -> Folded {
     folded
 }
 
-/// A character, or none where it has no width, and how many bytes spell it.
+/// A character (`None` if it has no width) and the number of bytes that encode it.
 type Read = Option<(Option<char>, usize)>;
 
-/// What was encoded once more than this is not followed.
+/// Text that was encoded more often than this is not decoded further.
 const LAYERS_MAX: usize = 4;
 
-/// `%40`, `%C3%A9`, and `%2540` where it was encoded twice.
+/// Decodes `%40` and `%C3%A9`, and `%2540` where it was encoded twice.
 fn percent(text: &str) -> Read {
     bytes_as_char(|at| {
         let mut length = 1;
@@ -64,7 +64,8 @@ fn percent(text: &str) -> Read {
     })
 }
 
-/// `=40` and `=C3=A9`, and the break at the end of a line. Letters and digits are never written so, and may follow any `=`.
+/// Decodes `=40`, `=C3=A9` and soft line breaks. Letters and digits are never encoded in this way and may follow any `=`, so they are not
+/// decoded.
 fn quoted_printable(text: &str) -> Read {
     for (breaks, length) in [("=\r\n", 3), ("=\n", 2)] {
         if text.starts_with(breaks) {
@@ -84,7 +85,7 @@ fn is_quoted_printable(text: &str) -> bool {
     bytes.windows(3).any(|pair| pair[0] == b'=' && hex_pair(&pair[1..]).is_some() && !pair.iter().any(u8::is_ascii_lowercase))
 }
 
-/// `&#64;`, `&#x40;`, the few names that stand in addresses, and `&amp;#64;` where it was encoded twice.
+/// Decodes `&#64;`, `&#x40;`, the few named entities that occur in addresses, and `&amp;#64;` where it was encoded twice.
 fn entity(text: &str) -> Read {
     let mut length = 1;
     for _ in 1..LAYERS_MAX {
@@ -120,10 +121,10 @@ fn entity(text: &str) -> Read {
     Some((Some(character), length + marked + count + end))
 }
 
-/// Longer ones are padded with zeros beyond what anyone writes.
+/// More digits than anyone writes, even with leading zeros.
 const ENTITY_DIGITS_MAX: usize = 10;
 
-/// What JSON, programs and patterns write inside quotes.
+/// Decodes the escapes that JSON, programs and patterns use inside quotes.
 fn escape(text: &str) -> Read {
     let rest = &text[1..];
     let read = |digits: &str| char::from_u32(u32::from_str_radix(digits, 16).ok()?).filter(|character| !character.is_control());
@@ -136,7 +137,7 @@ fn escape(text: &str) -> Read {
     }
 }
 
-/// One character of UTF-8 whose bytes `byte` reads, each from where the last one ended.
+/// Decodes one UTF-8 character. `byte` reads one byte at an offset, and says how many bytes of the text encode it.
 fn bytes_as_char(byte: impl Fn(usize) -> Option<(u8, usize)>) -> Read {
     let (first, mut length) = byte(0)?;
     let count = match first {
@@ -162,7 +163,7 @@ fn hex_pair(pair: &[u8]) -> Option<u8> {
     u8::try_from(high * 16 + low).ok()
 }
 
-/// The plain character that one looks like; nothing for what has no width.
+/// The plain character that this one looks like; `None` if it has no width.
 fn plain(character: char) -> Option<char> {
     if character.is_ascii() {
         return Some(character);
@@ -180,7 +181,7 @@ fn plain(character: char) -> Option<char> {
     })
 }
 
-/// Where the digits of other scripts begin with their zero.
+/// The code points of the digit zero in other scripts.
 const ZEROS: &[u32] = &[0x660, 0x6F0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xE50, 0xED0, 0xF20, 0x1040, 0x17E0];
 
 fn digit(character: char) -> Option<char> {

@@ -1,21 +1,21 @@
-//! Whether a key says that a secret stands under it. Whole words count: `max_tokens`, `author` and `keyboard` say nothing.
+//! Whether a key says that its value is a secret. Only whole words count: `max_tokens`, `author` and `keyboard` do not.
 
 use crate::words;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// What a key says about the value under it, ordered: the stronger of two opinions is their `max`.
+/// What a key says about its value. Ordered: the stronger of two statements is their `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holds {
-    /// Nothing is said: the value is judged by its own form.
+    /// The key says nothing; the value is judged by its own form.
     Anything,
-    /// A text under it, or in an array under it, is a secret.
+    /// A text under the key, or in an array under it, is a secret.
     Secret,
-    /// Every text at any depth under it is a secret.
+    /// Every text under the key, at any depth, is a secret.
     Secrets,
 }
 
-/// By the words of the key.
+/// Judges a key by its words.
 pub(super) fn holds(key: &str) -> Holds {
     let mut words = words::split(key);
     while words.last().is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -32,7 +32,7 @@ pub(super) fn holds(key: &str) -> Holds {
     }
 }
 
-/// Secrets by themselves, wherever in the key they stand.
+/// Words that mean a secret wherever they stand in the key.
 static SECRET: Words = Words::new(|| {
     words_of(
         "
@@ -44,10 +44,10 @@ static SECRET: Words = Words::new(|| {
     )
 });
 
-/// Their members have names of their own choosing, such as `cookies: {"sid": "…"}`.
+/// Words for collections of secrets, whose members can have any name, such as `cookies: {"sid": "…"}`.
 static COLLECTIONS: Words = Words::new(|| words_of("cookies secrets credentials passwords passphrases"));
 
-/// Secrets only after one of these words.
+/// Words that mean a secret only after one of the words beside them.
 const AFTER: &[(&str, &str)] = &[
     ("key", "api private access secret signing encryption decryption master auth account shared ssh"),
     ("keys", "api private access secret signing encryption master auth"),
@@ -58,7 +58,7 @@ const AFTER: &[(&str, &str)] = &[
     ("phrase", "seed recovery pass"),
 ];
 
-/// A token after one of these marks a place or a piece of text.
+/// After one of these words, `token` means a position or a piece of text.
 static PLACES: Words = Words::new(|| {
     words_of(
         "
@@ -68,7 +68,7 @@ static PLACES: Words = Words::new(|| {
     )
 });
 
-/// A key that ends so speaks about a secret and does not hold it.
+/// A key that ends with one of these words describes a secret and does not contain it.
 static ABOUT: Words = Words::new(|| {
     words_of(
         "
@@ -80,12 +80,12 @@ static ABOUT: Words = Words::new(|| {
     )
 });
 
-/// A key that begins so asks a question.
+/// A key that begins with one of these words asks a question.
 static QUESTIONS: Words = Words::new(|| words_of("is has had needs requires show hide supports"));
 
 fn is_about(words: &[&str]) -> bool {
     let ends_about = match words {
-        // In some places the id of a secret is one half of a credential.
+        // In some systems the id of a secret is one half of a credential.
         [.., "secret", "id"] => false,
         [.., last] => ABOUT.contains(last),
         [] => true,
@@ -96,7 +96,7 @@ fn is_about(words: &[&str]) -> bool {
 fn is_secret(word: &str, before: Option<&str>) -> bool {
     match (word, before) {
         ("token", Some(before)) if PLACES.contains(before) => false,
-        // Alone it is the directory a shell is in.
+        // Alone, `pwd` is the working directory of a shell.
         ("pwd", before) => before.is_some_and(|before| before != "old"),
         (word, before) => {
             SECRET.contains(word)

@@ -1,5 +1,5 @@
-//! What a source receives of a call in a space that asks for redaction: the params with tokens where people and secrets stood,
-//! and the map back, which never leaves us. Exempt is what the action's definition names and somebody has consented to.
+//! Redacts the params that a source receives, in spaces that ask for it: tokens replace personal data and secrets. The map back to the
+//! originals never leaves the server. A text is exempt if the action's definition names it and somebody has consented.
 
 use super::encoded;
 use super::fold::fold;
@@ -14,12 +14,12 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What a space wants taken out before a source sees it; by default nothing.
+/// The kinds a space wants removed before a source sees the params; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Redaction {
     pub kinds: BTreeSet<Kind>,
-    /// Where national telephone numbers are from. Without a region only those with a plus are found.
+    /// The regions of national telephone numbers. Without a region, only numbers with a plus are found.
     pub regions: Vec<Region>,
 }
 
@@ -32,41 +32,41 @@ impl TryFrom<&SpaceRedaction> for Redaction {
     }
 }
 
-/// What may go to the source, and what it takes to read the answer.
+/// The params for the source, and what is needed to restore the originals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outgoing {
     pub value: Value,
-    /// SECURITY: holds what was taken out. It is kept encrypted under the key of the space, and never logged.
+    /// SECURITY: contains the originals. It is stored encrypted under the key of the space, and never logged.
     pub map: Vec<Replaced>,
-    /// How often something of each kind was taken out, repetitions included.
+    /// How many values of each kind were removed, repetitions included.
     pub counts: BTreeMap<Kind, u32>,
-    /// Where it cannot be said that nothing is left; if there is any, the call must not go out.
+    /// Places that could not be checked. If there is any, the call must not go out.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A place that could not be looked into, as a pointer into the outgoing value.
+/// A place that could not be checked, as a pointer into the outgoing value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
     pub pointer: String,
     pub because: Because,
 }
 
-/// Why a place could not be looked into.
+/// Why a place could not be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Because {
     /// A picture that does not decode.
     Undecodable,
-    /// A picture, or all of them together, beyond what is looked at in one call.
+    /// A picture, or all pictures together, exceed what is checked in one call.
     OverBudget,
-    /// More to take out, or more that looks like it, than is looked at in one call.
+    /// There are more values to remove, or more candidates, than are checked in one call.
     TooMany,
 }
 
-/// Takes out what `rules` name, except in the texts that `exempt` points to: at a text itself, or at an array of texts.
+/// Removes the kinds that `rules` name, except from the texts that `exempt` points to: a text itself, or an array of texts.
 ///
-/// Types, lengths of arrays, numbers of members and everything that is no text stay as they are, and doing it twice changes
-/// nothing more. It is pure: the same params and rules give the same tokens.
+/// Types, array lengths, the number of members and all values that are not texts stay as they are. A second pass changes nothing more. The
+/// function is pure: the same params and rules give the same tokens.
 pub fn redact_params(params: &Value, rules: &Redaction, exempt: &[String]) -> Outgoing {
     let mut taking = Taking {
         rules,
@@ -86,9 +86,9 @@ pub fn redact_params(params: &Value, rules: &Redaction, exempt: &[String]) -> Ou
     Outgoing { value, map, counts, unreadable }
 }
 
-/// What is known above a text.
+/// What is known about a text from the keys above it.
 struct Place {
-    /// As the caller wrote it, to be compared with what is exempt.
+    /// The pointer with the caller's own keys, to be compared with `exempt`.
     pointer: String,
     holds: Holds,
     says: Says,
@@ -107,7 +107,7 @@ impl Place {
     }
 }
 
-/// One call, while things are taken out of it.
+/// The state while one call is redacted.
 struct Taking<'r> {
     rules: &'r Redaction,
     exempt: BTreeSet<&'r str>,
@@ -130,7 +130,7 @@ impl Taking<'_> {
         }
     }
 
-    /// `outgoing` is the pointer to here in what goes out, where keys may have been replaced.
+    /// `outgoing` is the pointer to this value in the outgoing params, where keys may have been replaced.
     fn walk(&mut self, value: &Value, place: &Place, outgoing: &mut String) -> Value {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -152,7 +152,7 @@ impl Taking<'_> {
         }
     }
 
-    /// No two keys become one: each token stands for one original, and none for what the caller wrote.
+    /// No two keys become the same: each token stands for one original, and none for a text that the caller wrote.
     fn members(&mut self, members: &Map<String, Value>, place: &Place, outgoing: &mut String) -> Map<String, Value> {
         let named = self.named(members);
         let mut walked = Map::with_capacity(members.len());
@@ -171,7 +171,7 @@ impl Taking<'_> {
         walked
     }
 
-    /// What the `value` of a name and value pair holds. The name is counted where it is walked.
+    /// What the `value` member of a name and value pair holds. The name itself is counted when the walk reaches it.
     fn named(&mut self, members: &Map<String, Value>) -> Holds {
         let name = ["name", "key"].into_iter().find_map(|member| members.get(member)?.as_str());
         let Some(name) = name.filter(|_| members.contains_key("value")) else {
@@ -213,7 +213,7 @@ impl Taking<'_> {
         redacted
     }
 
-    /// A text that is judged by its own form. What was taken out may uncover more, so it is read again until nothing is.
+    /// Redacts a text by its form alone. A removal may uncover more, so the text is scanned again until nothing is found.
     fn plain(&mut self, text: &str, says: Says) -> String {
         let mut redacted = text.to_owned();
         for _ in 0..ROUNDS_MAX {
@@ -257,7 +257,8 @@ impl Taking<'_> {
         Some(rewritten)
     }
 
-    /// What is to be taken out of a text, in order and without overlap; of two that overlap the first is taken now.
+    /// What to remove from a text, in order and without overlap. Of two matches that overlap, the first is kept; the next round may find
+    /// the other.
     fn find(&mut self, text: &str, says: Says) -> Vec<(Kind, Range<usize>)> {
         let mut found = Vec::new();
         if may_be_encoded(text) {
@@ -285,7 +286,7 @@ impl Taking<'_> {
         found
     }
 
-    /// What an encoded text is taken out for.
+    /// The kind for which a decoded text must be removed, if any.
     fn kind_of(&mut self, text: &str) -> Option<Kind> {
         if self.takes(Kind::Secret) && text::is_secret(text) {
             return Some(Kind::Secret);
@@ -299,25 +300,26 @@ impl Taking<'_> {
     }
 }
 
-/// What a key holds, as it was written or as it goes out: whichever says more, so that what went out says no more than that.
+/// What a key holds, judged both as written and as sent; the stronger statement counts. So a reader of the outgoing key cannot conclude
+/// more than we did.
 fn holds(key: &str, redacted: &str) -> Holds {
     key::holds(&without_tokens(key)).max(key::holds(&without_tokens(redacted)))
 }
 
-/// What one rule took out can uncover what another knows; a text is read again, and often enough.
+/// One removal can uncover a match for another rule, so a text is scanned up to this many times.
 const ROUNDS_MAX: u32 = 6;
 
-/// Whether a text is long enough for anything in base64.
+/// Whether a text is long enough to contain base64.
 fn may_be_encoded(text: &str) -> bool {
     text.len() >= 16
 }
 
-/// Whether a text has an `@`, or anything that can stand for one.
+/// Whether a text has an `@`, or a character that can encode one.
 fn may_hold_email(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte, b'@' | b'%' | b'&' | b'=' | b'\\' | b'[' | b'(' | b'{') || !byte.is_ascii())
 }
 
-/// Whether a text has as many digits as the shortest number, or anything that can stand for one.
+/// Whether a text has enough digits for the shortest number, or characters that can encode digits.
 fn may_hold_phone(text: &str) -> bool {
     text.bytes().filter(|byte| byte.is_ascii_digit() || !byte.is_ascii()).take(7).count() == 7
 }
@@ -330,7 +332,7 @@ fn step_into<T>(step: &str, pointer: &mut String, walk: impl FnOnce(&mut String)
     walked
 }
 
-/// Tokens for secrets, counted.
+/// Gives tokens for secrets, and counts them.
 struct Counted<'t> {
     tokens: &'t mut Tokens,
     times: usize,

@@ -1,4 +1,4 @@
-//! What goes out to a source, what the map leads back to, and what never changes.
+//! Tests of what a source receives, of the map back to the originals, and of what never changes.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn check(params: Value, expected: Value) {
     assert_eq!(outgoing.unreadable, []);
 }
 
-/// What the map leads back to.
+/// The params with the originals put back.
 fn restored(outgoing: &Outgoing) -> Value {
     fn text(text: &str, map: &[Replaced]) -> String {
         let mut restored = String::new();
@@ -277,7 +277,7 @@ fn same_shape(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Text in which everything that is looked for meets, overlaps and breaks off.
+/// Texts in which everything that is searched for meets, overlaps and breaks off.
 fn any_text() -> impl Strategy<Value = String> {
     let pieces = vec![
         "jane",

@@ -1,6 +1,6 @@
-//! Telephone numbers in a folded text. A scanner proposes runs of digits that are written as numbers are, and the numbering
-//! plans decide. International ones are read without a region: with the wrong one, valid numbers are refused. National ones
-//! need a region, and where they stand alone also a key or label that says phone: many things have ten digits.
+//! Finds telephone numbers in a folded text. A scanner proposes runs of digits that are written like numbers, and the numbering plans
+//! decide. International numbers are checked without a region, because with the wrong region valid numbers are refused. National numbers
+//! need a region; if they stand alone, they also need a key or a label that says phone, because many other things have ten digits.
 
 mod plans;
 
@@ -11,17 +11,17 @@ use crate::words;
 use plans::{Rank, Spelling};
 use std::ops::Range;
 
-/// What a key says of the text under it, or a label of the number behind it.
+/// What a key says about the text under it, or a label about the number after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     Nothing,
     Phone,
-    /// That it identifies something else.
+    /// The number identifies something else, such as an order.
     Other,
 }
 
 impl Says {
-    /// What a key says; what is below a phone is of a phone, unless its own key says otherwise.
+    /// What a key says. Everything below a key that says phone counts as phone, unless its own key says otherwise.
     pub(super) fn of_key(key: &str, above: Self) -> Self {
         let words = words::split(key);
         let is_listed = |list: &str, word: &String| list.split(' ').any(|listed| listed == word);
@@ -70,9 +70,9 @@ pub(super) fn find(chars: &[char], key: Says, plans: &mut Plans) -> Vec<Range<us
     found
 }
 
-/// Digits in groups, with what divides them.
+/// Groups of digits, and the separators between them.
 struct Run {
-    /// Where the plus stands, with the bracket before it if there is one.
+    /// Where the plus stands, or the bracket before it if there is one.
     plus: Option<usize>,
     /// Whether a bracket stands before the plus.
     is_opened: bool,
@@ -82,7 +82,7 @@ struct Run {
 struct Group {
     range: Range<usize>,
     digits: String,
-    /// What stands between the group before and this one.
+    /// The characters between the group before and this one.
     before: String,
 }
 
@@ -91,7 +91,7 @@ impl Group {
         self.before.ends_with('(')
     }
 
-    /// Where it begins, with its bracket.
+    /// Where the group begins, its bracket included.
     fn start(&self) -> usize {
         self.range.start - usize::from(self.is_bracketed())
     }
@@ -101,19 +101,19 @@ impl Group {
     }
 }
 
-/// Characters between two groups, as in `) ` and ` - `.
+/// The most characters between two groups, as in `) ` and ` - `.
 const BETWEEN_CHARS_MAX: usize = 3;
 const BETWEEN: [char; 6] = [' ', '-', '.', '/', '(', ')'];
-/// The shortest and the longest number, as the plans count.
+/// The number of digits of the shortest and of the longest number in the plans.
 const DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
-/// The longest that people dial at home; some plans allow more.
+/// The most digits that people dial within a country; some plans allow more.
 const NATIONAL_DIGITS_MAX: usize = 13;
-/// Groups that are looked at together, more than two numbers have; the next ones begin anew.
+/// The most groups of one run, which is more than two numbers have. Later groups start a new run.
 const GROUPS_MAX: usize = 24;
-/// Ends that are tried for one beginning.
+/// How many ends are tried for one beginning.
 const ENDS_MAX: usize = 6;
 
-/// What begins here, if a number may.
+/// The run that begins here, if a number could begin here.
 fn run(chars: &[char], at: usize) -> Option<Run> {
     let before = at.checked_sub(1).map(|before| chars[before]);
     let opened = usize::from(chars[at] == '(');
@@ -140,26 +140,26 @@ fn run(chars: &[char], at: usize) -> Option<Run> {
     Some(Run { plus, is_opened: opened == 1 && plus.is_some(), groups })
 }
 
-/// Past a word that has digits in it, or one character.
+/// Skips a word that contains digits, or one character.
 fn skip(chars: &[char], at: usize) -> usize {
     let is_word = |character: &&char| character.is_ascii_alphanumeric() || **character == '_';
     at + chars[at..].iter().take_while(is_word).count().max(1)
 }
 
-/// The longest valid beginning of what follows a plus, and where to look further.
+/// The longest valid number after a plus, and where to continue.
 fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usize>>, usize) {
     let mut start = run.plus.unwrap_or_default();
     let mut digits = "+".to_owned();
     let mut ends = Vec::new();
     for (index, group) in run.groups.iter().enumerate() {
-        // `+44 (0)20`: what is dialled at home, said for those who are.
+        // In `+44 (0)20` the bracketed zero is dialled only within the country, so it is left out.
         if !(index > 0 && group.digits == "0" && group.is_bracketed()) {
             digits.push_str(&group.digits);
         }
         if digits.len() - 1 > *DIGITS.end() {
             break;
         }
-        // A number that is grouped or long as numbers are need not be in a range that is known to be in use.
+        // A number that is grouped like a number, or as long as one, need not be in a range that is known to be in use.
         let least = if says == Says::Phone || index >= 2 || digits.len() > 11 { Rank::Possible } else { Rank::Assigned };
         ends.push((digits.clone(), group.range.end, least));
     }
@@ -167,7 +167,7 @@ fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usiz
     let assigned = tried.iter().find(|(digits, ..)| plans.rank(digits, &Spelling::Any) >= Rank::Assigned);
     match assigned.or_else(|| tried.iter().find(|(digits, _, least)| plans.rank(digits, &Spelling::Any) >= *least)) {
         Some((_, end, _)) => {
-            // `(+44) 20…` is taken out with its brackets, and of `(+44 20…)` what is within them.
+            // Of `(+44) 20…` the brackets are removed too; of `(+44 20…)` only the number inside them.
             let is_closed = run.groups.iter().skip(1).take(1).any(|group| group.range.start <= *end && group.before.starts_with(')'));
             start += usize::from(run.is_opened && !is_closed);
             (Some(start..*end), *end)
@@ -176,7 +176,7 @@ fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usiz
     }
 }
 
-/// The first number of a run that has no plus, and where to look further.
+/// The first number in a run without a plus, and where to continue.
 fn national(chars: &[char], run: &Run, key: Says, plans: &mut Plans) -> (Option<Range<usize>>, usize) {
     let (Some(first), Some(last)) = (run.groups.first(), run.groups.last()) else {
         return (None, 0);
@@ -211,7 +211,8 @@ fn national(chars: &[char], run: &Run, key: Says, plans: &mut Plans) -> (Option<
     over
 }
 
-/// How far a number that starts here may go, farthest first. Unless a zero or a bracket opens it, it may leave out but a short last group.
+/// The possible ends of a number that starts here, the farthest first. Unless the number starts with a zero or a bracket, or a new number
+/// may start at the end, at most three digits of the run may be left over.
 fn ends(groups: &[Group], start: usize, opens: bool) -> Vec<usize> {
     let mut digits = 0;
     let mut ends = Vec::new();
@@ -237,11 +238,12 @@ fn is_dialled(chars: &[char], groups: &[Group], digits: &str, says: Says, plans:
     let is_grouped = digits.starts_with('0') && groups.len() > 1 && (10..=11).contains(&digits.len());
     let least = match groups {
         _ if is_certain || is_grouped => Rank::Possible,
-        // Digits on end with nothing said about them: a mobile, or a cell of a table.
+        // Digits without separators, about which nothing is said: only a mobile number counts, unless the digits fill a table cell.
         [alone] if !is_cell(chars, alone) => Rank::Mobile,
         _ => Rank::Assigned,
     };
-    // `0044…` from nearly everywhere; and without anything before it where a key says what it is.
+    // `00` begins an international number in nearly every country. Where a key says phone, an international number may also have no prefix
+    // at all.
     let abroad = digits.strip_prefix("00").filter(|rest| rest.len() >= 9);
     let spelling =
         if is_certain { Spelling::Any } else { Spelling::Usual { lengths: groups.iter().map(|group| group.digits.len()).collect() } };
@@ -252,14 +254,14 @@ fn is_dialled(chars: &[char], groups: &[Group], digits: &str, says: Says, plans:
         || (is_bare && plans.rank(&format!("+{digits}"), &spelling) >= least)
 }
 
-/// Whether it stands by itself between the signs that divide tables, or in the whole text.
+/// Whether the group stands alone between the separators of a table, or is the whole text.
 fn is_cell(chars: &[char], group: &Group) -> bool {
     let divides = |character: Option<&char>| character.is_none_or(|character| matches!(character, ',' | ';' | '|' | '\t' | '\n' | '\r'));
     let before = group.range.start.checked_sub(1).and_then(|before| chars.get(before));
     divides(before) && divides(chars.get(group.range.end))
 }
 
-/// Whether digits are grouped as numbers are, and not as dates, addresses, amounts or identifiers are.
+/// Whether the digits are grouped like a number, and not like a date, an address, an amount or an identifier.
 fn is_written_so(groups: &[Group], digits: &str, says: Says) -> bool {
     let is_zero = digits.starts_with('0');
     let is_certain = says == Says::Phone;
@@ -294,7 +296,7 @@ fn is_written_so(groups: &[Group], digits: &str, says: Says) -> bool {
     is_certain || is_zero || first.is_bracketed() || !(is_amount || is_pairs || digits.len() <= 8)
 }
 
-/// How many groups at the beginning are a date.
+/// How many groups at the beginning form a date.
 fn dates(groups: &[Group]) -> usize {
     let [first, second, third, ..] = groups else {
         return 0;
@@ -313,7 +315,7 @@ fn dates(groups: &[Group]) -> usize {
     if is_divided && is_date { 3 } else { 0 }
 }
 
-/// Whether it belongs to a word, a path or an identifier before it.
+/// Whether the digits belong to a word, a path or an identifier before them.
 fn is_attached(chars: &[char], begin: usize, says: Says) -> bool {
     let mut before = chars[..begin].iter().rev();
     let (Some(last), second) = (before.next(), before.next()) else {
@@ -327,12 +329,13 @@ fn is_attached(chars: &[char], begin: usize, says: Says) -> bool {
     }
 }
 
-/// Whether what begins here is the minute of a time, or a port.
+/// Whether the digits that begin here are the minute of a time, or a port.
 fn is_minute(chars: &[char], begin: usize) -> bool {
     chars[..begin].ends_with(&[':']) && begin.checked_sub(2).is_some_and(|before| chars[before].is_ascii_digit())
 }
 
-/// Cards, bank accounts and whatever else is written in fours and is longer than a number; and lists of equally long ones.
+/// Whether the run is a card, a bank account or another identifier in groups of four that is longer than a number, or a list of groups of
+/// equal length.
 fn is_account(chars: &[char], run: &Run) -> bool {
     let [fours @ .., _] = run.groups.as_slice() else {
         return false;
@@ -340,19 +343,19 @@ fn is_account(chars: &[char], run: &Run) -> bool {
     let total: usize = run.groups.iter().map(|group| group.digits.len()).sum();
     let is_list = fours.len() >= 5 && run.groups.iter().all(|group| group.digits.len() == run.groups[0].digits.len());
     let is_fours = fours.len() >= 2 && fours.iter().all(|group| group.digits.len() == 4);
-    // `GB29 NWBK 6016…`: the country and two digits, or the bank.
+    // The start of an account such as `GB29 NWBK 6016…`: the country with two digits, or the bank.
     let begin = run.groups[0].start();
     let before: Vec<char> = chars[..begin].iter().rev().skip_while(|character| **character == ' ').take(4).copied().collect();
     let is_headed = before.len() == 4 && before.iter().all(|character| character.is_ascii_uppercase() || character.is_ascii_digit());
     is_list || (is_fours && (total > 13 || is_headed))
 }
 
-/// Whether what ends here is the hour of a time.
+/// Whether the digits that end here are the hour of a time.
 fn is_time(chars: &[char], end: usize) -> bool {
     chars.get(end) == Some(&':') && chars.get(end + 1).is_some_and(char::is_ascii_digit)
 }
 
-/// `(020)`: the bracket that closes is part of it.
+/// Whether a closing bracket follows a bracketed last group, as in `(020)`; then it is part of the number.
 fn is_closed(chars: &[char], groups: &[Group]) -> bool {
     let [.., last] = groups else { return false };
     last.is_bracketed() && chars.get(last.range.end) == Some(&')')
@@ -362,7 +365,7 @@ fn is_closed(chars: &[char], groups: &[Group]) -> bool {
 fn is_measured(chars: &[char], end: usize) -> bool {
     let mut after = chars[end..].iter();
     match (after.next(), after.next()) {
-        // `…0123/4`: the next one, too.
+        // `…0123/4` gives a number and the next one after it.
         (Some('/'), Some(_)) if (1..=2).contains(&chars[end + 1..].iter().take_while(|next| next.is_ascii_digit()).count()) => false,
         (Some(next), _) if next.is_ascii_alphanumeric() || matches!(next, '_' | '%' | '€' | '$' | '£' | '°' | '@') => true,
         (Some(',' | '.' | ':' | '-' | '/'), Some(next)) if next.is_ascii_digit() => true,
@@ -371,7 +374,7 @@ fn is_measured(chars: &[char], end: usize) -> bool {
     }
 }
 
-/// The end of `ext. 12` and its like, or the end of the number.
+/// The end of an extension such as `ext. 12`, or else the end of the number.
 fn extension(chars: &[char], end: usize) -> usize {
     let skip_spaces =
         |at: usize| at + chars[at..].iter().take(2).take_while(|character| matches!(character, ' ' | ',' | '.' | ':' | '-')).count();

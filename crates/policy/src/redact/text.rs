@@ -1,5 +1,5 @@
-//! Secrets by their own form: only what is certain by its prefix, by what it decodes to or by its surroundings.
-//! Every pattern runs in linear time, and the widest run first, so that none leaves half of another's secret.
+//! Recognises secrets by their own form: only those that are certain by their prefix, by what they decode to, or by the text around them.
+//! Every pattern runs in linear time. The widest patterns run first, so that no pattern leaves half of a secret that another would match.
 
 use super::Marks;
 use super::key::{self, Holds};
@@ -11,23 +11,23 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// The kind of what was known by its name, as a key of JSON, of a query or of an environment.
+/// The kind of a secret that was recognised by its name: a key of JSON, of a query or of an environment.
 pub(crate) const NAMED: &str = "named";
 
 /// The kind of a text that could not be judged.
 const UNJUDGED: &str = "unjudged";
 
-/// Replaces what each rule is certain of; borrowed when there was nothing.
+/// Replaces every secret that a rule is certain of. Borrowed if there was none.
 pub(super) fn redact<'t>(text: &'t str, marks: &mut impl Marks) -> Cow<'t, str> {
-    // Most keys and many values: too short for a token and without what surrounds anything shorter.
+    // Most keys and many values end here: they are too short for a token, and have none of the characters that surround shorter secrets.
     if text.len() < TOKEN_BYTES_MIN && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
         return Cow::Borrowed(text);
     }
     let Ok(Rules { any, rules }) = &*RULES else {
-        // Without its rules nothing can be told from a secret.
+        // Without the rules, any text could be a secret.
         return Cow::Owned(marks.mark(UNJUDGED, text));
     };
-    // One look for all patterns together: nearly every text ends here.
+    // One scan for all patterns together; nearly every text ends here.
     if !any.is_match(text) {
         return Cow::Borrowed(text);
     }
@@ -47,7 +47,7 @@ pub(super) fn redact<'t>(text: &'t str, marks: &mut impl Marks) -> Cow<'t, str> 
     redacted
 }
 
-/// Whether a rule is certain of anything in a text.
+/// Whether a rule is certain of a secret in the text.
 pub(super) fn is_secret(text: &str) -> bool {
     match &*RULES {
         Ok(Rules { any, rules }) => {
@@ -57,13 +57,13 @@ pub(super) fn is_secret(text: &str) -> bool {
     }
 }
 
-/// The shortest secret that is known by its prefix alone.
+/// The length of the shortest secret that is recognised by its prefix alone.
 const TOKEN_BYTES_MIN: usize = 15;
 
-/// What one rule took out can make another certain; it is asked again, and often enough.
+/// One replacement can make another rule certain, so the rules run up to this many times.
 const ROUNDS_MAX: u32 = 4;
 
-/// A pattern whose group `secret` is replaced wherever `certain` agrees.
+/// A pattern whose group `secret` is replaced wherever `certain` returns true.
 struct Rule {
     kind: &'static str,
     pattern: Regex,
@@ -104,7 +104,7 @@ static RULES: LazyLock<Result<Rules, regex::Error>> = LazyLock::new(|| {
 
 type Row = (&'static str, &'static str, fn(&Captures) -> bool);
 
-/// Where a word begins, also right after an escape such as `\n` in JSON that stands inside a text.
+/// The beginning of a word, also right after an escape such as `\n` in JSON inside a text.
 macro_rules! at_word {
     ($pattern:literal) => {
         concat!(r"(?:(?-u:\b)|\\(?:[bfnrt]|u[0-9a-fA-F]{4}))", $pattern)
@@ -112,27 +112,28 @@ macro_rules! at_word {
 }
 
 const TABLE: &[Row] = &[
-    // A key that is cut short is still a key, so it ends where it says or with the text.
+    // A key that is cut off is still a key, so it extends to its end marker or to the end of the text.
     (
         "private_key",
         r"(?s)(?<secret>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z))",
         always,
     ),
-    // JSON inside a text, whole or cut short; the same inside another JSON text; and how Python prints it.
+    // JSON inside a text, whole or cut off; JSON inside another JSON text; and the form in which Python prints it.
     (NAMED, r#"(?s)"(?<name>[^"\\]{1,64})"\s*:\s*"(?<secret>(?:[^"\\]|\\.)+)(?:"|\z|\\\z)"#, is_named_secret),
     (NAMED, r#"\\+"(?<name>[^"\\]{1,64})\\+"\s*:\s*\\+"(?<secret>(?:[^"\\]|\\+[^"\\])+)"#, is_named_secret),
     (NAMED, r"(?s)'(?<name>[^'\\]{1,64})'\s*:\s*'(?<secret>(?:[^'\\]|\\.)+)(?:'|\z|\\\z)", is_named_secret),
     ("url_credentials", r#"[A-Za-z][A-Za-z0-9+.\-]*://(?<secret>[^\s/?#@:"'<>\\]*:[^\s/?#"'<>]+)@"#, always),
-    // Queries, fragments, form bodies, cookies and connection strings; then lines of an environment, and where a command sets one.
+    // Queries, fragments, form bodies, cookies and connection strings. Then lines of an environment, and variables set in front of a
+    // command.
     (NAMED, r#"(?:\A|[?&#;]\s?)(?<name>[A-Za-z0-9_.\-\[\]%]{1,64})=(?<secret>[^&;\s#"'<>\\]+)"#, is_named_secret),
     (NAMED, r#"(?m)(?:^|[\s"'])(?:export |set )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
-    // An option of a command, and a name and a value inside one: `--token=…`, `--from-literal=password=…`.
+    // An option of a command, and a name and value inside an option: `--token=…`, `--from-literal=password=…`.
     (
         NAMED,
         r#"(?:\A|[\s"'])--(?:[A-Za-z][A-Za-z0-9\-]{0,63}=)?(?<name>[A-Za-z][A-Za-z0-9_.\-]{0,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"'<>\\]+)"#,
         is_named_secret,
     ),
-    // By itself this name is a directory; among the parts of a connection string it is not.
+    // Alone, `pwd` is a directory; in a connection string it is a password.
     (NAMED, r#"(?i);\s?pwd=(?<secret>[^;\s"'<>]+)"#, always),
     (
         "authorization",
@@ -164,7 +165,7 @@ const TABLE: &[Row] = &[
     ("docker_token", r"(?<secret>dckr_pat_[A-Za-z0-9_\-]{20,})", always),
     ("atlassian_token", r"(?<secret>ATATT3[A-Za-z0-9_=\-]{40,})", always),
     ("age_key", r"(?<secret>AGE-SECRET-KEY-1[A-Z0-9]{50,})", always),
-    // Our own.
+    // Countersign's own tokens.
     ("countersign_token", at_word!(r"(?<secret>cs_[A-Za-z0-9_\-]{16,})"), is_random),
 ];
 
@@ -172,7 +173,7 @@ fn always(_: &Captures) -> bool {
     true
 }
 
-/// The scheme of an authorization is no secret: what follows it is, and has a rule of its own.
+/// The scheme of an authorization is no secret. The text after it is, and has a rule of its own.
 fn is_named_secret(captures: &Captures) -> bool {
     let is_scheme =
         ["bearer", "basic", "token", "apikey", "negotiate"].iter().any(|scheme| captures["secret"].eq_ignore_ascii_case(scheme));
@@ -182,7 +183,7 @@ fn is_named_secret(captures: &Captures) -> bool {
     }
 }
 
-/// Words follow "bearer" too; a token has a digit or capitals within, or is longer than words are.
+/// Ordinary words follow "bearer" too. A token contains a digit or a capital after a small letter, or is longer than a word.
 fn is_bearer(captures: &Captures) -> bool {
     let token = captures["secret"].trim_end_matches(['.', '-', '/']);
     token.len() >= 28
@@ -190,13 +191,13 @@ fn is_bearer(captures: &Captures) -> bool {
         || token.as_bytes().windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }
 
-/// Words follow "basic" too; credentials are a name and a password with a colon between.
+/// Ordinary words follow "basic" too. Credentials decode to a name and a password with a colon between them.
 fn is_basic(captures: &Captures) -> bool {
     let decoded = BASE64.decode(&captures["secret"]);
     decoded.is_ok_and(|decoded| decoded.contains(&b':') && decoded.iter().all(|byte| !byte.is_ascii_control()))
 }
 
-/// Its header is JSON and names an algorithm. Something else may stand right before it.
+/// The header of a JWT is JSON and names an algorithm. Other characters may stand right before it.
 fn is_jwt(captures: &Captures) -> bool {
     let header = &captures["header"];
     header.match_indices("ey").take(8).any(|(at, _)| {
@@ -206,7 +207,8 @@ fn is_jwt(captures: &Captures) -> bool {
     })
 }
 
-/// No name is built so: sixteen letters and digits on end with a digit among them, or small, capital and digit at length.
+/// Whether it looks random, as no name does: a run of sixteen letters and digits with both among them, or a longer text of small letters,
+/// capitals and digits.
 fn is_random(captures: &Captures) -> bool {
     let secret = &captures["secret"];
     let has = |text: &str, is: fn(&u8) -> bool| text.as_bytes().iter().any(is);

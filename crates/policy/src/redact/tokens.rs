@@ -1,5 +1,6 @@
-//! What stands where something was taken out of params: `<EMAIL_1>`, `<PHONE_2>`, typed and numbered by first appearance, and the
-//! map back. A token that the caller wrote is left alone and its number is not used, so the map always leads to one original.
+//! The tokens that replace what was removed from params, such as `<EMAIL_1>` and `<PHONE_2>`, and the map back. Tokens are numbered by
+//! first appearance. A token that the caller wrote is left alone and its number is skipped, so that each token in the map leads to one
+//! original.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use std::sync::LazyLock;
 
 pub use countersign_core::session::Kind;
 
-/// What stands before the number in its tokens.
+/// The word before the number in the tokens of this kind.
 const fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Email => "EMAIL",
@@ -20,14 +21,15 @@ const fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// One original and its token. SECURITY: the original is what was to be hidden. It is not printed; a map is stored encrypted or not at all.
+/// One original and its token. SECURITY: the original is what must be hidden. `Debug` does not print it; a map is stored encrypted or not
+/// at all.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
     pub token: String,
     pub kind: Kind,
-    /// As it stood in the params, in whatever encoding.
+    /// The text as it stood in the params, in its encoding.
     pub original: String,
-    /// Where the token first stands in the outgoing value. For one in a key this is the member's place.
+    /// Where the token first stands in the outgoing value. For a token in a key, this is the pointer of the member.
     pub pointer: String,
 }
 
@@ -38,7 +40,7 @@ impl fmt::Debug for Replaced {
     }
 }
 
-/// The tokens given out in one call, numbered in the order of finding until `numbered` puts them in order.
+/// The tokens of one call, numbered in the order in which they were found, until `numbered` sorts them.
 pub(super) struct Tokens {
     written: BTreeSet<String>,
     given: Vec<(Kind, String, String)>,
@@ -48,14 +50,14 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Leaves out the numbers of the tokens that `params` already holds.
+    /// Skips the numbers of the tokens that `params` already contains.
     pub(super) fn beside(params: &Value) -> Self {
         let mut written = BTreeSet::new();
         each_text(params, &mut |text| written.extend(tokens_in(text).map(|(at, end)| text[at..end].to_owned())));
         Self { written, given: Vec::new(), by_original: HashMap::new(), by_token: HashMap::new(), numbers: BTreeMap::new() }
     }
 
-    /// The token of an original: the same one each time.
+    /// The token for an original: always the same one.
     pub(super) fn give(&mut self, kind: Kind, found: &str) -> String {
         let original = self.restored(found);
         if let Some(&index) = self.by_original.get(&(kind, original.clone())) {
@@ -73,12 +75,12 @@ impl Tokens {
         self.given.len()
     }
 
-    /// What is found may hold what was found before; an original never does.
+    /// Puts the originals back into a found text, because it may contain tokens given earlier and an original must not.
     fn restored(&self, found: &str) -> String {
         replaced(found, |token| self.by_token.get(token).map(|&index| self.given[index].2.as_str()))
     }
 
-    /// Numbers the tokens by where they first stand in `value`, and says what each stands for.
+    /// Renumbers the tokens by where they first stand in `value`, and lists what each stands for.
     pub(super) fn numbered(self, value: Value) -> (Value, Vec<Replaced>) {
         if self.given.is_empty() {
             return (value, Vec::new());
@@ -90,17 +92,17 @@ impl Tokens {
     }
 }
 
-/// Whether a text is a token and nothing else.
+/// Whether a text is one token and nothing else.
 pub(super) fn is_token(text: &str) -> bool {
     tokens_in(text).next() == Some((0, text.len()))
 }
 
-/// The text with a word that says nothing for each token: `SECRET` in one is not a word of whoever wrote the text.
+/// The text with each token replaced by a neutral word: the `SECRET` in a token is not a word of the caller.
 pub(super) fn without_tokens(text: &str) -> String {
     replaced(text, |_| Some(" x "))
 }
 
-/// One more step of a JSON pointer.
+/// Appends one step to a JSON pointer.
 pub(super) fn push_step(pointer: &mut String, step: &str) {
     pointer.push('/');
     for character in step.chars() {
@@ -148,7 +150,7 @@ impl Order<'_> {
         walked
     }
 
-    /// Its pointer ends with the key itself, which is known when all its tokens are.
+    /// Renames the tokens in a key. The pointer ends with the key itself, so it is set only when all tokens of the key are renamed.
     fn rename_key(&mut self, key: String, pointer: &mut String) -> String {
         let mapped = self.map.len();
         let renamed = self.rename(key, pointer);
@@ -182,7 +184,7 @@ impl Order<'_> {
     }
 }
 
-/// The next token of a kind that nobody has written.
+/// The next token of a kind that the caller has not written.
 fn next(kind: Kind, numbers: &mut BTreeMap<Kind, u32>, written: &BTreeSet<String>) -> String {
     let number = numbers.entry(kind).or_insert(0);
     loop {
@@ -194,7 +196,7 @@ fn next(kind: Kind, numbers: &mut BTreeMap<Kind, u32>, written: &BTreeSet<String
     }
 }
 
-/// The text with what `with` gives for each of its tokens; those it gives nothing for stay.
+/// The text with each token replaced by what `with` returns; tokens for which it returns `None` stay.
 fn replaced<T: AsRef<str>>(text: &str, mut with: impl FnMut(&str) -> Option<T>) -> String {
     let mut replaced = String::with_capacity(text.len());
     let mut copied = 0;
@@ -211,7 +213,7 @@ fn replaced<T: AsRef<str>>(text: &str, mut with: impl FnMut(&str) -> Option<T>) 
 
 static TOKEN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new("<(?:EMAIL|PHONE|SECRET)_[1-9][0-9]{0,9}>").ok());
 
-/// Where tokens stand in a text, ours or written by the caller.
+/// The places of tokens in a text, ours or the caller's.
 fn tokens_in(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let pattern = TOKEN.as_ref().filter(|_| text.contains('<'));
     pattern.into_iter().flat_map(move |pattern| pattern.find_iter(text).map(|token| (token.start(), token.end())))

@@ -1,4 +1,4 @@
-//! Canaries: texts that stand where only a thief looks. One that is about to leave, plain or encoded, stops the call.
+//! Canary tokens: texts that nothing should ever send. A call that would send one, plain or encoded, is quarantined.
 
 use super::findings::{Findings, Rule, Severity};
 use super::{hidden, text};
@@ -11,7 +11,7 @@ const CANARY_EGRESS: Rule = Rule {
     message: "a text that was laid out to be stolen is in content that leaves",
 };
 
-/// Shorter canaries are met by chance, above all in what is decoded.
+/// Shorter canary tokens would match by chance, above all in decoded content.
 pub const CANARY_BYTES_MIN: usize = 6;
 
 pub(super) fn scan(params: &Value, canaries: &Canaries, findings: &mut Findings) {
@@ -25,7 +25,7 @@ pub(super) fn scan(params: &Value, canaries: &Canaries, findings: &mut Findings)
     });
 }
 
-/// In lower case: capitals are the first thing that changes on the way.
+/// The canary tokens in lower case, because capitals are the first thing that changes on the way.
 pub(super) struct Canaries(Vec<String>);
 
 impl Canaries {
@@ -45,7 +45,7 @@ impl Canaries {
             || runs(&unescaped, is_base64).any(|run| self.in_base64(run))
     }
 
-    /// Leaves of a pointer what comes before the first key that is itself one.
+    /// Cuts a pointer off before the first key that contains a canary token.
     pub(super) fn take_out_of(&self, pointer: &mut String) {
         while self.met(pointer.as_bytes()) {
             pointer.truncate(pointer.rfind('/').unwrap_or(0));
@@ -57,12 +57,12 @@ impl Canaries {
         self.0.iter().any(|canary| lower.contains(canary))
     }
 
-    /// What stands before it may have shifted it by a digit.
+    /// Other text before the hex digits may shift them by one, so both alignments are tried.
     fn in_hex(&self, run: &[u8]) -> bool {
         run.len() >= CANARY_BYTES_MIN * 2 && (0..2).any(|shift| self.met(&unhexed(&run[shift..])))
     }
 
-    /// What stands before it, such as the path of a URL, may have shifted it by up to three.
+    /// Other text before the base64, such as the path of a URL, may shift it by up to three characters, so all four alignments are tried.
     fn in_base64(&self, run: &[u8]) -> bool {
         let digits: Vec<u8> = run.iter().filter_map(|byte| sextet(*byte)).collect();
         digits.len() >= CANARY_BYTES_MIN && (0..4).any(|shift| self.met(&unpacked(digits.get(shift..).unwrap_or_default())))
@@ -77,12 +77,12 @@ const fn is_hex(byte: u8) -> bool {
     byte.is_ascii_hexdigit()
 }
 
-/// Its line ends belong to it: it is wrapped where it is mailed.
+/// Line breaks count as part of a run, because base64 in mails is wrapped.
 const fn is_base64(byte: u8) -> bool {
     sextet(byte).is_some() || matches!(byte, b'\r' | b'\n')
 }
 
-/// A digit of base64, in either alphabet.
+/// The value of a base64 digit, in either alphabet.
 const fn sextet(byte: u8) -> Option<u8> {
     match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
@@ -113,7 +113,7 @@ pub(super) fn unhexed(digits: &[u8]) -> Vec<u8> {
     digits.chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect()
 }
 
-/// Without its `%41`; what is no escape stays.
+/// Decodes percent-encoding such as `%41`; everything else stays.
 pub(super) fn unescaped(bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;

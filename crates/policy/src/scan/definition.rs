@@ -1,5 +1,5 @@
-//! What a definition says besides what its action does. Agents obey descriptions, so one that gives orders, names other actions
-//! or looks like another is shown to a person before it is used.
+//! Scans a definition for text that does more than describe its action. Agents obey descriptions, so a definition that gives orders, names
+//! other actions or imitates another action is shown to a person before it is used.
 
 use super::findings::{Finding, Findings, Rule, Severity};
 use super::text::{self, Part, Path};
@@ -27,13 +27,13 @@ const UNREADABLE: Rule = Rule {
     message: "the definition cannot be read as JSON, so it could not be looked at",
 };
 
-/// The actions of other sources, indexed once so that many definitions can be scanned beside them.
+/// The actions of other sources, indexed once so that many definitions can be compared with them.
 #[derive(Default)]
 pub struct Others {
-    /// Every action's id as doors spell it.
+    /// Every action's id in each of its spellings.
     ids: HashSet<String>,
-    /// By their names, the actions whose name is of more than one word: `search` and `list` are everywhere, such a name is taken from
-    /// somewhere.
+    /// The actions whose name has more than one word, by name. Names like `search` and `list` are common; a longer name that matches was
+    /// probably copied.
     named: HashMap<String, ActionId>,
     sources: LookAlikes,
     names: LookAlikes,
@@ -56,7 +56,7 @@ impl Others {
     }
 }
 
-/// Texts by what they look like.
+/// Texts, indexed by their outline: what remains when characters that look alike are the same.
 #[derive(Default)]
 struct LookAlikes(HashMap<String, BTreeSet<String>>);
 
@@ -67,20 +67,20 @@ impl LookAlikes {
         }
     }
 
-    /// Whether one of them looks like this text and is another.
+    /// Whether one of them looks like this text but is a different text.
     fn has_other(&self, text: &str, is_other: impl Fn(&str) -> bool) -> bool {
         outlines(text).iter().filter_map(|outline| self.0.get(outline)).flatten().any(|other| is_other(other))
     }
 }
 
-/// What a person has to know before the action is first used, and again when its definition changed. Of `others` only those of
-/// other sources count: within a source actions belong together and speak about each other.
+/// What a person must know before the action is first used, and again when its definition has changed. Of `others`, only actions of other
+/// sources are compared: the actions of one source belong together and refer to each other.
 pub fn scan_definition(action: &Action, others: &[Arc<Action>]) -> Vec<Finding> {
     let others = others.iter().map(Arc::as_ref).filter(|other| other.id.source() != action.id.source());
     scan_definition_beside(action, &Others::new(others))
 }
 
-/// The same for who scans many: all `others` count.
+/// The same, for a caller that scans many definitions. All `others` are compared.
 pub fn scan_definition_beside(action: &Action, others: &Others) -> Vec<Finding> {
     let mut findings = Findings::default();
     let Ok(definition) = serde_json::to_value(action) else {
@@ -93,7 +93,7 @@ pub fn scan_definition_beside(action: &Action, others: &Others) -> Vec<Finding> 
     names(action, others, &mut findings);
     let mut findings = findings.into_vec();
     for finding in &mut findings {
-        // A definition is used again and again, so a person looks at what would only label an output.
+        // A definition is used again and again, so a person looks also at findings that would only label an output.
         finding.severity = finding.severity.max(Severity::Asks);
     }
     findings
@@ -108,7 +108,7 @@ fn words_of(definition: &Value, findings: &mut Findings) {
         if names_secret {
             findings.add(&SECRET_PATH, || path.pointer());
         }
-        // A terminal obeys them, and shows nothing.
+        // Control characters steer a terminal and are not visible in it.
         if text.chars().any(|character| character.is_control() && !matches!(character, '\n' | '\r' | '\t')) {
             findings.add(&hidden::HIDDEN_UNICODE, || path.pointer());
         }
@@ -126,7 +126,7 @@ static SECRET_PATHS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     ))
 });
 
-/// Fields of names the source has to state; what they say is judged by what they are for.
+/// Fields with names that the source must state. They are checked by the code that uses them.
 const STATED: [&str; 5] = ["id", "requires", "idempotency_key_fields", "version", "preview_reads"];
 
 fn references(action: &Action, others: &Others, definition: &Value, findings: &mut Findings) {
@@ -134,7 +134,7 @@ fn references(action: &Action, others: &Others, definition: &Value, findings: &m
     let Value::Object(fields) = definition else { return };
     for (field, value) in fields.iter().filter(|(field, _)| !STATED.contains(&field.as_str())) {
         text::each(value, &mut |path: &Path, part, text| {
-            // A name by itself is a name of something here; in a sentence it is somebody else's.
+            // A name that stands alone may be the name of something in this definition; in a sentence it refers to the other action.
             let is_sentence = part == Part::Content && text.trim().contains(char::is_whitespace);
             let speaks = tokens(text).any(|token| others.ids.contains(token) || (is_sentence && is_name(token)));
             if speaks {
@@ -144,7 +144,7 @@ fn references(action: &Action, others: &Others, definition: &Value, findings: &m
     }
 }
 
-/// As doors spell an id.
+/// The spellings of an id in our interfaces.
 fn spellings(action: &Action) -> [String; 3] {
     let (source, name) = (action.id.source(), action.id.name());
     [format!("{source}.{name}"), format!("{source}__{name}"), format!("{source}/{name}")]
@@ -172,7 +172,8 @@ fn names(action: &Action, others: &Others, findings: &mut Findings) {
     }
 }
 
-/// What is left of a text when what looks alike is one. `1` and a capital `I` look like two letters, so there are two.
+/// The outlines of a text, in which characters that look alike are the same. `1` and capital `I` look like both `i` and `l`, so there are
+/// two outlines.
 fn outlines(text: &str) -> [String; 2] {
     ['i', 'l'].map(|one| format!("{one}:{}", outline(text, one)))
 }
@@ -191,7 +192,7 @@ fn outline(name: &str, one: char) -> String {
     folded.replace("rn", "m").replace("vv", "w")
 }
 
-/// A word of Latin letters in which every foreign one is the twin of a Latin letter.
+/// Whether a word mixes Latin letters with foreign ones that all have a Latin twin.
 fn mixes_scripts(text: &str) -> bool {
     text.split(|character: char| !character.is_alphabetic()).any(|word| {
         let (mut latin, mut twins) = (0, 0);
@@ -208,7 +209,7 @@ fn mixes_scripts(text: &str) -> bool {
     })
 }
 
-/// The Latin letter that a Cyrillic, Greek, Armenian or full-width one cannot be told from.
+/// The Latin letter that looks the same as this Cyrillic, Greek, Armenian or full-width one.
 fn latin_twin(character: char) -> Option<char> {
     if let '\u{ff01}'..='\u{ff5e}' = character {
         return char::from_u32(u32::from(character) - 0xfee0);

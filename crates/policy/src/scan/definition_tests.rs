@@ -1,4 +1,4 @@
-//! Which definitions a person has to look at, and which ones are what definitions are.
+//! Tests of which definitions a person has to look at, and which are harmless.
 
 use super::super::Severity;
 use super::scan_definition;
@@ -27,7 +27,7 @@ fn described(description: &str) -> Action {
     action("weather.today", "Weather of today", description, json!({ "type": "object" }))
 }
 
-/// As they are offered today: ours, and as public servers word theirs.
+/// Actions as they are offered today: ours, and some in the wording of public servers.
 fn realistic() -> Vec<Arc<Action>> {
     let path = json!({ "type": "string", "description": "Relative to the workspace, names divided by `/`, without `.` and `..`." });
     let sha256 = json!({ "type": "string", "pattern": "^[0-9a-f]{64}$", "description": "Digest the file must have now, or nothing is written; `files.read_text` tells it." });
@@ -71,7 +71,7 @@ fn definitions_as_they_are_offered_today_are_clean() {
     }
 }
 
-/// The rules and places found, all of which ask for a person or more.
+/// Checks the rules and places that are found, all of which ask for a person or are stricter.
 fn check(action: &Action, others: &[Arc<Action>], expected: &[(&str, &str)]) {
     let findings = scan_definition(action, others);
     let found: Vec<(&str, &str)> = findings.iter().map(|finding| (finding.rule, finding.pointer.as_str())).collect();
@@ -137,7 +137,7 @@ fn a_name_that_is_or_looks_like_anothers_is_shown_to_a_person() {
     }
     let shadowing = scan_definition(&titled("evil.create_issue", "Make"), &realistic());
     assert!(shadowing[0].message.starts_with("`github.create_issue` is an action of another source"), "{shadowing:?}");
-    // A letter that has no twin is writing, not imitation.
+    // A letter without a Latin twin is ordinary writing, not imitation.
     check(&titled("evil.star", "\u{421}\u{433}eate"), &realistic(), &[]);
     check(&titled("slaik.star", "Star"), &[Arc::new(titled("slalk.moon", "Moon"))], &[]);
     check(&titled("evil.search", "Search"), &realistic(), &[]);

@@ -1,37 +1,37 @@
-//! What was found and where, without the content itself: a finding is stored, logged and shown.
+//! What was found and where, without the content itself, because findings are stored, logged and shown.
 
 use countersign_core::ActionId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a finding leads to, ordered: the strictest of several decides.
+/// The consequence of a finding. Ordered: the strictest of several decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// The session has seen untrusted content from now on.
+    /// From now on, the session counts as having seen untrusted content.
     Labels,
-    /// A person decides.
+    /// A person has to approve.
     Asks,
-    /// Nothing happens, or nothing is returned, until somebody releases it.
+    /// The call is not made, or its output is not returned, until a person releases it.
     Quarantines,
 }
 
-/// One thing that was found in one text.
+/// One match of a rule in one text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Such as `safety.hidden_unicode`; it names one idea for good.
+    /// The rule's id, such as `safety.hidden_unicode`. It keeps its meaning for good.
     pub rule: &'static str,
     pub severity: Severity,
-    /// A JSON pointer; it ends above a key that cannot be shown.
+    /// A JSON pointer. It ends above a key that must not be shown.
     pub pointer: String,
-    /// For people. It never quotes what was found.
+    /// For people. It never quotes the content.
     pub message: String,
 }
 
-/// Findings of one rule that are kept; more of the same would tell nobody more.
+/// How many findings of one rule are kept; more of the same would add nothing.
 pub(super) const FINDINGS_PER_RULE_MAX: u32 = 20;
 
-/// What a rule always says.
+/// The fixed parts of a rule's findings.
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) id: &'static str,
@@ -46,12 +46,12 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Keeps it unless the same is known already; the pointer is only made where it may be kept.
+    /// Adds a finding unless the same one exists. The pointer is computed only if the finding may be kept.
     pub(super) fn add(&mut self, rule: &Rule, pointer: impl FnOnce() -> String) {
         self.add_saying(rule, || rule.message.to_owned(), pointer);
     }
 
-    /// The same of something that has a name of ours, which begins what the rule says.
+    /// The same for a finding about another action, whose id begins the message.
     pub(super) fn add_about(&mut self, rule: &Rule, subject: &ActionId, pointer: impl FnOnce() -> String) {
         self.add_saying(rule, || format!("`{subject}` {}", rule.message), pointer);
     }

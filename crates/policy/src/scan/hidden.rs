@@ -1,5 +1,5 @@
-//! Characters a person does not see and a model reads. Joiners, marks and selectors that scripts and emoji need are left
-//! alone; what decodes to a text of its own is smuggled.
+//! Finds characters that a person does not see and a model reads. Joiners, marks and selectors that scripts and emoji need are allowed;
+//! invisible characters that decode to a text count as smuggled.
 
 use super::findings::{Findings, Rule, Severity};
 use super::text::{self, Part, Path};
@@ -29,7 +29,7 @@ pub(super) const BIDI_CONTROL: Rule = Rule {
         differently than it acts",
 };
 
-/// Looks at every key and every text of a value.
+/// Scans every key and every text of a value.
 pub(super) fn scan(value: &Value, findings: &mut Findings) {
     text::each(value, &mut |path, part, text| {
         for rule in look(text, standing(path, part, text)) {
@@ -38,17 +38,17 @@ pub(super) fn scan(value: &Value, findings: &mut Findings) {
     });
 }
 
-/// What a text is, which decides how much it may hide.
+/// The kind of a text, which decides how much it may hide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Prose,
-    /// A name, a path, a URL or a command: it is compared and obeyed to the letter.
+    /// A name, a path, a URL or a command: it is compared and executed exactly as written.
     Identifier,
 }
 
-/// The rules a text breaks, each once.
+/// The rules that a text breaks, each once.
 pub(super) fn look(text: &str, standing: Standing) -> Vec<&'static Rule> {
-    // No character of ASCII is unseen, and that is told many bytes at a time.
+    // No ASCII character is invisible, and `is_ascii` checks many bytes at a time.
     if text.is_ascii() || !text.chars().any(is_unseen) {
         return Vec::new();
     }
@@ -75,12 +75,12 @@ pub(super) fn look(text: &str, standing: Standing) -> Vec<&'static Rule> {
     rules
 }
 
-/// Has no shape of its own, whatever it is good for.
+/// Whether a character has no shape of its own, whatever its purpose.
 pub const fn is_unseen(character: char) -> bool {
     is_tag(character) || selector(character).is_some() || is_zero_width(character) || is_directional(character)
 }
 
-/// The text as a person sees it, for those who look for words.
+/// The text as a person sees it, for rules that look for words.
 pub(super) fn seen(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -89,7 +89,7 @@ pub(super) fn seen(text: &str) -> Cow<'_, str> {
 }
 
 fn standing(path: &Path, part: Part, text: &str) -> Standing {
-    // Nearly every text ends here: only what hides something is worth knowing more about.
+    // Nearly every text ends here: the kind matters only for a text that hides something.
     if part == Part::Content && text.is_ascii() {
         return Standing::Prose;
     }
@@ -115,17 +115,17 @@ fn judge(stray: &[char], says: fn(&[char]) -> bool) -> Stray {
     }
 }
 
-/// Fewer letters than this say nothing.
+/// Fewer smuggled characters than this carry no message.
 const SMUGGLED_CHARS_MIN: usize = 4;
 
 const fn is_tag(character: char) -> bool {
     matches!(character, '\u{e0000}'..='\u{e007f}')
 }
 
-/// The flags that are drawn from tag characters somewhere: England, Scotland, Wales, Northern Ireland, Texas and California.
+/// The flags that some systems draw from tag characters: England, Scotland, Wales, Northern Ireland, Texas and California.
 const FLAGS: [&str; 6] = ["gbeng", "gbsct", "gbwls", "gbnir", "ustx", "usca"];
 
-/// Tag characters that are no part of a flag.
+/// Tag characters that do not belong to a flag.
 fn stray_tags(characters: &[char]) -> Vec<char> {
     let mut stray = Vec::new();
     let mut at = 0;
@@ -147,7 +147,7 @@ fn is_flag(run: &[char]) -> bool {
 }
 
 fn tags_say(stray: &[char]) -> bool {
-    // A flag that was cut off by a limit says nothing either.
+    // A flag that was cut off by a length limit carries no message either.
     let said: String = stray.iter().filter_map(|tag| untagged(*tag)).collect();
     said.len() >= SMUGGLED_CHARS_MIN && !FLAGS.iter().any(|flag| flag.starts_with(&said))
 }
@@ -157,7 +157,7 @@ fn untagged(tag: char) -> Option<char> {
     char::from_u32(ascii).filter(|character| character.is_ascii_graphic() || *character == ' ')
 }
 
-/// Which of the 256 variation selectors it is, from zero.
+/// The number of a variation selector among the 256, from zero; `None` for other characters.
 const fn selector(character: char) -> Option<u8> {
     match character {
         '\u{fe00}'..='\u{fe0f}' => Some((character as u32 - 0xfe00) as u8),
@@ -166,7 +166,7 @@ const fn selector(character: char) -> Option<u8> {
     }
 }
 
-/// Selectors that select nothing: after a letter of ASCII, after another one, or of a kind its base has none of.
+/// Selectors without effect: after an ASCII letter, after another selector, or of a kind that the character before does not have.
 fn stray_selectors(characters: &[char]) -> Vec<char> {
     let mut stray = Vec::new();
     let mut before = None;
@@ -181,7 +181,7 @@ fn stray_selectors(characters: &[char]) -> Vec<char> {
 
 fn selects(before: Option<char>, selector: char) -> bool {
     match (before, selector) {
-        // Left over where an emoji was taken out, or typed twice: harmless, and everywhere.
+        // Left over after an emoji was removed, or typed twice: harmless, and common.
         (None, '\u{fe0e}' | '\u{fe0f}') => true,
         (Some(before), '\u{fe0e}' | '\u{fe0f}') => !before.is_ascii_alphabetic(),
         (Some(before), '\u{fe00}' | '\u{fe01}') => !before.is_ascii_alphabetic() && self::selector(before).is_none(),
@@ -195,7 +195,7 @@ const fn is_ideograph(character: char) -> bool {
     matches!(character, '\u{3005}'..='\u{3007}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// As bytes, one selector each, or as halves of bytes.
+/// Decodes the selectors as bytes, one selector each, or as half bytes.
 fn selectors_say(stray: &[char]) -> bool {
     let numbers: Vec<u8> = stray.iter().filter_map(|character| selector(*character)).collect();
     let halves: Vec<u8> = numbers.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1] & 15).collect();
@@ -209,7 +209,7 @@ fn is_text(bytes: &[u8]) -> bool {
     })
 }
 
-/// Takes no room: spaces, joiners, fillers, invisible operators and marks of other systems.
+/// Characters without width: spaces, joiners, fillers, invisible operators and marks of other systems.
 const fn is_zero_width(character: char) -> bool {
     matches!(
         character,
@@ -232,7 +232,7 @@ const fn is_zero_width(character: char) -> bool {
     )
 }
 
-/// No script joins so often on end; bits are written so.
+/// No script uses so many joiners in a row; encoded bits do.
 const ZERO_WIDTH_RUN_MIN: usize = 8;
 
 fn has_odd_joiner(characters: &[char], standing: Standing) -> bool {
@@ -256,10 +256,10 @@ fn has_odd_joiner(characters: &[char], standing: Standing) -> bool {
 
 fn is_odd_joiner(before: Option<char>, run: &[char], after: Option<char>, standing: Standing) -> bool {
     let is_in = |is: fn(&char) -> bool| before.as_ref().is_some_and(is) && after.as_ref().is_some_and(is);
-    // Where a word may be broken: typesetters write it, inside words of any language.
+    // A soft hyphen marks where a word may be broken; typesetters put it inside words of any language.
     let only_hyphens = run.iter().all(|character| *character == '\u{ad}');
     let in_word = is_in(char::is_ascii_alphanumeric) && !only_hyphens;
-    // Persian, Indic scripts and emoji are joined and kept apart one character at a time.
+    // Persian, Indic scripts and emoji use single joiners and non-joiners.
     let joins_script =
         matches!(run, ['\u{200c}' | '\u{200d}']) && [before, after].into_iter().flatten().any(|neighbour| !neighbour.is_ascii());
     run.len() >= ZERO_WIDTH_RUN_MIN || in_word || (standing == Standing::Identifier && !joins_script)
@@ -274,7 +274,7 @@ fn has_odd_direction(characters: &[char], standing: Standing) -> bool {
     any && (standing == Standing::Identifier || !is_balanced(characters) || splits_word(characters))
 }
 
-/// Between two letters or digits of ASCII nothing turns.
+/// Whether a direction mark stands between two ASCII letters or digits, where no change of direction makes sense.
 fn splits_word(characters: &[char]) -> bool {
     let mut at = 0;
     while at < characters.len() {
@@ -289,7 +289,7 @@ fn splits_word(characters: &[char]) -> bool {
     false
 }
 
-/// What is opened in a line is closed in it, in order, and nothing forces letters from right to left.
+/// Whether every direction that is opened in a line is closed in it, in order, and no character forces letters from right to left.
 fn is_balanced(characters: &[char]) -> bool {
     let mut open: Vec<char> = Vec::new();
     for &character in characters {

@@ -1,5 +1,5 @@
-//! Words that give orders to a model where nobody asked for any: to drop its instructions, to hide something from the person,
-//! or a turn of a conversation that never took place. An article about such words has them too, so they label and never block.
+//! Finds text that gives orders to a model: to drop its instructions, to hide something from the person, or a turn of a conversation that
+//! never took place. An article about such texts contains them too, so these findings only label and never block.
 
 use super::findings::{Findings, Rule, Severity};
 use super::{hidden, text};
@@ -25,13 +25,13 @@ pub(super) fn scan(value: &Value, findings: &mut Findings) {
     });
 }
 
-/// The rules a text breaks, each once.
+/// The rules that a text breaks, each once.
 pub(super) fn look(text: &str) -> Vec<&'static Rule> {
     if text.len() < INSTRUCTION_BYTES_MIN {
         return Vec::new();
     }
     let Ok(patterns) = &*PATTERNS else {
-        // Without its patterns nothing can be told from an order.
+        // Without the patterns, any text could be an order.
         return vec![&INSTRUCTION_OVERRIDE];
     };
     let seen = hidden::seen(text);
@@ -44,19 +44,19 @@ pub(super) fn look(text: &str) -> Vec<&'static Rule> {
     rules
 }
 
-/// The shortest order, in the language that needs the fewest bytes.
+/// The length of the shortest order, in the language that needs the fewest bytes.
 const INSTRUCTION_BYTES_MIN: usize = 6;
 
 static PATTERNS: LazyLock<Result<RegexSet, regex::Error>> = LazyLock::new(|| {
-    // The bounds of a word by ASCII alone: those of Unicode are many times slower in any text that is not English.
+    // Word boundaries by ASCII only: Unicode boundaries are many times slower in any text that is not English.
     let patterns = TABLE.iter().map(|(_, pattern)| pattern.replace(r"\b", r"(?-u:\b)"));
     RegexSetBuilder::new(patterns).case_insensitive(true).build()
 });
 
 type Row = (&'static Rule, &'static str);
 
-/// One row per language and order. Only what nobody says to a person: an earlier message may be ignored, earlier instructions to
-/// a model are what this is about.
+/// One row per language and order. Only phrases that nobody says to a person: people write "ignore my earlier message", but only an attack
+/// speaks of a model's earlier instructions.
 const TABLE: &[Row] = &[
     (
         &INSTRUCTION_OVERRIDE,

@@ -1,5 +1,5 @@
-//! Images and links that carry data out: an image is fetched by whoever renders it, nobody has to click.
-//! What counts is what the URL carries besides its place: a text written into it, plain or encoded, or far too much of anything.
+//! Finds images and links that carry data out. An image is fetched by the program that renders it, without a click. What matters is the
+//! content of the URL besides its location: a text in it, plain or encoded, or far too much data.
 
 use super::canary::{unbase64, unescaped, unhexed};
 use super::findings::{Findings, Rule, Severity};
@@ -26,7 +26,7 @@ pub(super) fn scan(params: &Value, findings: &mut Findings) {
             return;
         }
         let Ok(pattern) = &*PATTERN else {
-            // Without its pattern no link can be told from another.
+            // Without the pattern, links cannot be told apart.
             findings.add(&IMAGE_EXFILTRATION, || path.pointer());
             return;
         };
@@ -46,7 +46,7 @@ pub(super) fn scan(params: &Value, findings: &mut Findings) {
 
 const URLS: [&str; 4] = ["inline", "reference", "element", "style"];
 
-/// Markdown inline and by reference, elements of HTML that fetch, and styles.
+/// Markdown images and links, inline and by reference; HTML elements that fetch a URL; and styles.
 static PATTERN: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"!?\[[^\[\]\n]*\]\(\s*<?(?<inline>(?i:https?:)?//[^\s)>]+)",
@@ -56,12 +56,12 @@ static PATTERN: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     ))
 });
 
-/// Texts as short as this are names.
+/// Shorter texts are taken for names.
 const WORDS_BYTES_MIN: usize = 32;
 const ENCODED_BYTES_MIN: usize = 20;
 /// No id is as long as this.
 const OPAQUE_BYTES_MIN: usize = 64;
-/// Nothing but data is as long as this.
+/// Only data is as long as this.
 const PIECE_BYTES_MAX: usize = 256;
 
 fn image_carries(url: &str) -> bool {
@@ -73,7 +73,7 @@ fn image_carries(url: &str) -> bool {
     host_carries || path_carries || query_carries
 }
 
-/// People share texts and searches by links; what is encoded is not for people.
+/// People share texts and searches by links, so plain text is allowed in a link; encoded text is not meant for people.
 fn link_carries(url: &str) -> bool {
     let Parts { host, path, query } = parts(url);
     host.split('.').chain(path.split('/')).chain(query).any(is_encoded_text)
@@ -94,7 +94,7 @@ fn parts(url: &str) -> Parts<'_> {
     Parts { host, path, query: values.filter(|value| !value.is_empty()).collect() }
 }
 
-/// Base64 or hex of something readable.
+/// Whether the piece is base64 or hex of readable text.
 fn is_encoded_text(piece: &str) -> bool {
     let piece = unescaped(piece.as_bytes());
     let Ok(piece) = std::str::from_utf8(&piece) else { return false };
@@ -109,7 +109,7 @@ fn is_encoded_text(piece: &str) -> bool {
     piece.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')) && is_readable(&unbase64(piece))
 }
 
-/// Letters of one sort or another make up most of it, and nothing in it is no text.
+/// Whether the bytes are text that consists mostly of letters and has no control characters.
 fn is_readable(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| {
         let letters = text.chars().filter(|character| character.is_alphanumeric() || *character == ' ').count();
@@ -117,24 +117,24 @@ fn is_readable(bytes: &[u8]) -> bool {
     })
 }
 
-/// Several words in a row.
+/// Whether the piece has several words in a row.
 fn is_words(piece: &str) -> bool {
     let piece = unescaped(piece.as_bytes());
     let piece = String::from_utf8_lossy(&piece);
     piece.len() >= WORDS_BYTES_MIN && piece.split([' ', '+', '\n']).filter(|word| word.chars().any(char::is_alphabetic)).count() >= 5
 }
 
-/// Long and without pattern, and no digest: those are 64 hex digits or fewer, or 128.
+/// Whether the piece is long, has no pattern, and is not a digest (64, 96 or 128 hex digits).
 fn is_opaque(piece: &str) -> bool {
     let is_digest = matches!(piece.len(), 64 | 96 | 128) && piece.bytes().all(|byte| byte.is_ascii_hexdigit());
     let longest = piece.split(['-', '_', '.', '/', '%', '+']).map(str::len).max().unwrap_or(0);
     piece.len() >= OPAQUE_BYTES_MIN && !is_digest && longest >= OPAQUE_BYTES_MIN / 4 && entropy_millibits(piece) >= ENTROPY_MILLIBITS_MIN
 }
 
-/// Words stay below it, also long ones; base64 and ciphers are above.
+/// The entropy of words is lower, even of long ones; that of base64 and ciphertext is higher.
 const ENTROPY_MILLIBITS_MIN: u32 = 4_500;
 
-/// Per byte, after Shannon.
+/// The Shannon entropy per byte, in thousandths of a bit.
 fn entropy_millibits(text: &str) -> u32 {
     let mut counts: HashMap<u8, u32> = HashMap::new();
     for byte in text.bytes() {

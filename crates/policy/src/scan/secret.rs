@@ -1,5 +1,5 @@
-//! Secrets on their way out. What `redact` is certain of is stopped, unless it stands where a secret is meant to be sent.
-//! A password in a login and a token in an authorization header ask; the same token in a message does not leave.
+//! Finds secrets that are about to be sent. A secret that `redact` is certain of is quarantined, unless it stands where a secret is meant
+//! to be sent: a password in a login or a token in an authorization header asks a person; the same token in a message is stopped.
 
 use super::findings::{Findings, Rule, Severity};
 use super::text::{Path, Step};
@@ -27,30 +27,30 @@ pub(super) fn scan(params: &Value, findings: &mut Findings) {
     });
 }
 
-/// What the keys above say.
+/// What the keys above a text say about it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Carries {
     Anything,
     Secret,
 }
 
-/// How a secret stands in what is sent.
+/// How a secret stands in the content that is sent. Ordered: the worst of several counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Sent {
-    /// `password=your-password`, `TOKEN=$TOKEN`: how to write one, not one.
+    /// Only a placeholder, as in `password=your-password` or `TOKEN=$TOKEN`.
     Example,
     Meant,
     Loose,
 }
 
-/// Visits where the secrets stand that `redact` finds in the value.
+/// Visits the places of the secrets that `redact` finds in the value.
 fn each<'v>(value: &'v Value, found: &mut dyn FnMut(&Path<'v>, Sent)) {
     let mut located = false;
     walk(value, Carries::Anything, &mut Path::default(), &mut |path, sent| {
         located = true;
         found(path, sent);
     });
-    // Found in the whole and in no part of it, such as a name and value pair: what is near it says that it is one.
+    // Found in the whole value but in no single text, as in a name and value pair: the members beside it say that it is a secret.
     if !located && !redact(value).counts.is_empty() {
         found(&Path::default(), Sent::Meant);
     }
@@ -84,13 +84,13 @@ fn walk<'v>(value: &'v Value, carries: Carries, path: &mut Path<'v>, found: &mut
     }
 }
 
-/// Whether the key says that a secret stands under it; `redact` knows.
+/// Whether the key says that its value is a secret. Asks `redact`, which knows.
 fn named(key: &str) -> Carries {
     let example = Value::Object(Map::from_iter([(key.to_owned(), Value::String("x".to_owned()))]));
     if redact(&example).counts.contains_key(NAMED) { Carries::Secret } else { Carries::Anything }
 }
 
-/// Kinds that are known by what is around them, so that an example looks like the thing itself.
+/// Kinds that are recognised by the text around them, so that a placeholder looks like a real one.
 const BY_SURROUNDINGS: [&str; 4] = [NAMED, "authorization", "cookie", "url_credentials"];
 /// Kinds that a URL carries to the host it names.
 const IN_URL: [&str; 3] = [NAMED, "url_credentials", "slack_webhook"];
@@ -119,7 +119,7 @@ fn document(text: &str) -> Option<Value> {
     text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// Whether a line of it is a line of an environment with a secret: nothing authorizes with that.
+/// Whether a line of the text sets an environment variable to a secret. A request does not authorize itself with that.
 fn is_environment(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.strip_prefix("export ").unwrap_or(line);
@@ -130,14 +130,14 @@ fn is_environment(text: &str) -> bool {
     })
 }
 
-/// What `redact` takes out of a text.
+/// The parts of a text that `redact` removes.
 fn taken(text: &str) -> Vec<&str> {
     let redacted = redact_text(text);
     let mut taken = Vec::new();
     let mut rest = text;
     for (index, kept) in redacted.split(MARK).enumerate() {
         let Some(at) = (if kept.is_empty() { Some(rest.len()) } else { rest.find(kept) }) else {
-            // Not to be told apart: then all of it counts.
+            // The parts cannot be told apart, so the whole text counts.
             return vec![text];
         };
         if index > 0 {
@@ -151,7 +151,7 @@ fn taken(text: &str) -> Vec<&str> {
 const PLACEHOLDERS: [&str; 12] =
     ["your", "example", "xxx", "change", "placeholder", "dummy", "sample", "insert", "replace", "secret_here", "...", "…"];
 
-/// A secret has letters and digits; an example says that it is one, and a variable begins like one.
+/// Whether it looks like a real secret: it has letters and digits, contains no placeholder word, and does not begin like a variable.
 fn looks_real(secret: &str) -> bool {
     let secret = secret.trim_matches(['"', '\'']);
     let secret = secret.rsplit_once(':').map_or(secret, |(_, password)| password);

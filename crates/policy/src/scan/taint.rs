@@ -1,5 +1,5 @@
-//! Where the params come from: who is told, what is touched and what is run must not be decided by content an agent has read.
-//! And the three things that together let data be stolen: private data, untrusted content and a way out.
+//! Checks where the params come from: content that an agent has read must not decide who is addressed, which files are touched or which
+//! command runs. Also checks for the three conditions that together let data be stolen: private data, untrusted content and a way out.
 
 use super::findings::{Findings, Rule, Severity};
 use super::reach;
@@ -23,7 +23,7 @@ const TAINTED_COMMAND: Rule = Rule {
     severity: Severity::Asks,
     message: "the command comes from content that was read, not from a person",
 };
-/// The rule that what a session holds can break.
+/// The id of the rule that depends on what the session has read.
 pub const TRIFECTA_ID: &str = "safety.trifecta";
 const TRIFECTA: Rule = Rule {
     id: TRIFECTA_ID,
@@ -57,16 +57,16 @@ fn broken(action: &Action, known: Known) -> Option<&'static Rule> {
     let reaches_out = reach::may_leave(action) || reach::is_shown(action);
     match (known.label, known.sink?) {
         (Label::User, _) => None,
-        // To list files and then read one of them is what reading is for.
+        // Listing files and then reading one of them is normal use.
         (Label::ActionOutput, Sink::Path) if reach::only_reads_here(action) => None,
         (Label::ActionOutput | Label::Web, Sink::Recipient | Sink::Address) => reaches_out.then_some(&TAINTED_RECIPIENT),
         (Label::ActionOutput | Label::Web, Sink::Path) => reach::touches_files(action).then_some(&TAINTED_PATH),
-        // What runs a command can reach anything, whatever its effects say.
+        // An action that runs a command can reach anything, whatever its effects say.
         (Label::ActionOutput | Label::Web, Sink::Command) => Some(&TAINTED_COMMAND),
     }
 }
 
-/// Labels by the steps of their pointers, so that one walk over the params meets them all.
+/// The labels as a tree of the steps of their pointers, so that one walk over the params finds them all.
 #[derive(Default)]
 struct Tree {
     label: Option<Label>,
@@ -85,7 +85,7 @@ impl Tree {
     }
 }
 
-/// Visits what holds no more values. A label or a key holds for everything below it that has none of its own.
+/// Visits every value that contains no others. A label or a key applies to everything below it that has none of its own.
 fn walk<'v>(value: &'v Value, tree: Option<&Tree>, above: Known, path: &mut Path<'v>, visit: &mut dyn FnMut(&Path<'v>, Known)) {
     let known = Known { label: tree.and_then(|tree| tree.label).unwrap_or(above.label), ..above };
     let below = |step: &str| tree.and_then(|tree| tree.below.get(step));

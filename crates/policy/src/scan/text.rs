@@ -1,4 +1,4 @@
-//! Every text of a value with where it stands: the keys of its objects and the texts in it.
+//! Visits every text of a value with its place: the keys of objects, and all text values.
 
 use super::hidden;
 use crate::redact_text;
@@ -11,11 +11,11 @@ pub(super) enum Step<'v> {
     Index(usize),
 }
 
-/// The way from the root to where the walk is. A pointer is only made of it when something was found.
+/// The path from the root to the current value. A pointer is built from it only when something was found.
 #[derive(Debug, Default)]
 pub(super) struct Path<'v>(Vec<Step<'v>>);
 
-/// Whether a text is the name of a member or its content.
+/// Whether a text is the key of a member or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Key,
@@ -23,7 +23,7 @@ pub(super) enum Part {
 }
 
 impl<'v> Path<'v> {
-    /// Goes one step down, and comes back.
+    /// Calls `visit` one step down, and comes back.
     pub(super) fn within<T>(&mut self, step: Step<'v>, visit: impl FnOnce(&mut Self) -> T) -> T {
         self.0.push(step);
         let visited = visit(self);
@@ -31,7 +31,7 @@ impl<'v> Path<'v> {
         visited
     }
 
-    /// The nearest key, whatever arrays are between.
+    /// The nearest key, ignoring array indices in between.
     pub(super) fn key(&self) -> Option<&'v str> {
         self.0.iter().rev().find_map(|step| match step {
             Step::Key(key) => Some(*key),
@@ -39,7 +39,8 @@ impl<'v> Path<'v> {
         })
     }
 
-    /// Ends above the first key that is too long, is a secret or hides something: a finding repeats no content.
+    /// The JSON pointer. It ends above the first key that is too long, is a secret or hides something, because a finding repeats no
+    /// content.
     pub(super) fn pointer(&self) -> String {
         let mut pointer = String::new();
         for step in &self.0 {
@@ -53,12 +54,12 @@ impl<'v> Path<'v> {
     }
 }
 
-/// Visits each text once, with the path of the object for a key and of the text itself for a content.
+/// Visits each text once: a key with the path of its object, a value with its own path.
 pub(super) fn each<'v>(value: &'v Value, visit: &mut dyn FnMut(&Path<'v>, Part, &'v str)) {
     walk(value, &mut Path::default(), visit);
 }
 
-/// As a JSON pointer spells a key.
+/// Escapes a key for a JSON pointer.
 pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

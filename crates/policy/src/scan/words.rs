@@ -1,6 +1,6 @@
-//! What a key says the value under it is for, by its whole words: `send_to` names a recipient, `tomorrow` and `time_to_live` do not.
+//! What a key says its value is for, judged by whole words: `send_to` names a recipient; `tomorrow` and `time_to_live` do not.
 
-/// Where a value decides what an action touches.
+/// The kinds of values that decide what an action touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sink {
     Recipient,
@@ -67,7 +67,7 @@ const PATHS: [&str; 15] = [
 ];
 const COMMANDS: [&str; 13] =
     ["command", "commands", "cmd", "shell", "script", "scripts", "exec", "executable", "program", "argv", "args", "sql", "entrypoint"];
-/// A key that ends so speaks about it: `url_count`, `file_type`, `email_subject`.
+/// A key that ends with one of these words only describes the thing: `url_count`, `file_type`, `email_subject`.
 const ABOUT: [&str; 22] = [
     "at",
     "body",
@@ -92,7 +92,7 @@ const ABOUT: [&str; 22] = [
     "type",
     "version",
 ];
-/// What is done `to` somebody.
+/// Verbs that make `to` mean a recipient.
 const VERBS: [&str; 13] =
     ["send", "sent", "reply", "forward", "share", "shared", "mail", "deliver", "transfer", "pay", "invite", "assign", "assigned"];
 
@@ -121,7 +121,7 @@ pub(super) fn sink(key: &str) -> Option<Sink> {
 
 fn is_to(words: &[&str]) -> bool {
     match words {
-        // The id of a message.
+        // `in_reply_to` holds the id of a message.
         ["in", "reply", "to"] => false,
         ["to"] | ["to", "address" | "addresses" | "user" | "users" | "account" | "number"] => true,
         [.., verb, "to"] => VERBS.contains(verb),

@@ -1,5 +1,5 @@
-//! How much redaction finds and how often it is wrong, over the samples in `corpus/`. What it is known to miss or to
-//! mistake is among them and counts. Examples of secrets are written with a `¦` inside, so that nothing that scans the files takes them for real.
+//! Measures how much redaction finds and how often it is wrong, on the samples in `corpus/`. Known misses and known mistakes are among the
+//! samples and count. Examples of secrets contain a `¦`, so that no secret scanner takes them for real.
 
 use policy::redact::{Kind, Outgoing, Redaction, redact_params};
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Params, and texts of which nothing may be left.
+/// Params, and the texts that must be gone from them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Positive {
@@ -21,24 +21,24 @@ struct Positive {
     known_miss: Option<String>,
 }
 
-/// Params that look like it, and must come through as they are.
+/// Params that look like personal data or secrets but are not, and must not change.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Negative {
     about: String,
     params: Value,
-    /// Why it is taken for what it is not.
+    /// Why it is mistaken for something to remove.
     #[serde(default)]
     known_mistake: Option<String>,
 }
 
-/// At least this share of the positives is found.
+/// The share of the positives that must be found.
 const RECALL_MIN: f64 = 0.98;
-/// And of each kind by itself: many addresses do not make up for a missed key.
+/// The share that must be found of each kind: many addresses do not make up for a missed key.
 const RECALL_OF_EACH_MIN: f64 = 0.975;
-/// At most this share of the negatives is changed.
+/// The share of the negatives that may be changed.
 const FALSE_POSITIVES_MAX: f64 = 0.01;
-/// Samples of either sort.
+/// The least number of samples of either sort.
 const SAMPLES_MIN: usize = 220;
 
 #[derive(Default)]
@@ -135,7 +135,7 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-/// What the map leads back to.
+/// The params with the originals put back.
 fn restored(outgoing: &Outgoing) -> Value {
     let originals: BTreeMap<&str, &str> =
         outgoing.map.iter().map(|replaced| (replaced.token.as_str(), replaced.original.as_str())).collect();

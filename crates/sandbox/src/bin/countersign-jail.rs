@@ -2,6 +2,6 @@
 
 fn main() {
     sandbox::main_if_asked();
-    // Not asked: there is nothing else this program does.
+    // This process was not started as a jail, and the program does nothing else.
     std::process::exit(64);
 }

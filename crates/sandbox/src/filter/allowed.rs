@@ -1,7 +1,7 @@
-//! The only system calls there are in `high_isolation`: what an interpreter needs to compute, and to read and write files.
+//! The allowlist of `high_isolation`: the calls that an interpreter needs to compute, and to read and write files.
 //!
-//! Whatever is refused with an error in every profile and asked for by the C library at its start is listed here as well, so that it
-//! is answered with that error and does not kill.
+//! It also lists calls that every profile refuses with an error and that the C library makes at its start. They get that error instead of
+//! killing the program.
 
 use super::{Failed, Rules, when};
 use crate::orders::fd;
@@ -16,7 +16,7 @@ pub(super) fn calls() -> impl Iterator<Item = i64> {
     lists.into_iter().flatten().copied().chain([libc::SYS_execveat])
 }
 
-/// The one exec is the jail's own: its descriptor lies above what the program can ever open. Any other kills.
+/// The only permitted exec is the jail's own, whose descriptor number is higher than any the program can open. Any other exec kills.
 pub(super) fn misused() -> Result<Rules, Failed> {
     let mut rules = Rules::new();
     when(&mut rules, libc::SYS_execveat, &[(0, Ne, u64::from(fd::EXEC.unsigned_abs()))])?;
@@ -188,7 +188,7 @@ const WAITING: &[i64] = &[
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_gettimeofday,
-    // Only on the pair of sockets it was given, or made itself.
+    // Usable only on the socket the program was given, or on a pair it made itself.
     libc::SYS_socketpair,
     libc::SYS_sendto,
     libc::SYS_recvfrom,
@@ -202,7 +202,7 @@ const WAITING: &[i64] = &[
 ];
 
 const ANSWERED_WITH_AN_ERROR: &[i64] = &[
-    // The last filter is installed under this one, and refuses the call from then on.
+    // The last filter is installed while this one is active. From then on, the last filter refuses the call.
     libc::SYS_seccomp,
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,

@@ -1,10 +1,10 @@
-//! What is refused in every profile: EPERM, or ENOSYS where a program knows how to do without.
+//! The calls that every profile refuses: with EPERM, or with ENOSYS where programs have a fallback.
 
 use super::{Failed, Rules, when};
 use SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::SeccompCmpOp;
 
-/// Answered with EPERM.
+/// Calls that get EPERM.
 pub(super) fn calls() -> impl Iterator<Item = i64> {
     #[cfg(target_arch = "x86_64")]
     let lists = [MOUNTS, OTHERS, KERNEL, SOCKETS, SHARED, METADATA, LEGACY];
@@ -13,12 +13,12 @@ pub(super) fn calls() -> impl Iterator<Item = i64> {
     lists.into_iter().flatten().copied()
 }
 
-/// Answered with ENOSYS: the C library and the interpreters fall back to calls whose arguments a filter can see.
+/// Calls that get ENOSYS, so that the C library and the interpreters fall back to calls whose arguments a filter can see.
 pub(super) fn absent() -> impl Iterator<Item = i64> {
     [libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_openat2].into_iter()
 }
 
-/// Another view of the file system, or another namespace.
+/// Calls that would change the view of the file system, or enter another namespace.
 const MOUNTS: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -43,7 +43,7 @@ const MOUNTS: &[i64] = &[
     libc::SYS_quotactl_fd,
 ];
 
-/// Another process's memory, descriptors or life.
+/// Calls that reach another process's memory or descriptors, or affect how it runs.
 const OTHERS: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -56,7 +56,7 @@ const OTHERS: &[i64] = &[
     libc::SYS_move_pages,
 ];
 
-/// Parts of the kernel no package needs, and where most escapes begin.
+/// Parts of the kernel that no package needs, and in which most escapes begin.
 const KERNEL: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
@@ -86,10 +86,11 @@ const KERNEL: &[i64] = &[
     libc::SYS_lookup_dcookie,
 ];
 
-/// Every way to name a peer. A pair of connected streams is no network, and children are given their pipes that way.
+/// All calls that name a peer. `socketpair` stays allowed: a connected pair of streams is no network, and some runtimes give children their
+/// pipes that way.
 const SOCKETS: &[i64] = &[libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
 
-/// Memory and queues that outlive a process and belong to no file.
+/// Shared memory and queues that outlive a process and belong to no file.
 const SHARED: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -107,8 +108,8 @@ const SHARED: &[i64] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// What Landlock does not cover, and no program needs: who owns a path, and what is noted beside it. Who may use a path and when it was
-/// touched it does not cover either; of what is not the program's own, both are kept by mounts that are read-only (`jail::mounts`).
+/// Changes of ownership and extended attributes: Landlock does not cover them, and no program needs them. Landlock does not cover
+/// permissions and timestamps either; on files that are not the program's own, read-only mounts protect those (`jail::mounts`).
 const METADATA: &[i64] = &[
     libc::SYS_fchownat,
     libc::SYS_fchown,
@@ -123,7 +124,7 @@ const METADATA: &[i64] = &[
     SYS_FILE_SETATTR,
 ];
 
-/// Newer than the numbers the C library knows.
+/// Calls newer than the numbers in the `libc` crate.
 const SYS_SETXATTRAT: i64 = 463;
 const SYS_REMOVEXATTRAT: i64 = 466;
 const SYS_FILE_SETATTR: i64 = 469;
@@ -144,16 +145,17 @@ const LEGACY: &[i64] = &[
     libc::SYS__sysctl,
 ];
 
-/// Answered with EPERM where it is called like this.
+/// Calls that get EPERM when they have these arguments.
 pub(super) fn arguments() -> Result<Rules, Failed> {
     let mut all = Rules::new();
     let rules = &mut all;
-    // Threads and children, never a namespace.
+    // `clone` may make threads and child processes, but no namespace.
     for flag in NAMESPACES {
         when(rules, libc::SYS_clone, &[(0, MaskedEq(*flag), *flag)])?;
     }
     when(rules, libc::SYS_socketpair, &[(0, Ne, libc::AF_UNIX as u64)])?;
-    // SECURITY: an end of a pair of datagrams sends to whomever it names, not only to its other end. A raw pair is one of datagrams.
+    // SECURITY: a datagram socket of a pair can send to any address it names, not only to its other end. A raw pair is a pair of datagram
+    // sockets too.
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
         when(rules, libc::SYS_socketpair, &[(1, MaskedEq(SOCKET_KINDS), kind as u64)])?;
     }
@@ -202,8 +204,8 @@ const NAMESPACES: &[u64] = &[
     libc::CLONE_NEWCGROUP as u64,
 ];
 
-/// Which bits of a kind of socket are not flags.
+/// The bits of a socket type that are not flags.
 const SOCKET_KINDS: u64 = 0xf;
 
-/// The flags with which opening takes a mode.
+/// The flags with which `open` takes a mode.
 const CREATING: &[u64] = &[libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];

@@ -1,7 +1,7 @@
-//! A filter that looks at the number of a call alone, by halving: a dozen steps instead of hundreds.
+//! A filter on the call number alone, by binary search: a dozen steps instead of hundreds.
 //!
-//! When a filter is installed the kernel runs it once for every call there is, and again at every call that is not always allowed. One
-//! that compares number after number costs the start of a program more than all its namespaces.
+//! When a filter is installed, the kernel runs it once for every call number, and later again for every call that is not always allowed. A
+//! filter that compared one number after another would cost a program more at its start than all its namespaces.
 
 use seccompiler::sock_filter;
 use std::collections::BTreeSet;
@@ -12,10 +12,10 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER_EQUAL: u16 = 0x35;
 const RETURN: u16 = 0x06;
 pub(super) const KILL_PROCESS: u32 = 0x8000_0000;
-/// Where the kernel keeps what a filter looks at.
+/// Offsets in the data that the kernel gives to a filter.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
-/// The x32 calls carry the architecture of the 64-bit ones and other numbers, so a list of numbers would let them all pass.
+/// x32 calls report the architecture of the 64-bit ones but have other numbers, so a denylist of numbers would let them all pass.
 const X32_BIT: u32 = 0x4000_0000;
 
 #[cfg(target_arch = "x86_64")]
@@ -23,7 +23,7 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Answers `listed` for these calls and `otherwise` for all others; another architecture's calls kill.
+/// Answers `listed` for these calls and `otherwise` for all others. A call of another architecture kills the process.
 pub(super) fn compile(calls: &BTreeSet<u32>, listed: u32, otherwise: u32) -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCHITECTURE_AT),
@@ -37,7 +37,7 @@ pub(super) fn compile(calls: &BTreeSet<u32>, listed: u32, otherwise: u32) -> Vec
     program
 }
 
-/// Where the answer changes, and what it is from there on. Numbers that follow each other share one step.
+/// The numbers at which the answer changes, each with the answer from there on. Consecutive calls share one step.
 fn steps(calls: &BTreeSet<u32>, listed: u32, otherwise: u32) -> Vec<(u32, u32)> {
     let mut steps = Vec::new();
     for call in calls {
@@ -51,7 +51,7 @@ fn steps(calls: &BTreeSet<u32>, listed: u32, otherwise: u32) -> Vec<(u32, u32)> 
     steps
 }
 
-/// `below` is the answer for whatever lies before the first step.
+/// Compiles the binary search. `below` is the answer for numbers before the first step.
 fn halved(steps: &[(u32, u32)], below: u32) -> Vec<sock_filter> {
     let Some((number, from_here)) = steps.get(steps.len() / 2).copied() else {
         return vec![answer(below)];
@@ -60,7 +60,7 @@ fn halved(steps: &[(u32, u32)], below: u32) -> Vec<sock_filter> {
     let (left, right) = (halved(before, below), halved(after, from_here));
     let mut program = match u8::try_from(left.len()) {
         Ok(over) => vec![sock_filter { code: JUMP_GREATER_EQUAL, jt: over, jf: 0, k: number }],
-        // Too far for a condition: a plain jump goes any way.
+        // The distance is too large for a conditional jump; an unconditional one can go any distance.
         Err(_) => vec![
             sock_filter { code: JUMP_GREATER_EQUAL, jt: 0, jf: 1, k: number },
             sock_filter { code: JUMP, jt: 0, jf: 0, k: u32::try_from(left.len()).unwrap_or(u32::MAX) },
@@ -83,7 +83,7 @@ const fn answer(with: u32) -> sock_filter {
 mod tests {
     use super::*;
 
-    /// What the kernel would answer, and in how many steps.
+    /// The answer the kernel would give, and the number of steps it takes.
     fn run(program: &[sock_filter], architecture: u32, number: u32) -> (u32, usize) {
         let (mut at, mut word, mut steps) = (0_usize, 0_u32, 0);
         loop {

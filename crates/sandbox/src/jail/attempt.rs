@@ -1,4 +1,4 @@
-//! Tries what a jail needs and reports it, for the probes: each line `name=ok` or `name=` and why not.
+//! Tries each thing a jail needs and prints the result for the probes: one line each, `name=ok` or `name=<why not>`.
 
 use super::{Failure, identity, mounts};
 use crate::probes::UID_FIRST;
@@ -6,7 +6,7 @@ use crate::sys::{self, Fork};
 use rustix::process::WaitOptions;
 use std::io::Write;
 
-/// The word after the name with which the jail only tries.
+/// The argument that makes a jail only try things and report.
 pub(super) const WORD: &str = "try";
 
 pub(super) const NAMESPACES: i32 =
@@ -16,12 +16,12 @@ pub(super) const MORE_NAMESPACES: i32 = libc::CLONE_NEWCGROUP | libc::CLONE_NEWT
 pub(super) fn run() -> ! {
     let _ = identity::die_with_parent(None);
     if rustix::process::geteuid().is_root() {
-        // Where the pool is not mapped, the `uid` probe says so.
+        // If this fails because the uid is not mapped, the `uid` probe reports it.
         let _ = identity::become_id(UID_FIRST);
     }
     say("namespaces", identity::leave_namespaces(NAMESPACES).map_err(|failure| failure.why));
     say("more_namespaces", sys::unshare(MORE_NAMESPACES).map_err(|error| error.to_string()));
-    // What follows belongs to the new pid namespace: a `/proc` is that of whoever mounts it.
+    // The rest must run inside the new pid namespace: a `/proc` belongs to the namespace of the process that mounts it.
     match sys::fork() {
         Ok(Fork::Child) => {
             say("tmpfs", mounts::try_tmpfs().map_err(|failure: Failure| failure.why));

@@ -1,4 +1,4 @@
-//! Steps 1, 3 and 4: whose child we are, who we are, and where we are.
+//! Steps 1, 3 and 4: dying with the parent, changing identity, and leaving the host's namespaces.
 
 use super::{Failure, at};
 use crate::error::Step;
@@ -6,12 +6,12 @@ use crate::sys;
 use rustix::process::{DumpableBehavior, Signal};
 use rustix::thread::{Gid, Uid};
 
-/// Who the program is inside. Never 0: what is root anywhere reaches more of the kernel.
+/// The uid and gid of the program inside its user namespace. Never 0: a process that is root in any namespace reaches more of the kernel.
 const ID_INSIDE: u32 = 65534;
 
-/// Asks to be killed when the parent dies, and makes sure that it has not happened already.
+/// Asks the kernel to kill this process when its parent dies, and makes sure that the parent is not dead already.
 ///
-/// The kernel forgets this wish at a change of uid and at a fork, so it is made again after both.
+/// The kernel clears this setting when the uid changes and at a fork, so it must be set again after both.
 pub(super) fn die_with_parent(parent: Option<i32>) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::ParentDeath, "asking to die with the server"))?;
     let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
@@ -21,7 +21,7 @@ pub(super) fn die_with_parent(parent: Option<i32>) -> Result<(), Failure> {
     }
 }
 
-/// Nobody reads our memory, and nobody takes our descriptors, until the program is executed.
+/// Until the program is executed, no other process can read our memory or take our descriptors.
 pub(super) fn undumpable() -> Result<(), Failure> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(Step::ParentDeath, "hiding the jail's memory"))
 }
@@ -36,7 +36,7 @@ pub(super) fn become_id(id: u32) -> Result<(), Failure> {
 pub(super) fn leave_namespaces(flags: i32) -> Result<(), Failure> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(flags).map_err(at(Step::Namespaces, "leaving the host's namespaces"))?;
-    // Our own maps belong to us only while we are dumpable.
+    // The map files in `/proc/self` belong to this process only while it is dumpable.
     let visible = |behavior| rustix::process::set_dumpable_behavior(behavior).map_err(at(Step::Namespaces, "owning the maps"));
     visible(DumpableBehavior::Dumpable)?;
     write_map("setgroups", "deny")?;

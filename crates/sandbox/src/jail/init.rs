@@ -1,6 +1,7 @@
-//! Step 5: process 1. It mounts, starts the program, reaps whoever is left to it, and reports how the program ended.
+//! Step 5: process 1 of the jail. It mounts the file systems, starts the program, reaps orphaned processes, and reports how the program
+//! ended.
 //!
-//! Inside its namespace nobody can signal it. When it ends, the kernel kills everyone else there.
+//! No process inside its namespace can signal it. When it ends, the kernel kills every other process there.
 
 use super::{EXIT_FAILED, Failure, at, identity, lock, mounts};
 use crate::error::Step;
@@ -13,30 +14,31 @@ use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
 
 pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
-    // Our parent is outside our pid namespace and seen as 0, alive or not; the control socket tells whether the server is there.
+    // Our parent is outside our pid namespace, so its pid reads as 0, alive or not. The control socket tells whether the server is still
+    // there.
     identity::die_with_parent(None)?;
-    // Whatever needs no orders is done while there are none: nobody waits for it then.
+    // Work that needs no orders is done before they arrive, so that no run waits for it.
     let ground = mounts::Ground::new()?;
     sys::set_host_name(c"jail").map_err(at(Step::Mounts, "naming the host"))?;
-    // Away from the program's numbers, which this process closes.
+    // Moved to a high number, because this process later closes the low ones, which are the program's.
     let signals = sys::child_signals().map_err(at(Step::Init, "listening for ends of processes"))?;
     let signals = rustix::io::fcntl_dupfd_cloexec(signals, AWAY).map_err(at(Step::Init, "listening for ends of processes"))?;
     let Some(fds) = word::take_orders(control.as_fd()).map_err(at(Step::Orders, "waiting for orders"))? else {
         std::process::exit(0);
     };
     let Given { packet, program, trees } = take_places(fds)?;
-    // 6. What there is to see.
+    // 6. Mount what the program can see.
     let trees = if packet.orders.trees_given { mounts::given(&packet.orders, trees) } else { mounts::open_trees(&packet.orders.binds) }?;
     let mounted = mounts::build(&packet, trees, ground)?;
 
-    // The server holds the stage, the scratch and our handle before anything of the program runs.
+    // The server gets the stage, the scratch and a handle of this process before the program runs.
     let me =
         rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).map_err(at(Step::Init, "opening our own handle"))?;
     let given = [mounted.stage.as_fd(), mounted.scratch.as_fd(), me.as_fd()];
     word::say_ready(control.as_fd(), given, mounted.proc).map_err(at(Step::Init, "handing over the stage"))?;
     drop((me, mounted.stage, mounted.scratch));
 
-    // The child stands in our memory until it executes the program, and closes only its own descriptors.
+    // The child uses our memory until it executes the program. It has descriptors of its own, so it closes only those.
     let child = sys::lend_memory(|| match lock::become_program(&packet, &program, mounted.proc) {
         Ok(never) => match never {},
         Err(failure) => {
@@ -46,7 +48,7 @@ pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     });
     let child = child.map_err(at(Step::Init, "forking"))?;
     if packet.orders.is_resident {
-        // The child has executed the program by now, or has said why not.
+        // By now the child has executed the program, or has reported why it could not.
         word::say_begun(control.as_fd()).map_err(at(Step::Init, "saying that the program runs"))?;
     }
     drop((program, packet));
@@ -55,14 +57,14 @@ pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     watch(child, control, &signals)
 }
 
-/// What came with the orders.
+/// The orders, and the descriptors that came with them.
 struct Given {
     packet: Packet,
     program: OwnedFd,
     trees: Vec<OwnedFd>,
 }
 
-/// Puts the program and its streams where it will find them.
+/// Puts the program and its streams at the descriptor numbers where they are expected.
 fn take_places(fds: Vec<OwnedFd>) -> Result<Given, Failure> {
     let mut fds = fds.into_iter();
     let mut next = || fds.next().ok_or_else(|| Failure::new(Step::Orders, "taking the orders", "a descriptor is missing"));
@@ -70,7 +72,7 @@ fn take_places(fds: Vec<OwnedFd>) -> Result<Given, Failure> {
     let program = sys::move_fd(next()?, fd::EXEC).map_err(at(Step::Orders, "keeping the program's descriptor"))?;
     let mut places = vec![0, 1, 2];
     places.extend(packet.orders.egress.then_some(fd::EGRESS));
-    // Out of the way first: they may have arrived under each other's numbers.
+    // First to high numbers: the descriptors may have arrived under each other's numbers.
     let mut away = vec![];
     for place in places {
         let held = rustix::io::fcntl_dupfd_cloexec(next()?, AWAY).map_err(at(Step::Orders, "placing a descriptor"))?;
@@ -86,10 +88,10 @@ fn take_places(fds: Vec<OwnedFd>) -> Result<Given, Failure> {
     Ok(Given { packet, program, trees })
 }
 
-/// Above every number that is given to a program.
+/// Higher than every descriptor number that is given to a program.
 const AWAY: i32 = 64;
 
-/// Reaps until the program has ended or the server is gone. Ending here ends everyone.
+/// Reaps processes until the program has ended or the server is gone. When this process exits, the kernel kills the rest of the jail.
 fn watch(program: Pid, control: &OwnedFd, signals: &OwnedFd) -> ! {
     loop {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {

@@ -1,4 +1,5 @@
-//! Steps 7 to 14: the process that becomes the program gives everything up, in the one order in which each step still can.
+//! Steps 7 to 14: the process that becomes the program gives up its rights. Each step needs rights that a later step takes away, so the
+//! order is fixed.
 
 use super::{Failure, at, identity, mounts};
 use crate::error::Step;
@@ -42,7 +43,7 @@ pub(super) fn become_program(packet: &Packet, program: &OwnedFd, proc: bool) -> 
     Err(Failure::new(Step::Exec, "executing the program", sys::exec(program.as_fd(), &args, &env))) // 14
 }
 
-/// 7. What one process may take.
+/// 7. Sets the limits of one process.
 fn limit(orders: &Orders) -> Result<(), Failure> {
     let limits = &orders.limits;
     let mut all = vec![
@@ -52,7 +53,7 @@ fn limit(orders: &Orders) -> Result<(), Failure> {
         (Resource::Memlock, 0),
         (Resource::Msgqueue, 0),
         (Resource::Stack, 8 << 20),
-        // With 0 the kernel still starts a core handler that is a pipe; with 1 it never does.
+        // With a limit of 0 the kernel still starts a core handler that is a pipe; with 1 it never does.
         (Resource::Core, 1),
         (Resource::Rtprio, 0),
         (Resource::Nice, 0),
@@ -64,9 +65,9 @@ fn limit(orders: &Orders) -> Result<(), Failure> {
         all.push((Resource::Data, bytes));
     }
     for (resource, most) in all {
-        // Never more than the server itself was given: raising is not ours to do.
+        // Never above the hard limit the server was given: the jail may not raise it.
         let most = rustix::process::getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
-        // A second of grace lets the first signal tell the program before the second one ends it.
+        // SIGXCPU comes at the soft limit; a second later, the hard limit kills the process.
         let first = if resource == Resource::Cpu { most.saturating_sub(1).max(1) } else { most };
         let limit = Rlimit { current: Some(first), maximum: Some(most) };
         setrlimit(resource, limit).map_err(at(Step::Limits, format_args!("limiting `{resource:?}`")))?;
@@ -74,7 +75,7 @@ fn limit(orders: &Orders) -> Result<(), Failure> {
     Ok(())
 }
 
-/// 8. No capability is left, none can come back, and the kernel confirms it.
+/// 8. Drops every capability, makes sure that none can come back, and checks it with the kernel.
 fn drop_capabilities() -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new(Step::Capabilities, "giving up capabilities", error);
     let mut number = 0;
@@ -101,13 +102,13 @@ fn drop_capabilities() -> Result<(), Failure> {
     }
 }
 
-/// What is enough for the processes that only wait, and never execute anything.
+/// Drops capabilities in the processes that only wait and never execute anything; for those, this is enough.
 pub(super) fn forget_capabilities() -> Result<(), rustix::io::Errno> {
     let none = CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, none)
 }
 
-/// 10. Three descriptors, the egress if there is one, and what closes itself at the exec.
+/// 10. Leaves open the three streams, the egress if there is one, and the descriptors that the exec closes by itself.
 fn close(orders: &Orders) -> Result<(), Failure> {
     let first = if orders.egress { fd::EGRESS + 1 } else { fd::EGRESS };
     for (from, to) in [(first as u32, fd::EXEC as u32 - 1), (fd::CONTROL_KEPT as u32 + 1, u32::MAX)] {
@@ -116,7 +117,7 @@ fn close(orders: &Orders) -> Result<(), Failure> {
     Ok(())
 }
 
-/// 12. The kernel's own list of paths, beside what the mounts show.
+/// 12. Landlock: the kernel's own list of allowed paths, in addition to the mounts.
 fn restrict(abi: i32, orders: &Orders, program: &OwnedFd, proc: bool) -> Result<(), Failure> {
     let failed = |what: &str, error: &dyn std::fmt::Display| Failure::new(Step::Landlock, what, error);
     let abi = ABI::from(abi);
@@ -133,7 +134,7 @@ fn restrict(abi: i32, orders: &Orders, program: &OwnedFd, proc: bool) -> Result<
 
     let mut allow = |path: &str, access: BitFlags<AccessFs>| -> Result<(), Failure> {
         let fd = PathFd::new(path).map_err(|error| failed("opening a path", &error))?;
-        // A rule on a file may only speak of what can be done to files.
+        // A rule on a file may only contain rights that apply to files.
         let directory = std::fs::metadata(path).is_ok_and(|found| found.is_dir());
         let access = if directory { access } else { access & AccessFs::from_file(abi) };
         (&mut ruleset).add_rule(PathBeneath::new(fd, access)).map_err(|error| failed("adding a path", &error))?;

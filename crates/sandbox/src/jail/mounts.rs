@@ -1,5 +1,5 @@
-//! Step 6: what there is to see. A root in memory, read-only; what was asked for of the host, read-only; the stage, and a
-//! scratch beside it.
+//! Step 6: the program's file system. It has a read-only root in memory, the requested parts of the host (read-only), the stage, and the
+//! scratch.
 
 use super::{Failure, at, view};
 use crate::error::Step;
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
-/// The devices there are: nothing that remembers, and nothing that acts.
+/// The devices in the jail. None of them stores data or has an effect.
 pub(super) const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
 
 const READ_ONLY: u64 = MountAttrFlags::MOUNT_ATTR_RDONLY.bits() as u64;
@@ -23,32 +23,33 @@ const NO_SUID: u64 = MountAttrFlags::MOUNT_ATTR_NOSUID.bits() as u64;
 const NO_DEVICES: u64 = MountAttrFlags::MOUNT_ATTR_NODEV.bits() as u64;
 const NO_EXEC: u64 = MountAttrFlags::MOUNT_ATTR_NOEXEC.bits() as u64;
 
-/// What no file system of ours has: programs that become somebody else, devices, and programs.
+/// The mount flags of every file system we make: no setuid programs, no devices, no executables.
 const PLAIN: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV).union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
 
-/// Room for the names of the root, beside the bytes of the inputs.
+/// Space for the directory entries of the root, in addition to the bytes of the inputs.
 const ROOT_BYTES: u64 = 1 << 20;
 
-/// A part of the host, cut out and not yet anywhere.
+/// A part of the host, detached and not yet mounted in the jail.
 pub(super) struct Tree {
     pub(super) fd: OwnedFd,
     pub(super) target: String,
     pub(super) kind: FileType,
-    /// What of it is shown; `None` shows all.
+    /// The entries to show; `None` shows all.
     only: Option<Vec<String>>,
 }
 
-/// What there is once everything is in place.
+/// The result of `build`.
 pub(super) struct Mounted {
     pub(super) stage: OwnedFd,
     pub(super) scratch: OwnedFd,
     pub(super) proc: bool,
 }
 
-/// Cuts out of the host what the program may see, and takes away from it what it may not do.
+/// Detaches from the host the trees that the program may see, and makes them read-only.
 ///
-/// An ordinary user does it in the jail's own namespaces. Root does it in the server, which may see more than the jail's identity.
+/// When the server is an ordinary user, the jail does this in its own namespaces. When the server is root, the server does it, because it
+/// may see paths that the jail's uid cannot.
 pub(super) fn open_trees(binds: &[Bound]) -> Result<Vec<Tree>, Failure> {
     let mut trees = vec![];
     for bind in binds {
@@ -60,7 +61,7 @@ pub(super) fn open_trees(binds: &[Bound]) -> Result<Vec<Tree>, Failure> {
     Ok(trees)
 }
 
-/// The same trees, cut out by the server and sent along: the binds, then the devices.
+/// The same trees, detached by the server and sent as descriptors: the binds first, then the devices.
 pub(super) fn given(orders: &Orders, fds: Vec<OwnedFd>) -> Result<Vec<Tree>, Failure> {
     let binds = orders.binds.iter().map(|bind| (bind.jail.as_path(), bind.only.as_ref()));
     let targets = binds.chain(DEVICES.iter().map(|device| (Path::new(*device), None)));
@@ -80,7 +81,7 @@ fn open_one(host: &Path, jail: &Path, only: Option<&Vec<String>>, attributes: u6
     let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, format_args!("showing `{}`", host.display()), error);
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let fd = open_tree(CWD, host, flags).map_err(failed)?;
-    // With the API of old a recursive mount is read-only at its top alone.
+    // `mount_setattr` applies to the whole tree. The older `mount` call makes only the top of a recursive mount read-only.
     sys::mount_set(fd.as_fd(), attributes, true).map_err(at(Step::Mounts, format_args!("making `{}` read-only", host.display())))?;
     tree(fd, jail, only)
 }
@@ -90,11 +91,11 @@ fn tree(fd: OwnedFd, jail: &Path, only: Option<&Vec<String>>) -> Result<Tree, Fa
     Ok(Tree { fd, target: relative(jail)?, kind: FileType::from_raw_mode(stat.st_mode), only: only.cloned() })
 }
 
-/// What every root stands on, whatever is to be seen in it.
+/// The mounts that are the same for every run, made before the orders arrive.
 pub(super) struct Ground {
-    /// The program's own processes and nothing else; none at all where the kernel will not have it here.
+    /// A `/proc` that shows only the program's own processes; `None` where the kernel refuses to mount one here.
     proc: Option<OwnedFd>,
-    /// Where things are put aside. Its bounds are the same for every run.
+    /// The scratch. Its limits are the same for every run.
     scratch: OwnedFd,
 }
 
@@ -102,7 +103,7 @@ impl Ground {
     pub(super) fn new() -> Result<Self, Failure> {
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(at(Step::Mounts, "keeping mounts to ourselves"))?;
-        // Out of the way of the numbers that come with the orders.
+        // At high numbers, away from the descriptors that come with the orders.
         let proc = own_proc().and_then(|proc| rustix::io::fcntl_dupfd_cloexec(proc, AWAY)).ok();
         let scratch = tmpfs(SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX + 1, "0700", PLAIN)?;
         let scratch = rustix::io::fcntl_dupfd_cloexec(scratch, AWAY).map_err(at(Step::Mounts, "keeping the scratch"))?;
@@ -110,10 +111,10 @@ impl Ground {
     }
 }
 
-/// Above every number that is given to a program.
+/// Higher than every descriptor number that is given to a program.
 const AWAY: i32 = 64;
 
-/// Builds the root and moves into it. Nothing of the old one can be reached afterwards.
+/// Builds the new root and moves into it. The old root cannot be reached afterwards.
 pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result<Mounted, Failure> {
     let orders = &packet.orders;
     let inputs: u64 = orders.inputs.iter().map(|input| input.bytes as u64 + 4096).sum();
@@ -152,7 +153,7 @@ pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result
     Ok(Mounted { stage, scratch: ground.scratch, proc })
 }
 
-/// The bytes of the inputs, and of what is on the stage at first.
+/// The bytes of the inputs, and the bytes of the stage's initial files.
 type Blobs<'a> = (&'a [Vec<u8>], &'a [Vec<u8>]);
 
 fn blobs(packet: &Packet) -> Result<Blobs<'_>, Failure> {
@@ -191,12 +192,12 @@ pub(super) fn try_proc() -> Result<(), String> {
     own_proc().map(drop).map_err(|error| error.to_string())
 }
 
-/// Whether the kernel would mount one for us: it must know the kind, and take it from a namespace like ours.
+/// Whether the kernel would mount an overlay for us: it must know the file system and allow it in a user namespace.
 pub(super) fn try_overlay() -> Result<(), String> {
     fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map(drop).map_err(|error| error.to_string())
 }
 
-/// Mounts a tree where its target was made.
+/// Mounts a tree at its target, which must exist.
 pub(super) fn place(root: &OwnedFd, tree: &OwnedFd, target: &str) -> Result<(), Failure> {
     attach(tree, root.as_fd(), target).map_err(at(Step::Mounts, format_args!("mounting `/{target}`")))
 }
@@ -205,7 +206,8 @@ fn attach(tree: &OwnedFd, at: BorrowedFd<'_>, path: &str) -> Result<(), rustix::
     move_mount(tree.as_fd(), "", at, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-/// The old root is put on top of the new one and taken away at once, so no directory is needed for it.
+/// `pivot_root(".", ".")` puts the old root on top of the new one, and the unmount takes it away at once. So the old root needs no
+/// directory.
 fn move_in(root: &OwnedFd) -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, "leaving the host's root", error);
     rustix::process::fchdir(root).map_err(failed)?;
@@ -247,7 +249,8 @@ fn write_file(root: BorrowedFd<'_>, file: &Sized, bytes: &[u8], mode: u32) -> Re
     std::fs::File::from(fd).write_all(bytes).map_err(at(Step::Mounts, format_args!("writing `{path}`")))
 }
 
-/// A path without its root. The server has checked it already; here a mistake would leave the jail, so it is checked again.
+/// The path without its leading `/`. The server has checked the path already, but a mistake here would escape the jail, so it is checked
+/// again.
 fn relative(path: &Path) -> Result<String, Failure> {
     let mut parts = vec![];
     for part in path.components() {

@@ -1,5 +1,5 @@
-//! Shows a part of a folder. What is left out is not covered but was never there: whoever replaces it while the program runs, as every
-//! commit replaces a file, would take a cover away with it.
+//! Shows only some entries of a folder. The other entries are never mounted; they are not hidden behind another mount. A covering mount
+//! would disappear when somebody on the host replaces the covered file while the program runs, and every commit replaces files.
 
 use super::mounts::{Tree, make_parents, make_target, place};
 use super::{Failure, at};
@@ -9,22 +9,22 @@ use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, UnmountFlags, open_tree, unmount};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Where the whole folder is while it is taken apart.
+/// Where the whole folder is mounted temporarily while its entries are taken out.
 const WHOLE: &str = ".whole";
 
-/// SECURITY: a part is reached from the folder's own root, through no link and no other mount, so that whoever moves things about
-/// meanwhile shows at worst what lies under a name that is to be shown.
+/// SECURITY: an entry is resolved beneath the folder's own root, through no link and no other mount. So somebody who moves files around
+/// meanwhile can at most expose what lies under a name that was to be shown anyway.
 const RESOLVE: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
 
-/// Puts these parts of the folder where the folder would be. Only what is mounted can be taken apart, so it is, out of the way.
+/// Mounts these entries where the folder would be. The folder is first mounted at `WHOLE`, because only a mounted tree can be taken apart.
 pub(super) fn show(root: &OwnedFd, tree: &Tree, only: &[String]) -> Result<(), Failure> {
     make_target(root, WHOLE, FileType::Directory)?;
     place(root, &tree.fd, WHOLE)?;
     for part in only {
         show_one(root, tree, part)?;
     }
-    // The root is read-only later, and whatever is mounted stays: this must be gone before the program comes.
+    // The root becomes read-only later and its mounts stay, so `WHOLE` must be gone before the program runs.
     let failed = |error: Errno| Failure::new(Step::Mounts, format_args!("leaving out what is not shown of `/{}`", tree.target), error);
     rustix::process::fchdir(root).map_err(failed)?;
     unmount(WHOLE, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).map_err(failed)?;
@@ -35,7 +35,7 @@ fn show_one(root: &OwnedFd, tree: &Tree, part: &str) -> Result<(), Failure> {
     let failed = |error: Errno| Failure::new(Step::Mounts, format_args!("showing `{part}` of `/{}`", tree.target), error);
     let found = match rustix::fs::openat2(&tree.fd, part, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty(), RESOLVE) {
         Ok(found) => found,
-        // It is not there, or cannot be read by who the program is.
+        // The entry does not exist, or the program's uid cannot read it.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::ACCESS | Errno::NAMETOOLONG) => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
@@ -43,7 +43,7 @@ fn show_one(root: &OwnedFd, tree: &Tree, part: &str) -> Result<(), Failure> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&found).map_err(failed)?.st_mode);
     match kind {
         FileType::Directory | FileType::RegularFile => {
-            // With the mounts inside it: without them, what they cover would come to light.
+            // The clone includes the mounts inside the entry: without them, the files that they cover would become visible.
             let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
             let cut = open_tree(&found, "", flags | OpenTreeFlags::AT_EMPTY_PATH).map_err(failed)?;
             make_target(root, &target, kind)?;

@@ -1,23 +1,23 @@
-//! The escape corpus: what each attempt is answered, in both profiles and as both kinds of user; and what it is answered without a jail.
-//! Group 41, `net_egress_proxy`, needs who judges a request at the other end: it is `crates/cli/tests/it/net_egress_proxy.rs`.
+//! The escape corpus: the answer each attempt gets in both profiles and as both kinds of user, and the answer it gets without a jail. Group
+//! 41, `net_egress_proxy`, needs a server that judges requests; it is in `crates/cli/tests/it/net_egress_proxy.rs`.
 
 use crate::harness::{Setup, answer, attempt, control, is_root, setups};
 use Without::{Is, Nothing, Other};
 use serde_json::json;
 
-/// What the same attempt gets outside a jail: the proof that the jail is what stopped it.
+/// The answer the same attempt gets outside a jail, which proves that the jail is what stopped it.
 #[derive(Debug)]
 enum Without {
     Is(&'static str),
-    /// Something else than in the jail; what it is depends on the host.
+    /// Another answer than in the jail; which one depends on the host.
     Other,
-    /// Not tried, or the same answer on some hosts.
+    /// Not checked: it is not tried, or on some hosts the answer is the same.
     Nothing,
 }
 
 struct Row {
     attempt: &'static str,
-    /// What is tried, the answer in `default`, in `high_isolation`, and without a jail.
+    /// The label, the answer in `default`, the answer in `high_isolation`, and the answer without a jail.
     answers: &'static [(&'static str, &'static str, &'static str, Without)],
 }
 
@@ -34,7 +34,7 @@ fn attempts_on_processes_the_kernel_and_the_network_are_answered_as_promised() {
 #[test]
 fn without_a_jail_the_same_attempts_do_harm() {
     if !is_root() {
-        // Nobody else may make the namespaces a control is contained in, so it must not begin.
+        // Only root may make the namespaces that contain a control, so for anybody else the control must refuse to begin.
         let (printed, code) = control("fs_truncate_outside");
         assert_eq!(code, Some(99), "{printed}");
         return;

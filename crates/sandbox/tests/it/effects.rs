@@ -1,4 +1,4 @@
-//! What an attempt leaves behind, or would like to: looked at in the outcome and on the host.
+//! The traces an attempt leaves, or tries to leave, checked in the outcome and on the host.
 
 use crate::harness::{Setup, Victim, answer, attempt, job, run, setups};
 use sandbox::SCRATCH_FILES_MAX;
@@ -63,7 +63,7 @@ fn the_stage_ends_where_its_bounds_are() {
 
 #[test]
 fn what_is_put_aside_is_no_part_of_the_stage_and_is_gone_with_the_run() {
-    // Each bound is that of the scratch alone, however small the stage is.
+    // These limits are for the stage; the scratch has limits of its own, which must not change with them.
     let more = json!({ "stage_bytes": 1 << 20, "stage_files": 10 });
     each("fs_scratch", &more, |report| {
         assert_eq!(answer(report["result"].as_str().unwrap(), "found"), Some("0"), "{report}");
@@ -74,7 +74,7 @@ fn what_is_put_aside_is_no_part_of_the_stage_and_is_gone_with_the_run() {
         assert_eq!(report["stage"]["entries"], json!([]), "{report}");
         assert!(report["server_high_water_kb"].as_u64().unwrap() < 64 << 10, "{report}");
     });
-    // One that runs beside another, or after it, finds nothing of it.
+    // A second run finds no file of the first one on its scratch.
     each("fs_scratch", &json!({ "again": true }), |report| {
         assert_eq!(answer(report["again"]["result"].as_str().unwrap(), "found"), Some("0"), "{report}");
         assert_eq!(answer(report["again"]["result"].as_str().unwrap(), "write"), Some("ok"), "{report}");
@@ -133,7 +133,7 @@ fn net_dns_asks_nobody() {
         assert_eq!(report["result"], expected);
     });
     assert_eq!((tcp.accept().unwrap_err().kind(), udp.recv(&mut [0; 16]).unwrap_err().kind()), (WouldBlock, WouldBlock));
-    // Whoever does reach them is seen.
+    // Proves that a connection to these listeners would have been noticed.
     let own = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
     assert_eq!(tcp.accept().unwrap().1, own.local_addr().unwrap());
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -141,7 +141,7 @@ fn net_dns_asks_nobody() {
     assert_eq!(udp.recv_from(&mut [0; 16]).unwrap(), (4, own.local_addr().unwrap()));
 }
 
-/// Two who listen on the host under one number, and wait for nobody.
+/// A TCP and a UDP listener on the host with the same port number, both non-blocking.
 fn neighbours_by_port() -> (TcpListener, UdpSocket) {
     let mut others = vec![];
     loop {
@@ -151,7 +151,7 @@ fn neighbours_by_port() -> (TcpListener, UdpSocket) {
             udp.set_nonblocking(true).unwrap();
             return (tcp, udp);
         }
-        // Held until another number is found.
+        // Kept open, so that the next try gets another port.
         others.push(tcp);
     }
 }
@@ -172,7 +172,7 @@ fn net_unix_reaches_nobody_who_listens_outside() {
     for listener in &streams {
         listener.set_nonblocking(true).unwrap();
     }
-    // They lie in a folder that is shown: nothing but the refusal of sockets stands between.
+    // The sockets lie in a folder that the program can see, so only the refusal of socket calls protects them.
     let mut shown: Vec<_> =
         ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).exists()).map(|path| json!([path, path])).collect();
     shown.push(json!([folder.path(), "/shown"]));
@@ -188,7 +188,7 @@ fn net_unix_reaches_nobody_who_listens_outside() {
         }
         assert_eq!(datagrams.recv(&mut [0; 16]).unwrap_err().kind(), WouldBlock);
     });
-    // Whoever does reach them is seen.
+    // Proves that a connection to these listeners would have been noticed.
     let _own = (UnixStream::connect(at("stream")).unwrap(), UnixStream::connect_addr(&name).unwrap());
     assert!(streams.iter().all(|listener| listener.accept().is_ok()));
     UnixDatagram::unbound().unwrap().send_to(b"seen", at("datagram")).unwrap();

@@ -1,4 +1,4 @@
-//! Programs that hang, flood, multiply, swell or are killed: bounded every time, and nothing of them is left.
+//! Programs that hang, flood, fork, use too much memory or are killed. Each is stopped at its limit, and no process of it is left.
 
 use crate::harness::{Setup, answer, attempt, setups};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn watching_a_program_that_sleeps_costs_next_to_nothing() {
 
 #[test]
 fn what_a_program_leaves_running_dies_with_it() {
-    // That nothing lives is asserted after every run; this one tries to outlive its own.
+    // `each` asserts after every run that no process is alive. This attempt tries to leave one behind.
     each("proc_double_fork_survivor", &json!({}), |_, report| assert_eq!(report["result"], "left=ok\n"));
 }
 
@@ -38,7 +38,8 @@ fn proc_bombs_end_at_the_bound() {
 
 #[test]
 fn proc_bombs_leave_their_neighbours_alone() {
-    // The bomb holds all it can get while the other starts, under the same server and, in `default`, the same uid.
+    // The bomb holds all the processes it can get while the other program starts, under the same server and, in `default`, with the same
+    // uid.
     each("proc_bomb_held", &json!({ "processes": 40, "beside": "proc_neighbour" }), |setup, report| {
         assert_eq!(report["ended"], json!({ "how": "cancelled" }), "{setup:?} {report}");
         assert_eq!(report["lines"], json!(["full"]));
@@ -53,7 +54,7 @@ fn proc_bombs_leave_their_neighbours_alone() {
 
 #[test]
 fn proc_signals_to_all_reach_nobody_outside() {
-    // Whoever runs it goes on and reports; so does a neighbour, which ends after it was called off and not before.
+    // The server survives the signal and reports. So does a neighbour: it ends because it is cancelled, not before.
     each("proc_signals_to_all", &json!({}), |_, report| {
         assert_eq!(report["ended"], json!({ "how": "signalled", "value": 9 }), "{report}");
         assert_eq!(report["result"], "begun=ok\n");
@@ -90,7 +91,7 @@ fn mem_overrun_counts_what_is_on_the_stage() {
 
 #[test]
 fn mem_overrun_counts_what_was_put_aside() {
-    // Less than the scratch may hold: it is the memory that runs out first.
+    // Less than the size of the scratch, so memory runs out first.
     each("mem_scratch", &json!({ "memory_bytes": 16 << 20 }), |setup, report| {
         assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}");
     });
@@ -100,7 +101,8 @@ fn mem_overrun_counts_what_was_put_aside() {
 fn mem_overrun_by_pipes_ends_at_the_bound_or_at_what_a_user_may_have_of_them() {
     each("mem_pipes", &json!({ "memory_bytes": 32 << 20 }), |setup, report| match report["facts"]["cgroup_backend"].as_str() {
         Some("v1" | "v2") => assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}"),
-        // No process holds it, so nobody sees it from outside: what bounds it is the number of pipes and the kernel's own bound.
+        // No process holds this memory, so it cannot be measured from outside. The number of pipes and the kernel's own limit on pipes
+        // bound it.
         Some("none") => {
             let printed = report["result"].as_str().unwrap();
             let held: u64 = answer(printed, "held").unwrap().parse().unwrap();
@@ -111,7 +113,7 @@ fn mem_overrun_by_pipes_ends_at_the_bound_or_at_what_a_user_may_have_of_them() {
     });
 }
 
-/// What a user's pipes may hold together at their full size, and beyond that a page or two each.
+/// The most bytes that the pipes of a user can hold: the kernel's limit at full size, and one or two pages for each pipe beyond it.
 fn bytes_of_pipes_max() -> u64 {
     let pages: u64 = std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").unwrap().trim().parse().unwrap();
     (pages + 2 * 256) * 4096 + (1 << 20)

@@ -1,4 +1,4 @@
-//! Runs an attempt in a jail, through a process that plays the server: as root, or as the ordinary user it becomes.
+//! Runs an attempt in a jail, through a process that plays the server: as root, or as an ordinary user that the process becomes.
 
 #![expect(clippy::disallowed_methods, reason = "the tests start the process that plays the server")]
 
@@ -8,10 +8,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// An ordinary user nobody else on a host is.
+/// The uid of an ordinary user that no host uses.
 pub(crate) const USER: u32 = 1_979_048_192;
 
-/// Who the server is, and under which profile it runs the program.
+/// The user the server runs as, and the profile of the program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Setup {
     RootDefault,
@@ -32,7 +32,7 @@ impl Setup {
     }
 }
 
-/// Every setup that can be had by whoever runs the tests. What cannot is refused, and `refusals` says so.
+/// Every setup that is possible for the user who runs the tests. The impossible ones are refused, which `refusals` tests.
 pub(crate) fn setups() -> Vec<Setup> {
     if is_root() { vec![Setup::RootDefault, Setup::RootHigh, Setup::UserDefault] } else { vec![Setup::UserDefault] }
 }
@@ -49,7 +49,7 @@ pub(crate) fn attempts() -> PathBuf {
     reachable(env!("CARGO_BIN_EXE_escape-attempts"))
 }
 
-/// The program itself where every user may reach it; else a copy of it that every user may, one for all tests of this build.
+/// The path of the program, if every user can reach it; else of a copy that every user can reach, shared by all tests of this build.
 fn reachable(built: &str) -> PathBuf {
     let built = Path::new(built);
     if built.ancestors().skip(1).all(|folder| std::fs::metadata(folder).is_ok_and(|found| found.mode() & 0o001 != 0)) {
@@ -68,7 +68,7 @@ fn reachable(built: &str) -> PathBuf {
     copy
 }
 
-/// A file of the server's own user that no attempt may reach, and how it looks.
+/// A file of the server's user that no attempt may reach, and its state before the attempt.
 pub(crate) struct Victim {
     folder: tempfile::TempDir,
     before: Seen,
@@ -116,7 +116,7 @@ fn look(path: &Path) -> Seen {
     }
 }
 
-/// What a job says beyond its defaults.
+/// A job with the defaults of the tests, changed by `more`.
 pub(crate) fn job(setup: Setup, attempt: &str, victim: &Path, more: &Value) -> Value {
     let shown = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).exists());
     let shown: Vec<_> = shown.map(|path| json!([path, path])).collect();
@@ -130,7 +130,7 @@ pub(crate) fn job(setup: Setup, attempt: &str, victim: &Path, more: &Value) -> V
         "inputs": [["/package/execute.js", "what it is"]],
         "stage_bytes": 8 << 20,
         "stage_files": 100,
-        // Far beyond what any attempt takes: only a test of the deadline sets it lower.
+        // Far beyond what any attempt takes; only tests of the deadline set it lower.
         "wall_ms": 60_000,
     });
     for (key, value) in more.as_object().into_iter().flatten() {
@@ -139,7 +139,7 @@ pub(crate) fn job(setup: Setup, attempt: &str, victim: &Path, more: &Value) -> V
     job
 }
 
-/// On the command line of every process of this test, and of no other.
+/// A mark on the command line of every process of this test, and of no other process.
 fn token() -> String {
     format!("token-of-{}", std::process::id())
 }
@@ -157,7 +157,7 @@ pub(crate) fn start(job: &Value) -> Child {
     child
 }
 
-/// Runs a job to its end. Afterwards nothing of it is alive, whatever it did.
+/// Runs a job to its end, and asserts that no process of it is alive afterwards.
 pub(crate) fn run(job: &Value) -> Value {
     let output = start(job).wait_with_output().unwrap();
     assert_nothing_lives();
@@ -165,7 +165,7 @@ pub(crate) fn run(job: &Value) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}, {:?}", output.status))
 }
 
-/// One attempt, with the host looked at afterwards: what it must not reach is as it was.
+/// Runs one attempt, and asserts afterwards that everything it must not reach on the host is unchanged.
 pub(crate) fn attempt(setup: Setup, name: &str, more: &Value) -> Value {
     let victim = Victim::new(setup);
     let before = settings();
@@ -177,7 +177,8 @@ pub(crate) fn attempt(setup: Setup, name: &str, more: &Value) -> Value {
     report
 }
 
-/// What an attempt would like to set on the host: what it is called, what is started when something crashes or a group empties.
+/// The host's settings that an attempt tries to change: its names, and the programs the kernel starts after a crash or when a cgroup
+/// becomes empty.
 fn settings() -> Vec<(PathBuf, String)> {
     let mut paths: Vec<PathBuf> = ["hostname", "domainname", "core_pattern"].map(|name| Path::new("/proc/sys/kernel").join(name)).into();
     let groups = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
@@ -185,25 +186,25 @@ fn settings() -> Vec<(PathBuf, String)> {
     paths.into_iter().filter_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text))).collect()
 }
 
-/// Memory, queues and semaphores of the host under the key that every attempt at them uses.
+/// The host's shared memory, queues and semaphores under the key that all attempts use.
 fn queues_of_an_attempt() -> Vec<String> {
     let tables = ["shm", "msg", "sem"].map(|kind| std::fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default());
     let rows = tables.iter().flat_map(|table| table.lines().skip(1).map(str::to_owned));
     rows.filter(|row| row.split_whitespace().next() == Some("7")).collect()
 }
 
-/// The same attempt without a jail, in namespaces that are thrown away.
+/// Runs the same attempt without a jail, in namespaces that are discarded.
 pub(crate) fn control(name: &str) -> (String, Option<i32>) {
     let output = Command::new(attempts()).args(["control", name]).stdin(Stdio::null()).output().unwrap();
     (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
 }
 
-/// The value of `label=` in what an attempt printed.
+/// The value after `label=` in the output of an attempt.
 pub(crate) fn answer<'a>(printed: &'a str, label: &str) -> Option<&'a str> {
     printed.lines().find_map(|line| line.strip_prefix(label)?.strip_prefix('='))
 }
 
-/// No process of this test but the test itself.
+/// Asserts that no process of this test is alive except the test itself.
 pub(crate) fn assert_nothing_lives() {
     assert_eq!(alive(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! The promises of the jail, each tried from inside and looked at from outside.
+//! The promises of the jail, each tried from inside and checked from outside.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails at once")]
 

@@ -1,4 +1,4 @@
-//! What is refused before anything runs, each with the sentence it is refused with.
+//! Jobs that are refused before anything runs, each with its error message.
 
 use crate::harness::{Setup, attempts, helper, is_root, job, run, setups};
 use sandbox::{Bind, Error, Input, Options, Probes, Profile, Program, Sandbox, Spec, View};

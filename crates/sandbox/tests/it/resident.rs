@@ -1,4 +1,4 @@
-//! Programs that stay: spoken to while they run, bounded, and gone with their owner.
+//! Residents: their owner talks to them while they run, they have limits, and they end with their owner.
 
 use crate::harness::alive;
 use crate::server::{SOON, groups_of, mark, sandbox, spec, wait_until};
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-/// A grace that is never used up in a test that passes.
+/// Defaults whose grace period no passing test uses up.
 const STAY: Stay = Stay { cpu_percent: 200, line_bytes_max: 1 << 20, stderr_bytes_max: 4096, grace: SOON };
 
-/// A program of the host, with the folders it needs in sight.
+/// A program of the host, with the folders it needs visible to it.
 fn program(path: &str, args: &[&str]) -> Spec {
     let path = Path::new(path).canonicalize().unwrap();
     let mut spec = spec("none");
@@ -21,7 +21,7 @@ fn program(path: &str, args: &[&str]) -> Spec {
     spec
 }
 
-/// `alive` finds whoever has `$1` on its command line.
+/// A shell whose `$1` is the mark by which `alive` finds it.
 fn shell(script: &str) -> Spec {
     let mut spec = program("/bin/sh", &["-c", script, "sh", &mark()]);
     spec.env = vec![("PATH".to_owned(), "/usr/bin".to_owned())];
@@ -44,7 +44,7 @@ async fn all_of(resident: &mut Resident) -> String {
     printed
 }
 
-/// How far the memory of this process ever went.
+/// The peak memory of this process.
 fn high_water_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok()).unwrap()
@@ -143,7 +143,7 @@ async fn what_a_program_started_dies_with_it_and_with_its_owner() {
     ends.child.ended().await.unwrap();
     assert!(alive().is_empty());
 
-    // The owner holds a place until everything is dead.
+    // `place` is dropped only when every process is dead.
     let (place, gone) = std::sync::mpsc::channel::<()>();
     let stays = sandbox.start(shell(&format!("trap 'exit 0' TERM; {start_another} wait; wait")), STAY, place).await.unwrap();
     let mut stdout = BufReader::new(stays.stdout);
@@ -166,7 +166,7 @@ async fn memory_and_processes_are_bounded() {
     assert!(all_of(&mut resident).await.contains("EAGAIN"));
 }
 
-/// Where no group bounds the processor there is nothing to look at, as for an ordinary user.
+/// Checks the throttling only where a cgroup limits the processor; an ordinary user has none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_spins_has_to_wait_and_is_not_killed_for_it() {
     let stay = Stay { cpu_percent: 10, ..STAY };
@@ -234,7 +234,7 @@ async fn a_start_that_nobody_awaits_any_more_leaves_nothing() {
     }
 }
 
-/// Answers with the address it was asked for.
+/// Answers with the URL of the request.
 #[derive(Debug)]
 struct Echo;
 
@@ -261,6 +261,6 @@ async fn a_program_that_may_ask_others_asks_as_often_as_it_lives() {
     }
     drop(stdin);
     assert_eq!(resident.child.ended().await.unwrap(), Ended::Exited(0));
-    // Nobody holds the other end any more.
+    // `serve` returns, because nobody holds the program's end any more.
     serving.await.unwrap().unwrap();
 }

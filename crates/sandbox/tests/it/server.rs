@@ -1,4 +1,4 @@
-//! What becomes of a jail when the server does not wait for it.
+//! What happens to a jail when the server does not wait for it.
 
 use crate::harness::{Victim, alive, attempts, helper, job, setups, start};
 use sandbox::{Bind, Ended, Error, Options, Probes, Profile, Program, Sandbox, Spec};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long something is waited for that must happen soon. Only a failure takes that long.
+/// How long a test waits for something that should happen soon. Only a failing test takes that long.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 #[test]
@@ -15,14 +15,14 @@ fn a_server_that_is_killed_takes_its_jails_along() {
     for (setup, resident) in setups().into_iter().flat_map(|setup| [(setup, false), (setup, true)]) {
         let victim = Victim::new(setup);
         let mut server = start(&job(setup, "time_ignore", &victim.path(), &json!({ "resident": resident })));
-        // The program's own line has the token; the server's has not.
+        // The token is on the program's command line and not on the server's.
         wait_until("the program runs", || !alive().is_empty());
         let pid = server.id();
         assert!(!jails_of(pid).is_empty());
         server.kill().unwrap();
         server.wait().unwrap();
         wait_until("everything is dead", || alive().is_empty() && jails_of(pid).is_empty());
-        // Its cgroups are still there, and the next server to start removes them, once the dead have left them.
+        // The cgroups of the killed server are still there. The next server to start removes them, once the dead processes have left them.
         wait_until("its cgroups are swept", || {
             drop(Probes::now(&helper()));
             groups_of(Path::new("/sys/fs/cgroup"), pid, 0).is_empty()
@@ -71,7 +71,7 @@ fn a_program_that_is_replaced_in_place_is_noticed_at_its_next_run() {
         sandbox.run_blocking(spec, None, None).map(|outcome| outcome.ended)
     };
     assert_eq!(run(before).unwrap(), Ended::Exited(0));
-    // The same program with one byte more: an upgrade that goes on under the same name, and as the same file.
+    // The same program with one byte more, as if it were upgraded in place: the same name and the same inode.
     std::fs::OpenOptions::new().append(true).open(&path).and_then(|mut file| std::io::Write::write_all(&mut file, b"x")).unwrap();
     let after = sandbox::digest_of(&path).unwrap();
     assert!(matches!(run(before), Err(Error::OtherProgram { .. })), "what was hashed before is not what would run");
@@ -87,7 +87,7 @@ fn a_sandbox_that_is_dropped_leaves_no_spare() {
         wait_until("a spare waits", || !jails_of(std::process::id()).is_empty());
     }
     drop(sandbox);
-    // What a spare had started ends with it, a moment later.
+    // The processes that a spare had started end shortly after it.
     wait_until("they are gone", || jails_of(std::process::id()).is_empty());
 }
 
@@ -129,14 +129,14 @@ pub(crate) fn mark() -> String {
     format!("token-of-{}", std::process::id())
 }
 
-/// The jails that name this server as theirs, spares included.
+/// The jails of this server, spares included.
 fn jails_of(server: u32) -> Vec<String> {
     let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
     let lines = std::fs::read_dir("/proc").unwrap().flatten().map(line).map(|line| String::from_utf8_lossy(&line).into_owned());
     lines.filter(|line| line.starts_with(&format!("countersign-jail\0{server}\0"))).collect()
 }
 
-/// The cgroups this server made, wherever they are.
+/// The cgroups that this server made, in any hierarchy.
 pub(crate) fn groups_of(folder: &Path, server: u32, depth: usize) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! Of a folder that is shown in part, the rest is not there: not by its name, not by a link, and not when it comes to be later.
+//! A folder that is shown in part: the program cannot reach the rest, neither by name, nor through a link, nor when entries appear later.
 
 use crate::harness::{answer, attempt, attempts, helper, is_root, setups};
 use sandbox::{Bind, Ended, Options, Probes, Profile, Program, Sandbox, Spec, View};
@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A folder with something free, something secret, and ways from the one to the other.
+/// A folder with entries to show, entries to hide, and links from the one to the other.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
@@ -33,10 +33,10 @@ fn what_is_named_is_seen_and_nothing_else() {
         (vec![], ""),
         (vec!["top"], "top:top"),
         (vec!["half/open", "top"], "half/open/c:half/open/c top:top"),
-        // A link is shown as one, and leads to where nothing is.
+        // A link is shown as a link, and its target does not exist in the jail.
         (vec!["free", "way", "whole"], "free/a:free/a free/deep/b:free/deep/b free/link:- way:- whole:-"),
         (vec!["free/link", "secret"], "free/link:secret/key secret/key:secret/key"),
-        // What is not there, is no file or folder, or lies behind a link.
+        // These entries are missing, or neither a file nor a folder, or behind a link.
         (vec!["missing", "absent/x", "pipe", "way/key", "top/x", "free/deep"], "free/deep/b:free/deep/b"),
     ] {
         for setup in setups() {
@@ -79,7 +79,7 @@ fn what_comes_to_be_under_a_name_that_is_left_out_is_not_seen_either() {
     let libraries = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).exists());
     spec.read_only = libraries.map(|path| Bind { host: path.into(), jail: path.into() }).collect();
     spec.views = vec![View { host: at.clone(), jail: "/shown".into(), only: vec!["free".into(), "top".into()] }];
-    // As a commit does it: a new file is put over the old one, by its name.
+    // Replaces files as a commit does: by renaming a new file over the old one.
     let on_log = Box::new(move |line: &str| {
         assert_eq!(line, "looked");
         for name in ["hidden", "top", "new", "free/a"] {
@@ -94,6 +94,7 @@ fn what_comes_to_be_under_a_name_that_is_left_out_is_not_seen_either() {
     let printed = String::from_utf8(outcome.result.kept).unwrap();
     assert_eq!(outcome.ended, Ended::Exited(0), "{printed}");
     assert_eq!(answer(&printed, "before"), Some("free/a:free/a free/deep/b:free/deep/b free/link:- top:top"));
-    // A folder is shown as it is now, and a file as it was: what was put over it is another file.
+    // A folder shows its current contents. A file that was shown by its own name stays the old one, because the rename put another file in
+    // its place.
     assert_eq!(answer(&printed, "after"), Some("free/a:another free/deep/b:free/deep/b free/go: free/link:- top:top"));
 }

@@ -1,6 +1,7 @@
-//! `files`: text files in one workspace folder. Nothing outside it is ever read, listed, written or deleted.
-//! What a write or a delete replaces is kept first, by digest, so that it can be taken back.
-//! Read `path` (which spellings are accepted), then `workspace` (how they are opened), then the verbs.
+//! `files`: text files in one workspace folder. It never reads, lists, writes or deletes anything outside that folder.
+//!
+//! Content that a write or a delete replaces is first kept under its digest, so that the call can be reverted. Read `workspace/path.rs`
+//! (which spellings of a path are accepted), then `workspace/root.rs` (how paths are opened), then the actions.
 
 pub(super) mod definition;
 mod delete;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 pub use crate::workspace::root::Spelling;
 
-/// Where the workspace is, and where replaced content is kept. Neither may lie inside the other.
+/// The folder of the workspace, and the folder where replaced content is kept. Neither may lie inside the other.
 #[derive(Clone, Debug)]
 pub struct FilesConfig {
     pub root: PathBuf,
@@ -41,18 +42,18 @@ pub struct Files {
     writing: Workers,
 }
 
-/// Reads mostly take microseconds, from the page cache.
+/// Most reads take microseconds, from the page cache.
 const READING_THREADS: usize = 2;
-/// Writes wait for the disk, and more at once than this get in each other's way.
+/// Writes wait for the disk; more of them at once would slow each other down.
 const WRITING_THREADS: usize = 8;
 
 impl Files {
-    /// Opens both folders, makes them (0700) where they are absent, and removes what a crash left half-written.
+    /// Opens both folders, creates them (0700) if they are missing, and removes files that a crash left half-written.
     pub fn open(config: FilesConfig, random: &dyn Random) -> Result<Self, crate::Error> {
         Self::on(Arc::new(Place::open(&config.root, &config.snapshots, random)?))
     }
 
-    /// The same on folders that are open, for whoever shares them.
+    /// The same on a place that is already open, for sources that share it.
     pub fn on(place: Arc<Place>) -> Result<Self, crate::Error> {
         let workers = |name, threads| Workers::start("files", name, threads);
         Ok(Self {
@@ -64,7 +65,7 @@ impl Files {
         })
     }
 
-    /// Whether the workspace tells `A.txt` from `a.txt`, as probed when it was opened.
+    /// Whether the workspace distinguishes `A.txt` from `a.txt`, as probed when it was opened.
     pub fn spelling(&self) -> Spelling {
         self.place.workspace.spelling()
     }
@@ -74,7 +75,7 @@ impl Files {
         match action.as_str() {
             "files.read_text" => {
                 let params = read_params(action, params)?;
-                // What is forbidden is looked for on the disk, which may take its time.
+                // Forbidden files must be looked up on the disk, which may take time.
                 if context.scope.forbidden_files.is_empty() && read::is_at_hand(&place, &params) {
                     return read::read_text(&place, &params, &context.scope);
                 }
@@ -154,8 +155,8 @@ impl Files {
         blocking(&self.reading, context, move |_| evidence::check_revert(&place, &evidence)).await
     }
 
-    /// The disk tells: each change is one rename or one name removed. Another disk tells nothing. Folders that were made for what did
-    /// not happen go again.
+    /// Looks at the disk: a change is a single rename or the removal of a single name, so the file shows whether it happened. Another
+    /// workspace's disk says nothing. Folders that were made for a change that did not happen are removed.
     async fn find_out(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Reconciled, Error> {
         let Some(prepared) = &context.prepared else {
             return Ok(Reconciled::Unknown);
@@ -217,7 +218,7 @@ impl Source for Files {
 
     fn check<'a>(&'a self, asked: Asked<'a>) -> Future<'a, Result<(), Error>> {
         let path = asked.params.and_then(|params| params.get("path")?.as_str());
-        // The workspace itself, which can be listed, has no path of its own.
+        // The workspace itself can be listed, but has no path of its own.
         let path = path.filter(|path| !(asked.action.as_str() == "files.list" && *path == "."));
         let checked = match path.map(WorkspacePath::parse) {
             Some(parsed) => parsed.and_then(|path| check_spelling(asked.scope, &path)),

@@ -1,4 +1,4 @@
-//! `files` against a real workspace with hostile neighbours.
+//! Tests of `files` on a real workspace, with other processes that interfere.
 
 use super::*;
 use crate::builtin::tests::{call, preview};
@@ -66,18 +66,18 @@ fn open(folder: &Path) -> Result<Files, crate::Error> {
     open_at(folder.join("root"), folder.join("snapshots"))
 }
 
-/// Each that is opened draws an id no other has.
+/// Opens a workspace with an id of its own.
 fn open_at(root: PathBuf, snapshots: PathBuf) -> Result<Files, crate::Error> {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     Files::open(FilesConfig { root, snapshots }, &SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst)))
 }
 
-/// What is in a folder, but for the id of the workspace.
+/// The number of entries of a folder, without the id of the workspace.
 fn count(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != ID_FILE).count()
 }
 
-/// Every path below a folder with what is there: two equal pictures mean nothing was changed.
+/// Every path below a folder with its content. If two pictures are equal, nothing was changed.
 fn picture(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut picture = BTreeMap::new();
     let mut ahead = vec![folder.to_owned()];
@@ -101,7 +101,7 @@ fn sha256(bytes: impl AsRef<[u8]>) -> String {
     countersign_core::Digest::new(Sha256::digest(bytes.as_ref()).into()).to_string()
 }
 
-/// What each action is called with to reach for `path`.
+/// The params with which each action would reach `path`.
 fn reaching_for(path: &str) -> [(&'static str, Value); 4] {
     [
         ("files.read_text", json!({ "path": path })),
@@ -111,7 +111,7 @@ fn reaching_for(path: &str) -> [(&'static str, Value); 4] {
     ]
 }
 
-/// Every action, called and previewed, refuses `path` with one of `codes`, and nothing anywhere changes.
+/// Checks that every action, called and previewed, refuses `path` with one of `codes`, and that nothing changes anywhere.
 async fn check_refused(scratch: &Scratch, path: &str, codes: &[&str]) {
     let before = picture(scratch.folder.path());
     for (action, params) in reaching_for(path) {
@@ -225,7 +225,7 @@ async fn what_is_not_a_regular_file_is_refused_at_once() {
     assert_eq!(picture(scratch.folder.path()), before);
 }
 
-/// Tells the other thread that it is over, also when an assertion fails: it would go on for ever.
+/// Stops the other thread, also when an assertion fails; otherwise it would run for ever.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -234,7 +234,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The attacker exchanges a folder with a link to the outside, as fast as it can, while every action is at work in it.
+/// An attacker swaps a folder with a link to the outside, as fast as possible, while every action works in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_swapped_for_a_link_redirects_nothing() {
     const ROUNDS: usize = 500;
@@ -341,7 +341,7 @@ async fn what_was_kept_long_ago_is_forgotten_and_nothing_else() {
     assert_eq!(kept, Kept { files: 1, bytes: 3, forgotten: 1 });
     assert_eq!((snapshot("old").exists(), snapshot("new").exists()), (false, true));
     assert!(scratch.snapshots().join("README").exists());
-    // Kept anew, it is young again.
+    // Keeping the same content again renews its age.
     scratch.put("x", "new");
     call(&scratch.files, "files.write_text", json!({ "path": "x", "text": "other" })).await.unwrap();
     assert_eq!(scratch.files.place.forget_before(then.plus_seconds(60)).unwrap(), Kept { forgotten: 0, ..kept });
@@ -398,7 +398,7 @@ async fn of_writes_that_expect_the_same_content_exactly_one_wins() {
     assert_eq!(fs::read_dir(scratch.root().join("fresh")).unwrap().count(), 1, "a half-written file was left");
 }
 
-/// Another program replaces the file by renaming, as fast as it can, while it is read.
+/// Another program replaces the file by renaming, as fast as possible, while it is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_sees_the_old_text_or_the_new_one_and_never_neither() {
     let scratch = Scratch::new();
@@ -456,7 +456,7 @@ async fn sizes_are_bounded_and_the_error_names_the_size() {
     let text = "é".repeat(FILE_WRITE_BYTES_MAX / 2);
     assert_eq!(scratch.code("files.write_text", json!({ "path": "new", "text": text })).await, "accepted");
     assert_eq!(scratch.code("files.write_text", json!({ "path": "newer", "text": format!("{text}!") })).await, "file_too_large");
-    // Sparse: eight EiB would do as well, and take as little room.
+    // The file is sparse, so it takes no space whatever its length.
     for bytes in [FILE_SNAPSHOT_BYTES_MAX + 1, 1 << 42] {
         fs::File::create(scratch.root().join("vast")).unwrap().set_len(bytes).unwrap();
         for (action, params) in reaching_for("vast") {
@@ -714,14 +714,14 @@ fn only_small_regular_files_of_the_same_disk_are_read_in_place() {
     rustix::fs::mknodat(CWD, scratch.root().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let workspace = &scratch.files.place.workspace;
     let at_hand = |path: &str| workspace.is_at_hand(&crate::workspace::path::WorkspacePath::parse(path).unwrap());
-    // Looked up once, so that the kernel knows the names. Which disk this is, the machine decides: where it is not a local one,
-    // nothing is at hand.
+    // Read once, so that the kernel has the names cached. The machine decides which file system this is; if it is not a local one, nothing
+    // is at hand.
     assert_eq!(scratch.content("a/small.txt"), "small");
     let local = at_hand("a/small.txt");
     for path in ["large.txt", "link", "out/secret.txt", "pipe", "a", "absent.txt"] {
         assert!(!at_hand(path), "{path}");
     }
-    // What is not there, and that it is not, in a folder that is at hand and through no link.
+    // A path at which nothing exists, in a folder that is at hand and reached through no link.
     let free_at_hand = |path: &str| workspace.is_free_at_hand(&crate::workspace::path::WorkspacePath::parse(path).unwrap());
     assert_eq!((free_at_hand("a/absent.txt"), free_at_hand("absent.txt")), (local, local));
     for path in ["a/small.txt", "large.txt", "link", "out/absent.txt", "pipe", "no-folder/absent.txt", "large.txt/absent.txt"] {
@@ -731,7 +731,7 @@ fn only_small_regular_files_of_the_same_disk_are_read_in_place() {
     assert_eq!(local, [0xef53, 0x0102_1994, 0x794c_7630, 0x5846_5342, 0x9123_683e].contains(&u64::try_from(kind).unwrap()), "{kind:x}");
 }
 
-/// The three changes there are, each with what was there before.
+/// The three kinds of change, each with the content before it.
 const CHANGES: [(&str, Option<&str>, &str); 3] = [
     ("files.write_text", None, "deep/new/note.txt"),
     ("files.write_text", Some("before"), "note.txt"),
@@ -742,7 +742,7 @@ fn params_of(action: &str, path: &str) -> Value {
     if action == "files.delete" { json!({ "path": path }) } else { json!({ "path": path, "text": "after" }) }
 }
 
-/// A change that was prepared, and its context from then on.
+/// Prepares a change, and returns its context.
 async fn prepared(scratch: &Scratch, action: &ActionId, before: Option<&str>, path: &str) -> CallContext {
     if let Some(before) = before {
         scratch.put(path, before);
@@ -798,7 +798,7 @@ async fn what_somebody_else_has_changed_since_is_neither_called_ours_nor_overwri
         assert_eq!((refused.code(), &refused), ("content_changed", &foreseen));
         assert!(refused.to_string().starts_with(&format!("`{path}` was changed after the call")), "{refused}");
         assert_eq!(scratch.content(path), "somebody else's");
-        // What was done elsewhere cannot be taken back here, whatever lies here.
+        // A change that was made in another workspace cannot be reverted here, whatever is here.
         let mut elsewhere = evidence.clone();
         elsewhere["workspace"] = json!("0".repeat(32));
         assert_eq!(scratch.files.check_revert(&context, &id, &elsewhere).await, Err(Error::WorkspaceElsewhere));
@@ -812,7 +812,7 @@ async fn whether_a_change_could_be_taken_back_is_seen_without_touching_anything(
         let id = ActionId::parse(action).unwrap();
         let context = prepared(&scratch, &id, before, path).await;
         let evidence = context.prepared.clone().unwrap();
-        // Before it is made, once it is, and once it is taken back.
+        // Before the change is made, after it is made, and after it is reverted.
         assert_eq!(scratch.files.check_revert(&context, &id, &evidence).await, Ok(()), "{action}");
         scratch.files.call(&context, &id, &params_of(action, path)).await.unwrap();
         let made = picture(scratch.folder.path());
@@ -873,7 +873,7 @@ async fn a_call_acts_only_where_its_scope_lets_it() {
     scratch.files.call(&context, &write, &json!({ "path": "src/a.txt", "text": "after" })).await.unwrap();
 }
 
-/// A context, and an action's answer in it: its code, or that it was accepted.
+/// Calls an action with this scope, and returns its error code, or `accepted`.
 async fn code_in(scratch: &Scratch, scope: &Scope, action: &str, params: Value) -> &'static str {
     let context = CallContext { scope: scope.clone(), ..crate::builtin::tests::context() };
     let answer = scratch.files.call(&context, &ActionId::parse(action).unwrap(), &params).await;
@@ -894,7 +894,7 @@ async fn a_call_reads_only_where_its_scope_lets_it() {
         (&except, "src/a.txt", "accepted"),
         (&except, "secret.txt", "outside_scope"),
         (&except, "src/secret/deep.txt", "outside_scope"),
-        // Whether it is there is not told either.
+        // The answer does not reveal whether the file exists, either.
         (&except, "src/secret/none.txt", "outside_scope"),
         (&within, "src/secret/deep.txt", "accepted"),
         (&within, "a.txt", "outside_scope"),
@@ -902,7 +902,7 @@ async fn a_call_reads_only_where_its_scope_lets_it() {
     ] {
         assert_eq!(code_in(&scratch, scope, "files.read_text", json!({ "path": path })).await, expected, "{path} in {scope:?}");
     }
-    // What is forbidden is so under every name it has.
+    // A forbidden file is forbidden under every name it has.
     symlink("src", scratch.root().join("alias")).unwrap();
     let by_link = Scope { forbidden_files: texts(&["alias"]), ..Scope::default() };
     assert_eq!(code_in(&scratch, &by_link, "files.read_text", json!({ "path": "src/a.txt" })).await, "outside_scope");
@@ -925,7 +925,7 @@ async fn a_list_leaves_out_what_lies_outside_the_scope_of_the_call() {
     for (scope, expected, omitted) in [
         (scope(&[], &[], &[]), everything, 1),
         (scope(&[], &[], &["src/secret", "a.txt"]), &["src", "src/a.txt", "src/deep", "src/deep/b.txt", "src/deep/c.txt"], 1),
-        // What is on the way is walked through, and not listed; what lies outside is not counted.
+        // Folders on the way are walked through but not listed. Entries outside the scope are not counted.
         (scope(&[], &["src/deep"], &[]), &["src/deep", "src/deep/b.txt", "src/deep/c.txt"], 0),
         (scope(&["src/deep/b.txt"], &[], &[]), &["src/deep/b.txt"], 0),
         (scope(&[], &["src"], &["src/deep", "src/secret"]), &["src", "src/a.txt"], 0),
@@ -969,7 +969,7 @@ async fn what_was_done_in_another_workspace_is_neither_found_out_nor_touched_in_
         let context = prepared(&theirs, &id, before, path).await;
         let output = theirs.files.call(&context, &id, &params).await.unwrap();
         let evidence = output.evidence.clone().unwrap();
-        // Here it looks as it looked there before the change, or after it: neither says anything about there.
+        // This workspace looks as the other did before the change, or after it. Neither says anything about the other workspace.
         for content in [before, Some("after"), None] {
             let ours = Scratch::new();
             if let Some(content) = content {
@@ -1018,7 +1018,7 @@ async fn what_a_path_can_never_reach_is_told_before_anybody_is_asked() {
     }
     let only_notes = || Scope { allowed_dirs: vec!["notes".into()], ..Scope::default() };
     assert_eq!(checked(only_notes(), Some(json!({ "path": "other.txt" }))).await, Err("outside_scope"));
-    // What is not there yet, what needs no path, and what cannot be read any more is nobody's fault.
+    // A file that does not exist yet, an action without a path, and params that can no longer be read are accepted.
     assert_eq!(checked(only_notes(), Some(json!({ "path": "notes/new.txt", "text": "x" }))).await, Ok(()));
     assert_eq!(checked_for("files.list", Scope::default(), Some(json!({ "path": "." }))).await, Ok(()));
     assert_eq!(checked_for("files.list", Scope::default(), Some(json!({}))).await, Ok(()));

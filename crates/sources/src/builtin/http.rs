@@ -1,4 +1,4 @@
-//! `http`: requests to the hosts an operator has allowed, and to no others. What is allowed is judged in `web`.
+//! `http`: requests to the hosts that an operator has allowed, and to no others. `web` decides what is allowed.
 
 mod calls;
 pub(super) mod definition;
@@ -13,11 +13,11 @@ use ipnet::IpNet;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What the operator allows. The default allows nothing.
+/// The hosts and networks that the operator allows. The default allows nothing.
 #[derive(Clone, Debug, Default)]
 pub struct HttpConfig {
     pub allowed_hosts: Vec<HostRule>,
-    /// Networks that are not public but may be reached, such as `10.1.0.0/16`; addresses of cloud metadata stay refused.
+    /// Networks that are not public but may be reached, such as `10.1.0.0/16`. Addresses of cloud metadata services stay refused.
     pub allowed_networks: Vec<IpNet>,
 }
 
@@ -29,7 +29,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// Needs a rustls provider to be installed and, if an https host is allowed, the system's certificates.
+    /// Requires an installed rustls provider and, if an https host is allowed, the system's certificates.
     pub fn new(config: HttpConfig) -> Result<Self, crate::Error> {
         Ok(Self { id: source_id("http")?, actions: definition::actions()?, calls: Calls::new(config)? })
     }
@@ -44,8 +44,8 @@ impl Http {
 }
 
 impl Http {
-    /// A request that had a key of the provider's is made once more: the provider answers as it did, or does now what it had not, which
-    /// is why it is announced first.
+    /// Sends a request again if it had an idempotency key. The provider then returns its earlier answer. But if the first request never
+    /// arrived, the provider performs it now, so asking again must be announced first (`Reconciled::ByAskingAgain`).
     async fn find_out(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Reconciled, Error> {
         if action.as_str() != "http.request" {
             return Ok(Reconciled::Unknown);
@@ -81,7 +81,7 @@ impl Source for Http {
         Box::pin(std::future::ready(Ok(self.actions.clone())))
     }
 
-    /// Hosts fail by themselves.
+    /// The host and port: each host fails independently of the others.
     fn target(&self, _action: &ActionId, params: &Value) -> Option<String> {
         let url = url::Url::parse(params.get("url")?.as_str()?).ok()?;
         let host = url.host_str()?.to_owned();

@@ -1,4 +1,4 @@
-//! `http` against real servers on this machine that answer, redirect, break off and keep silent.
+//! Tests of `http` with real servers on this machine that answer, redirect, break off and stay silent.
 
 use super::*;
 use crate::builtin::tests::{call, context, preview};
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a server does with one request: bytes to send, then how it ends.
+/// How a server answers one request: the bytes to send, and what it does then.
 #[derive(Clone)]
 struct Reply {
     bytes: Vec<u8>,
@@ -18,9 +18,9 @@ struct Reply {
 #[derive(Clone, Copy)]
 enum Then {
     Close,
-    /// Keeps the connection open and says nothing more.
+    /// Keeps the connection open and sends nothing more.
     Silence,
-    /// Closes so that the client learns it as an error.
+    /// Closes the connection in a way that the client sees as an error.
     Reset,
 }
 
@@ -39,7 +39,7 @@ fn redirect_to(location: &str) -> Reply {
     answer("302 Found", &format!("location: {location}\r\n"), "")
 }
 
-/// A server that remembers every request it got, head and body.
+/// A server that remembers every request, head and body.
 struct Server {
     port: u16,
     requests: Arc<Mutex<Vec<String>>>,
@@ -88,7 +88,7 @@ async fn serve(mut connection: TcpStream, seen: Arc<Mutex<Vec<String>>>, replies
     let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
     seen.lock().unwrap().push(request);
     let Reply { bytes, then } = replies(&path);
-    // The client may leave before the end of a body it cuts.
+    // The client may close the connection before the end of a body that it cuts.
     let _ = connection.write_all(&bytes).await;
     match then {
         Then::Close => {}
@@ -106,7 +106,7 @@ fn http(hosts: &[String], networks: &[&str]) -> Http {
     Http::new(config).unwrap()
 }
 
-/// May reach these servers and nothing else.
+/// A source that may reach these servers and nothing else.
 fn http_to(servers: &[&Server]) -> Http {
     let hosts: Vec<String> = servers.iter().map(|server| server.url("")).collect();
     http(&hosts, &["127.0.0.1/32"])
@@ -130,7 +130,7 @@ async fn without_allowed_hosts_everything_is_refused() {
             let error = call(&http, action, params).await.unwrap_err();
             assert_eq!(error.code(), "host_not_allowed");
             assert!(error.to_string().contains("`http.allowed_hosts`"), "{error}");
-            // And nobody is asked about it before.
+            // The check before the call refuses it too.
             let checked = http.check(context().asked(&ActionId::parse(action).unwrap(), Some(&json!({ "url": url })))).await;
             assert_eq!(checked.unwrap_err().code(), "host_not_allowed");
         }
@@ -189,7 +189,7 @@ async fn a_server_that_says_when_to_come_back_is_busy() {
             Err(Error::Busy { retry_after_ms, .. }) => assert_eq!(retry_after_ms, expected),
             other => panic!("{path}: {other:?}"),
         }
-        // Of a request with an effect nobody but the server knows whether it was done.
+        // After a request with an effect, only the server knows whether it was performed, so its status is the result and no reason to retry.
         let output = call(&http, "http.request", json!({ "method": "POST", "url": server.url(path) })).await.unwrap();
         assert!(output.value["status"].as_u64().unwrap() >= 429);
     }
@@ -289,7 +289,7 @@ async fn a_long_body_is_cut_and_marked() {
         "/long" => answer("200 OK", "", vec![b'a'; HTTP_RESPONSE_BYTES_MAX + 1]),
         "/inside-a-character" => answer("200 OK", "", format!("a{}", "é".repeat(HTTP_RESPONSE_BYTES_MAX))),
         "/binary" => answer("200 OK", "", [0xff, 0xfe, 0x00]),
-        // Never ends by itself.
+        // A body that does not end by itself.
         _ => {
             let chunk = format!("1000\r\n{}\r\n", "a".repeat(0x1000));
             Reply {
@@ -378,7 +378,7 @@ async fn a_host_that_cannot_be_connected_to_was_sent_nothing() {
     for url in [
         format!("http://127.0.0.1:{closed}/?key=hunter2"),
         "http://nobody.invalid/?key=hunter2".to_owned(),
-        // No handshake, no request.
+        // Without a handshake, no request is sent.
         format!("https://127.0.0.1:{}/?key=hunter2", plain.port),
     ] {
         let error = call(&http, "http.request", json!({ "url": url, "method": "POST", "body": "x" })).await.unwrap_err();

@@ -91,13 +91,13 @@ fn check_length(field: &str, text: &str, chars_max: usize) -> Result<(), Error> 
     Ok(())
 }
 
-/// What a store that could not take the notification says about it.
+/// Converts an error of the store to an error of the source.
 fn meaning(error: ledger::Error) -> Error {
     let source_id = || "notify".to_owned();
     match error {
         ledger::Error::Unavailable { message } => Error::Unreachable { source_id: source_id(), message },
         ledger::Error::CommitUnknown { message } => Error::Broken { source_id: source_id(), message },
-        // The store's own words are for the log, not for the caller.
+        // The store's own message goes to the log, not to the caller.
         ledger::Error::Corrupt { .. } => failed("notification_refused", "the store did not accept the notification; nobody was notified"),
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn definition() -> Result<Action, crate::Error> {
         requires: vec!["notify.send".to_owned()],
         effects: vec![Effect::DeviceNotification],
         timeout_ms: 5_000,
-        // What was read cannot be unread.
+        // A message that was read cannot be unread, so there is no rollback.
         ..Action::new(action_id("notify.send")?, Tier::R3)
     })
 }

@@ -1,4 +1,4 @@
-//! `notify` against a notifier that remembers, or fails as told.
+//! Tests of `notify` with a notifier that remembers notifications, or fails as told.
 
 use super::*;
 use crate::builtin::tests::{call, context, preview};

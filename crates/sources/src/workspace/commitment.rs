@@ -1,6 +1,7 @@
-//! The moment a file action can no longer be called off.
-//! Work on a blocking thread cannot be cancelled: it asks here before its one visible step, and whoever stopped waiting has
-//! said no. So a call that is given up early never takes effect later.
+//! The point after which a file action can no longer be cancelled.
+//!
+//! Work on a blocking thread cannot be cancelled. So before its one visible step it asks here whether its caller still waits; if not, the
+//! step is refused. A call that is given up early therefore never takes effect later.
 
 use super::workers::Workers;
 use crate::words::{failed, patience};
@@ -12,7 +13,7 @@ const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// Either the work begins its visible step or the caller abandons it; never both.
+/// Either the work begins its visible step, or the caller abandons it; never both.
 pub(crate) struct Commitment {
     state: AtomicU8,
     source: &'static str,
@@ -23,7 +24,7 @@ pub(crate) struct Commitment {
 pub(crate) enum GivenUp {
     /// The visible step will not happen.
     InTime,
-    /// It has begun, and perhaps ended.
+    /// The visible step has begun, and perhaps ended.
     TooLate,
 }
 
@@ -32,7 +33,7 @@ impl Commitment {
         Self { state: AtomicU8::new(OPEN), source }
     }
 
-    /// Asked right before the step that makes the change visible.
+    /// Called right before the step that makes the change visible.
     pub(crate) fn begin(&self) -> Result<(), Error> {
         match self.state.compare_exchange(OPEN, BEGUN, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) | Err(BEGUN) => Ok(()),
@@ -56,7 +57,7 @@ fn too_slow(source: &str) -> Error {
     Error::NoTurn { source_id: source.to_owned(), message: "the disk was too slow for the time given".to_owned() }
 }
 
-/// Abandons when the caller's future is dropped, whatever the reason.
+/// Abandons the work when the caller's future is dropped, for whatever reason.
 struct Waiting(Arc<Commitment>);
 
 impl Drop for Waiting {
@@ -65,7 +66,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Runs file work where blocking is allowed, and stops waiting a little before the caller does.
+/// Runs file work on a thread that may block, and stops waiting a little before the caller does.
 pub(crate) async fn blocking<T: Send + 'static>(
     workers: &Workers,
     context: &CallContext,
@@ -73,7 +74,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Error> {
     let commitment = Arc::new(Commitment::new(workers.source));
     let waiting = Waiting(commitment.clone());
-    // Work that was given up while it waited for a thread is not begun.
+    // Work that was given up while it waited for a thread is not started.
     let worked = workers.run(move || if commitment.is_abandoned() { Err(too_slow(commitment.source)) } else { work(&commitment) });
     match tokio::time::timeout(patience(context), worked).await {
         Ok(Ok(result)) => result,
@@ -162,7 +163,7 @@ mod tests {
         assert!(futures_util::FutureExt::now_or_never(&mut call).is_none());
         drop(call);
         release.send(()).unwrap();
-        // It may not even have begun.
+        // The work may not have started at all.
         assert!(!outcome.recv().unwrap_or(false));
     }
 

@@ -1,11 +1,11 @@
-//! What changes between two texts, by line, for the person who is asked. Bounded in work and in length.
+//! The difference between two texts, line by line, for the person who has to approve. Its work and its length are limited.
 
 use countersign_core::limits::{CODE_DIFF_BYTES_MAX, FILE_DIFF_BYTES_MAX};
 use serde_json::{Value, json};
 
-/// Cells of the comparison table; larger texts are shown as one block replaced by another.
+/// The largest comparison table. For larger texts, the diff shows one block replaced by another.
 const CELLS_MAX: usize = 1_000_000;
-/// Unchanged lines shown around a change.
+/// How many unchanged lines are shown around a change.
 const AROUND: usize = 3;
 
 /// How much of a diff is shown.
@@ -55,7 +55,7 @@ impl<'t> Diff<'t> {
         self.steps.iter().filter(|step| matches!(step, Step::Remove(_))).count()
     }
 
-    /// Adds the counts and the diff's text to a preview.
+    /// Adds the line counts and the text of the diff to a preview.
     pub(crate) fn describe(&self, preview: &mut Value) {
         let (shown, is_truncated) = self.shown(Room::PREVIEW);
         preview["added_lines"] = json!(self.added());
@@ -105,14 +105,15 @@ impl<'t> Diff<'t> {
     }
 }
 
-/// The longest common run of lines, by the table method; one block for another where the table would be too large.
+/// The longest common subsequence of lines, by dynamic programming. If the table would be too large, one block replaces another.
 fn between<'t>(old: &[&'t str], new: &[&'t str], steps: &mut Vec<Step<'t>>) {
     if old.len().saturating_mul(new.len()) > CELLS_MAX {
         steps.extend(old.iter().map(|line| Step::Remove(line)));
         steps.extend(new.iter().map(|line| Step::Add(line)));
         return;
     }
-    // common[i][j]: lines the rests `old[i..]` and `new[j..]` have in common. At most 1000, by the bound on cells.
+    // common[i][j] is the number of lines that `old[i..]` and `new[j..]` have in common. It is at most 1000, because the number of cells is
+    // limited.
     let width = new.len() + 1;
     let mut common = vec![0_u16; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {

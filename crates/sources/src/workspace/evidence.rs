@@ -1,4 +1,4 @@
-//! What is known of a change before it is made: enough to see whether it is there, and to take it back.
+//! The evidence of a change, collected before it is made: enough to see whether the change is there, and to revert it.
 
 use super::Place;
 use super::commitment::Commitment;
@@ -19,36 +19,37 @@ use std::os::fd::OwnedFd;
 
 pub(crate) const READ_BACK: &str = "read_back";
 
-/// A file as it was, and as it is to be. The content itself is in the snapshots, under its digest.
+/// A file before and after a change. The content itself is in the snapshots, under its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Evidence {
     pub(crate) path: String,
-    /// `None`: there was no such file.
+    /// `None` if there was no such file.
     pub(crate) previous_sha256: Option<Digest>,
-    /// `None`: there is to be none.
+    /// `None` if the change deletes the file.
     pub(crate) new_sha256: Option<Digest>,
-    /// Permissions of the file that was there.
+    /// The permissions of the file before the change.
     pub(crate) mode: Option<u32>,
-    /// Permissions of the file that is to be, where there was none.
+    /// The permissions of a file that the change creates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) new_mode: Option<u32>,
-    /// Folders that are made for it, the outermost first.
+    /// The folders that the change creates, the outermost first.
     #[serde(default)]
     pub(crate) made_folders: Vec<String>,
-    /// Where. `None` in a journal, which says it for all its files, and in what was kept before workspaces had ids.
+    /// The workspace of the change. `None` in a journal, which names it once for all its files, and in evidence from before workspaces had
+    /// ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<WorkspaceId>,
 }
 
-/// What is found where a change was to be made.
+/// What is found at the path of a change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// As it was to be.
+    /// The content after the change.
     New,
-    /// As it was.
+    /// The content before the change.
     Previous,
-    /// Somebody else's.
+    /// Other content, which somebody else wrote.
     Other,
 }
 
@@ -61,13 +62,13 @@ impl Evidence {
         json!(self)
     }
 
-    /// Whether looking at what it is about would not wait; see `Workspace::is_at_hand`.
+    /// Whether the file can be inspected without waiting; see `Workspace::is_at_hand`.
     pub(crate) fn is_at_hand(&self, place: &Place) -> bool {
         let is_at_hand = |path| place.workspace.is_at_hand(&path) || place.workspace.is_free_at_hand(&path);
         WorkspacePath::parse(&self.path).is_ok_and(is_at_hand)
     }
 
-    /// The change that takes this one back. Folders that were made for it are not its matter.
+    /// The change that reverts this one. It does not include the folders that were created.
     pub(crate) fn turned_round(&self) -> Self {
         Self {
             previous_sha256: self.new_sha256,
@@ -91,7 +92,7 @@ impl Evidence {
     }
 }
 
-/// What a path holds now.
+/// The digest of the content at a path now.
 pub(crate) fn present(place: &Place, path: &WorkspacePath) -> Result<Option<Digest>, Error> {
     let reached = place.workspace.reach(path, path.folders())?;
     if !reached.missing.is_empty() {
@@ -100,7 +101,7 @@ pub(crate) fn present(place: &Place, path: &WorkspacePath) -> Result<Option<Dige
     Regular::find(&place.workspace, &reached.folder, path)?.map(|file| file.digest()).transpose()
 }
 
-/// The same, seen in the folder that is about to be changed: what is compared and what is replaced must not be two files.
+/// The same, in the folder that is about to be changed, so that the file compared and the file replaced cannot be two different ones.
 pub(crate) fn present_in(place: &Place, path: &WorkspacePath, folder: &OwnedFd) -> Result<Option<Digest>, Error> {
     let again = place.workspace.reach(path, path.folders())?;
     let is_same = matches!((identity_of(&again.folder), identity_of(folder)), (Ok(now), Ok(then)) if now == then);
@@ -110,7 +111,7 @@ pub(crate) fn present_in(place: &Place, path: &WorkspacePath, folder: &OwnedFd) 
     Regular::find(&place.workspace, folder, path)?.map(|file| file.digest()).transpose()
 }
 
-/// What is there now, beside what was to be. Waits for a change that is under way.
+/// Compares the current content with the evidence. Waits for a change that is under way.
 pub(crate) fn look(place: &Place, evidence: &Evidence) -> Result<Found, Error> {
     let path = WorkspacePath::parse(&evidence.path)?;
     let _alone = place.workspace.one_at_a_time();
@@ -128,7 +129,7 @@ pub(crate) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, E
     }])
 }
 
-/// Whether nobody has changed it since, so that `revert` could put back what was there.
+/// Whether `revert` could restore the content: it could not if somebody has changed the file since.
 pub(crate) fn check_revert(place: &Place, evidence: &Evidence) -> Result<(), Error> {
     place.check_is(evidence.workspace.as_ref())?;
     match look(place, evidence)? {
@@ -138,13 +139,13 @@ pub(crate) fn check_revert(place: &Place, evidence: &Evidence) -> Result<(), Err
     }
 }
 
-/// Whether there is a place to put it back to.
+/// Whether the folder to restore the file into still exists.
 pub(crate) fn is_folder_there(place: &Place, evidence: &Evidence) -> Result<bool, Error> {
     let path = WorkspacePath::parse(&evidence.path)?;
     Ok(place.workspace.reach(&path, path.folders())?.missing.is_empty())
 }
 
-/// Puts back what was there, unless somebody has changed it since. A second time finds it done.
+/// Restores the content before the change, unless somebody has changed the file since. A second revert finds it done.
 pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
     place.check_is(evidence.workspace.as_ref())?;
     let path = WorkspacePath::parse(&evidence.path)?;
@@ -153,7 +154,7 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
         Ok(Output { value, quality_thousandths: 1_000, evidence: None })
     };
     if present(place, &path)? == evidence.previous_sha256 {
-        // A crash may have come between the two.
+        // A crash may have come after the file was restored and before the folders were removed.
         remove_made(place, evidence);
         return restored();
     }
@@ -199,14 +200,14 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
     restored()
 }
 
-/// Folders the change was made in, where nothing else is in them by now.
+/// Removes the folders that the change created, if they are empty by now.
 pub(crate) fn remove_made(place: &Place, evidence: &Evidence) {
     for made in evidence.made_folders.iter().rev() {
         let Ok(path) = WorkspacePath::parse(made) else { continue };
         if let Ok(reached) = place.workspace.reach(&path, path.folders())
             && reached.missing.is_empty()
         {
-            // Fails where something is in it, and then it stays, rightly.
+            // Fails if the folder is not empty, and then it must stay.
             let _ = rustix::fs::unlinkat(&reached.folder, path.name(), AtFlags::REMOVEDIR);
         }
     }

@@ -1,5 +1,5 @@
-//! Which workspace this is. Servers that share a database do not share their disks: what is kept about a change says where it was made,
-//! and nobody looks for it anywhere else. The id lies in the folder itself, so who shares the folder shares the id.
+//! The id of a workspace. Servers that share a database do not share their disks, so the evidence of a change names its workspace, and no
+//! server looks for it elsewhere. The id is a file in the folder itself, so servers that share the folder share the id.
 
 use super::path::WorkspacePath;
 use super::root::{folder_error, open_beneath, sync_folder};
@@ -26,14 +26,14 @@ const DIGITS: usize = 32;
 pub(crate) struct WorkspaceId(String);
 
 impl WorkspaceId {
-    /// The id that lies in the folder; one is made where there is none. `path` is what errors are about.
+    /// The id in the folder; a new one is made if there is none. `path` is used in error messages.
     pub(crate) fn find_or_make(folder: &OwnedFd, path: &Path, random: &dyn Random) -> Result<Self, SetupError> {
         if let Some(found) = Self::find(folder, path)? {
             return Ok(found);
         }
         let unusable = |message: String| SetupError::WorkspaceId { path: path.join(ID_FILE).display().to_string(), message };
         Self::draw(random).put(folder).map_err(|error| unusable(error.to_string()))?;
-        // Another server may have been first.
+        // Another server may have written an id first.
         Self::find(folder, path)?.ok_or_else(|| unusable("it was written, and is not there".to_owned()))
     }
 
@@ -54,7 +54,7 @@ impl WorkspaceId {
             Err(errno) => return Err(folder_error(&path.join(ID_FILE), &errno.into())),
         };
         let mut text = String::new();
-        // A little more than an id and its line end, so that what is longer is seen to be.
+        // A little more than an id and its line break, so that a longer content is noticed.
         let read = file.take(DIGITS as u64 + 2).read_to_string(&mut text);
         read.map_err(|error| folder_error(&path.join(ID_FILE), &error))?;
         let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -67,7 +67,8 @@ impl WorkspaceId {
         Err(SetupError::WorkspaceId { path: path.join(ID_FILE).display().to_string(), message })
     }
 
-    /// Whole and on disk when this returns, or another is there already. It is no secret, and code that walks the workspace may read it.
+    /// Writes the id; it is whole and on disk when this returns, unless another id is there already. It is no secret, and code in the
+    /// workspace may read it.
     fn put(&self, folder: &OwnedFd) -> Result<(), Error> {
         let (path, temporary) = (WorkspacePath::parse("id")?, format!("{ID_FILE}-{}", self.0));
         let mode = Mode::from_raw_mode(0o644);

@@ -1,3 +1,5 @@
+//! Tests of the id of a workspace: it stays, it is unique, and a file that holds no id is refused.
+
 use super::super::{Place, Spelling, spelling_of};
 use super::*;
 use std::fs;
@@ -80,7 +82,7 @@ fn whether_case_tells_names_apart_is_seen_without_writing() {
     assert_eq!(spelling_of(&workspace), None, "nobody has worked here");
     let place = open(folder.path(), 1).unwrap();
     assert_eq!(spelling_of(&workspace), Some(place.workspace.spelling()), "both ask the same file system");
-    // What a file system answers that does not tell case apart, and what only looks like it.
+    // Simulates a file system that ignores case, and then a case where two files only look like it.
     let other = workspace.join(ID_FILE.to_uppercase());
     fs::hard_link(workspace.join(ID_FILE), &other).unwrap();
     assert_eq!(spelling_of(&workspace), Some(Spelling::CaseInsensitive));

@@ -1,4 +1,4 @@
-//! Folders that a change has to make first.
+//! The folders that a change has to create first.
 
 use super::outcome::unchanged;
 use super::path::WorkspacePath;
@@ -8,11 +8,11 @@ use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// Folders a write had to make, each with the one it was made in. Dropped before the write is in place, they are removed again.
+/// Folders that a write created, each with its parent. If this is dropped before the write is in place, they are removed again.
 pub(crate) struct MadeFolders(Vec<(OwnedFd, String)>);
 
 impl MadeFolders {
-    /// Makes what is missing; answers the innermost folder too.
+    /// Creates the missing folders, and also returns the innermost one.
     pub(crate) fn make(reached: Reached<'_>, path: &WorkspacePath) -> Result<(OwnedFd, Self), Error> {
         let failed = |errno| unchanged(errno, path.as_str());
         let mut made = Self(Vec::new());
@@ -20,7 +20,7 @@ impl MadeFolders {
         for name in reached.missing {
             let is_new = match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o755)) {
                 Ok(()) => true,
-                // Someone was faster. If what they made is a folder we use it; if it is a link, opening it refuses.
+                // Another process created it first. If it is a folder, we use it; if it is a link, opening it is refused.
                 Err(Errno::EXIST) => false,
                 Err(errno) => return Err(failed(errno)),
             };
@@ -43,7 +43,7 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for (outer, name) in self.0.drain(..).rev() {
-            // Fails where something is in it by now, and then it stays, rightly.
+            // Fails if the folder is not empty by now, and then it must stay.
             let _ = rustix::fs::unlinkat(&outer, &name, AtFlags::REMOVEDIR);
         }
     }

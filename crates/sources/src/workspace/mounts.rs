@@ -1,10 +1,11 @@
-//! Which folders and files of the workspace are other mounts: they can show anything under a name that seems to be the workspace's own.
+//! Finds the mounts inside the workspace. A mount can show any content under a name that seems to belong to the workspace.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Every mount below this folder, by its path in it. One whose name is not UTF-8 cannot be named by a call, and stands under its parent.
+/// Every mount below this folder, by its path relative to it. A mount whose name is not UTF-8 cannot be named by a call, so its parent
+/// stands for it.
 pub(crate) fn mounts_below(folder: &Path) -> io::Result<Vec<String>> {
     Ok(below(&std::fs::read("/proc/self/mountinfo")?, folder))
 }
@@ -12,7 +13,7 @@ pub(crate) fn mounts_below(folder: &Path) -> io::Result<Vec<String>> {
 fn below(mountinfo: &[u8], folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for line in mountinfo.split(|byte| *byte == b'\n') {
-        // The fifth word is where it is mounted.
+        // The fifth word is the mount point.
         let Some(place) = line.split(|byte| *byte == b' ').nth(4).map(unescaped) else { continue };
         let Some(rest) = place.strip_prefix(folder.as_os_str().as_bytes()) else { continue };
         let names: Option<Vec<_>> = rest.strip_prefix(b"/").map(|rest| rest.split(|byte| *byte == b'/').collect());
@@ -25,7 +26,7 @@ fn below(mountinfo: &[u8], folder: &Path) -> Vec<String> {
     found
 }
 
-/// A space, a tab, a line break and a backslash stand as three octal digits behind a backslash.
+/// Decodes a space, a tab, a line break and a backslash, which mountinfo writes as a backslash and three octal digits.
 fn unescaped(word: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;

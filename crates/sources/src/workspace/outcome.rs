@@ -1,10 +1,10 @@
-//! What the file system's answers mean to a caller. The only place that knows error numbers.
+//! Converts errors of the file system to errors for the caller. No other file deals with error numbers.
 
 use crate::words::{failed, refused, shown};
 use countersign_core::source::Error;
 use rustix::io::Errno;
 
-/// An error about `path` met before anything was changed.
+/// The error for a failure at `path` before anything was changed.
 pub(crate) fn unchanged(errno: Errno, path: &str) -> Error {
     let path = shown(path);
     match errno {
@@ -24,12 +24,12 @@ pub(crate) fn unchanged(errno: Errno, path: &str) -> Error {
     }
 }
 
-/// The same for the standard library's errors, which carry the number when it came from the system.
+/// The same for errors of the standard library, which carry the error number if they came from the system.
 pub(crate) fn unchanged_io(error: &std::io::Error, path: &str) -> Error {
     unchanged(Errno::from_io_error(error).unwrap_or(Errno::IO), path)
 }
 
-/// An error met after the change was made: it stands, but it may not outlive a power cut.
+/// The error for a failure after the change was made. The change stands, but it may not survive a power cut.
 pub(crate) fn changed(errno: Errno, path: &str) -> Error {
     Error::Broken { source_id: "files".to_owned(), message: format!("`{}` was changed, then the disk answered: {errno}", shown(path)) }
 }
@@ -42,7 +42,7 @@ pub(crate) fn content_changed(path: &str) -> Error {
     refused("content_changed", format!("`{}` is not what the call expects: read it again, then decide; nothing was changed", shown(path)))
 }
 
-/// The same for what is to be taken back.
+/// The same for a change that is to be reverted.
 pub(crate) fn changed_since(path: &str) -> Error {
     let why = "was changed after the call, and taking the call back would lose that change: it is refused, and nothing was changed";
     refused("content_changed", format!("`{}` {why}", shown(path)))

@@ -1,14 +1,14 @@
-//! Which spellings of a path are accepted: exactly one per file, so that rules, approvals and receipts name what is touched.
-//! Pure; what lies behind the spelling is the business of `workspace`.
+//! Which spellings of a path are accepted: exactly one per file, so that rules, approvals and receipts name the file that is touched. Pure:
+//! `root` deals with the file behind the path.
 
 use crate::words::{refused, shown};
 use countersign_core::limits::{FILE_DEPTH_MAX, FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX};
 use countersign_core::source::Error;
 
-/// Names that begin like this are ours: files being written, and the probe for the case of names.
+/// Names with this prefix are reserved for us: files that are being written, and the probe for case sensitivity.
 pub(crate) const RESERVED_PREFIX: &str = ".countersign";
 
-/// A path relative to the workspace, in its only accepted spelling: legal names, each divided from the next by one `/`.
+/// A path relative to the workspace, in its only accepted spelling: legal names with one `/` between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkspacePath(String);
 
@@ -54,14 +54,14 @@ impl WorkspacePath {
         &self.0
     }
 
-    /// The names of the folders on the way, outermost first.
+    /// The names of the folders on the way, the outermost first.
     pub(crate) fn folders(&self) -> Vec<&str> {
         let mut names = self.names();
         names.pop();
         names
     }
 
-    /// The paths of the innermost `count` folders on the way, outermost first.
+    /// The paths of the innermost `count` folders on the way, the outermost first.
     pub(crate) fn last_folders(&self, count: usize) -> Vec<String> {
         let folders = self.folders();
         (folders.len().saturating_sub(count)..folders.len()).map(|last| folders[..=last].join("/")).collect()
@@ -78,7 +78,7 @@ impl WorkspacePath {
 }
 
 pub(crate) fn is_reserved(name: &str) -> bool {
-    // Compared without case, as the file system below may do.
+    // Compared without case, because the file system may ignore case.
     name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX))
 }
 
@@ -86,7 +86,7 @@ fn why_not_a_name(name: &str) -> Option<String> {
     if name.len() > FILE_NAME_BYTES_MAX {
         return Some(format!("one of its names is longer than {FILE_NAME_BYTES_MAX} bytes"));
     }
-    // Some file systems drop these, and two spellings would name one file.
+    // Some file systems drop these characters, and then two spellings would name one file.
     if name.ends_with('.') {
         return Some("one of its names ends with a dot".to_owned());
     }
@@ -96,7 +96,7 @@ fn why_not_a_name(name: &str) -> Option<String> {
     is_reserved(name).then(|| format!("names that begin with `{RESERVED_PREFIX}` are reserved"))
 }
 
-/// Control and format characters: on an approver's screen they vanish, or rearrange what surrounds them.
+/// Control and format characters: on an approver's screen they are invisible, or rearrange the text around them.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -138,7 +138,7 @@ pub(crate) mod tests {
         "~+/x",
     ];
 
-    /// Spellings that stay inside but are not the one accepted.
+    /// Spellings that stay inside the workspace but are not the accepted one.
     pub(crate) const NOT_ALLOWED: &[&str] = &[
         "",
         ".",

@@ -14,20 +14,20 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a file in memory at a time.
+/// How many bytes of a file are in memory at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// An open regular file with one name; its content is read by position, so readings do not disturb each other.
+/// An open regular file with exactly one name. Its content is read by position, so several reads do not disturb each other.
 pub(crate) struct Regular {
     file: File,
     path: WorkspacePath,
     pub(crate) bytes: u64,
-    /// Permissions without the set-id bits.
+    /// The permissions without the set-id bits.
     pub(crate) mode: Mode,
 }
 
 impl Regular {
-    /// The file at `path`, whose folder has been reached already; `None` if there is nothing.
+    /// The file at `path`, whose folder has been reached already; `None` if there is none.
     pub(crate) fn find(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Option<Self>, Error> {
         const TRIES: usize = 32;
         workspace.check_spelling(folder, path.name(), path)?;
@@ -42,13 +42,13 @@ impl Regular {
     }
 
     fn look(folder: &OwnedFd, path: &WorkspacePath) -> Result<Look, Error> {
-        // Asked before opening, because opening a device can already do something; asked again after it.
+        // Checked before opening, because opening a device can already have an effect; and checked again after opening.
         match rustix::fs::statat(folder, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => check_regular(&stat, path)?,
             Err(Errno::NOENT) => return Ok(Look::Nothing),
             Err(errno) => return Err(unchanged(errno, path.as_str())),
         }
-        // NONBLOCK: a pipe put there meanwhile must not hold us up.
+        // NONBLOCK, so that a pipe put there meanwhile cannot block us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = match open_beneath(folder, path.name(), flags, Mode::empty()) {
             Ok(opened) => opened,
@@ -65,12 +65,12 @@ impl Regular {
         Ok(Look::Found(Self { file: opened.into(), path: path.clone(), bytes, mode }))
     }
 
-    /// The file at `path`, which must be there.
+    /// The file at `path`, which must exist.
     pub(crate) fn get(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Self, Error> {
         Self::find(workspace, folder, path)?.ok_or_else(|| unchanged(Errno::NOENT, path.as_str()))
     }
 
-    /// The whole content, if it is no longer than `bytes_max`.
+    /// The whole content, if it is not longer than `bytes_max`.
     pub(crate) fn read(&self, bytes_max: u64) -> Result<Vec<u8>, Error> {
         let mut content = Vec::with_capacity(usize::try_from(self.bytes.min(bytes_max)).unwrap_or(0));
         self.each_chunk(bytes_max, |chunk| {
@@ -89,10 +89,10 @@ impl Regular {
         Ok(Digest::new(hasher.finalize().into()))
     }
 
-    /// Hands out the content from its beginning; fails when it is longer than `bytes_max`, also if it grows meanwhile.
+    /// Passes on the content from its beginning. Fails if it is longer than `bytes_max`, even if it grows meanwhile.
     pub(crate) fn each_chunk(&self, bytes_max: u64, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         self.check_size(self.bytes, bytes_max)?;
-        // One byte more than there should be: a small file that did not grow leaves room, and that is its end.
+        // One byte more than the file has: if a small file has not grown, the read leaves room in the buffer, which shows the end.
         let mut chunk = vec![0; usize::try_from(self.bytes + 1).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)];
         let mut position = 0;
         loop {
@@ -119,11 +119,11 @@ impl Regular {
     }
 }
 
-/// What one look at a name shows.
+/// The result of one look at a name.
 enum Look {
     Found(Regular),
     Nothing,
-    /// What was opened has lost its name to another file, which is as whole as this one was: look again.
+    /// The opened file has lost its name to another file, which is as whole as this one was. Look again.
     Replaced,
 }
 

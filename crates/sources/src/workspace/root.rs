@@ -1,6 +1,6 @@
-//! The workspace folder and how a path in it is opened: from a descriptor of the root held since the start, beneath it, through
-//! no link of any kind. Changes are made relative to the descriptor of the folder that was reached, never by path: whoever
-//! swaps a folder for a link meanwhile redirects nothing.
+//! The workspace folder, and how a path in it is opened: relative to a descriptor of the root that is held from the start, beneath it, and
+//! through no link of any kind. Changes are made relative to the descriptor of the folder that was reached, never by path. So an attacker
+//! who swaps a folder for a link meanwhile redirects nothing.
 
 use super::id::ID_FILE;
 use super::outcome::unchanged;
@@ -17,11 +17,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whether two spellings of a name that differ in case are two files.
+/// Whether two names that differ only in case are two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
     CaseSensitive,
-    /// Probed so, or not to be probed: then every path must be spelled exactly as it is on disk.
+    /// The file system ignores case, or could not be probed. Then every path must be spelled exactly as on disk.
     CaseInsensitive,
 }
 
@@ -32,21 +32,21 @@ pub(crate) struct Workspace {
     commits: Mutex<()>,
 }
 
-/// Whether the folder can keep us waiting for longer than a disk does.
+/// Whether the folder can make us wait for longer than a local disk does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disk {
     Local,
-    /// On a network, in another process, or not known to be otherwise.
+    /// On a network, in another process, or unknown.
     Elsewhere,
 }
 
-/// ext4, XFS, Btrfs, F2FS, ZFS, tmpfs and overlays, as `statfs` names them.
+/// ext4, XFS, Btrfs, F2FS, ZFS, tmpfs and overlayfs, by their numbers in `statfs`.
 const LOCAL_DISKS: [u32; 7] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
 
-/// Up to this size a file that is at hand is read in place, and a text for one that is not there yet is looked at.
+/// Up to this size, a file that is at hand is read on the caller's thread, and a write of a new file is prepared there.
 pub(crate) const AT_HAND_BYTES_MAX: u64 = 64 * 1024;
 
-/// How far a path exists: the last folder that is there, and the names of those that are not.
+/// How far a path exists: the last folder that exists, and the names of the folders that do not.
 pub(crate) struct Reached<'p> {
     pub(crate) folder: OwnedFd,
     pub(crate) missing: Vec<&'p str>,
@@ -70,8 +70,8 @@ impl Workspace {
         &self.root
     }
 
-    /// Whether a read takes microseconds, less than handing it to another thread: a small file on a local disk, in the root's own
-    /// file system, whose names the kernel need not look up. Its content may have to come from the disk, as a database page may.
+    /// Whether a read takes microseconds, less than handing it to another thread: a small file on a local disk, in the root's own file
+    /// system, whose names the kernel has cached. The content may still have to come from the disk, as a database page may.
     pub(crate) fn is_at_hand(&self, path: &WorkspacePath) -> bool {
         let stat = self.open_at_hand(path.as_str()).and_then(rustix::fs::fstat);
         stat.is_ok_and(|stat| {
@@ -80,7 +80,8 @@ impl Workspace {
         })
     }
 
-    /// Whether nothing lies at `path`, and that is as quickly seen: its folder is at hand. The folder's list may have to come from the disk.
+    /// Whether nothing exists at `path`, and this can be seen as quickly, because its folder is at hand. The folder's entries may still
+    /// have to come from the disk.
     pub(crate) fn is_free_at_hand(&self, path: &WorkspacePath) -> bool {
         let folder = path.as_str().rsplit_once('/').map_or(".", |(folder, _)| folder);
         let found = self.open_at_hand(folder);
@@ -96,12 +97,12 @@ impl Workspace {
         rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
     }
 
-    /// Held from the last look at a file to its change, so that of two calls one sees the other's work.
+    /// The lock that is held from the last look at a file to its change, so that two calls see each other's work.
     pub(crate) fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Walks down `names`, folders of `path`, as far as they exist.
+    /// Walks down `names`, which are folders of `path`, as far as they exist.
     pub(crate) fn reach<'p>(&self, path: &'p WorkspacePath, names: Vec<&'p str>) -> Result<Reached<'p>, Error> {
         let mut folder = self.root.try_clone().map_err(|error| super::outcome::unchanged_io(&error, path.as_str()))?;
         for (position, name) in names.iter().enumerate() {
@@ -115,7 +116,7 @@ impl Workspace {
         Ok(Reached { folder, missing: Vec::new() })
     }
 
-    /// Where case does not tell files apart, only the spelling on disk is accepted: one file, one path.
+    /// Where the file system ignores case, only the spelling on disk is accepted, so that one file has one path.
     pub(crate) fn check_spelling(&self, folder: &OwnedFd, name: &str, path: &WorkspacePath) -> Result<(), Error> {
         match self.spelling {
             Spelling::CaseSensitive => return Ok(()),
@@ -131,7 +132,7 @@ impl Workspace {
                 Ok(_) | Err(_) => {}
             }
         }
-        // The file system may fold more than case; whatever it finds under a name that is not listed is another spelling.
+        // The file system may ignore more than case. If it finds a file under a name that is not listed, that name is another spelling.
         let is_there = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         match other {
             Some(spelling) => Err(refused("path_not_allowed", format!("`{}` is spelled `{spelling}` on disk", shown(path.as_str())))),
@@ -146,19 +147,19 @@ impl Workspace {
     }
 }
 
-/// Which file a name leads to, however it is spelled.
+/// The identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     device: u64,
     number: u64,
 }
 
-/// Which file lies at a path that no link and no other mount is passed on the way to.
+/// The identity of the file at a path that passes no link and no other mount.
 pub(crate) fn identity_on_one_mount(root: &OwnedFd, path: &str) -> Result<Identity, Errno> {
     identity(root, path, RESOLVE | ResolveFlags::NO_XDEV, OFlags::NOFOLLOW)
 }
 
-/// Which file lies at a path, wherever in the workspace its links and mounts lead.
+/// The identity of the file at a path, after following links and mounts within the workspace.
 pub(crate) fn identity_behind_links(root: &OwnedFd, path: &str) -> Result<Identity, Errno> {
     identity(root, path, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS, OFlags::empty())
 }
@@ -167,8 +168,8 @@ fn identity(root: &OwnedFd, path: &str, resolve: ResolveFlags, more: OFlags) -> 
     identity_of(&open_resolved(root, path, OFlags::PATH | more, Mode::empty(), resolve)?)
 }
 
-/// Where in the workspace a path really lies, once every link on it is followed; `None` where it leads out of it. Of what is not there
-/// yet, the place where it would come to be.
+/// The real path in the workspace, after following every link; `None` if it leads out of the workspace. For a file that does not exist yet,
+/// the path at which it would be created.
 pub(crate) fn real_path(root: &OwnedFd, path: &str) -> Result<Option<String>, Errno> {
     let place = |file: &OwnedFd| rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new());
     let mut end = path.len();
@@ -188,18 +189,18 @@ pub(crate) fn real_path(root: &OwnedFd, path: &str) -> Result<Option<String>, Er
     }
 }
 
-/// Which file is open.
+/// The identity of an open file.
 pub(crate) fn identity_of(file: &OwnedFd) -> Result<Identity, Errno> {
     rustix::fs::fstat(file).map(|stat| Identity { device: stat.st_dev, number: stat.st_ino })
 }
 
-/// Beneath the folder, through no link of any kind.
+/// Stay beneath the folder, and follow no link of any kind.
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// How folders are opened: for reading their names and as the place of changes.
+/// How folders are opened: to read their entries and to make changes in them.
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// SECURITY: the only way a name in the workspace is opened. The kernel refuses links and climbing out, at every name.
+/// SECURITY: the only function that opens a name in the workspace. For every name, the kernel refuses links and paths that lead out.
 pub(crate) fn open_beneath(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     open_resolved(folder, name, flags, mode, RESOLVE)
 }
@@ -208,7 +209,7 @@ fn open_resolved(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode, resol
     const TRIES: usize = 32;
     for _ in 0..TRIES {
         match rustix::fs::openat2(&folder, name, flags | OFlags::CLOEXEC, mode, resolve) {
-            // The tree moved under the walk, or a signal came: the kernel asks to be asked again.
+            // The tree changed during the walk, or a signal arrived: the kernel asks for another try.
             Err(Errno::AGAIN | Errno::INTR) => {}
             result => return result,
         }
@@ -221,16 +222,16 @@ fn probe_disk(root: &OwnedFd) -> Disk {
     if kind.is_some_and(|kind| LOCAL_DISKS.contains(&kind)) { Disk::Local } else { Disk::Elsewhere }
 }
 
-/// Makes names that were added to a folder, or taken from it, outlive a power cut.
+/// Makes names that were added to or removed from a folder survive a power cut.
 pub(crate) fn sync_folder(folder: &OwnedFd) -> Result<(), Errno> {
     match rustix::fs::fsync(folder) {
-        // File systems without the notion answer so; there is nothing more to ask of them.
+        // File systems that cannot sync folders answer this; nothing more can be done.
         Err(Errno::INVAL) => Ok(()),
         result => result,
     }
 }
 
-/// Makes a configured folder, readable by us alone, where there is none.
+/// Creates a configured folder that only we can read, if there is none.
 pub(crate) fn make_folder(path: &Path) -> Result<(), SetupError> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| folder_error(path, &error))
 }
@@ -244,13 +245,13 @@ pub(crate) fn check_apart(root: &Path, snapshots: &Path) -> Result<(), SetupErro
     Ok(())
 }
 
-/// Opens a configured folder. Links are followed here: this path is the operator's.
+/// Opens a configured folder. Links are followed here, because the operator chose this path.
 pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, SetupError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| folder_error(path, &errno.into()))
 }
 
-/// Removes files a crash left half-written: regular files under our reserved names, but for the id, and nothing else.
+/// Removes files that a crash left half-written: regular files with our reserved prefix, except the id, and nothing else.
 pub(crate) fn remove_leftovers(folder: &OwnedFd) {
     let mut removed = 0_usize;
     let visited = visit(folder, "", FILE_LEFTOVERS_VISITED_MAX, |seen: &Seen<'_>| {
@@ -268,7 +269,7 @@ pub(crate) fn remove_leftovers(folder: &OwnedFd) {
     }
 }
 
-/// Asks the file system by trying. What cannot be tried counts as case-insensitive, which accepts less.
+/// Probes the file system by writing a file. If that is not possible, it counts as case-insensitive, which accepts fewer spellings.
 fn probe_spelling(root: &OwnedFd) -> Spelling {
     let name = format!("{RESERVED_PREFIX}-probe-{}", std::process::id());
     let exists = |name: &str| rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
@@ -278,13 +279,13 @@ fn probe_spelling(root: &OwnedFd) -> Spelling {
     }
     let other_spelling_found = exists(&name.to_uppercase());
     let still_there = exists(&name);
-    // Should the probe stay behind, the next start removes it as a leftover.
+    // If the probe stays behind, the next start removes it as a leftover.
     let _ = rustix::fs::unlinkat(root, &name, AtFlags::empty());
     if still_there && !other_spelling_found { Spelling::CaseSensitive } else { Spelling::CaseInsensitive }
 }
 
-/// The same of a workspace that is there already, without writing to it: its id is asked for under another spelling. `None` where no
-/// server has worked in this folder yet.
+/// The same for an existing workspace, without writing to it: looks up its id file in another spelling. `None` if no server has worked in
+/// this folder yet.
 pub fn spelling_of(folder: &Path) -> Option<Spelling> {
     let root = open_folder(folder).ok()?;
     let find = |name: &str| rustix::fs::statat(&root, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (stat.st_dev, stat.st_ino));

@@ -1,5 +1,5 @@
-//! Where a call may act at most. What it must not touch is compared by what it is, not by how it is spelled: a file that is forbidden
-//! is forbidden under every name it has. A call whose scope forbids nothing asks the disk nothing here.
+//! Checks the scope of a call: the outer limit of where it may act. Forbidden files are compared by identity, not by spelling: a forbidden
+//! file is forbidden under every name it has. If a scope forbids nothing, this does not access the disk.
 
 use super::Place;
 use super::outcome::unchanged;
@@ -10,21 +10,21 @@ use countersign_core::effect::Scope;
 use countersign_core::source::Error;
 use rustix::io::Errno;
 
-/// Where a call may act at most is part of every check.
+/// Checks a path against the scope. Every check of an action includes this.
 pub(crate) fn check_scope(place: &Place, scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
     check_spelling(scope, path)?;
     Forbidden::of(place, scope)?.check(path)
 }
 
-/// As far as the spelling alone tells.
+/// Checks only what the spelling of the path can tell.
 pub(crate) fn check_spelling(scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
     if scope.permits(path.as_str()) { Ok(()) } else { Err(outside(path)) }
 }
 
-/// What a call must not touch, looked up once for all the paths that are held against it.
+/// The files that a call must not touch, looked up once for all the paths that are checked.
 pub(crate) struct Forbidden<'a> {
     workspace: &'a Workspace,
-    /// As it is spelled, and nothing else of the scope.
+    /// Only the forbidden part of the scope, as it is spelled.
     named: Scope,
     found: Vec<Identity>,
 }
@@ -47,7 +47,8 @@ impl<'a> Forbidden<'a> {
         self.check_identities(path)
     }
 
-    /// What is not there yet has no identity: where case does not tell files apart, neither does it tell what is forbidden apart.
+    /// A file that does not exist yet has no identity. So where the file system ignores case, forbidden names are compared without case
+    /// too.
     fn check_spellings(&self, path: &WorkspacePath) -> Result<(), Error> {
         match self.workspace.spelling() {
             Spelling::CaseSensitive => return Ok(()),
@@ -58,8 +59,8 @@ impl<'a> Forbidden<'a> {
         if folded.permits(&path.as_str().to_lowercase()) { Ok(()) } else { Err(outside(path)) }
     }
 
-    /// SECURITY: neither the file nor a folder on the way to it may be one that is forbidden. A mount on the way is refused, because
-    /// it can show the inside of a forbidden folder, whose identity is then nowhere on the way.
+    /// SECURITY: neither the file nor a folder on the way may be forbidden. A mount on the way is refused: it can show the inside of a
+    /// forbidden folder, whose identity is then nowhere on the way.
     fn check_identities(&self, path: &WorkspacePath) -> Result<(), Error> {
         let names = path.names();
         for last in 0..names.len() {
@@ -83,7 +84,7 @@ fn identities(workspace: &Workspace, scope: &Scope) -> Result<Vec<Identity>, Err
     for forbidden in scope.forbidden_paths() {
         match identity_behind_links(workspace.root(), if forbidden.is_empty() { "." } else { &forbidden }) {
             Ok(identity) => identities.push(identity),
-            // Nothing is there, or it lies outside the workspace, where no path of a call leads.
+            // Nothing exists there, or it lies outside the workspace, where no path of a call leads.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG | Errno::INVAL) => {}
             Err(errno) => return Err(unchanged(errno, &forbidden)),
         }

@@ -1,4 +1,4 @@
-//! Content that is about to be replaced, kept under its digest. What a receipt calls `previous_sha256` is found here.
+//! Snapshots: content that is about to be replaced, kept under its digest. A receipt refers to it as `previous_sha256`.
 
 use super::outcome::{content_changed, unchanged, unchanged_io};
 use super::path::WorkspacePath;
@@ -19,22 +19,22 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Bytes of a snapshot in memory at a time.
+/// How many bytes of a snapshot are in memory at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Snapshots {
     folder: OwnedFd,
-    /// Held while one is entered or removed: what is kept anew is not removed for its age.
+    /// Held while a snapshot is added or removed, so that a snapshot that is kept again is not removed for its old age.
     entering: Mutex<()>,
     faults: Faults,
 }
 
-/// How much is kept to undo effects with.
+/// How much content is kept for reverting calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     pub files: usize,
     pub bytes: u64,
-    /// What was removed just now.
+    /// The number of snapshots that were just removed.
     pub forgotten: usize,
 }
 
@@ -57,7 +57,7 @@ impl Snapshots {
         self.faults = faults.clone();
     }
 
-    /// Keeps what `file` holds, on disk when this returns. The content must still be the one with this digest.
+    /// Keeps the content of `file`, which is on disk when this returns. The content must still have this digest.
     pub(crate) fn keep(&self, file: &Regular, digest: Digest, path: &WorkspacePath, temporary: &str) -> Result<(), Error> {
         let mut staged = Staged::create(&self.folder, temporary, Mode::RUSR | Mode::WUSR, path)?;
         let mut hasher = Sha256::new();
@@ -75,7 +75,7 @@ impl Snapshots {
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))
     }
 
-    /// Keeps bytes that are nowhere else yet, on disk when this returns, and answers what they are known by.
+    /// Keeps bytes that are stored nowhere else yet. They are on disk when this returns. Returns their digest.
     pub(crate) fn keep_bytes(&self, bytes: &[u8], path: &WorkspacePath, temporary: &str) -> Result<Digest, Error> {
         let digest = Digest::new(Sha256::digest(bytes).into());
         let mut staged = Staged::create(&self.folder, temporary, Mode::RUSR | Mode::WUSR, path)?;
@@ -88,7 +88,7 @@ impl Snapshots {
         Ok(digest)
     }
 
-    /// The same for what is kept again and again: where it is there already, whole, nothing is written.
+    /// The same for bytes that are kept again and again: if they are there already, and whole, nothing is written.
     pub(crate) fn keep_once(&self, bytes: &[u8], path: &WorkspacePath, temporary: &str) -> Result<Digest, Error> {
         let digest = Digest::new(Sha256::digest(bytes).into());
         let is_there = {
@@ -98,14 +98,14 @@ impl Snapshots {
         if is_there { Ok(digest) } else { self.keep_bytes(bytes, path, temporary) }
     }
 
-    /// As if it were kept now.
+    /// Sets the age of a snapshot to zero, as if it were kept now.
     fn make_young(&self, digest: Digest) -> Result<(), Errno> {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let times = Timestamps { last_access: now, last_modification: now };
         rustix::fs::utimensat(&self.folder, digest.to_string(), &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Removes what was kept before `then`.
+    /// Removes the snapshots that were kept before `then`.
     pub(crate) fn forget_before(&self, then: Timestamp) -> Result<Kept, Errno> {
         let mut kept = Kept::default();
         for entry in Dir::read_from(&self.folder)? {
@@ -127,7 +127,7 @@ impl Snapshots {
         Ok(kept)
     }
 
-    /// Hands out what was kept of `path` under this digest; it must still have it.
+    /// Passes on the snapshot of `path` with this digest. Fails if the content no longer has that digest.
     pub(crate) fn copy(&self, digest: Digest, path: &WorkspacePath, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         let lost = || failed("snapshot_lost", format!("what `{}` held before is not among the snapshots any more", shown(path.as_str())));
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;

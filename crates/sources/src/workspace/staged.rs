@@ -1,4 +1,4 @@
-//! A file written beside its target under a reserved name, and renamed onto it when it is whole and on disk.
+//! A staged file: written beside its target under a reserved name, and renamed onto the target once it is whole and on disk.
 
 use super::outcome::{unchanged, unchanged_io};
 use super::path::{RESERVED_PREFIX, WorkspacePath};
@@ -10,12 +10,12 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
-/// The reserved name one attempt writes under: an invocation's id is unpredictable, and no two attempts share one.
+/// The reserved name for the files of one attempt. The id of an invocation is unpredictable, and no two attempts have the same name.
 pub(crate) fn temporary_name(context: &CallContext) -> String {
     format!("{RESERVED_PREFIX}-{}-{}", context.invocation, context.attempt)
 }
 
-/// A file that is not in place yet; dropped without that, it is removed.
+/// A file that is not in place yet. If it is dropped before that, it is removed.
 pub(crate) struct Staged<'a> {
     folder: &'a OwnedFd,
     temporary: &'a str,
@@ -24,7 +24,7 @@ pub(crate) struct Staged<'a> {
 }
 
 impl<'a> Staged<'a> {
-    /// Starts an empty file in `folder`; `path` is what errors are about.
+    /// Creates an empty file in `folder`. `path` is used in error messages.
     pub(crate) fn create(folder: &'a OwnedFd, temporary: &'a str, mode: Mode, path: &'a WorkspacePath) -> Result<Self, Error> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW;
         let file = open_beneath(folder, temporary, flags, mode).map_err(|errno| unchanged(errno, path.as_str()))?;
@@ -43,15 +43,15 @@ impl<'a> Staged<'a> {
         rustix::fs::fsync(&self.file).map_err(|errno| unchanged(errno, self.path.as_str()))
     }
 
-    /// Takes the place of `name`, whether or not something is there.
+    /// Puts the file in place as `name`, replacing a file that is there.
     pub(crate) fn replace(self, name: &str) -> Result<(), Errno> {
         rustix::fs::renameat(self.folder, self.temporary, self.folder, name)
     }
 
-    /// Becomes `name`; `EXIST` if something is there by now.
+    /// Puts the file in place as `name`; fails with `EXIST` if something is there by now.
     pub(crate) fn appear(self, name: &str) -> Result<(), Errno> {
         match rustix::fs::renameat_with(self.folder, self.temporary, self.folder, name, RenameFlags::NOREPLACE) {
-            // Some network file systems cannot; a second name that must not exist says the same.
+            // Some network file systems do not support this rename. A hard link, which fails if the name exists, does the same.
             Err(Errno::INVAL | Errno::NOSYS) => self.link(name),
             result => result,
         }
@@ -64,7 +64,7 @@ impl<'a> Staged<'a> {
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        // Gone already when it was renamed; still there when it was linked or given up.
+        // The temporary name is gone if the file was renamed; it is still there if the file was linked or given up.
         let _ = rustix::fs::unlinkat(self.folder, self.temporary, AtFlags::empty());
     }
 }

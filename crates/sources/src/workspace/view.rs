@@ -1,5 +1,5 @@
-//! What of the workspace code may see that acts for a call: all of it, or only what the call's scope permits. It is put together from
-//! what is permitted, never by covering what is not: a cover is lost when the file below it is replaced.
+//! The part of the workspace that code may see while it acts for a call: all of it, or only what the call's scope permits. The view is
+//! built from the permitted entries, never by covering forbidden ones: a cover is lost when the file below it is replaced.
 
 use super::mounts::mounts_below;
 use super::outcome::{unchanged, unchanged_io};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Shows the workspace to a run, as far as the scope of its call lets it.
+/// Shows the workspace to a run, as far as the scope of its call permits.
 pub(crate) async fn show(workspace: &Path, jail: &str, scope: &Scope, confinement: &mut Confinement) -> Result<(), Error> {
     let (host, jail) = (workspace.to_owned(), PathBuf::from(jail));
     if scope.is_unbounded() {
@@ -29,7 +29,7 @@ pub(crate) async fn show(workspace: &Path, jail: &str, scope: &Scope, confinemen
     Ok(())
 }
 
-/// The parts of the workspace that a scope permits, none of which lies in another.
+/// The entries of the workspace that a scope permits, none of which lies in another.
 pub(crate) fn parts(workspace: &Path, scope: &Scope) -> Result<Vec<String>, Error> {
     let root = open_folder(workspace).map_err(|error| unchanged_io(&std::io::Error::other(error.to_string()), "."))?;
     let mut view = Parts {
@@ -39,12 +39,13 @@ pub(crate) fn parts(workspace: &Path, scope: &Scope) -> Result<Vec<String>, Erro
         found: BTreeSet::new(),
     };
     for forbidden in scope.forbidden_paths() {
-        // By its name, and by where that leads.
+        // A forbidden path is hidden by its name, and by the path to which its links lead.
         let real = real_path(&root, &forbidden).map_err(|errno| unchanged(errno, &forbidden))?;
         check_is_on_one_mount(&root, real.as_deref().unwrap_or_default())?;
         view.hidden.extend([view.folded(&forbidden)].into_iter().chain(real.map(|real| view.folded(&real))));
     }
-    // SECURITY: a mount can show the inside of what is forbidden, and what it covers was not to be seen before either.
+    // SECURITY: a mount can show the inside of a forbidden folder, and files covered by a mount were not visible before either. So mounts
+    // are hidden.
     let mounts = mounts_below(workspace).map_err(|error| unchanged_io(&error, "."))?;
     view.hidden.extend(mounts.iter().map(|mount| view.folded(mount)).collect::<Vec<_>>());
     let is_open = scope.allowed_files.is_empty() && scope.allowed_dirs.is_empty();
@@ -58,7 +59,7 @@ pub(crate) fn parts(workspace: &Path, scope: &Scope) -> Result<Vec<String>, Erro
     Ok(view.apart())
 }
 
-/// What lies behind a mount has a second name where the mount is from, and nobody can tell which.
+/// Refuses a forbidden path behind a mount: its content has a second name where the mount comes from, and that name is unknown.
 fn check_is_on_one_mount(root: &OwnedFd, forbidden: &str) -> Result<(), Error> {
     if forbidden.is_empty() || identity_on_one_mount(root, forbidden) != Err(Errno::XDEV) {
         return Ok(());
@@ -69,27 +70,27 @@ fn check_is_on_one_mount(root: &OwnedFd, forbidden: &str) -> Result<(), Error> {
 
 struct Parts<'a> {
     root: &'a OwnedFd,
-    /// What must not be seen, as it is compared.
+    /// The paths that must not be seen, folded for comparison.
     hidden: Vec<String>,
     folds_case: bool,
     found: BTreeSet<String>,
 }
 
 impl Parts<'_> {
-    /// A folder with all it holds, taken apart only as far as something in it must not be seen.
+    /// Adds a folder with all its contents. It is split into its entries only where something in it must not be seen.
     fn add_folder(&mut self, folder: String) -> Result<(), Error> {
         let mut ahead = vec![folder];
         while let Some(path) = ahead.pop() {
             if self.is_hidden(&path) {
                 continue;
             }
-            // The root itself is always taken apart: it is where the parts are put.
+            // The root itself is always split, because it is where the entries are placed.
             if !path.is_empty() && !self.hides_below(&path) {
                 self.found.insert(path);
             } else {
                 match self.names(&path)? {
                     Some(names) => ahead.extend(names.into_iter().map(|name| join(&path, &name)).filter(|path| !self.is_hidden(path))),
-                    // It is no folder, so it holds nothing that must not be seen.
+                    // It is not a folder, so it contains nothing that must not be seen.
                     None => drop(self.found.insert(path)),
                 }
             }
@@ -100,7 +101,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// The file itself: a folder of that name is not what was allowed.
+    /// Adds a file. A folder of that name is not what was allowed.
     fn add_file(&mut self, path: String) -> Result<(), Error> {
         if path.is_empty() || self.is_hidden(&path) {
             return Ok(());
@@ -117,7 +118,7 @@ impl Parts<'_> {
         }
     }
 
-    /// What a folder holds, where it is one. A name that is not UTF-8 is nobody's to see: no call can name it.
+    /// The names in a folder; `None` if it is not a folder. Names that are not UTF-8 are left out, because no call can name them.
     fn names(&self, path: &str) -> Result<Option<Vec<String>>, Error> {
         let folder = match open_beneath(self.root, if path.is_empty() { "." } else { path }, FOLDER, Mode::empty()) {
             Ok(folder) => folder,
@@ -129,7 +130,7 @@ impl Parts<'_> {
             let entry = entry.map_err(|errno| unchanged(errno, path))?;
             match entry.file_name().to_str() {
                 Ok("." | "..") | Err(_) => {}
-                // So much cannot all be forbidden: not everything is read to find that out.
+                // With so many names, not all of them can be hidden, so there are too many parts. The rest need not be read.
                 Ok(_) if names.len() > VIEW_PARTS_MAX + self.hidden.len() => return Err(too_fine()),
                 Ok(name) => names.push(name.to_owned()),
             }
@@ -147,7 +148,7 @@ impl Parts<'_> {
         self.hidden.iter().any(|hidden| lies_in(hidden, &path))
     }
 
-    /// Where case does not tell files apart, neither does it tell what must not be seen apart.
+    /// Where the file system ignores case, hidden paths are compared without case too.
     fn folded(&self, path: &str) -> String {
         if self.folds_case { path.to_lowercase() } else { path.to_owned() }
     }
@@ -158,7 +159,7 @@ impl Parts<'_> {
     }
 }
 
-/// Whether a path is this one or beneath it. The empty path is the workspace.
+/// Whether a path is `folder` or lies in it. The empty path is the workspace.
 fn lies_in(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -167,7 +168,7 @@ fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// Nothing is there that could be shown.
+/// Whether the error means that there is nothing to show.
 fn is_absence(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG | Errno::INVAL)
 }

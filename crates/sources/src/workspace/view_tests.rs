@@ -1,10 +1,12 @@
+//! Tests of which parts of a workspace a scope shows.
+
 use super::super::{ID_FILE, Place};
 use super::*;
 use std::fs;
 use std::os::unix::fs::symlink;
 use testkit::SeededRandom;
 
-/// A workspace that a server has worked in, so that it is known whether case counts.
+/// A workspace in which a server has worked, so that its case sensitivity is known.
 fn workspace(files: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     Place::open(&folder.path().join("workspace"), &folder.path().join("snapshots"), &SeededRandom::new(1)).unwrap();
@@ -31,22 +33,22 @@ fn a_workspace_is_taken_apart_only_as_far_as_something_in_it_must_not_be_seen() 
         (scope(&[], &[], &["secret"]), vec![".env", "a", "b", "top", "way"]),
         (scope(&[], &[], &["secret/**", ".env"]), vec!["a", "b", "top", "way"]),
         (scope(&[], &[], &["a/deep/x"]), vec![".env", "a/deep/y", "a/one", "a/two", "b", "secret", "top", "way"]),
-        // What is not there yet may come, and must not be seen then.
+        // A file that does not exist yet may be created later, and must not be seen then.
         (scope(&[], &[], &["b/later"]), vec![".env", "a", "b/link", "b/one", "secret", "top", "way"]),
-        // By a link: what it leads to is hidden with it, also where that is not there yet.
+        // The target of a link is hidden with the link, even if it does not exist yet.
         (scope(&[], &[], &["way"]), vec![".env", "a", "b", "top"]),
         (scope(&[], &[], &["b/link"]), vec![".env", "a", "b/one", "top", "way"]),
         (scope(&[], &[], &["way/later"]), vec![".env", "a", "b", "secret/key", "top", "way"]),
         (scope(&[], &[], &["top/x"]), vec![".env", "a", "b", "secret", "top", "way"]),
         (scope(&[], &[], &["."]), vec![]),
-        // What cannot be understood names nothing.
+        // A path that is not valid names nothing.
         (scope(&[], &[], &["../x", "/etc"]), vec![".env", "a", "b", "secret", "top", "way"]),
         (scope(&["a"], &[], &[]), vec!["a"]),
         (scope(&["a/**", "a/deep", "b/"], &["a/one", "top"], &[]), vec!["a", "b", "top"]),
         (scope(&["a"], &[], &["a/deep"]), vec!["a/one", "a/two"]),
         (scope(&["a"], &["a/deep/x", "a/deep/y"], &["a/deep/y"]), vec!["a/deep/x", "a/one", "a/two"]),
         (scope(&["."], &[], &["a", "secret", "way", ".env"]), vec!["b", "top"]),
-        // A folder is not the file that was allowed, nor is anything behind a link.
+        // A folder is not the file that was allowed, and neither is anything behind a link.
         (scope(&[], &["a", "way/key", "missing"], &[]), vec![]),
         (scope(&["../x", "/"], &[], &[]), vec![]),
     ] {
@@ -65,7 +67,7 @@ fn where_case_does_not_count_no_spelling_shows_what_is_forbidden() {
         parts(&workspace, &scope).unwrap().into_iter().filter(|part| !part.to_lowercase().starts_with(".countersign")).collect::<Vec<_>>()
     };
     assert_eq!(seen(), ["SECRET.txt", "Secret", "free"]);
-    // What a file system answers that does not tell case apart.
+    // Simulates a file system that ignores case.
     fs::hard_link(workspace.join(ID_FILE), workspace.join(ID_FILE.to_uppercase())).unwrap();
     assert_eq!(seen(), ["free"]);
 }
@@ -84,6 +86,6 @@ fn a_scope_that_leaves_too_many_parts_is_refused_before_anything_runs() {
     let error = parts(&workspace, &scope(&[], &[], &["many/later"])).unwrap_err();
     assert_eq!(error.code(), "scope_too_fine", "{error}");
     assert!(error.to_string().ends_with("nothing ran"), "{error}");
-    // Without anything in it that must not be seen it is one part.
+    // If nothing in the folder is hidden, it is one part.
     assert_eq!(parts(&workspace, &scope(&["many"], &[], &[])).unwrap(), ["many"]);
 }

@@ -1,4 +1,4 @@
-//! Walks a folder without following links and without recursion, so that neither loops nor depth can hold it up.
+//! Walks a folder without following links and without recursion, so that neither loops nor depth can stop it.
 
 use super::root::{FOLDER, open_beneath};
 use rustix::fs::{AtFlags, Dir, FileType, Mode};
@@ -6,9 +6,9 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
-/// One entry on the way.
+/// One entry that the walk has found.
 pub(crate) struct Seen<'a> {
-    /// The folder that holds it.
+    /// The folder that contains it.
     pub(crate) folder: &'a OwnedFd,
     pub(crate) name: &'a CStr,
     /// Relative to the workspace; `None` if a name in it is not UTF-8.
@@ -17,15 +17,15 @@ pub(crate) struct Seen<'a> {
     pub(crate) bytes: u64,
 }
 
-/// Whether the walk goes into a folder it has just shown.
+/// Whether the walk goes into the folder it has just shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Descend {
     Into,
     Past,
 }
 
-/// Shows every entry below `start` (empty: the root) until `visited_max`; answers how many it has shown.
-/// A folder inside that cannot be read, because it vanished or is a link by now, is passed by.
+/// Shows every entry below `start` (empty for the root), up to `visited_max` entries. Returns how many it has shown. An inner folder that
+/// cannot be read, because it has vanished or is a link by now, is skipped.
 pub(crate) fn visit(root: &OwnedFd, start: &str, visited_max: usize, mut each: impl FnMut(&Seen<'_>) -> Descend) -> Result<usize, Errno> {
     let mut visited = 0;
     let mut ahead = vec![start.to_owned()];

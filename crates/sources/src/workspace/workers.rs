@@ -1,5 +1,5 @@
-//! Threads that may wait for the disk. They are the files' own and few: a disk that hangs holds up file actions and nothing else,
-//! and many calls at once queue up instead of waking a thread each, which costs more than most of them take.
+//! Threads that may wait for the disk. They do only file work, and they are few: a disk that hangs holds up file actions and nothing else.
+//! Many calls at once wait in a queue instead of each waking a thread, which costs more than most calls take.
 
 use bell::Bell;
 use parking_lot::{Condvar, Mutex};
@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A fixed number of threads over one queue. They end when it is dropped, once the queue is empty.
+/// A fixed number of threads with one queue. When this is dropped, they end once the queue is empty.
 pub(crate) struct Workers {
     queue: Arc<Queue>,
     bell: Arc<Bell>,
-    /// Whose work it is, as errors name it.
+    /// The source that the work belongs to, for error messages.
     pub(crate) source: &'static str,
 }
 
@@ -38,7 +38,7 @@ impl Workers {
             let queue = Arc::clone(&workers.queue);
             let started = thread::Builder::new().name(name.to_owned()).spawn(move || {
                 while let Some(job) = queue.next() {
-                    // One that panics answers nobody, and whoever waits is told so; the thread lives on.
+                    // A job that panics sends no answer, and its caller gets an error; the thread lives on.
                     let _panicked = catch_unwind(AssertUnwindSafe(job));
                 }
             });
@@ -47,7 +47,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Queues the work. The answer is an error when the work panicked.
+    /// Queues the work. The receiver gets an error if the work panicked.
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
         let (answer, answered) = oneshot::channel();
         let bell = Arc::clone(&self.bell);

@@ -1,4 +1,4 @@
-//! What the numbering plans of the world say about digits.
+//! Asks the world's numbering plans about digits.
 
 use countersign_core::limits::REDACTION_PHONE_TRIES_MAX;
 use phonenumber::metadata::DATABASE;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// A country whose national numbers are known without their prefix, by its two capital letters.
+/// A country whose national numbers are recognised without a country code, named by two capital letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Region(country::Id);
 
 impl Region {
-    /// Whether national numbers there are written so: with the zero, where it is dialled and not left out for mobile ones, and
-    /// in the groups that all of North America uses.
+    /// Whether national numbers in this region are written like this: with a leading zero, in regions that dial one and do not leave it out
+    /// for mobile numbers; and in the usual groups, in North America.
     fn writes(self, digits: &str, lengths: &[usize]) -> bool {
         let Some(plan) = DATABASE.by_id(self.0.as_ref()) else {
             return false;
@@ -47,7 +47,7 @@ impl From<Region> for String {
     }
 }
 
-/// Two letters that no numbering plan is known for.
+/// Two letters for which no numbering plan is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownRegion(pub String);
 
@@ -59,7 +59,7 @@ impl fmt::Display for UnknownRegion {
 
 impl std::error::Error for UnknownRegion {}
 
-/// Reads the numbering plans, so that the first call does not wait for them.
+/// Loads the numbering plans, so that the first call does not wait for them.
 pub fn warm(regions: &[Region]) {
     let mut plans = Plans::new(regions);
     for digits in ["+12025550123", "+442079460123", "02079460123"] {
@@ -67,7 +67,7 @@ pub fn warm(regions: &[Region]) {
     }
 }
 
-/// What the numbering plans have said in one call. The same digits are asked for once.
+/// The answers of the numbering plans within one call. The same digits are looked up once.
 pub(in crate::redact) struct Plans<'r> {
     pub(super) regions: &'r [Region],
     asked: HashMap<(Spelling, String), Rank>,
@@ -79,12 +79,12 @@ impl<'r> Plans<'r> {
         Self { regions, asked: HashMap::new(), tries: 0 }
     }
 
-    /// Whether more was asked than is answered; then nothing can be said about the rest.
+    /// Whether the limit of look-ups is used up; then nothing can be said about the rest.
     pub(in crate::redact) fn is_exhausted(&self) -> bool {
         self.tries > REDACTION_PHONE_TRIES_MAX
     }
 
-    /// With a plus by itself, without one in any of the regions.
+    /// The rank of the digits: with a plus, in the plan of their country code; without one, in the best of the regions.
     pub(super) fn rank(&mut self, digits: &str, spelling: &Spelling) -> Rank {
         let question = (spelling.clone(), digits.to_owned());
         if let Some(rank) = self.asked.get(&question) {
@@ -129,24 +129,24 @@ fn is_usual_length(plan: &Metadata, length: u16) -> bool {
     kinds.into_iter().flatten().any(|kind| kind.possible_length().contains(&length))
 }
 
-/// How a number must be written to be taken for one.
+/// How a number must be written to count as one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Spelling {
     Any,
-    /// As people of the region do, in groups of these lengths.
+    /// As people of the region write it, in groups of these lengths.
     Usual {
         lengths: Vec<usize>,
     },
 }
 
-/// How well a number is known to the plans, which lag behind what is in use.
+/// How well the plans know a number. The plans lag behind actual use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Unknown,
-    /// As long as numbers are there.
+    /// The number has a length that numbers of its country have.
     Possible,
-    /// Within a range that is in use.
+    /// The number is in a range that is in use.
     Assigned,
-    /// In a range that only mobiles use, which are few and belong to people.
+    /// The number is in a range that only mobile phones use. These ranges are few, and their numbers belong to people.
     Mobile,
 }

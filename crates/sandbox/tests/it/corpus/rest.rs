@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
             ("pidfd_server", "ESRCH", "SIGSYS", Is("ok")),
             ("pidfd_init", "EPERM", "SIGSYS", Is("ok")),
             ("pidfd_proc", "ENOENT", "ENOENT", Is("ok")),
-            // Nobody but who is in there with it: the server is there afterwards, and reports.
+            // The signal reaches only processes in the same jail: the server survives it and reports.
             ("everyone", "ok", "ok", Is("ok")),
             ("bystander", "15", "15", Is("15")),
             ("alive", "ok", "ok", Is("ok")),

@@ -107,7 +107,7 @@ fn write_text() -> Result<Action, crate::Error> {
         checks: vec![super::evidence::READ_BACK.to_owned()],
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
-        // The difference shows what the file holds now.
+        // The diff shows the current content of the file.
         preview_reads: Some(action_id("files.read_text")?),
         ..Action::new(action_id("files.write_text")?, Tier::R2)
     })
@@ -130,9 +130,9 @@ fn delete() -> Result<Action, crate::Error> {
         reversible_seconds: Some(REVERSIBLE_SECONDS_MAX),
         checks: vec![super::evidence::READ_BACK.to_owned()],
         preview: Preview::Supported,
-        // The difference shows what the file holds now.
+        // The diff shows the current content of the file.
         preview_reads: Some(action_id("files.read_text")?),
-        // Not repeatable: the second time there is nothing to delete, and it fails.
+        // Not repeatable: the second time, there is nothing to delete, and the call fails.
         ..Action::new(action_id("files.delete")?, Tier::R3)
     })
 }

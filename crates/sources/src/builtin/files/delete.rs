@@ -1,4 +1,4 @@
-//! `files.delete`: keeps the content, then removes the name.
+//! `files.delete`: keeps the content as a snapshot, then removes the name.
 
 use super::write::text_of;
 use crate::words::{refused, shown};
@@ -25,7 +25,7 @@ pub(super) struct Delete {
     path: String,
 }
 
-/// What is to go, kept.
+/// Finds the file to delete, and keeps its content.
 pub(super) fn prepare(place: &Place, params: &Delete, scope: &Scope, temporary: &str) -> Result<Evidence, Error> {
     let path = WorkspacePath::parse(&params.path)?;
     check_scope(place, scope, &path)?;
@@ -42,7 +42,7 @@ pub(super) fn prepare(place: &Place, params: &Delete, scope: &Scope, temporary: 
     })
 }
 
-/// Removes what was prepared to go, if it is still that.
+/// Deletes the prepared file, if its content is still the same.
 pub(super) fn delete(place: &Place, params: &Delete, evidence: &Evidence, commitment: &Commitment) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
     place.check_is(evidence.workspace.as_ref())?;
@@ -67,13 +67,13 @@ pub(super) fn delete(place: &Place, params: &Delete, evidence: &Evidence, commit
     Ok(deleted(evidence))
 }
 
-/// What is answered of a file that is gone.
+/// The output of a delete that was made.
 pub(super) fn deleted(evidence: &Evidence) -> Output {
     let value = json!({ "deleted": true, "previous_sha256": evidence.previous_sha256 });
     Output { value, quality_thousandths: 1_000, evidence: Some(evidence.to_value()) }
 }
 
-/// Says what `delete` would remove, by the same checks.
+/// Reports what `delete` would remove, after the same checks.
 pub(super) fn preview(place: &Place, params: &Delete, scope: &Scope) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
     check_scope(place, scope, &path)?;
@@ -87,7 +87,7 @@ pub(super) fn preview(place: &Place, params: &Delete, scope: &Scope) -> Result<O
     Ok(Output { value, quality_thousandths: 1_000, evidence: None })
 }
 
-/// A file that may be deleted, and what it holds.
+/// A file that may be deleted, and the digest of its content.
 struct Doomed {
     file: Regular,
     digest: Digest,

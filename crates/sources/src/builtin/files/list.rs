@@ -1,4 +1,4 @@
-//! `files.list`. What lies outside the scope of the call is neither listed nor counted.
+//! `files.list`. Entries outside the scope of the call are neither listed nor counted.
 
 use crate::workspace::Place;
 use crate::workspace::outcome::unchanged;
@@ -21,7 +21,7 @@ pub(super) struct List {
     recursive: Option<bool>,
 }
 
-/// Ordered by path first: the list is sorted, and what does not fit is what comes last.
+/// Ordered by path first: the list is sorted, and the entries that do not fit are the last ones.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Entry {
     path: String,
@@ -60,7 +60,7 @@ pub(super) fn list(place: &Place, params: &List, scope: &Scope) -> Result<Output
     Ok(Output { value, quality_thousandths: 1_000, evidence: None })
 }
 
-/// Checks the path as every action does; the walk itself starts at the root again.
+/// Checks the path as every action does. The walk itself starts at the root again.
 fn start(place: &Place, text: &str, scope: &Scope) -> Result<String, Error> {
     let path = WorkspacePath::parse(text)?;
     check_scope(place, scope, &path)?;
@@ -70,11 +70,11 @@ fn start(place: &Place, text: &str, scope: &Scope) -> Result<String, Error> {
 
 enum Listed {
     Entry(Entry),
-    /// There, but no action here could name it.
+    /// It exists, but no action can name it.
     NotAddressable,
-    /// A file being written right now, or the id of the workspace.
+    /// A file that is being written, or the id of the workspace.
     Ours,
-    /// Outside the scope of the call, and perhaps on the way to what lies inside.
+    /// Outside the scope of the call, but a folder may contain entries that are inside.
     OnTheWay,
     /// The call must not touch it, nor anything in it.
     Forbidden,
@@ -91,7 +91,7 @@ impl Listed {
         let Ok(addressed) = WorkspacePath::parse(path) else {
             return if scope.permits(path) { Self::NotAddressable } else { Self::Forbidden };
         };
-        // What cannot be looked at could be what is forbidden.
+        // An entry that cannot be checked could be a forbidden one.
         if forbidden.check(&addressed).is_err() {
             return Self::Forbidden;
         }

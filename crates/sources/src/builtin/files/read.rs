@@ -20,7 +20,7 @@ pub(super) struct ReadText {
     path: String,
 }
 
-/// Whether `read_text` would not wait; see `Workspace::is_at_hand`.
+/// Whether `read_text` would return without waiting; see `Workspace::is_at_hand`.
 pub(super) fn is_at_hand(place: &Place, params: &ReadText) -> bool {
     WorkspacePath::parse(&params.path).is_ok_and(|path| place.workspace.is_at_hand(&path))
 }

@@ -1,4 +1,5 @@
-//! `files.write_text`: staged beside its target, the old content kept, then one rename. The file is old or new, never mixed.
+//! `files.write_text`: the text is staged beside its target, the old content is kept, then one rename puts the text in place. The file is
+//! always old or new, never a mixture.
 
 use crate::words::{refused, shown};
 use crate::workspace::Place;
@@ -30,13 +31,13 @@ pub(super) struct WriteText {
     expected_sha256: Option<Digest>,
 }
 
-/// Whether `prepare` would not wait: there is nothing to keep.
+/// Whether `prepare` would return without waiting, because there is no old content to keep.
 pub(super) fn is_free_at_hand(place: &Place, params: &WriteText) -> bool {
     params.text.len() as u64 <= AT_HAND_BYTES_MAX
         && WorkspacePath::parse(&params.path).is_ok_and(|path| place.workspace.is_free_at_hand(&path))
 }
 
-/// What it is to change, with what is there now kept.
+/// Describes the change, and keeps the current content.
 pub(super) fn prepare(place: &Place, params: &WriteText, scope: &Scope, temporary: &str) -> Result<Evidence, Error> {
     let path = WorkspacePath::parse(&params.path)?;
     check_scope(place, scope, &path)?;
@@ -55,7 +56,7 @@ pub(super) fn prepare(place: &Place, params: &WriteText, scope: &Scope, temporar
     })
 }
 
-/// Writes what was prepared, if everything is still as it was then.
+/// Writes the prepared text, if everything is still as it was then.
 pub(super) fn write_text(
     place: &Place,
     params: &WriteText,
@@ -98,7 +99,7 @@ pub(super) fn write_text(
     Ok(written(params, evidence))
 }
 
-/// What is answered of a write that was made.
+/// The output of a write that was made.
 pub(super) fn written(params: &WriteText, evidence: &Evidence) -> Output {
     let previous = evidence.previous_sha256;
     let mut value = json!({ "bytes_written": params.text.len(), "sha256_text": evidence.new_sha256, "created": previous.is_none() });
@@ -108,7 +109,7 @@ pub(super) fn written(params: &WriteText, evidence: &Evidence) -> Output {
     Output { value, quality_thousandths: 1_000, evidence: Some(evidence.to_value()) }
 }
 
-/// Says what `write_text` would do, by the same checks.
+/// Reports what `write_text` would do, after the same checks.
 pub(super) fn preview(place: &Place, params: &WriteText, scope: &Scope) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
     check_scope(place, scope, &path)?;
@@ -134,7 +135,7 @@ pub(super) fn preview(place: &Place, params: &WriteText, scope: &Scope) -> Resul
     Ok(Output { value, quality_thousandths: 1_000, evidence: None })
 }
 
-/// The present content where a diff against it can be read.
+/// The current content, if it is text and small enough for a diff.
 pub(super) fn text_of(file: &Regular) -> Result<Option<String>, Error> {
     if file.bytes > FILE_READ_BYTES_MAX {
         return Ok(None);
@@ -142,7 +143,7 @@ pub(super) fn text_of(file: &Regular) -> Result<Option<String>, Error> {
     Ok(String::from_utf8(file.read(FILE_READ_BYTES_MAX)?).ok())
 }
 
-/// A write whose checks have passed, with nothing changed yet.
+/// A write that has passed its checks; nothing is changed yet.
 struct Planned<'p> {
     reached: Reached<'p>,
     previous: Option<(Regular, Digest)>,

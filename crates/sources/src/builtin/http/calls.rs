@@ -1,4 +1,4 @@
-//! The calls of `http`: what was asked for, made a request, and its response made a result.
+//! The calls of `http`: turns params into a request, and the response into a result.
 
 use super::HttpConfig;
 use crate::Error as SetupError;
@@ -39,7 +39,7 @@ enum Verb {
     Delete,
 }
 
-/// The client and what it may reach.
+/// The client, and what it may reach.
 pub(super) struct Calls {
     exchange: Exchange,
     allowed: Allowed,
@@ -52,7 +52,7 @@ impl Calls {
         Ok(Self { exchange: Exchange::new("http", &allowed)?, allowed })
     }
 
-    /// Whether anything there may be asked at all. Where its name leads is seen when it is asked.
+    /// Whether the URL may be requested at all. The address behind its name is checked when the request is made.
     pub(super) fn check(&self, url: &str) -> Result<(), Error> {
         Target::check(url, &self.allowed).map(|_| ())
     }
@@ -70,7 +70,7 @@ impl Calls {
         let body = self.exchange.read(response, HTTP_RESPONSE_BYTES_MAX, deadline).await;
         match body.ended {
             Ended::Whole | Ended::Cut => Ok(head.with(&body)),
-            // The body is what was asked for; half of it is no answer.
+            // The caller asked for the body, so half of it is no answer.
             Ended::Failed(error) => Err(error),
         }
     }
@@ -91,23 +91,23 @@ impl Calls {
         let sent = Sent { method, headers, body: params.body.map(String::into_bytes) };
         let response = self.exchange.send(sent, &target, &self.allowed, deadline).await?;
         let head = Head::of(&response);
-        // The status has arrived, so the effect is known; a body that breaks off does not put it in doubt again.
+        // The status has arrived, so the effect is known. A body that breaks off does not put the call in doubt again.
         Ok(head.with(&self.exchange.read(response, HTTP_RESPONSE_BYTES_MAX, deadline).await))
     }
 }
 
-/// How a provider recognises a request it has seen, as most of them have it.
+/// The header by which most providers recognise a request they have seen.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 impl Request {
-    /// Whether the provider was given a key: then the same request twice is one.
+    /// Whether the request has an idempotency key, so that sending it twice has one effect.
     pub(super) fn has_key(&self) -> bool {
         self.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY) && !value.trim().is_empty())
     }
 }
 
-/// Whether this answer, to a request made again, also tells what became of the first: not where the provider is busy with it, or
-/// in no state to say.
+/// Whether the answer to a repeated request also tells what became of the first one. It does not if the provider is still busy with it or
+/// fails.
 pub(super) fn tells(output: &Output) -> bool {
     let status = output.value["status"].as_u64().and_then(|status| u16::try_from(status).ok());
     let status = status.and_then(|status| StatusCode::from_u16(status).ok());
@@ -121,7 +121,8 @@ fn deadline(context: &CallContext) -> Deadline {
     Deadline::after(patience(context), context.timeout_ms)
 }
 
-/// `Some` if the server named a time to come back at. A date is later than we would wait: we have no clock to hold it against.
+/// `Some` if the server asked us to come back later. A date counts as later than we would wait, because there is no clock here to compare
+/// it with.
 fn asks_to_come_back(response: &Response) -> Option<Option<u64>> {
     let overloaded = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     let after = response.headers().get(RETRY_AFTER).filter(|_| overloaded)?;
@@ -129,7 +130,7 @@ fn asks_to_come_back(response: &Response) -> Option<Option<u64>> {
     Some(Some(seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000))))
 }
 
-/// What is known of a response before its body.
+/// A response without its body.
 struct Head {
     status: StatusCode,
     headers: BTreeMap<String, String>,
