@@ -133,8 +133,6 @@ impl Resource for GrantView {
         Field::both("covers", Column::Cut, |one, _| text(&one.covers)),
         Field::column("scope", Column::Extra, |one, _| Some(Cell::principal(&one.scope))),
         Field::line("scope", |one, _| text(&one.scope)),
-        Field::column("requested by", Column::Below, requester),
-        Field::column("reason given", Column::Cut, |one, _| maybe(one.reason.as_ref())),
         Field::both("used", Column::Whole, |one, _| {
             text(one.calls_max.map_or_else(|| format!("{} of any", one.calls_used), |most| format!("{} of {most}", one.calls_used)))
         }),
@@ -148,6 +146,8 @@ impl Resource for GrantView {
         Field::line("requested by", requester),
         Field::line("reason given", |one, _| maybe(one.reason.as_ref())),
         Field::both("given by", Column::Extra, |one, view| view.who(one.given_by.as_ref()?)),
+        Field::column("requested by", Column::Below, requester),
+        Field::column("reason given", Column::Cut, |one, _| maybe(one.reason.as_ref())),
         Field::line("given", |one, view| view.past(one.given_at.as_ref()?)),
         Field::line("given with", |one, _| maybe(one.invocation_id.as_ref())),
         Field::line("ended by", |one, view| view.who(one.ended_by.as_ref()?)),

@@ -49,7 +49,7 @@ pub(crate) enum Package {
         #[command(flatten)]
         allowed: Allowed,
     },
-    /// Install a package on the server; new actions count as reviewed by you, changed ones need a review
+    /// Install a package on the server; its new actions count as reviewed by you
     #[command(before_help = "Examples:\n  countersign package install notes/\n  countersign package install . --name notes")]
     Install {
         /// Its folder
@@ -252,8 +252,9 @@ async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
     }
     for (at, file) in package.files.iter().enumerate() {
         let program = if file.executable { ", executable" } else { "" };
-        let line = format!("{}  {} bytes{program}  sha256 {}", file.path, file.bytes, file.sha256);
-        record = record.with(if at == 0 { "files" } else { "" }, Cell::text(line));
+        let short: String = file.sha256.chars().take(12).collect();
+        let line = |digest: &str| format!("{digest}  {}  {} bytes{program}", file.path, file.bytes);
+        record = record.with(if at == 0 { "files" } else { "" }, Cell::shown(line(&format!("{short}…")), line(&file.sha256)));
     }
     terminal.record(&answer.raw, &record)?;
     if terminal.is_for_words() {

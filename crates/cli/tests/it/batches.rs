@@ -120,7 +120,7 @@ fn whoever_answers_the_last_part_is_told_what_became_of_the_whole() {
     let file = listed(&server, &json!([write("a.txt", "a"), write("b.txt", "b")]));
     let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--json"]).exits(6).json();
     let ids: Vec<_> = waiting["parts"].as_array().unwrap().iter().map(|part| part["invocation_id"].as_str().unwrap()).collect();
-    let both = owner.run(&["approve", ids[0], ids[1]]).ok();
+    let both = owner.run(&["approve", ids[0], ids[1], "--yes"]).ok();
     let batch = waiting["id"].as_str().unwrap();
     assert_eq!(both.stderr.matches(&format!("✓ succeeded {batch} · every part succeeded")).count(), 1, "{both:?}");
     assert!(both.stderr.contains(&format!("next: countersign batch show {batch}")), "{both:?}");

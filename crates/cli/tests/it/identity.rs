@@ -169,9 +169,9 @@ fn modes_travel_as_one_file_and_a_bad_line_changes_nothing() {
     owner.run(&["mode", "set", "files.delete", "allow"]).ok();
     owner.run(&["mode", "unset", "http.request"]).ok();
     owner.run(&["mode", "import", "modes.json"]).exits(2);
-    assert_eq!(owner.run(&["mode", "import", "modes.json", "--yes", "--json"]).ok().json(), json!({ "changed": 3 }));
+    assert_eq!(owner.run(&["mode", "import", "modes.json", "--yes", "--json"]).ok().json(), json!({ "changed": 3, "voided": 0 }));
     assert_eq!(owner.run(&["mode", "export", "-"]).ok().stdout, file);
-    assert_eq!(owner.run(&["mode", "import", "modes.json", "--yes", "--json"]).ok().json(), json!({ "changed": 0 }));
+    assert_eq!(owner.run(&["mode", "import", "modes.json", "--yes", "--json"]).ok().json(), json!({ "changed": 0, "voided": 0 }));
 
     for bad in [
         json!({ "modes": [line("files.list", "deny"), line("files.lst", "deny")] }),
@@ -206,9 +206,9 @@ fn modes_of_automations_travel_in_the_same_file() {
     owner.run(&["mode", "unset", "files.delete", "--automation", other]).ok();
     owner.run(&["mode", "set", "files.delete", "allow", "--automation", one]).ok();
     let import = |text: &str| owner.run_with_stdin(&["mode", "import", "-", "--yes", "--json"], text);
-    assert_eq!(import(&file.stdout).ok().json(), json!({ "changed": 3 }));
+    assert_eq!(import(&file.stdout).ok().json(), json!({ "changed": 3, "voided": 0 }));
     assert_eq!(owner.run(&["mode", "export", "-"]).ok().stdout, file.stdout);
-    assert_eq!(import(&file.stdout).ok().json(), json!({ "changed": 0 }));
+    assert_eq!(import(&file.stdout).ok().json(), json!({ "changed": 0, "voided": 0 }));
 
     let twice = json!({ "modes": [lines[1].clone(), lines[1].clone()] });
     assert_eq!(import(&twice.to_string()).exits(8).error()["errors"][0]["pointer"], "/modes/1/action");

@@ -51,7 +51,7 @@ fn nothing_is_wider_than_the_terminal() {
     // Where there is room, everything is there.
     assert!(fits(&owner, 100, &["inbox"]).contains("WHAT") && !fits(&owner, 60, &["inbox"]).contains("WHAT"));
     // Where there is not, what is asked for and what a token is called stand under their rows.
-    assert!(fits(&owner, 60, &["inbox"]).contains("\n    what    path: a"));
+    assert!(fits(&owner, 60, &["inbox"]).contains("\n    what          path: a"));
     assert!(fits(&owner, 60, &["token", "list"]).contains("\n    name  "));
     let digest = owner.run(&["explain", &id, "--json=invocation.digests.raw"]).ok().json();
     assert!(fits(&owner, 80, &["explain", &id]).contains(digest["invocation.digests.raw"].as_str().unwrap()));

@@ -44,6 +44,8 @@ fn code_that_changed_is_shown_as_a_diff_and_needs_a_review_before_it_runs_unatte
     let folder = server.data().join("packages/kit/actions/say");
     std::fs::write(folder.join("execute.js"), "// first line\n").unwrap();
     std::fs::write(folder.join("logo.png"), b"\x89PNG\xff").unwrap();
+    let waiting = owner.run(&["inbox", "--json"]).ok().json();
+    assert_eq!(waiting["items"][0]["void"]["code"], "definition_mismatch", "{waiting:#}");
     let shown = owner.run(&["action", "review", "kit.say", "--dry-run"]).ok();
     assert!(shown.stdout.contains("\n  -console.log(JSON.stringify({ output: \"two\" }));"), "{shown:?}");
     assert!(shown.stdout.contains("+ created  logo.png\n  not text"), "{shown:?}");
@@ -94,7 +96,7 @@ fn the_python_example_passes_its_own_tests() {
     let server = Server::start();
     let owner = server.owner();
     let made = owner.run(&["package", "new", "notes", "--lang", "python"]).ok().stdout;
-    assert!(made.contains("execute.py") && !made.contains(".js"), "{made}");
+    assert!(made.contains("execute.py") && !made.contains("execute.js"), "{made}");
     let tested = owner.run(&["package", "test", "notes", "--json"]).ok().json();
     assert_eq!(tested["items"].as_array().unwrap().iter().map(|case| &case["ok"]).collect::<Vec<_>>(), [&json!(true), &json!(true)]);
     owner.run(&["package", "new", "more", "--lang", "cobol"]).exits(2);

@@ -31,7 +31,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_stands() {
     // An error in a file has lines.
     std::fs::write(owner.folder().join("broken.toml"), "abac = '''\nforbid\n").unwrap();
     let broken = owner.run(&["policy", "check", "broken.toml"]).exits(8).stderr;
-    assert!(!broken.contains("\\n") && broken.contains("\n         1 | abac = '''\n"), "{broken}");
+    assert!(!broken.contains("\\n") && broken.contains("\n         2 | forbid\n"), "{broken}");
     owner.run(&["policy", "check", "nowhere.toml"]).exits(3);
     assert!(owner.run(&["policy", "schema"]).ok().stdout.contains("\"files.write_text\""));
 }

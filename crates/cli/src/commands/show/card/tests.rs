@@ -137,7 +137,7 @@ Params
     │ two
   deep  {\"a\":true}
 
-Requested by      agent:ses_1 · for usr_1 · 37 s ago
+Requested by      release\\u{202e} bot · agent:ses_1 · for usr_1 · 37 s ago
 Reason given      “tidy\\u{202e}up”
 Decision          inferred from the tier: require_approval
 Reversible        yes
