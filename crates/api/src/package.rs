@@ -1,5 +1,7 @@
 //! Packages on the wire.
 
+use countersign_core::Tier;
+use countersign_core::action::Profile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -52,10 +54,10 @@ pub struct PackageFindingView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PackageActionView {
     pub id: String,
-    pub tier: String,
+    pub tier: Tier,
     pub title: String,
     /// Digest of the action's folder: other code is another definition.
     pub package_sha256: Option<String>,
     /// The isolation its code runs in.
-    pub profile: String,
+    pub profile: Profile,
 }

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::data_dir::{self, Absent, DataDir};
 use crate::jail::SandboxJail;
 use crate::{Error, OsRandom, SystemClock};
+use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
@@ -35,7 +36,7 @@ pub struct Parts {
     /// Where what undoes effects is kept; absent where nothing works on files.
     pub place: Option<Arc<Place>>,
     /// The profiles that code of packages can have here; absent where none runs.
-    pub profiles: Option<Vec<&'static str>>,
+    pub profiles: Option<Vec<Profile>>,
 }
 
 /// The parts, shared by every request.

@@ -48,6 +48,25 @@ pub struct InvocationFilter {
     pub action: Option<ActionId>,
 }
 
+impl InvocationFilter {
+    /// Its part of a WHERE clause; what it compares with is added to `params`.
+    fn clauses(&self, params: &mut Vec<Val>) -> String {
+        let wanted = [
+            ("session_id", self.session.as_ref().map(SessionId::as_str)),
+            ("action", self.action.as_ref().map(ActionId::as_str)),
+            ("status", self.status.map(Status::as_str)),
+        ];
+        let mut clauses = String::new();
+        for (column, value) in wanted {
+            if let Some(value) = value {
+                params.push(Val::from(value));
+                clauses.push_str(&format!(" AND {column} = ${}", params.len()));
+            }
+        }
+        clauses
+    }
+}
+
 impl Invocations for Store {
     fn now(&self) -> Future<'_, Result<Timestamp, Error>> {
         Box::pin(self.db.now())
@@ -160,24 +179,22 @@ impl Invocations for Store {
 impl Store {
     /// Newest first.
     pub async fn list_invocations(&self, org: &OrgId, filter: &InvocationFilter, request: &PageRequest) -> Result<Page<Invocation>, Error> {
-        let mut sql = String::from(concat!(select_invocation!(), " AND id < $2"));
         let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
-        let mut also = |column: &str, value: Option<&str>| {
-            if let Some(value) = value {
-                params.push(Val::from(value));
-                sql.push_str(&format!(" AND {column} = ${}", params.len()));
-            }
-        };
-        also("session_id", filter.session.as_ref().map(SessionId::as_str));
-        also("action", filter.action.as_ref().map(ActionId::as_str));
-        also("status", filter.status.map(Status::as_str));
+        let mut sql = format!("{} AND id < $2{}", select_invocation!(), filter.clauses(&mut params));
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_invocation, |invocation| invocation.id.to_string())
     }
 
-    /// Which of these were taken back, and by which invocation. All are of one org.
+    /// How many invocations fit the filter.
+    pub async fn count_invocations(&self, org: &OrgId, filter: &InvocationFilter) -> Result<u64, Error> {
+        let mut params = vals![org.as_str()].to_vec();
+        let sql = format!("SELECT count(*) FROM invocations WHERE org_id = $1{}", filter.clauses(&mut params));
+        count(self.db.read(&sql, &params).await?).map(|count| count as u64)
+    }
+
+    /// Which of these were reverted, and by which invocation. All are of one org.
     pub async fn find_reverts(&self, invocations: &[Invocation]) -> Result<BTreeMap<InvocationId, InvocationId>, Error> {
         let Some(org) = invocations.first().map(|first| first.org.clone()) else {
             return Ok(BTreeMap::new());

@@ -16,7 +16,7 @@ use api::invocation::{
 };
 use beyond::Beyond;
 use clap::Args;
-use countersign_core::Status;
+use countersign_core::{Status, Tier};
 use serde_json::{Value, json};
 
 pub(crate) const APPROVE_EXAMPLES: &str = "\
@@ -139,7 +139,7 @@ impl Approve {
 
     /// An R4 action takes no single key: it is approved by its name.
     async fn confirmed(&self, shown: &InvocationView, terminal: &mut Terminal) -> Result<Option<String>, Failure> {
-        if shown.tier != "R4" {
+        if shown.tier != Tier::R4 {
             return Ok(None);
         }
         let action = &shown.action;
@@ -178,7 +178,7 @@ fn as_shown(id: &str, shown: InvocationView) -> OneOfMany {
 
 /// An R4 action takes no company.
 fn alone(shown: InvocationView) -> Result<InvocationView, Failure> {
-    if shown.tier != "R4" || outcome::status(&shown) != Status::Pending {
+    if shown.tier != Tier::R4 || outcome::status(&shown) != Status::Pending {
         return Ok(shown);
     }
     let action = &shown.action;
@@ -254,7 +254,7 @@ impl Answers {
         let mut table = Table::new(COLUMNS, "nothing was answered");
         for invocation in &self.answered {
             let receipt = Cell::maybe(invocation.receipt.as_ref().map(|receipt| &receipt.id));
-            table.row([Cell::text(&invocation.id), Cell::status(&invocation.status), Cell::text(&invocation.action), receipt]);
+            table.row([Cell::text(&invocation.id), Cell::status(invocation.status), Cell::text(&invocation.action), receipt]);
         }
         terminal.list(&json!({ "items": self.items, "next": null }), &table)?;
         if terminal.is_document() {
@@ -304,7 +304,7 @@ async fn explained(failure: Failure, client: &Client) -> Failure {
 /// How many people it takes, where the space may be read.
 async fn needed(invocation: &InvocationView, client: &Client) -> Option<u32> {
     let space = client.get::<SpaceView>(&["spaces", &invocation.space_id], &[]).await.ok()?.read;
-    space.quorum.get(invocation.tier.as_ref()).copied()
+    space.quorum.get(&invocation.tier).copied()
 }
 
 fn more_people(invocation: &InvocationView, needed: Option<u32>) -> String {

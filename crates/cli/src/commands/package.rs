@@ -203,7 +203,7 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
             ]);
         }
         for action in &package.actions {
-            let texts = [&package.name, &action.id, &action.tier, &action.profile, &action.title];
+            let texts = [&package.name, &action.id, action.tier.as_str(), action.profile.as_str(), &action.title];
             table.row(texts.map(Cell::text));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::space::Band;
 use crate::shared::*;
-use api::identity::{ChangeUserRequest, NewUserRequest, RoleName, UserView};
+use api::identity::{ChangeUserRequest, NewUserRequest, UserView};
 use clap::{Subcommand, ValueEnum};
 use countersign_core::UserId;
 
@@ -58,11 +58,11 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    const fn name(self) -> RoleName {
+    const fn name(self) -> countersign_core::principal::Role {
         match self {
-            Self::Member => RoleName::Member,
-            Self::Admin => RoleName::Admin,
-            Self::Owner => RoleName::Owner,
+            Self::Member => countersign_core::principal::Role::Member,
+            Self::Admin => countersign_core::principal::Role::Admin,
+            Self::Owner => countersign_core::principal::Role::Owner,
         }
     }
 
@@ -85,14 +85,10 @@ impl Resource for UserView {
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
         Field::both("role", Column::Whole, |one, _| {
-            text(match one.role {
-                RoleName::Member => "member",
-                RoleName::Admin => "admin",
-                RoleName::Owner => "owner",
-            })
+            text(one.role.as_str())
         }),
-        Field::both("max band", Column::Whole, |one, _| text(&one.max_band)),
-        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
+        Field::both("max band", Column::Whole, |one, _| text(one.max_band.as_str())),
+        Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
         Field::both("state", Column::Whole, |one, _| {
             Some(match one.disabled_at {
                 Some(_) => Cell::shown("– disabled", "disabled").toned(Tone::Muted),

@@ -24,7 +24,6 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let token = bearer(parts).ok_or_else(|| {
             Refusal::new(Code::Unauthenticated, "this needs a token")
-                .hint("send `authorization: Bearer <token>`, or run `countersign login`")
         })?;
         let authenticated = app.store().authenticate(token).await;
         if authenticated.is_err() && answers(parts) {
@@ -36,7 +35,7 @@ impl FromRequestParts<App> for Caller {
             Err(Refused::Revoked) => return Err(Refusal::new(Code::TokenRevoked, "the token was revoked")),
             Err(Refused::Unknown) => return Err(Refusal::new(Code::Unauthenticated, "the token is not valid")),
             Err(Refused::Inactive) => {
-                return Err(Refusal::new(Code::Unauthenticated, "whom the token stands for is no longer active"));
+                return Err(Refusal::new(Code::Unauthenticated, "token invalid: its session has ended or its person is disabled"));
             }
         };
         let trace_id = parts.extensions.get::<TraceId>().map_or_else(String::new, |id| id.0.clone());
@@ -61,7 +60,7 @@ impl Caller {
 
     /// The session, if the caller may read it: their own, or any of the org for who may read everything.
     pub(super) async fn readable_session(&self, app: &App, id: &str) -> Result<Session, Refusal> {
-        let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("list them with `countersign session list`");
+        let unknown = Refusal::unknown_session;
         let id = SessionId::parse(id).map_err(|_| unknown())?;
         if self.principal.session.as_ref().is_some_and(|own| *own != id) {
             return Err(Refusal::new(Code::NotYourSession, "an agent reads its own session only"));

@@ -60,6 +60,6 @@ fn view(canary: Canary) -> CanaryView {
         id: canary.id.to_string(),
         text: canary.text,
         added_by: canary.added_by.to_string(),
-        added_at: canary.added_at.to_string(),
+        added_at: canary.added_at,
     }
 }

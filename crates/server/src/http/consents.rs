@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery, seconds_of};
 use super::problem::Refusal;
 use crate::App;
-use api::gates::{ConsentView, NewConsentRequest};
+use api::gates::{ConsentState, ConsentView, NewConsentRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -64,7 +64,7 @@ pub(super) async fn give(
     responses((status = 200, body = ConsentView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn withdraw(State(app): State<App>, caller: Caller, Path(consent): Path<String>) -> Result<Json<ConsentView>, Refusal> {
     let user = person(&caller)?;
-    let unknown = || Refusal::new(Code::NotFound, "you have no such live consent").hint("list them with `countersign consent list`");
+    let unknown = || Refusal::new(Code::NotFound, "you have no such live consent").hint("list them with `GET /api/v1/consents`");
     let id = ConsentId::parse(&consent).map_err(|_| unknown())?;
     let withdrawn = app.store().withdraw_consent(&caller.principal.org, &id, user).await?.ok_or_else(unknown)?;
     Ok(Json(view(&withdrawn, app.store().now().await?)))
@@ -81,9 +81,9 @@ fn person(caller: &Caller) -> Result<&UserId, Refusal> {
 
 fn view(consent: &Consent, now: Timestamp) -> ConsentView {
     let state = match (consent.withdrawn_at, consent.expires_at) {
-        (Some(_), _) => "withdrawn",
-        (None, Some(at)) if at <= now => "expired",
-        (None, _) => "live",
+        (Some(_), _) => ConsentState::Withdrawn,
+        (None, Some(at)) if at <= now => ConsentState::Expired,
+        (None, _) => ConsentState::Live,
     };
     ConsentView {
         id: consent.id.to_string(),
@@ -91,9 +91,9 @@ fn view(consent: &Consent, now: Timestamp) -> ConsentView {
         purpose: consent.purpose.clone(),
         space_id: consent.space.as_ref().map(ToString::to_string),
         evidence: consent.evidence.clone(),
-        state: state.to_owned(),
-        given_at: consent.given_at.to_string(),
-        expires_at: consent.expires_at.map(|at| at.to_string()),
-        withdrawn_at: consent.withdrawn_at.map(|at| at.to_string()),
+        state,
+        given_at: consent.given_at,
+        expires_at: consent.expires_at,
+        withdrawn_at: consent.withdrawn_at,
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
         from_space_id: listed.crossing.from.to_string(),
         to_space_id: listed.crossing.to.to_string(),
         listed_by: listed.listed_by.to_string(),
-        listed_at: listed.listed_at.to_string(),
+        listed_at: listed.listed_at,
     });
     Ok(Json(Page { items: items.collect(), next: None }))
 }
@@ -36,7 +36,7 @@ pub(super) async fn allow(State(app): State<App>, caller: Caller, Strict(body): 
     caller.must(Permission::ManagePolicy)?;
     let crossing = read(&app, &caller, &body).await?;
     if app.pipeline().definition_of(&caller.principal.org, &crossing.action).await?.is_none() {
-        return Err(Refusal::unknown_action(&body.action));
+        return Err(Refusal::unknown_action(&app, &caller.principal.org, &body.action).await);
     }
     app.store().allow_crossing(&caller.principal.org, crossing, &caller.principal.id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -51,11 +51,13 @@ pub(super) async fn forbid(State(app): State<App>, caller: Caller, Strict(body):
     if app.store().forbid_crossing(&caller.principal.org, crossing, &caller.principal.id).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(Refusal::new(Code::NotFound, "there is no such crossing").hint("list them with `countersign space crossings`"))
+    Err(Refusal::new(Code::NotFound, "there is no such crossing").hint("list them with `GET /api/v1/crossings`"))
 }
 
 async fn read(app: &App, caller: &Caller, body: &CrossingRequest) -> Result<Crossing, Refusal> {
-    let action = ActionId::parse(&body.action).map_err(|_| Refusal::unknown_action(&body.action))?;
+    let Ok(action) = ActionId::parse(&body.action) else {
+        return Err(Refusal::unknown_action(app, &caller.principal.org, &body.action).await);
+    };
     let (from, to) = (caller.space(app, &body.from_space_id).await?, caller.space(app, &body.to_space_id).await?);
     if from == to {
         return Err(Refusal::new(Code::InvalidRequest, "a space needs no crossing into itself"));

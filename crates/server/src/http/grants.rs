@@ -7,7 +7,7 @@ use super::page::{Asked, page_request, seconds_of};
 use super::problem::Refusal;
 use crate::App;
 use api::invocation::GrantScopeName;
-use api::rules::{GrantView, NewGrantRequest};
+use api::rules::{GrantStateName, GrantView, NewGrantRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -27,8 +27,7 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// `requested`, `active`, `refused`, `revoked` or `expired`.
-    state: Option<String>,
+    state: Option<GrantState>,
     /// Only what this session can use or has asked for.
     session: Option<String>,
     /// Rows of one page, 1 to 100; 50 when absent.
@@ -42,7 +41,6 @@ pub(super) struct ListQuery {
     responses((status = 200, body = Page<GrantView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<GrantView>>, Refusal> {
     let wrong = |name: &str| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense"));
-    let state = query.state.as_deref().map(|text| GrantState::parse(text).ok_or_else(|| wrong("state"))).transpose()?;
     let asked = query.session.as_deref().map(|text| SessionId::parse(text).map_err(|_| wrong("session"))).transpose()?;
     let session = match &caller.principal.session {
         Some(own) => {
@@ -55,7 +53,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         }
     };
     let page =
-        app.store().list_grants(&caller.principal.org, &GrantFilter { state, session }, &page_request(query.limit, query.after)?).await?;
+        app.store().list_grants(&caller.principal.org, &GrantFilter { state: query.state, session }, &page_request(query.limit, query.after)?).await?;
     Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
 }
 
@@ -133,8 +131,8 @@ fn changed(id: &str, changed: Option<GrantChanged>) -> Result<Json<GrantView>, R
     match changed {
         Some(GrantChanged::Done(grant)) => Ok(Json(view(&grant))),
         Some(GrantChanged::Not(state)) => {
-            Err(Refusal::new(Code::GrantEnded, format!("grant `{id}` is `{}`; nothing was changed", state.as_str()))
-                .hint(format!("see it with `countersign grant show {id}`")))
+            Err(Refusal::new(Code::GrantEnded, format!("grant `{id}` is `{}`; nothing was changed", state.as_str())))
+
         }
         None => Err(Refusal::not_found("grant", id)),
     }
@@ -167,10 +165,8 @@ async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGr
         GrantScopeName::Session => {
             let own = caller.principal.session.as_ref().map(ToString::to_string);
             let text = body.session_id.or(own).ok_or_else(|| wrong("`session_id` is missing".to_owned()))?;
-            let unknown =
-                || Refusal::new(Code::UnknownSession, "there is no such session").hint("list them with `countersign session list`");
-            let id = SessionId::parse(&text).map_err(|_| unknown())?;
-            GrantScope::Session(app.store().find_session(org, &id).await?.ok_or_else(unknown)?.id)
+            let id = SessionId::parse(&text).map_err(|_| Refusal::unknown_session())?;
+            GrantScope::Session(app.store().find_session(org, &id).await?.ok_or_else(Refusal::unknown_session)?.id)
         }
         GrantScopeName::Automation => {
             let text = body.automation_id.ok_or_else(|| wrong("`automation_id` is missing".to_owned()))?;
@@ -198,11 +194,9 @@ async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGr
     pipeline::check_bounds(calls_max, lifetime_seconds)?;
     let definition = match covers.action() {
         Some(action) => {
-            let unknown = || {
-                Refusal::new(Code::UnknownAction, format!("there is no action `{action}`"))
-                    .hint("list what there is with `countersign action list`")
+            let Some(now) = app.pipeline().definition_of(org, &action).await? else {
+                return Err(Refusal::unknown_action(app, org, action.as_str()).await);
             };
-            let now = app.pipeline().definition_of(org, &action).await?.ok_or_else(unknown)?;
             if now.is_never_granted {
                 let message = format!("`{action}` destroys: it is approved one call at a time and cannot be granted");
                 return Err(Refusal::new(Code::NotGrantable, message));
@@ -219,7 +213,14 @@ pub(super) fn view(grant: &Grant) -> GrantView {
     let is_used_up = grant.state == GrantState::Active && grant.terms.calls_max.is_some_and(|most| grant.used >= most);
     GrantView {
         id: grant.id.to_string(),
-        state: if is_used_up { "used_up" } else { grant.state.as_str() }.to_owned(),
+        state: match grant.state {
+            GrantState::Active if is_used_up => GrantStateName::UsedUp,
+            GrantState::Requested => GrantStateName::Requested,
+            GrantState::Active => GrantStateName::Active,
+            GrantState::Refused => GrantStateName::Refused,
+            GrantState::Revoked => GrantStateName::Revoked,
+            GrantState::Expired => GrantStateName::Expired,
+        },
         covers: grant.terms.covers.to_string(),
         scope: grant.terms.scope.to_string(),
         space_id: grant.terms.space.as_ref().map(ToString::to_string),
@@ -229,12 +230,12 @@ pub(super) fn view(grant: &Grant) -> GrantView {
         reason: grant.reason.clone(),
         requested_by: grant.requested_by.as_ref().map(ToString::to_string),
         given_by: grant.given_by.as_ref().map(ToString::to_string),
-        given_at: grant.given_at.map(|at| at.to_string()),
+        given_at: grant.given_at,
         givers: grant.givers.iter().map(ToString::to_string).collect(),
         invocation_id: grant.invocation.as_ref().map(ToString::to_string),
         ended_by: grant.ended_by.as_ref().map(ToString::to_string),
-        ended_at: grant.ended_at.map(|at| at.to_string()),
-        expires_at: grant.expires_at.to_string(),
-        created_at: grant.created_at.to_string(),
+        ended_at: grant.ended_at,
+        expires_at: grant.expires_at,
+        created_at: grant.created_at,
     }
 }

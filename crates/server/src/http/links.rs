@@ -52,7 +52,7 @@ pub(super) async fn create(
     let link =
         Link { org: found.org.clone(), invocation: id, user: user.clone(), expires_at: app.store().now().await?.plus_seconds(seconds) };
     let mac = link.mac(&app, &found).await?;
-    Ok(Json(LinkResponse { path: format!("/answer/{}", link.text(mac)), expires_at: link.expires_at.to_string() }))
+    Ok(Json(LinkResponse { path: format!("/answer/{}", link.text(mac)), expires_at: link.expires_at }))
 }
 
 /// What the link is about, with two buttons. The link itself is the secret: there is no token.

@@ -6,7 +6,7 @@ use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
 use api::problem::FieldError;
-use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
+use api::rules::{ModeChangeResponse, ModeLine, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,7 +15,7 @@ use countersign_core::principal::Permission;
 use countersign_core::{ActionId, AutomationId, Mode, OrgId};
 use pipeline::SourceListing;
 use serde::Deserialize;
-use store::{FiledMode, ModeChange, ModeVersion};
+use store::{FiledMode, ModeChange, ModeSetting, ModeVersion};
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -38,16 +38,19 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     let automation = query.automation.as_deref().map(automation_of).transpose()?;
     let request = page_request(query.limit, query.after)?;
     let page = app.store().list_modes(&caller.principal.org, automation.as_ref(), &request).await?;
-    let items = page.items.into_iter().map(|mode| ModeView {
+    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
+}
+
+pub(super) fn view(mode: ModeSetting) -> ModeView {
+    ModeView {
         scope: mode.scope,
         action: mode.action.to_string(),
-        mode: to_name(mode.mode),
+        mode: mode.mode,
         locked: mode.lock == Lock::Locked,
         version: mode.version,
         set_by: mode.set_by.to_string(),
-        set_at: mode.set_at.to_string(),
-    });
-    Ok(Json(Page { items: items.collect(), next: page.next }))
+        set_at: mode.set_at,
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -85,10 +88,10 @@ fn version_view(version: ModeVersion) -> ModeVersionView {
         version: change.version,
         scope: change.scope,
         action: change.action.to_string(),
-        mode: change.mode.map(to_name),
+        mode: change.mode,
         locked: change.lock == Lock::Locked,
         changed_by: change.by.to_string(),
-        changed_at: changed_at.to_string(),
+        changed_at,
     }
 }
 
@@ -143,7 +146,7 @@ fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Resu
     if automation.is_some() && line.locked {
         return Err(("locked", "`locked` is for the org's own modes".to_owned()));
     }
-    Ok(FiledMode { automation, action, mode: from_name(line.mode), lock: to_lock(line.locked) })
+    Ok(FiledMode { automation, action, mode: line.mode, lock: to_lock(line.locked) })
 }
 
 const fn to_lock(locked: bool) -> Lock {
@@ -206,19 +209,18 @@ async fn change(
     caller: &Caller,
     automation: Option<AutomationId>,
     action: &str,
-    mode: Option<ModeName>,
+    mode: Option<Mode>,
     lock: Lock,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
     let action = ActionId::parse(action).map_err(|error| Refusal::new(Code::UnknownAction, error.to_string()))?;
     if mode.is_some() && is_missing(&app.pipeline().catalogue().list(&caller.principal.org).await, &action) {
-        return Err(Refusal::new(Code::UnknownAction, format!("there is no action `{action}`"))
-            .hint("list what there is with `countersign action list`"));
+        return Err(Refusal::unknown_action(app, &caller.principal.org, action.as_str()).await);
     }
-    if mode == Some(ModeName::Allow) {
+    if mode == Some(Mode::Allow) {
         app.pipeline().keep_as_it_is(&caller.principal, &action).await?;
     }
-    let change = ModeChange { automation, action: action.clone(), mode: mode.map(from_name), lock, by: caller.principal.id.clone() };
+    let change = ModeChange { automation, action: action.clone(), mode, lock, by: caller.principal.id.clone() };
     let version = app.store().change_mode(&caller.principal.org, change).await?;
     Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version }))
 }
@@ -228,20 +230,4 @@ async fn change(
 fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
     let source = sources.iter().find(|source| source.id == action.source());
     source.is_none_or(|source| source.error.is_none() && source.actions.iter().all(|one| one.id != *action))
-}
-
-const fn to_name(mode: Mode) -> ModeName {
-    match mode {
-        Mode::Allow => ModeName::Allow,
-        Mode::RequireApproval => ModeName::RequireApproval,
-        Mode::Deny => ModeName::Deny,
-    }
-}
-
-const fn from_name(name: ModeName) -> Mode {
-    match name {
-        ModeName::Allow => Mode::Allow,
-        ModeName::RequireApproval => Mode::RequireApproval,
-        ModeName::Deny => Mode::Deny,
-    }
 }

@@ -118,10 +118,10 @@ fn refusal(refused: Refused) -> Refusal {
 fn view(packages: &Packages, name: &str, actions: &[Arc<Action>], error: Option<String>, findings: Vec<PackageFindingView>) -> PackageView {
     let actions = actions.iter().map(|action| PackageActionView {
         id: action.id.to_string(),
-        tier: action.tier.to_string(),
+        tier: action.tier,
         title: action.title.clone(),
         package_sha256: action.package_sha256.map(|digest| digest.to_string()),
-        profile: action.profile.as_str().to_owned(),
+        profile: action.profile,
     });
     PackageView {
         name: name.to_owned(),

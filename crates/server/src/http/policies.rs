@@ -6,7 +6,7 @@ use super::modes::rows_of;
 use super::page::{Asked, PageQuery, seconds_of};
 use super::problem::Refusal;
 use crate::App;
-use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse};
+use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse, WouldName};
 use api::problem::FieldError;
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -155,7 +155,7 @@ async fn compiled(app: &App, org: &OrgId, texts: PolicyTexts) -> Result<Arc<Poli
 fn refused(problems: &[PolicyProblem]) -> Refusal {
     let count = problems.len();
     let detail = format!("{count} problem{} in the policies; nothing was saved", if count == 1 { "" } else { "s" });
-    let mut refusal = Refusal::new(Code::InvalidPolicy, detail).hint("see what policies can speak about with `countersign policy schema`");
+    let mut refusal = Refusal::new(Code::InvalidPolicy, detail);
     refusal.0.errors = problems
         .iter()
         .map(|problem| {
@@ -186,23 +186,23 @@ fn view(version: PolicyVersion) -> PoliciesView {
         version: version.policies.version,
         policies: PoliciesFile { rbac, abac, consent, space },
         set_by: Some(version.set_by.to_string()),
-        set_at: Some(version.set_at.to_string()),
+        set_at: Some(version.set_at),
     }
 }
 
 fn change(what_if: WhatIf) -> WhatIfChange {
     let fate = |fate| match fate {
-        Fate::Runs => "runs",
-        Fate::Asks => "asks",
-        Fate::Denied => "denied",
+        Fate::Runs => WouldName::Runs,
+        Fate::Asks => WouldName::Asks,
+        Fate::Denied => WouldName::Denied,
     };
     WhatIfChange {
         invocation_id: what_if.invocation.to_string(),
         action: what_if.action.to_string(),
         principal: what_if.principal.to_string(),
-        created_at: what_if.created_at.to_string(),
-        before: fate(what_if.before).to_owned(),
-        after: fate(what_if.after).to_owned(),
+        created_at: what_if.created_at,
+        before: fate(what_if.before),
+        after: fate(what_if.after),
         because: what_if.because,
     }
 }

@@ -53,7 +53,7 @@ pub(super) async fn follow(
         match next.inspect_err(|error| tracing::warn!(%error, "an invocation can no longer be followed")).ok()? {
             Next::Progress(event) => Some((event_of(event), Some(follower))),
             Next::Silence => Some((Ok(silence()), Some(follower))),
-            Next::Ended(ended) => Some((named("end", &EndEvent { status: ended.status.to_string() }), None)),
+            Next::Ended(ended) => Some((named("end", &EndEvent { status: ended.status }), None)),
             Next::Closing => None,
         }
     });
@@ -101,7 +101,8 @@ impl Telling {
         }
         let last = match self.answered? {
             Ok((_, answer)) => named("invocation", &answer),
-            Err(Refusal(mut problem)) => {
+            Err(refusal) => {
+                let mut problem = refusal.into_problem();
                 problem.trace_id = Some(self.trace_id);
                 named("problem", &problem)
             }

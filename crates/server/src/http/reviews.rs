@@ -6,15 +6,15 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use api::gates::CaughtView;
-use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
+use api::rules::{DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
-use countersign_core::decision::Drift;
 use countersign_core::ledger::Wording;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, Digest, OrgId};
 use pipeline::{DefinitionNow, Reviewed};
+use policy::drift::Weight;
 use store::Review;
 
 /// Every reviewed action, with what has changed since its review.
@@ -40,7 +40,9 @@ pub(super) async fn list(
     responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ReviewView>, Refusal> {
     caller.must(Permission::Read)?;
-    let id = ActionId::parse(&action).map_err(|_| Refusal::unknown_action(&action))?;
+    let Ok(id) = ActionId::parse(&action) else {
+        return Err(Refusal::unknown_action(&app, &caller.principal.org, &action).await);
+    };
     shown(&app, &caller.principal.org, &id).await
 }
 
@@ -58,7 +60,9 @@ pub(super) async fn review(
     if !caller.principal.may(Permission::Approve) {
         return Err(Refusal::new(Code::Forbidden, "only a person reviews a definition"));
     }
-    let id = ActionId::parse(&action).map_err(|_| Refusal::unknown_action(&action))?;
+    let Ok(id) = ActionId::parse(&action) else {
+        return Err(Refusal::unknown_action(&app, &caller.principal.org, &action).await);
+    };
     let bad = || Refusal::new(Code::InvalidRequest, "`textual` is not 64 hex characters").hint("send the digest that was shown");
     let seen = body.textual.as_deref().map(|text| Digest::parse(text).ok_or_else(bad)).transpose()?;
     let wording = if body.ignore_wording { Wording::Ignored } else { Wording::Reviewed };
@@ -66,7 +70,8 @@ pub(super) async fn review(
         Reviewed::Done => shown(&app, &caller.principal.org, &id).await,
         Reviewed::OtherDefinition => {
             Err(Refusal::new(Code::DefinitionMismatch, format!("`{id}` is not what was shown any more; nothing was reviewed"))
-                .hint(format!("look at it again with `countersign action review {id}`")))
+                .of(&id)
+                .hint(format!("read it again with `GET /api/v1/reviews/{id}`")))
         }
     }
 }
@@ -75,7 +80,7 @@ async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewV
     let review = app.store().find_review(org, action).await?;
     let now = app.pipeline().definition_of(org, action).await?;
     if review.is_none() && now.is_none() {
-        return Err(Refusal::unknown_action(action.as_str()));
+        return Err(Refusal::unknown_action(app, org, action.as_str()).await);
     }
     Ok(Json(view(app, org, action, review, now).await?))
 }
@@ -100,13 +105,13 @@ async fn view(
     }
     Ok(ReviewView {
         action: action.to_string(),
-        drift: drift.map(|drift: Drift| drift.as_str().to_owned()),
+        drift,
         reviewed_by: review.as_ref().map(|review| review.reviewed_by.to_string()),
-        reviewed_at: review.as_ref().map(|review| review.reviewed_at.to_string()),
+        reviewed_at: review.as_ref().map(|review| review.reviewed_at),
         ignores_wording: review.as_ref().is_some_and(|review| review.pin.wording == Wording::Ignored),
         structural: now.as_ref().map(|now| now.structural.to_string()),
         textual: now.as_ref().map(|now| now.textual.to_string()),
-        drifted_at: review.as_ref().and_then(|review| review.seen_at).map(|at| at.to_string()),
+        drifted_at: review.as_ref().and_then(|review| review.seen_at),
         findings,
         changes,
     })
@@ -133,7 +138,11 @@ fn differences(before: &str, after: &str) -> Vec<DefinitionChange> {
             let (before, after) = change.texts();
             DefinitionChange {
                 summary: change.to_string(),
-                weight: change.weight.as_str().to_owned(),
+                weight: match change.weight {
+                    Weight::Textual => WeightName::Textual,
+                    Weight::Structural => WeightName::Structural,
+                    Weight::Risk => WeightName::Risk,
+                },
                 before,
                 after,
                 pointer: change.pointer,

@@ -5,15 +5,15 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SelfApprovalRule, SpaceView};
+use api::identity::{ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SpaceView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::ports::Rules;
 use countersign_core::principal::Permission;
-use countersign_core::session::{Kind, Quorum, SelfApproval, SpaceRedaction};
-use countersign_core::{Band, Space, SpaceId, Tier};
+use countersign_core::session::{Quorum, SpaceRedaction};
+use countersign_core::{Space, SpaceId, Tier};
 use std::collections::BTreeMap;
 use store::SpaceChange;
 
@@ -72,44 +72,22 @@ pub(super) async fn change(
     }
     let quorum = body.quorum.map(to_quorum).transpose()?;
     let redaction = body.redaction.map(to_redaction).transpose()?;
-    let change = SpaceChange { band: body.band.map(to_band), self_approval: body.self_approval.map(to_rule), quorum, redaction };
+    let change = SpaceChange { band: body.band, self_approval: body.self_approval, quorum, redaction };
     let changed = app.store().change_space(&caller.principal.org, &id, change, &caller.principal.id).await?;
     Ok(Json(view(&changed.ok_or_else(unknown)?)))
 }
 
-fn to_quorum(by_tier: BTreeMap<String, u32>) -> Result<Quorum, Refusal> {
-    let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
-    let tier = |text: String| Tier::parse(&text).ok_or_else(|| wrong(format!("`quorum` names `{text}`, which is no tier: use R0 to R4")));
-    let by_tier = by_tier.into_iter().map(|(text, people)| tier(text).map(|tier| (tier, people))).collect::<Result<_, _>>()?;
-    Quorum::new(by_tier).ok_or_else(|| wrong(format!("a quorum is 1 to {} people", Quorum::PEOPLE_MAX)))
+fn to_quorum(by_tier: BTreeMap<Tier, u32>) -> Result<Quorum, Refusal> {
+    let wrong = || Refusal::new(Code::InvalidRequest, format!("a quorum is 1 to {} people", Quorum::PEOPLE_MAX));
+    Quorum::new(by_tier).ok_or_else(wrong)
 }
 
 fn to_redaction(rule: RedactionRule) -> Result<SpaceRedaction, Refusal> {
     let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
-    let kind = |text: String| {
-        Kind::parse(&text).ok_or_else(|| wrong(format!("`{text}` cannot be redacted: use `email`, `phone`, `secret` or `face`")))
-    };
-    let kinds = rule.kinds.into_iter().map(kind).collect::<Result<_, _>>()?;
-    let redaction = SpaceRedaction { kinds, regions: rule.regions };
+    let redaction = SpaceRedaction { kinds: rule.kinds.into_iter().collect(), regions: rule.regions };
     // Also that every region has numbers we know.
     policy::Redaction::try_from(&redaction).map_err(|unknown| wrong(format!("`{}` is no region with telephone numbers", unknown.0)))?;
     Ok(redaction)
-}
-
-pub(super) const fn to_band(name: BandName) -> Band {
-    match name {
-        BandName::Green => Band::Green,
-        BandName::Amber => Band::Amber,
-        BandName::Red => Band::Red,
-        BandName::Black => Band::Black,
-    }
-}
-
-const fn to_rule(rule: SelfApprovalRule) -> SelfApproval {
-    match rule {
-        SelfApprovalRule::Allowed => SelfApproval::Allowed,
-        SelfApprovalRule::Refused => SelfApproval::Refused,
-    }
 }
 
 /// A name people can read aloud: 1 to 64 of letters, digits, space, `_`, `-` and `.`.
@@ -135,16 +113,13 @@ fn view(space: &Space) -> SpaceView {
     SpaceView {
         id: space.id.to_string(),
         name: space.name.clone(),
-        band: space.band.as_str().into(),
-        self_approval: match space.self_approval {
-            SelfApproval::Allowed => SelfApprovalRule::Allowed,
-            SelfApproval::Refused => SelfApprovalRule::Refused,
-        },
-        quorum: space.quorum.by_tier().iter().map(|(tier, people)| (tier.to_string(), *people)).collect(),
+        band: space.band,
+        self_approval: space.self_approval,
+        quorum: space.quorum.by_tier().clone(),
         redaction: RedactionRule {
-            kinds: space.redaction.kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
+            kinds: space.redaction.kinds.iter().copied().collect(),
             regions: space.redaction.regions.clone(),
         },
-        created_at: space.created_at.to_string(),
+        created_at: space.created_at,
     }
 }

@@ -4,13 +4,13 @@ use super::body::{Strict, reason_of};
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
-use api::rules::{StopName, SwitchChangedResponse, SwitchOffRequest, SwitchOnRequest, SwitchView};
+use api::rules::{SwitchChangedResponse, SwitchOffRequest, SwitchOnRequest, SwitchView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::ports::{Rules, Sessions};
 use countersign_core::principal::Permission;
-use countersign_core::switch::{Stop, Switch, SwitchScope};
+use countersign_core::switch::{Switch, SwitchScope};
 
 /// Every kill switch that is on.
 #[utoipa::path(operation_id = "switches_list", get, path = "/api/v1/kill-switches", tag = "kill switches",
@@ -31,12 +31,8 @@ pub(super) async fn on(
 ) -> Result<Json<SwitchChangedResponse>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
     let scope = scope_of(&app, &caller, &body.scope).await?;
-    let stop = match body.stop {
-        StopName::Everything => Stop::Everything,
-        StopName::ExceptDryRuns => Stop::ExceptDryRuns,
-    };
     let reason = reason_of(&body.reason)?;
-    let clocks = app.store().switch_on(&caller.principal.org, scope, stop, &reason, &caller.principal.id).await?;
+    let clocks = app.store().switch_on(&caller.principal.org, scope, body.stop, &reason, &caller.principal.id).await?;
     Ok(Json(SwitchChangedResponse { scope: body.scope, on: true, clocks }))
 }
 
@@ -59,7 +55,7 @@ pub(super) async fn off(
     match app.store().switch_off(&caller.principal.org, scope, &reason, &caller.principal.id).await? {
         Some(clocks) => Ok(Json(SwitchChangedResponse { scope: body.scope, on: false, clocks })),
         None => Err(Refusal::new(Code::NotFound, format!("no kill switch on `{}` is on", body.scope))
-            .hint("see which are with `countersign kill-switch list`")),
+            .hint("see which are on with `GET /api/v1/kill-switches`")),
     }
 }
 
@@ -83,12 +79,9 @@ async fn scope_of(app: &App, caller: &Caller, text: &str) -> Result<SwitchScope,
 fn view(switch: &Switch) -> SwitchView {
     SwitchView {
         scope: switch.scope.to_string(),
-        stop: match switch.stop {
-            Stop::Everything => StopName::Everything,
-            Stop::ExceptDryRuns => StopName::ExceptDryRuns,
-        },
+        stop: switch.stop,
         reason: switch.reason.clone(),
         set_by: switch.set_by.to_string(),
-        set_at: switch.set_at.to_string(),
+        set_at: switch.set_at,
     }
 }

@@ -7,7 +7,7 @@ use super::problem::Refusal;
 use super::spaces::named;
 use super::users::{must_be_active, must_reach};
 use crate::App;
-use api::identity::{NewTokenRequest, NewTokenResponse, TokenView};
+use api::identity::{LostName, NewTokenRequest, NewTokenResponse, TokenKindName, TokenView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{PrincipalId, TokenId, UserId};
-use store::{Revoked, Token, TokenKind};
+use store::{Lost, Revoked, Token, TokenKind};
 
 /// Tokens of the org, never their texts.
 #[utoipa::path(operation_id = "tokens_list", get, path = "/api/v1/tokens", tag = "identity", params(PageQuery),
@@ -61,7 +61,7 @@ pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(token): 
     match app.store().revoke_token(&caller.principal.org, &id).await?.ok_or_else(unknown)? {
         Revoked::Done(token) => Ok(Json(view(token))),
         Revoked::LastOwner => Err(Refusal::new(Code::LastOwner, "no owner could act without this token")
-            .hint("make another first, with `countersign token create`, and revoke this one with it")),
+            .hint("create another first with `POST /api/v1/tokens`, and revoke this one with it")),
     }
 }
 
@@ -92,40 +92,37 @@ async fn for_user(app: &App, caller: &Caller, user: &str) -> Result<TokenKind, R
 }
 
 /// Nobody gives away what they do not hold, and a service never approves.
-fn service_scopes(caller: &Caller, names: &[String]) -> Result<Vec<Permission>, Refusal> {
+fn service_scopes(caller: &Caller, scopes: &[Permission]) -> Result<Vec<Permission>, Refusal> {
     caller.must(Permission::ManageIdentity)?;
-    if names.is_empty() {
+    if scopes.is_empty() {
         return Err(Refusal::new(Code::InvalidRequest, "a service token needs at least one scope"));
     }
-    names
-        .iter()
-        .map(|name| match Permission::parse(name) {
-            Some(Permission::Approve) => Err(Refusal::new(Code::InvalidRequest, "a service never approves: that takes a person")),
-            Some(scope) => caller.must(scope).map(|()| scope),
-            None => {
-                Err(Refusal::new(Code::InvalidRequest, "there is no such scope").hint("the scopes are listed in the API's description"))
-            }
-        })
-        .collect()
+    if scopes.contains(&Permission::Approve) {
+        return Err(Refusal::new(Code::InvalidRequest, "a service never approves: that takes a person"));
+    }
+    scopes.iter().map(|scope| caller.must(*scope).map(|()| *scope)).collect()
 }
 
 fn view(token: Token) -> TokenView {
-    let (user_id, session_id, made_by_id) = match &token.kind {
-        TokenKind::User(user) => (Some(user.to_string()), None, None),
-        TokenKind::Agent(session) => (None, Some(session.to_string()), None),
-        TokenKind::Service { made_by } => (None, None, made_by.as_ref().map(ToString::to_string)),
+    let (kind, user_id, session_id, made_by_id) = match &token.kind {
+        TokenKind::User(user) => (TokenKindName::User, Some(user.to_string()), None, None),
+        TokenKind::Agent(session) => (TokenKindName::Agent, None, Some(session.to_string()), None),
+        TokenKind::Service { made_by } => (TokenKindName::Service, None, None, made_by.as_ref().map(ToString::to_string)),
     };
     TokenView {
         id: token.id.to_string(),
-        kind: token.kind.as_str().into(),
+        kind,
         name: token.name,
         user_id,
         session_id,
         made_by_id,
-        scopes: token.scopes.iter().map(|scope| scope.as_str().into()).collect(),
-        created_at: token.created_at.to_string(),
-        expires_at: token.expires_at.map(|at| at.to_string()),
-        revoked_at: token.revoked_at.map(|at| at.to_string()),
-        lost: token.lost.map(|lost| lost.as_str().into()),
+        scopes: token.scopes,
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+        revoked_at: token.revoked_at,
+        lost: token.lost.map(|lost| match lost {
+            Lost::Person => LostName::PersonDisabled,
+            Lost::Session => LostName::SessionEnded,
+        }),
     }
 }

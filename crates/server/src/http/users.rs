@@ -4,9 +4,9 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
-use super::spaces::{named, to_band};
+use super::spaces::named;
 use crate::App;
-use api::identity::{ChangeUserRequest, NewUserRequest, RoleName, UserView};
+use api::identity::{ChangeUserRequest, NewUserRequest, UserView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -33,7 +33,7 @@ pub(super) async fn create(
     Strict(body): Strict<NewUserRequest>,
 ) -> Result<(StatusCode, Json<UserView>), Refusal> {
     caller.must(Permission::ManageIdentity)?;
-    let role = role_of(body.role);
+    let role = body.role;
     must_give(&caller, role)?;
     match app.store().create_user(&caller.principal.org, named(&body.name)?, role).await? {
         Some(user) => Ok((StatusCode::CREATED, Json(view(user)))),
@@ -74,7 +74,7 @@ pub(super) async fn change(
     let found = app.store().find_user(org, &id).await?.ok_or_else(unknown)?;
     must_reach(&caller, found.role)?;
     must_be_active(&found)?;
-    let change = UserChange { role: body.role.map(role_of), max_band: body.max_band.map(to_band) };
+    let change = UserChange { role: body.role, max_band: body.max_band };
     if change == UserChange::default() {
         return Err(Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `role` or `max_band`"));
     }
@@ -99,7 +99,7 @@ pub(super) fn must_be_active(user: &User) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::new(Code::NotFound, format!("user `{}` is disabled, for good", user.name))
-        .hint("make a new one with `countersign user create`"))
+        .hint("create another user"))
 }
 
 /// A service acts with what its scopes say; a person never above their own role.
@@ -133,21 +133,9 @@ fn view(user: User) -> UserView {
     UserView {
         id: user.id.to_string(),
         name: user.name,
-        role: match user.role {
-            Role::Member => RoleName::Member,
-            Role::Admin => RoleName::Admin,
-            Role::Owner => RoleName::Owner,
-        },
-        max_band: user.max_band.as_str().to_owned(),
-        created_at: user.created_at.to_string(),
-        disabled_at: user.disabled_at.map(|at| at.to_string()),
-    }
-}
-
-const fn role_of(name: RoleName) -> Role {
-    match name {
-        RoleName::Member => Role::Member,
-        RoleName::Admin => Role::Admin,
-        RoleName::Owner => Role::Owner,
+        role: user.role,
+        max_band: user.max_band,
+        created_at: user.created_at,
+        disabled_at: user.disabled_at,
     }
 }
