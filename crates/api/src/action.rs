@@ -1,5 +1,10 @@
 //! Actions and sources on the wire.
 
+use countersign_core::action::Class;
+use countersign_core::action::{Effect, Profile, Reversibility};
+use countersign_core::decision::Drift;
+use countersign_core::decision::ModeSource;
+use countersign_core::{Mode, Tier};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -28,33 +33,31 @@ pub struct ActionView {
     pub title: String,
     pub description: String,
     pub version: String,
-    pub tier: String,
-    pub class: String,
-    pub mode: String,
-    pub mode_source: String,
-    /// `none`, `textual` or `structural`: how it differs from what was reviewed.
-    pub drift: String,
-    #[schema(value_type = Object)]
+    pub tier: Tier,
+    pub class: Class,
+    pub mode: Mode,
+    pub mode_source: ModeSource,
+    /// How it differs from what was reviewed.
+    pub drift: Drift,
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub params_schema: Value,
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub result_schema: Value,
-    /// `no_effect`, `reversible` or `not_reversible`.
-    pub reversibility: String,
-    /// How long after it the effect can be taken back; without it, for as long as the installation lives.
+    pub reversibility: Reversibility,
+    /// How long after it the effect can be reverted; without it, for as long as the installation lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reversible_seconds: Option<u64>,
-    /// What is looked at after the effect.
+    /// The checks that run after the effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
-    /// Whom its code may ask over the network.
+    /// The hosts its code may reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// What it does to the world: `filesystem_read`, `filesystem_write`, `network_call` or `device_notification`.
+    /// What it does to the world.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub effects: Vec<String>,
-    /// `in_process`, `default` or `high_isolation`: the isolation it runs in.
-    #[serde(default)]
-    pub profile: String,
+    pub effects: Vec<Effect>,
+    /// The isolation it runs in.
+    pub profile: Profile,
     /// Digest of the code it runs, where that is a package's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package_sha256: Option<String>,

@@ -4,6 +4,8 @@
 
 use crate::invocation::{InvocationView, ScopeView};
 use crate::receipt::EntryView;
+use countersign_core::decision::Verdict;
+use countersign_core::{Status, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -27,7 +29,7 @@ pub struct ActionRequest {
     pub tool_id: String,
     /// A `space_id` in here must be the session's space too, by id or name, and is left out; one that the action itself asks for stays.
     #[serde(default = "empty_object")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub params: Value,
     #[serde(default)]
     pub qos: Option<Qos>,
@@ -79,16 +81,14 @@ pub struct ActionReceipt {
     /// As it was sent, else the id.
     pub space_id: String,
     pub subject_id: Option<String>,
-    /// `ok`, `error`, `skipped` (it waits for a person) or `quarantined`.
-    pub status: String,
+    pub status: ReceiptStatus,
     pub error: Option<ErrorView>,
     /// Redacted, and pruned when large.
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub inputs: Value,
-    #[schema(value_type = Option<Object>)]
     pub outputs: Option<Value>,
-    /// `ok`, `deny`, `needs_approval`, `quarantine`, `redacted` or `n/a`, by gate.
-    pub policy: BTreeMap<String, String>,
+    /// By gate.
+    pub policy: BTreeMap<String, PolicyVerdict>,
     pub cost: CostView,
     pub timing: TimingView,
     pub idempotency_key: Option<String>,
@@ -99,6 +99,29 @@ pub struct ActionReceipt {
     /// An earlier request under the same key answers.
     pub replayed: bool,
     pub invocation_id: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiptStatus {
+    Ok,
+    Error,
+    /// It is pending.
+    Skipped,
+    Quarantined,
+}
+
+/// What a gate said, in the words of the older contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyVerdict {
+    Ok,
+    NeedsApproval,
+    Deny,
+    Quarantine,
+    Redacted,
+    #[serde(rename = "n/a")]
+    NotApplicable,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -120,8 +143,8 @@ pub struct TimingView {
     pub queued_ms: u64,
     pub exec_ms: u64,
     pub total_ms: u64,
-    pub started_at: Option<String>,
-    pub ended_at: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -139,21 +162,20 @@ pub struct ActionPlan {
     pub action_id: Option<String>,
     /// `<source>.<name>`, or a name that only one source has.
     pub action_type: String,
-    /// `R0` to `R4`. It can only raise the risk; without it the plan counts as R4.
+    /// It can only raise the risk; without it the plan counts as R4.
     #[serde(default)]
-    pub risk_tier: Option<String>,
+    pub risk_tier: Option<Tier>,
     /// Shown and recorded, never evaluated.
     #[serde(default)]
     pub confidence: Option<f64>,
     #[serde(default)]
     pub reason: Option<String>,
     #[serde(default = "empty_object")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub input: Value,
     /// How the planner would take it back: shown and recorded, never followed. A write of tier R2 needs one, as an object or a text that is
     /// not empty, unless the action itself keeps what undoes it.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
     pub rollback_plan: Option<Value>,
     #[serde(default)]
     pub verification: Option<PlannedVerification>,
@@ -194,22 +216,30 @@ impl From<PlannedScope> for ScopeView {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    Succeeded,
+    Reverted,
+    Queued,
+    Rejected,
+    Failed,
+}
+
 /// What became of a plan, in its own words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanResult {
-    /// `succeeded`, `reverted`, `queued`, `rejected` or `failed`.
-    pub status: String,
+    pub status: PlanStatus,
     pub action_id: Option<String>,
     pub action_type: String,
-    pub risk_tier: String,
-    #[schema(value_type = Object)]
+    pub risk_tier: Tier,
     pub output: Value,
     pub verification: PlanVerification,
     pub repair: PlanRemedy,
     pub rollback: PlanRemedy,
     /// What a planner learns from: the invocation, its receipt, the reward, and why it did not succeed.
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub feedback: Value,
 }
 
@@ -255,11 +285,11 @@ impl ActionReceipt {
             tool_id: view.action,
             space_id: echo.space_id.unwrap_or(view.space_id),
             subject_id: echo.subject_id.or(Some(view.principal)),
-            status: receipt_status(&view.status).to_owned(),
+            status: receipt_status(view.status),
             error: view.error.map(|error| ErrorView { code: error.code, message: error.message }),
             inputs: view.params,
             outputs: result.or(view.result),
-            policy: view.gates.iter().map(|gate| (gate.gate.to_string(), gate_word(&gate.verdict).to_owned())).collect(),
+            policy: view.gates.iter().map(|gate| (gate.gate.as_str().to_owned(), gate.verdict.into())).collect(),
             cost: CostView { cpu_ms: number("/cost/cpu_ms"), energy_mwh: None },
             timing: TimingView {
                 queued_ms: number("/timing/queued_ms").unwrap_or_default(),
@@ -286,10 +316,10 @@ impl PlanResult {
         };
         let checks: Vec<_> = view.checks.iter().map(|check| PlanCheck { name: check.name.clone(), ok: check.ok }).collect();
         Self {
-            status: plan_status(&view.status, view.error.as_ref().map(|error| error.code.as_str())).to_owned(),
+            status: plan_status(view.status, view.error.as_ref().map(|error| error.code.as_str())),
             action_id: plan.action_id.clone(),
             action_type: plan.action_type.clone(),
-            risk_tier: view.tier.to_string(),
+            risk_tier: view.tier,
             output: result.or_else(|| view.result.clone()).unwrap_or_else(empty_object),
             // Nothing looked at is nothing verified.
             verification: PlanVerification { ok: !checks.is_empty() && checks.iter().all(|check| check.ok), checks },
@@ -313,12 +343,12 @@ fn reward_of(body: &Value) -> Option<RewardView> {
 }
 
 /// The words of the receipt contract.
-fn receipt_status(status: &str) -> &'static str {
+const fn receipt_status(status: Status) -> ReceiptStatus {
     match status {
-        "succeeded" => "ok",
-        "pending" | "approved" | "running" => "skipped",
-        "quarantined" => "quarantined",
-        _ => "error",
+        Status::Succeeded => ReceiptStatus::Ok,
+        Status::Pending | Status::Approved | Status::Running => ReceiptStatus::Skipped,
+        Status::Quarantined => ReceiptStatus::Quarantined,
+        Status::Failed | Status::Reverted | Status::Denied | Status::Expired | Status::Cancelled | Status::InDoubt => ReceiptStatus::Error,
     }
 }
 
@@ -346,42 +376,50 @@ const REJECTIONS: [&str; 18] = [
 ];
 
 /// The terminal words of the plan contract.
-fn plan_status(status: &str, code: Option<&str>) -> &'static str {
+fn plan_status(status: Status, code: Option<&str>) -> PlanStatus {
     match status {
-        "failed" if code.is_some_and(|code| REJECTIONS.contains(&code)) => "rejected",
-        "succeeded" => "succeeded",
-        "reverted" => "reverted",
-        "pending" | "approved" | "running" => "queued",
-        "denied" | "quarantined" | "expired" | "cancelled" => "rejected",
-        _ => "failed",
+        Status::Failed if code.is_some_and(|code| REJECTIONS.contains(&code)) => PlanStatus::Rejected,
+        Status::Succeeded => PlanStatus::Succeeded,
+        Status::Reverted => PlanStatus::Reverted,
+        Status::Pending | Status::Approved | Status::Running => PlanStatus::Queued,
+        Status::Denied | Status::Quarantined | Status::Expired | Status::Cancelled => PlanStatus::Rejected,
+        Status::Failed | Status::InDoubt => PlanStatus::Failed,
     }
 }
 
-fn gate_word(verdict: &str) -> &str {
-    if verdict == "not_applicable" { "n/a" } else { verdict }
+impl From<Verdict> for PolicyVerdict {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Ok => Self::Ok,
+            Verdict::NeedsApproval => Self::NeedsApproval,
+            Verdict::Deny => Self::Deny,
+            Verdict::Quarantine => Self::Quarantine,
+            Verdict::Redacted => Self::Redacted,
+            Verdict::NotApplicable => Self::NotApplicable,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countersign_core::Status;
     use std::collections::BTreeSet;
 
     #[test]
     fn every_status_has_its_word_in_both_contracts() {
-        let words = |status: Status| (receipt_status(status.as_str()), plan_status(status.as_str(), None));
+        let words = |status: Status| (receipt_status(status), plan_status(status, None));
         for (status, expected) in [
-            (Status::Pending, ("skipped", "queued")),
-            (Status::Approved, ("skipped", "queued")),
-            (Status::Running, ("skipped", "queued")),
-            (Status::Succeeded, ("ok", "succeeded")),
-            (Status::Failed, ("error", "failed")),
-            (Status::Reverted, ("error", "reverted")),
-            (Status::Denied, ("error", "rejected")),
-            (Status::Quarantined, ("quarantined", "rejected")),
-            (Status::Expired, ("error", "rejected")),
-            (Status::Cancelled, ("error", "rejected")),
-            (Status::InDoubt, ("error", "failed")),
+            (Status::Pending, (ReceiptStatus::Skipped, PlanStatus::Queued)),
+            (Status::Approved, (ReceiptStatus::Skipped, PlanStatus::Queued)),
+            (Status::Running, (ReceiptStatus::Skipped, PlanStatus::Queued)),
+            (Status::Succeeded, (ReceiptStatus::Ok, PlanStatus::Succeeded)),
+            (Status::Failed, (ReceiptStatus::Error, PlanStatus::Failed)),
+            (Status::Reverted, (ReceiptStatus::Error, PlanStatus::Reverted)),
+            (Status::Denied, (ReceiptStatus::Error, PlanStatus::Rejected)),
+            (Status::Quarantined, (ReceiptStatus::Quarantined, PlanStatus::Rejected)),
+            (Status::Expired, (ReceiptStatus::Error, PlanStatus::Rejected)),
+            (Status::Cancelled, (ReceiptStatus::Error, PlanStatus::Rejected)),
+            (Status::InDoubt, (ReceiptStatus::Error, PlanStatus::Failed)),
         ] {
             assert_eq!(words(status), expected, "{status}");
         }
@@ -437,12 +475,13 @@ mod tests {
     #[test]
     fn a_plan_that_is_refused_before_any_effect_is_rejected_whatever_refuses_it() {
         for code in REJECTIONS {
-            assert_eq!(plan_status("failed", Some(code)), "rejected", "{code}");
+            assert_eq!(plan_status(Status::Failed, Some(code)), PlanStatus::Rejected, "{code}");
             // The word of another status stays what it is.
-            assert_eq!((plan_status("reverted", Some(code)), plan_status("in_doubt", Some(code))), ("reverted", "failed"), "{code}");
+            let others = (plan_status(Status::Reverted, Some(code)), plan_status(Status::InDoubt, Some(code)));
+            assert_eq!(others, (PlanStatus::Reverted, PlanStatus::Failed), "{code}");
         }
         for code in FAILURES {
-            assert_eq!(plan_status("failed", Some(code)), "failed", "{code}");
+            assert_eq!(plan_status(Status::Failed, Some(code)), PlanStatus::Failed, "{code}");
         }
         // A new code has to be judged, and one that is gone to go.
         let judged: BTreeSet<_> = REJECTIONS.into_iter().chain(FAILURES).collect();

@@ -2,6 +2,9 @@
 
 use crate::invocation::{CallerContext, DecisionView, GateView, ProvenanceName};
 use crate::rules::ModeLine;
+use countersign_core::decision::Drift;
+use countersign_core::quarantine::{Holds, QuarantineState};
+use countersign_core::{Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -23,7 +26,7 @@ pub struct PoliciesView {
     pub version: i64,
     pub policies: PoliciesFile,
     pub set_by: Option<String>,
-    pub set_at: Option<String>,
+    pub set_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -80,13 +83,26 @@ pub struct WhatIfChange {
     pub invocation_id: String,
     pub action: String,
     pub principal: String,
-    pub created_at: String,
-    /// Under the rules in force now: `runs`, `asks` or `denied`.
-    pub before: String,
+    pub created_at: Timestamp,
+    /// Under the rules in force now.
+    pub before: WouldName,
     /// Under the proposed ones.
-    pub after: String,
+    pub after: WouldName,
     /// What decides it anew.
     pub because: String,
+}
+
+/// What a call would come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WouldName {
+    Runs,
+    /// It waits for an approval.
+    Asks,
+    Denied,
+    Quarantined,
+    /// The params, or other fields of the request, are not valid.
+    Refused,
 }
 
 /// What would happen to a call, asked without making it.
@@ -98,7 +114,7 @@ pub struct ExplainRequest {
     pub session_id: String,
     /// Without params the answer is for params nobody objects to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub params: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<CallerContext>,
@@ -109,27 +125,25 @@ pub struct ExplainRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplainResponse {
     pub action: String,
-    pub tier: String,
+    pub tier: Tier,
     pub session_id: String,
     pub space_id: String,
     pub principal: String,
-    /// `runs`, `asks`, `denied`, `quarantined` or `refused` (the params, or what is said beside them, do not fit).
-    pub would: String,
+    pub would: WouldName,
     /// In one sentence, what decides it.
     pub because: String,
     pub decision: DecisionView,
     pub gates: Vec<GateView>,
-    /// `none`, `textual` or `structural`.
-    pub drift: String,
-    /// The grant that would stand in for a person.
+    pub drift: Drift,
+    /// The grant that would replace an approval.
     pub grant_id: Option<String>,
-    /// How many people would have to say yes.
+    /// How many people would have to approve.
     pub approvals_needed: Option<u32>,
-    /// What is wrong with the params and with what is said beside them.
+    /// What is wrong with the params and the other fields.
     pub errors: Vec<crate::problem::FieldError>,
 }
 
-/// A person's leave for one purpose.
+/// A person's consent to one purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewConsentRequest {
@@ -146,6 +160,15 @@ pub struct NewConsentRequest {
     pub evidence: Option<String>,
 }
 
+/// Whether a consent still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsentState {
+    Live,
+    Expired,
+    Withdrawn,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentView {
     pub id: String,
@@ -153,11 +176,10 @@ pub struct ConsentView {
     pub purpose: String,
     pub space_id: Option<String>,
     pub evidence: Option<String>,
-    /// `live`, `expired` or `withdrawn`.
-    pub state: String,
-    pub given_at: String,
-    pub expires_at: Option<String>,
-    pub withdrawn_at: Option<String>,
+    pub state: ConsentState,
+    pub given_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub withdrawn_at: Option<Timestamp>,
 }
 
 /// An action that may reach from one space into another.
@@ -175,7 +197,7 @@ pub struct CrossingView {
     pub from_space_id: String,
     pub to_space_id: String,
     pub listed_by: String,
-    pub listed_at: String,
+    pub listed_at: Timestamp,
 }
 
 /// Why something was caught; never the content itself.
@@ -194,20 +216,18 @@ pub struct QuarantineView {
     pub session_id: String,
     pub space_id: String,
     pub principal: String,
-    /// `params` of a call that was not made, or `output` of one that was.
-    pub holds: String,
-    /// `held`, `released`, `discarded` or `expired`.
-    pub state: String,
-    /// HMAC of what it holds: sent along with a release, it lets go of nothing else.
+    pub holds: Holds,
+    pub state: QuarantineState,
+    /// HMAC of what it holds. Send it with a release, so that nothing else is released.
     pub digest: Option<String>,
     pub caught: Vec<CaughtView>,
     pub settled_by: Option<String>,
-    pub settled_at: Option<String>,
+    pub settled_at: Option<Timestamp>,
     pub reason: Option<String>,
     /// The new invocation a release started.
     pub released_as: Option<String>,
-    pub expires_at: String,
-    pub created_at: String,
+    pub expires_at: Timestamp,
+    pub created_at: Timestamp,
 }
 
 /// Releases or discards what was quarantined.
@@ -220,14 +240,12 @@ pub struct SettleRequest {
     pub digest: Option<String>,
 }
 
-/// What a quarantined call held, or a source answered, to the letter. It is dangerous.
+/// The quarantined params or output, unchanged. It is dangerous.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QuarantinePayloadResponse {
     pub invocation_id: String,
-    /// `params` or `output`.
-    pub holds: String,
+    pub holds: Holds,
     pub digest: Option<String>,
-    #[schema(value_type = Object)]
     pub payload: Value,
 }
 
@@ -235,15 +253,14 @@ pub struct QuarantinePayloadResponse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReleasedOutputResponse {
     pub invocation_id: String,
-    #[schema(value_type = Object)]
     pub output: Value,
 }
 
-/// Lays out a text to be stolen: whatever carries it is caught on its way out.
+/// Adds a canary token: a call that contains it is quarantined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewCanaryRequest {
-    /// 6 to 200 characters that stand nowhere else.
+    /// 6 to 200 characters that appear nowhere else.
     pub text: String,
 }
 
@@ -252,5 +269,5 @@ pub struct CanaryView {
     pub id: String,
     pub text: String,
     pub added_by: String,
-    pub added_at: String,
+    pub added_at: Timestamp,
 }

@@ -1,6 +1,9 @@
 //! Sessions, spaces, users and tokens on the wire.
 
-use countersign_core::principal::Role;
+use countersign_core::action::Profile;
+use countersign_core::principal::{Permission, Role};
+use countersign_core::session::{Attendance, Band, Kind, SelfApproval};
+use countersign_core::{Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -11,11 +14,11 @@ pub struct WhoamiResponse {
     pub org_id: String,
     pub principal: String,
     pub name: String,
-    /// `viewer`, `member`, `approver`, `admin` or `owner`; for people only.
-    pub role: Option<String>,
+    /// For people only.
+    pub role: Option<Role>,
     /// The one session an agent may act in.
     pub session_id: Option<String>,
-    pub permissions: Vec<String>,
+    pub permissions: Vec<Permission>,
 }
 
 /// A session to be created.
@@ -50,11 +53,10 @@ pub struct SessionView {
     pub created_by: String,
     pub owner_id: Option<String>,
     pub title: String,
-    /// `interactive` or `unattended`.
-    pub attendance: String,
+    pub attendance: Attendance,
     pub automation_id: Option<String>,
-    pub created_at: String,
-    pub ended_at: Option<String>,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -69,40 +71,23 @@ pub struct NewSpaceRequest {
 pub struct ChangeSpaceRequest {
     /// How much risk it tolerates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub band: Option<BandName>,
+    pub band: Option<Band>,
     /// Whether whoever asked, or owns the agent that asked, may also answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub self_approval: Option<SelfApprovalRule>,
-    /// How many different people must say yes, by tier, such as `{"R3": 2}`; replaces what was set before.
+    pub self_approval: Option<SelfApproval>,
+    /// How many different people must approve, by tier, such as `{"R3": 2}`; replaces what was set before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quorum: Option<BTreeMap<String, u32>>,
-    /// What is taken out of params before a source sees them; replaces what was set before.
+    pub quorum: Option<BTreeMap<Tier, u32>>,
+    /// What is redacted from params before a source sees them; replaces what was set before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redaction: Option<RedactionRule>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum BandName {
-    Green,
-    Amber,
-    Red,
-    Black,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SelfApprovalRule {
-    Allowed,
-    Refused,
 }
 
 /// What must not reach a source from a space.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedactionRule {
-    /// Of `email`, `phone`, `secret` and `face`.
-    pub kinds: Vec<String>,
+    pub kinds: Vec<Kind>,
     /// Two capital letters each: where national telephone numbers are from.
     pub regions: Vec<String>,
 }
@@ -111,71 +96,31 @@ pub struct RedactionRule {
 pub struct SpaceView {
     pub id: String,
     pub name: String,
-    /// `green`, `amber`, `red` or `black`.
-    pub band: String,
-    pub self_approval: SelfApprovalRule,
-    /// How many different people must say yes, by tier; one where a tier is absent.
-    pub quorum: BTreeMap<String, u32>,
-    /// What is taken out of params before a source sees them.
+    pub band: Band,
+    pub self_approval: SelfApproval,
+    /// How many different people must approve, by tier; one where a tier is absent.
+    pub quorum: BTreeMap<Tier, u32>,
+    /// What is redacted from params before a source sees them.
     pub redaction: RedactionRule,
-    pub created_at: String,
+    pub created_at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewUserRequest {
     pub name: String,
-    pub role: RoleName,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RoleName {
-    /// Reads.
-    Viewer,
-    /// Invokes too, in sessions of their own.
-    Member,
-    /// Answers pending calls too.
-    Approver,
-    /// Manages rules, packages and people too.
-    Admin,
-    /// Manages owners too.
-    Owner,
-}
-
-impl From<RoleName> for Role {
-    fn from(name: RoleName) -> Self {
-        match name {
-            RoleName::Viewer => Self::Viewer,
-            RoleName::Member => Self::Member,
-            RoleName::Approver => Self::Approver,
-            RoleName::Admin => Self::Admin,
-            RoleName::Owner => Self::Owner,
-        }
-    }
-}
-
-impl From<Role> for RoleName {
-    fn from(role: Role) -> Self {
-        match role {
-            Role::Viewer => Self::Viewer,
-            Role::Member => Self::Member,
-            Role::Approver => Self::Approver,
-            Role::Admin => Self::Admin,
-            Role::Owner => Self::Owner,
-        }
-    }
+    pub role: Role,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UserView {
     pub id: String,
     pub name: String,
-    pub role: RoleName,
+    pub role: Role,
     /// The most dangerous band they, and whoever acts for them, may act in.
-    pub max_band: String,
-    pub created_at: String,
-    pub disabled_at: Option<String>,
+    pub max_band: Band,
+    pub created_at: Timestamp,
+    pub disabled_at: Option<Timestamp>,
 }
 
 /// A change to a person; what is absent stays as it is.
@@ -184,10 +129,10 @@ pub struct UserView {
 pub struct ChangeUserRequest {
     /// What they may do. Nobody changes their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<RoleName>,
+    pub role: Option<Role>,
     /// The most dangerous band they, and whoever acts for them, may act in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_band: Option<BandName>,
+    pub max_band: Option<Band>,
 }
 
 /// A token to be created: for a person, or for a service with scopes.
@@ -198,9 +143,9 @@ pub struct NewTokenRequest {
     /// Whose token it is; absent for a service token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
-    /// What a service may do: `invoke`, `read_session`, `read`, `create_session`, `manage_policy`, `manage_identity`.
+    /// What a service may do. `approve` is for people only.
     #[serde(default)]
-    pub scopes: Vec<String>,
+    pub scopes: Vec<Permission>,
     /// Days until it stops working; absent: it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_days: Option<u64>,
@@ -213,25 +158,41 @@ pub struct NewTokenResponse {
     pub token: String,
 }
 
+/// Who holds a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKindName {
+    User,
+    Agent,
+    Service,
+}
+
+/// Why a token no longer works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LostName {
+    /// Its person is disabled, or the person who answers for its agent or service.
+    PersonDisabled,
+    SessionEnded,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenView {
     pub id: String,
-    /// `user`, `agent` or `service`.
-    pub kind: String,
+    pub kind: TokenKindName,
     pub name: String,
     pub user_id: Option<String>,
     pub session_id: Option<String>,
     /// Who made a service's token and answers for it.
     #[serde(default)]
     pub made_by_id: Option<String>,
-    pub scopes: Vec<String>,
-    pub created_at: String,
-    pub expires_at: Option<String>,
-    pub revoked_at: Option<String>,
-    /// What it had to stand on and has no more, whether or not it was revoked or has expired: `person_disabled` (its person, or the one who
-    /// answers for its agent or service) or `session_ended`.
+    pub scopes: Vec<Permission>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+    /// Why it no longer works although it was not revoked and has not expired.
     #[serde(default)]
-    pub lost: Option<String>,
+    pub lost: Option<LostName>,
 }
 
 /// A message an action sent to people.
@@ -243,15 +204,22 @@ pub struct NotificationView {
     /// The sender's words: show as plain text.
     pub title: String,
     pub body: String,
-    pub created_at: String,
+    pub created_at: Timestamp,
+}
+
+/// The database a server uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreName {
+    Sqlite,
+    Postgresql,
 }
 
 /// How the server is doing, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatusResponse {
     pub version: String,
-    /// `sqlite` or `postgresql`.
-    pub store: String,
+    pub store: StoreName,
     pub ready: bool,
     /// Why not, when it is not.
     pub problem: Option<String>,
@@ -261,7 +229,7 @@ pub struct StatusResponse {
     pub log_size: u64,
     /// The sandbox profiles that code of packages can have on the server that answers; absent where it runs none.
     #[serde(default)]
-    pub code_profiles: Option<Vec<String>>,
+    pub code_profiles: Option<Vec<Profile>>,
     /// Servers that work on the same database, or did lately, the oldest first.
     #[serde(default)]
     pub servers: Vec<ServerView>,
@@ -271,10 +239,10 @@ pub struct StatusResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServerView {
     pub id: String,
-    pub started_at: String,
+    pub started_at: Timestamp,
     /// When it last renewed its lease.
-    pub seen_at: String,
-    /// Its lease has run out: what it was running is taken up by others.
+    pub seen_at: Timestamp,
+    /// Its lease has expired: other servers resume what it was running.
     pub gone: bool,
 }
 
@@ -302,7 +270,7 @@ pub struct OrgView {
     pub name: String,
     /// Whether it is the org of the first start, whose owners are the operators.
     pub first: bool,
-    pub created_at: String,
+    pub created_at: Timestamp,
     /// From then on its tokens are refused.
-    pub disabled_at: Option<String>,
+    pub disabled_at: Option<Timestamp>,
 }

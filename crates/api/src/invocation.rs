@@ -10,15 +10,15 @@ pub use foresight::*;
 pub use progress::*;
 pub use request::*;
 
-use crate::Page;
 use crate::batch::PartOfView;
-use countersign_core::decision::{GateVerdict, Verdict};
+use countersign_core::action::Class;
+use countersign_core::changed_file::FileChange;
+use countersign_core::decision::{Gate, GateVerdict, ModeSource, Reason, Verdict};
 use countersign_core::effect::{Check, Remedy};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
-use countersign_core::{Decision, Invocation, Status, Timestamp};
+use countersign_core::{Decision, Invocation, Mode, Status, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -27,20 +27,15 @@ use utoipa::ToSchema;
 pub struct InvocationView {
     #[schema(example = "inv_01k9z6m4x0abcdefghjkmnpqrs")]
     pub id: String,
-    /// `pending`, `approved`, `running`, `succeeded`, `failed`, `reverted`, `denied`, `quarantined`, `expired`, `cancelled` or `in_doubt`.
-    pub status: Cow<'static, str>,
-    /// `allow`, `require_approval` or `deny`.
-    pub mode: Cow<'static, str>,
-    /// `automation_override`, `org_default` or `inferred_default`.
-    pub mode_source: Cow<'static, str>,
+    pub status: Status,
+    pub mode: Mode,
+    pub mode_source: ModeSource,
     pub action: String,
     pub source: String,
-    /// `R0` to `R4`.
-    pub tier: Cow<'static, str>,
-    /// `read`, `write` or `danger`.
-    pub class: Cow<'static, str>,
+    pub tier: Tier,
+    pub class: Class,
     pub session_id: String,
-    /// What that session is called, where the invocation is read.
+    /// The title of its session, in lists and where it is read by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_title: Option<String>,
     pub space_id: String,
@@ -48,14 +43,13 @@ pub struct InvocationView {
     pub principal: String,
     pub owner_id: Option<String>,
     /// Redacted, and pruned when large.
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub params: Value,
     /// Redacted, and pruned to 10 KB with `_truncated: true`.
-    #[schema(value_type = Option<Object>)]
     pub result: Option<Value>,
     pub error: Option<FailureView>,
-    /// `policy`, `person`, `binding` or `drift`.
-    pub denied_by: Option<Cow<'static, str>>,
+    /// Who or what refused it.
+    pub denied_by: Option<DeniedBy>,
     pub reason: Option<String>,
     pub idempotency_key: Option<String>,
     pub dry_run: bool,
@@ -64,73 +58,73 @@ pub struct InvocationView {
     pub digests: DigestsView,
     /// What an approval of it is bound to.
     pub binding: Option<BindingView>,
-    /// When nobody can answer any more; null while a kill switch has stopped the clock.
-    pub expires_at: Option<String>,
+    /// When it expires; null while a kill switch has paused it.
+    pub expires_at: Option<Timestamp>,
     /// Why an approval would run nothing: what it was to cover has changed since the call was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<FailureView>,
-    /// A kill switch is on: it stays where it is, and its clock stands still.
+    /// A kill switch is on: it stays pending, and its time to expire is paused.
     #[serde(default)]
     pub clock_stopped: bool,
-    /// Everyone who said yes so far.
+    /// Everyone who approved so far.
     #[serde(default)]
     pub approvals: Vec<AnswerView>,
     pub answer: Option<AnswerView>,
     /// How an approver changed the params.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<EditView>,
-    /// What the caller said of itself and the call; never evaluated.
+    /// What the caller claimed about itself and the call; never evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<ClaimedView>,
-    /// How much of each kind was taken out of the params before the source saw them.
+    /// How many values of each kind were redacted from the params before the source saw them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub redacted: BTreeMap<String, u32>,
     /// The quarantined call that a person released as this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_from: Option<String>,
-    /// The grant that stood in for a person.
+    /// The grant that replaced an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
-    /// What was looked at after the effect.
+    /// The checks that ran after the effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckView>,
     /// The one repair, where a check failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<RemedyView>,
-    /// Taking it back, where a check failed.
+    /// The rollback, where a check failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<RemedyView>,
-    /// The invocation whose effect this one takes back.
+    /// The invocation whose effect this one reverts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<String>,
-    /// The invocation that took its effect back.
+    /// The invocation that reverted its effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken_back_by: Option<String>,
-    /// The files it changed, where it is read by itself; of one that takes back, those it put back.
+    pub reverted_by: Option<String>,
+    /// The files it changed, or restored if it is a revert. Only where one invocation is read by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_files: Vec<ChangedFileView>,
     /// The batch it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<PartOfView>,
-    /// Who said how it ended, where nobody else could know.
+    /// Who settled it, where it was in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<SettledView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeView>,
-    /// What the caller wants to see succeed after the effect.
+    /// The commands that must succeed after the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<VerificationView>,
-    /// How often its source was asked to act: the effect with what was tried again, its repair, and taking it back.
+    /// How often its source was called: the effect with its retries, the repair and the rollback.
     pub attempts: u32,
-    /// When it was admitted.
-    pub created_at: String,
-    /// When it was taken up again: approved, and not started by who was to, such as a server that stopped before it could.
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was resumed: it was approved, and the server that was to start it stopped first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken_up_at: Option<String>,
-    /// When its source was first asked.
-    pub started_at: Option<String>,
-    pub completed_at: Option<String>,
-    /// From when it was admitted to its end, without `waited_ms`.
+    pub resumed_at: Option<Timestamp>,
+    /// When its source was first called.
+    pub started_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
+    /// From its creation to its end, without `waited_ms`.
     pub duration_ms: Option<u64>,
     /// How long it waited for people, where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,8 +137,7 @@ pub struct InvocationView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChangedFileView {
     pub path: String,
-    /// `created`, `changed` or `removed`.
-    pub change: Cow<'static, str>,
+    pub change: FileChange,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -153,7 +146,7 @@ pub struct FailureView {
     pub message: String,
 }
 
-/// One thing that was looked at.
+/// One check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckView {
     pub name: String,
@@ -162,18 +155,18 @@ pub struct CheckView {
     pub detail: Option<String>,
 }
 
-/// A repair or a rollback, and whether it did what it was for.
+/// A repair or a rollback, and whether it succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RemedyView {
     pub attempted: bool,
     pub ok: bool,
 }
 
-/// A person's word on an effect that was in doubt.
+/// How a person settled an invocation in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettledView {
     pub by: String,
-    pub at: String,
+    pub at: Timestamp,
     pub reason: Option<String>,
 }
 
@@ -192,23 +185,41 @@ impl From<Remedy> for RemedyView {
 /// The mode and everything that decided it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DecisionView {
-    pub mode: Cow<'static, str>,
-    /// What the cascade found, before anything tightened it.
-    pub base: Cow<'static, str>,
-    pub source: Cow<'static, str>,
+    pub mode: Mode,
+    /// The mode that was set or inferred, before anything made it stricter.
+    pub base: Mode,
+    pub source: ModeSource,
     pub modes_version: Option<i64>,
     /// The version of all the org's rules it was made under.
     #[serde(default)]
     pub rules_version: Option<i64>,
     /// Why the mode is stricter than its base.
-    pub tightened: Vec<Cow<'static, str>>,
+    pub tightened: Vec<String>,
+    /// The same as words of a closed set, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tightened_by: Vec<TightenedBy>,
+}
+
+/// What made a mode stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TightenedBy {
+    DangerIsNeverAllowed,
+    PackageNeverUnattended,
+    /// The band of the space.
+    Band,
+    /// The definition changed since its review.
+    Drift,
+    /// A gate asks for an approval.
+    Gate,
+    /// A kill switch.
+    Stopped,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateView {
-    pub gate: Cow<'static, str>,
-    /// `ok`, `needs_approval`, `deny`, `quarantine`, `redacted` or `not_applicable`.
-    pub verdict: Cow<'static, str>,
+    pub gate: Gate,
+    pub verdict: Verdict,
     pub determining: Vec<String>,
     /// What went wrong while its rules were evaluated; any of it is a denial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -226,38 +237,38 @@ pub struct DigestsView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BindingView {
     pub digest: String,
-    pub expires_at: String,
+    pub expires_at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AnswerView {
     pub by: String,
-    pub at: String,
+    pub at: Timestamp,
     pub reason: Option<String>,
-    /// `once`, `always` or `grant`: what a yes does beyond this call.
+    /// What the approval does beyond this call.
     #[serde(default)]
-    pub mode: Cow<'static, str>,
+    pub mode: ApproveMode,
 }
 
-/// What an approver made of the params that were asked for.
+/// How an approver changed the params.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EditView {
     pub by: String,
-    pub at: String,
+    pub at: Timestamp,
     /// Where they differ: RFC 6901 pointers.
     pub changed: Vec<String>,
-    /// As they were asked for, redacted.
-    #[schema(value_type = Object)]
+    /// The params as requested, redacted.
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub proposed_params: Value,
 }
 
 fn answer_view(answer: Answer) -> AnswerView {
     let mode = match answer.beyond {
-        Beyond::Once => "once",
-        Beyond::Always => "always",
-        Beyond::Grant(_) => "grant",
+        Beyond::Once => ApproveMode::Once,
+        Beyond::Always => ApproveMode::Always,
+        Beyond::Grant(_) => ApproveMode::Grant,
     };
-    AnswerView { by: answer.by.to_string(), at: answer.at.to_string(), reason: answer.reason, mode: mode.into() }
+    AnswerView { by: answer.by.to_string(), at: answer.at, reason: answer.reason, mode }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -267,25 +278,46 @@ pub struct ReceiptRefView {
     pub seq: u64,
 }
 
-/// A page of invocations, newest first.
-pub type InvocationPage = Page<InvocationView>;
+/// A page of invocations, newest first. Give `next` back as `after` to read on; it is null on the last page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct InvocationPage {
+    pub items: Vec<InvocationView>,
+    pub next: Option<String>,
+    /// All invocations that fit the filter, on every page. With `count=true` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+}
 
 impl From<&Decision> for DecisionView {
     fn from(decision: &Decision) -> Self {
         Self {
-            mode: decision.mode.as_str().into(),
-            base: decision.base.as_str().into(),
-            source: decision.source.as_str().into(),
+            mode: decision.mode,
+            base: decision.base,
+            source: decision.source,
             modes_version: decision.modes_version,
             rules_version: decision.rules_version,
-            tightened: decision.tightened.iter().map(|reason| reason.to_string().into()).collect(),
+            tightened: decision.tightened.iter().map(ToString::to_string).collect(),
+            tightened_by: decision.tightened.iter().map(TightenedBy::from).collect(),
+        }
+    }
+}
+
+impl From<&Reason> for TightenedBy {
+    fn from(reason: &Reason) -> Self {
+        match reason {
+            Reason::DangerIsNeverAllowed => Self::DangerIsNeverAllowed,
+            Reason::PackageNeverUnattended => Self::PackageNeverUnattended,
+            Reason::Band { .. } => Self::Band,
+            Reason::Drift { .. } => Self::Drift,
+            Reason::Gate { .. } => Self::Gate,
+            Reason::Stopped { .. } => Self::Stopped,
         }
     }
 }
 
 impl From<GateVerdict> for GateView {
     fn from(said: GateVerdict) -> Self {
-        Self { gate: said.gate.as_str().into(), verdict: verdict(said.verdict).into(), determining: said.determining, errors: said.errors }
+        Self { gate: said.gate, verdict: said.verdict, determining: said.determining, errors: said.errors }
     }
 }
 
@@ -296,13 +328,13 @@ impl From<Invocation> for InvocationView {
         let duration_ms = invocation.ended_at.map(lasted);
         Self {
             id: invocation.id.to_string(),
-            status: invocation.status.as_str().into(),
-            mode: invocation.decision.mode.as_str().into(),
-            mode_source: invocation.decision.source.as_str().into(),
+            status: invocation.status,
+            mode: invocation.decision.mode,
+            mode_source: invocation.decision.source,
             action: invocation.action.to_string(),
             source: invocation.action.source().into(),
-            tier: invocation.tier.as_str().into(),
-            class: invocation.tier.class().as_str().into(),
+            tier: invocation.tier,
+            class: invocation.tier.class(),
             session_id: invocation.session.to_string(),
             session_title: None,
             space_id: invocation.space.to_string(),
@@ -311,7 +343,7 @@ impl From<Invocation> for InvocationView {
             params: invocation.call.params,
             result: invocation.result,
             error: invocation.failure.map(|failure| FailureView { code: failure.code, message: failure.message }),
-            denied_by: invocation.denied_by.map(|by| denied_by(by).into()),
+            denied_by: invocation.denied_by,
             reason: invocation.call.reason,
             idempotency_key: invocation.idempotency_key,
             dry_run: invocation.intention == Intention::DryRun,
@@ -326,9 +358,9 @@ impl From<Invocation> for InvocationView {
             binding: invocation
                 .binding
                 .as_ref()
-                .map(|binding| BindingView { digest: binding.digest.to_string(), expires_at: binding.expires_at.to_string() }),
+                .map(|binding| BindingView { digest: binding.digest.to_string(), expires_at: binding.expires_at }),
             expires_at: match invocation.deadline {
-                Some(Deadline::At(at)) if invocation.status == Status::Pending => Some(at.to_string()),
+                Some(Deadline::At(at)) if invocation.status == Status::Pending => Some(at),
                 Some(Deadline::At(_) | Deadline::Stopped { .. }) | None => None,
             },
             void: None,
@@ -337,7 +369,7 @@ impl From<Invocation> for InvocationView {
             answer: invocation.answer.map(answer_view),
             edit: invocation.edit.map(|edit| EditView {
                 by: edit.by.to_string(),
-                at: edit.at.to_string(),
+                at: edit.at,
                 changed: edit.changed,
                 proposed_params: edit.proposed_params,
             }),
@@ -349,12 +381,12 @@ impl From<Invocation> for InvocationView {
             repair: invocation.aftermath.repair.map(RemedyView::from),
             rollback: invocation.aftermath.rollback.map(RemedyView::from),
             reverses: invocation.reverses.as_ref().map(ToString::to_string),
-            taken_back_by: None,
+            reverted_by: None,
             changed_files: Vec::new(),
             batch: invocation.batch.map(PartOfView::from),
             settled: invocation.aftermath.settled.map(|settled| SettledView {
                 by: settled.by.to_string(),
-                at: settled.at.to_string(),
+                at: settled.at,
                 reason: invocation.aftermath.settled_reason,
             }),
             scope: Some(invocation.call.scope).filter(|scope| !scope.is_unbounded()).map(ScopeView::from),
@@ -362,10 +394,10 @@ impl From<Invocation> for InvocationView {
                 .filter(|commands| !commands.is_empty())
                 .map(|commands| VerificationView { commands }),
             attempts: invocation.attempts,
-            created_at: invocation.created_at.to_string(),
-            taken_up_at: invocation.taken_up_at.map(|at| at.to_string()),
-            started_at: invocation.started_at.map(|at| at.to_string()),
-            completed_at: invocation.ended_at.map(|at| at.to_string()),
+            created_at: invocation.created_at,
+            resumed_at: invocation.taken_up_at,
+            started_at: invocation.started_at,
+            completed_at: invocation.ended_at,
             duration_ms,
             waited_ms,
             receipt: invocation.receipt.map(|receipt| ReceiptRefView { id: receipt.id.to_string(), seq: receipt.seq }),
@@ -384,32 +416,12 @@ fn waited_ms(invocation: &Invocation) -> Option<u64> {
 impl InvocationView {
     /// What is left of one that did not succeed, for a sentence that goes on with the reason.
     pub fn how_it_failed(&self) -> &'static str {
-        match (self.status.as_ref(), self.rollback) {
-            ("reverted", _) => "failed, and its effects were taken back",
-            ("failed", Some(RemedyView { ok: true, .. })) => "failed, and its effects were taken back",
-            ("failed", Some(RemedyView { attempted: true, ok: false })) => "failed, and what it did could not be taken back",
-            ("failed", Some(RemedyView { attempted: false, ok: false })) => "failed, and what it did was not taken back",
+        match (self.status, self.rollback) {
+            (Status::Reverted, _) => "failed, and its effects were rolled back",
+            (Status::Failed, Some(RemedyView { ok: true, .. })) => "failed, and its effects were rolled back",
+            (Status::Failed, Some(RemedyView { attempted: true, ok: false })) => "failed, and its effects could not be rolled back",
+            (Status::Failed, Some(RemedyView { attempted: false, ok: false })) => "failed, and its effects were not rolled back",
             _ => "did not happen",
         }
-    }
-}
-
-const fn denied_by(by: DeniedBy) -> &'static str {
-    match by {
-        DeniedBy::Policy => "policy",
-        DeniedBy::Person => "person",
-        DeniedBy::Binding => "binding",
-        DeniedBy::Drift => "drift",
-    }
-}
-
-const fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Ok => "ok",
-        Verdict::NeedsApproval => "needs_approval",
-        Verdict::Deny => "deny",
-        Verdict::Quarantine => "quarantine",
-        Verdict::Redacted => "redacted",
-        Verdict::NotApplicable => "not_applicable",
     }
 }

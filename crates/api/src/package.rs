@@ -1,5 +1,8 @@
 //! Packages on the wire.
 
+use countersign_core::action::Profile;
+use countersign_core::decision::Drift;
+use countersign_core::{Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -47,7 +50,7 @@ pub struct PackageView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub installed_at: Option<String>,
+    pub installed_at: Option<Timestamp>,
     /// Its files are no longer those that were installed.
     #[serde(default)]
     pub edited: bool,
@@ -78,15 +81,15 @@ pub struct PackageFindingView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PackageActionView {
     pub id: String,
-    pub tier: String,
+    pub tier: Tier,
     pub title: String,
     /// Digest of the action's folder: other code is another definition.
     pub package_sha256: Option<String>,
     /// The isolation its code runs in.
-    pub profile: String,
-    /// `none`, `textual` or `structural`: how it differs from what was reviewed; null where nobody reviewed it.
+    pub profile: Profile,
+    /// How it differs from what was reviewed; null where nobody reviewed it.
     #[serde(default)]
-    pub drift: Option<String>,
+    pub drift: Option<Drift>,
     /// Why it cannot run on this server now, where it cannot.
     #[serde(default)]
     pub cannot_run: Option<String>,

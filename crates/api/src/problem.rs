@@ -46,8 +46,8 @@ codes! {
     InvalidRequest = "invalid_request", 400, "The request does not have the expected shape";
     InvalidQuery = "invalid_query", 400, "A query parameter does not make sense";
     InvalidParams = "invalid_params", 422, "The params do not fit the action's schema";
-    InvalidScope = "invalid_scope", 422, "The scope could not be held to";
-    CommandNotAllowed = "command_not_allowed", 422, "A command that is to verify is refused";
+    InvalidScope = "invalid_scope", 422, "The scope cannot be enforced";
+    CommandNotAllowed = "command_not_allowed", 422, "A verification command is not allowed";
     InvalidBatch = "invalid_batch", 422, "These calls cannot be made together";
     DryRunUnsupported = "dry_run_unsupported", 422, "This action has no dry run";
     Unauthenticated = "unauthenticated", 401, "A valid token is needed";
@@ -55,17 +55,17 @@ codes! {
     TokenRevoked = "token_revoked", 401, "The token was revoked";
     OrgDisabled = "org_disabled", 403, "The org is disabled";
     Forbidden = "forbidden", 403, "The token does not allow this";
-    MayNotApprove = "may_not_approve", 403, "Only an approver, an admin or an owner answers invocations";
-    SelfApproval = "self_approval", 403, "Whoever asked does not approve";
+    MayNotApprove = "may_not_approve", 403, "The role does not allow approving";
+    SelfApproval = "self_approval", 403, "The requester may not approve";
     NotYourSession = "not_your_session", 403, "The session belongs to someone else";
     DeniedByPolicy = "denied_by_policy", 403, "The call was denied";
-    Quarantined = "quarantined", 403, "It is too dangerous to run";
-    DeniedByPerson = "denied_by_person", 403, "A person said no";
-    InvalidPolicy = "invalid_policy", 422, "A policy does not hold up";
-    PackageInvalid = "package_invalid", 422, "The package breaks a rule";
-    PackageFindings = "package_findings", 422, "Somebody has to read what the package says";
-    NeedsConfirmation = "needs_confirmation", 422, "This is approved by name";
-    NotGrantable = "not_grantable", 422, "This cannot be granted beyond one call";
+    Quarantined = "quarantined", 403, "The call was quarantined";
+    DeniedByPerson = "denied_by_person", 403, "A person denied the call";
+    InvalidPolicy = "invalid_policy", 422, "A policy is not valid";
+    PackageInvalid = "package_invalid", 422, "The package is not valid";
+    PackageFindings = "package_findings", 422, "The package has findings to review";
+    NeedsConfirmation = "needs_confirmation", 422, "The approval must name the action";
+    NotGrantable = "not_grantable", 422, "The call cannot be granted";
     ApprovalVoid = "approval_void", 403, "The approval no longer fits the call";
     UnknownRoute = "unknown_route", 404, "There is nothing at this address";
     MethodNotAllowed = "method_not_allowed", 405, "The address exists, the method does not";
@@ -75,37 +75,90 @@ codes! {
     NotFound = "not_found", 404, "There is no such thing";
     RequestTimeout = "request_timeout", 408, "The body did not arrive in time";
     SessionEnded = "session_ended", 409, "The session has ended";
-    Rejected = "rejected", 409, "A person has already said no";
+    Rejected = "rejected", 409, "A person has already denied the call";
     Consumed = "consumed", 409, "It was already approved and used";
     AlreadyEnded = "already_ended", 409, "It has already ended";
     NotInDoubt = "not_in_doubt", 409, "It is not in doubt";
     Reconciling = "reconciling", 409, "The outcome is being reconciled";
-    NotRevertible = "not_revertible", 409, "Its effect cannot be taken back";
-    AlreadyReverted = "already_reverted", 409, "Its effect was taken back already";
-    CannotRun = "cannot_run", 409, "It could not run, whatever the answer";
+    NotRevertible = "not_revertible", 409, "The effect cannot be reverted";
+    AlreadyReverted = "already_reverted", 409, "The effect was already reverted";
+    CannotRun = "cannot_run", 409, "The call cannot run now";
     ArgsMismatch = "args_mismatch", 409, "The params are not the ones that were shown";
     DefinitionMismatch = "definition_mismatch", 409, "The action's definition has changed";
     PolicyMismatch = "policy_mismatch", 409, "The rules for the action have changed";
-    TupleMismatch = "tuple_mismatch", 409, "The context is not the one it was asked in";
+    TupleMismatch = "tuple_mismatch", 409, "The context has changed";
     Stopped = "stopped", 409, "A kill switch is on";
-    AlreadyApproved = "already_approved", 409, "You have said yes already";
-    QuarantineSettled = "quarantine_settled", 409, "The quarantine is over";
+    AlreadyApproved = "already_approved", 409, "You have already approved it";
+    QuarantineSettled = "quarantine_settled", 409, "The quarantine is already settled";
     GrantEnded = "grant_ended", 409, "The grant is no longer in that state";
     IdempotencyConflict = "idempotency_conflict", 409, "The key was used with other params";
     IdempotencyInFlight = "idempotency_in_flight", 409, "A call under the same key is running";
     InDoubt = "in_doubt", 409, "The effect may have happened";
     NameTaken = "name_taken", 409, "The name is taken";
     LastOwner = "last_owner", 409, "An org needs an owner";
-    Expired = "expired", 410, "Its time has run out";
+    Expired = "expired", 410, "It has expired";
     BodyTooLarge = "body_too_large", 413, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";
     RateLimited = "rate_limited", 429, "Too many invocations in a minute";
-    TooManyPending = "too_many_pending", 429, "Too many invocations wait for a person";
+    TooManyPending = "too_many_pending", 429, "Too many invocations are pending";
+    FileNotFound = "file_not_found", 404, "There is no such file or folder";
+    NotARegularFile = "not_a_regular_file", 422, "The path is not a regular file";
+    NotUtf8 = "not_utf8", 422, "The file is not UTF-8 text";
+    FileTooLarge = "file_too_large", 422, "The file is too large";
+    PathOutsideWorkspace = "path_outside_workspace", 403, "The path is outside the workspace";
+    PathNotAllowed = "path_not_allowed", 422, "The path is not in its accepted spelling";
+    HardLinkRefused = "hard_link_refused", 403, "The file has a second name";
+    ContentChanged = "content_changed", 409, "The file is not the expected one";
+    OutsideScope = "outside_scope", 403, "The path is outside the scope of the call";
+    ScopeTooFine = "scope_too_fine", 422, "The scope has too many parts";
+    HostNotAllowed = "host_not_allowed", 403, "The host is not allowed";
+    AddressNotAllowed = "address_not_allowed", 403, "The address is not public";
+    UrlNotAllowed = "url_not_allowed", 422, "The URL is not accepted";
+    HeaderNotAllowed = "header_not_allowed", 422, "A header is not accepted";
+    PackageCodeDisabled = "package_code_disabled", 403, "This server runs no code of packages";
+    PackageNetworkNotAllowed = "package_network_not_allowed", 403, "A host of the package is not allowed";
+    PackageCommandNotAllowed = "package_command_not_allowed", 403, "A command of the package is not allowed";
+    PackageChanged = "package_changed", 409, "The package has changed";
+    WorkspaceElsewhere = "workspace_elsewhere", 409, "The effect is in another workspace";
     Internal = "internal", 500, "Something is wrong on our side";
-    SourceFailed = "source_failed", 502, "The source did not do it";
-    SourceUnavailable = "source_unavailable", 502, "The source could not be asked";
-    OutcomeUnrecorded = "outcome_unrecorded", 503, "It was started; its outcome waits for the store";
+    SourceFailed = "source_failed", 502, "The source failed";
+    SourceUnavailable = "source_unavailable", 502, "The source is not available";
+    OutcomeUnrecorded = "outcome_unrecorded", 503, "The outcome is not recorded yet";
     StoreUnavailable = "store_unavailable", 503, "The store is not available";
+}
+
+/// What an invocation fails or is denied with when the call itself is the cause, not the source. The problem then has the same code.
+const ABOUT_THE_CALL: &[Code] = &[
+    Code::FileNotFound,
+    Code::NotARegularFile,
+    Code::NotUtf8,
+    Code::FileTooLarge,
+    Code::PathOutsideWorkspace,
+    Code::PathNotAllowed,
+    Code::HardLinkRefused,
+    Code::ContentChanged,
+    Code::OutsideScope,
+    Code::ScopeTooFine,
+    Code::HostNotAllowed,
+    Code::AddressNotAllowed,
+    Code::UrlNotAllowed,
+    Code::HeaderNotAllowed,
+    Code::PackageCodeDisabled,
+    Code::PackageNetworkNotAllowed,
+    Code::PackageCommandNotAllowed,
+    Code::PackageChanged,
+    Code::WorkspaceElsewhere,
+    Code::InvalidParams,
+    Code::DryRunUnsupported,
+    Code::UnknownAction,
+    Code::BodyTooLarge,
+];
+
+impl Code {
+    /// The code of an invocation that ended with this error, where the call itself is the cause.
+    pub fn about_the_call(error: &str) -> Option<Self> {
+        ABOUT_THE_CALL.iter().copied().find(|code| code.as_str() == error)
+    }
 }
 
 /// An error as RFC 9457 describes it, with a stable code and what to do next.
@@ -124,12 +177,18 @@ pub struct Problem {
     pub hint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invocation_id: Option<String>,
+    /// The action it is about, where there is no invocation yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
     /// Finds the log lines of this request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
     /// Everything that is wrong with the params, each with its place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
+    /// Names that are like the one that does not exist, the best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<String>,
     /// Milliseconds to wait before trying again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
@@ -175,8 +234,10 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             invocation_id: None,
+            action: None,
             trace_id: None,
             errors: Vec::new(),
+            suggestions: Vec::new(),
             retry_after_ms: None,
             invocation: None,
             error: None,

@@ -1,5 +1,7 @@
 //! Receipts, proofs and keys on the wire.
 
+use countersign_core::Timestamp;
+use receipt::entry::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -9,15 +11,14 @@ use utoipa::ToSchema;
 pub struct EntryView {
     /// Gap-free position in the log.
     pub seq: u64,
-    /// `receipt` of a call, `batch` of several together, `intent`, `mode`, `space`, `rule` or `key`.
-    pub kind: String,
+    pub kind: Kind,
     pub id: String,
     pub invocation_id: Option<String>,
     /// The position, chain and body exactly as signed, for reading. Verify the envelope, not this.
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub payload: Value,
     /// DSSE.
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub envelope: Value,
 }
 
@@ -34,28 +35,35 @@ pub struct ProofView {
     pub checkpoint: String,
 }
 
+/// What a key signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyPurpose {
+    Receipt,
+    Checkpoint,
+}
+
 /// A public key of the org's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
     pub key_id: String,
-    /// `receipt` or `checkpoint`.
-    pub purpose: String,
+    pub purpose: KeyPurpose,
     /// Base64 of the 32 bytes of an Ed25519 public key.
     pub public: String,
     /// The same as SPKI PEM.
     pub pem: String,
     pub starts_at_seq: u64,
-    pub created_at: String,
-    pub retired_at: Option<String>,
-    /// When it was said to be in other hands.
-    pub revoked_at: Option<String>,
+    pub created_at: Timestamp,
+    pub retired_at: Option<Timestamp>,
+    /// When it was revoked because others may hold it.
+    pub revoked_at: Option<Timestamp>,
 }
 
 /// Replaces the keys that sign receipts and checkpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RotateKeysRequest {
-    /// The old keys may be in other hands: the log says so, and nothing they sign counts from then on.
+    /// Others may hold the old keys: the log records it, and nothing they sign is valid from then on.
     #[serde(default)]
     pub revoke: bool,
 }

@@ -2,46 +2,20 @@
 
 use crate::gates::CaughtView;
 use crate::invocation::GrantScopeName;
-use countersign_core::Mode;
 use countersign_core::breaker::{Breaker, BreakerState};
+use countersign_core::decision::Drift;
+use countersign_core::switch::Stop;
+use countersign_core::{Mode, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 use utoipa::ToSchema;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ModeName {
-    Allow,
-    RequireApproval,
-    Deny,
-}
-
-impl From<ModeName> for Mode {
-    fn from(name: ModeName) -> Self {
-        match name {
-            ModeName::Allow => Self::Allow,
-            ModeName::RequireApproval => Self::RequireApproval,
-            ModeName::Deny => Self::Deny,
-        }
-    }
-}
-
-impl From<Mode> for ModeName {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Allow => Self::Allow,
-            Mode::RequireApproval => Self::RequireApproval,
-            Mode::Deny => Self::Deny,
-        }
-    }
-}
-
 /// Sets the org's mode for one action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetModeRequest {
-    pub mode: ModeName,
+    pub mode: Mode,
     /// A locked mode can only be tightened by automations.
     #[serde(default)]
     pub locked: bool,
@@ -61,7 +35,7 @@ pub struct ModeLine {
     /// For this automation alone; the org's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automation: Option<String>,
-    pub mode: ModeName,
+    pub mode: Mode,
     #[serde(default, skip_serializing_if = "is_false")]
     pub locked: bool,
 }
@@ -85,7 +59,7 @@ pub struct ModesReplacedResponse {
 pub struct ModeChangeResponse {
     pub action: String,
     /// Null when the row was removed and the inferred mode holds again.
-    pub mode: Option<ModeName>,
+    pub mode: Option<Mode>,
     pub version: i64,
     /// Pending calls whose approval would run nothing any more.
     #[serde(default)]
@@ -97,11 +71,11 @@ pub struct ModeView {
     /// `org`, or `automation:<id>`.
     pub scope: String,
     pub action: String,
-    pub mode: ModeName,
+    pub mode: Mode,
     pub locked: bool,
     pub version: i64,
     pub set_by: String,
-    pub set_at: String,
+    pub set_at: Timestamp,
 }
 
 /// One change of a mode, as it is signed into the log.
@@ -113,10 +87,10 @@ pub struct ModeVersionView {
     pub scope: String,
     pub action: String,
     /// Null when the row was removed, and what stands below it held again.
-    pub mode: Option<ModeName>,
+    pub mode: Option<Mode>,
     pub locked: bool,
     pub changed_by: String,
-    pub changed_at: String,
+    pub changed_at: Timestamp,
 }
 
 /// A grant to be given by a person, or asked for by an agent.
@@ -139,7 +113,7 @@ pub struct NewGrantRequest {
     pub space_id: Option<String>,
     /// JSON Schema that the params must fit besides the action's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub condition: Option<Value>,
     /// Calls it is good for; without it, any number until it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,16 +130,29 @@ pub struct NewGrantRequest {
     pub reason: Option<String>,
 }
 
+/// Where a grant is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantStateName {
+    /// An agent asked for it; it allows nothing yet.
+    Requested,
+    Active,
+    Refused,
+    Revoked,
+    Expired,
+    /// Active, with no calls left.
+    UsedUp,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GrantView {
     pub id: String,
-    /// `requested`, `active`, `refused`, `revoked`, `expired` or `used_up`.
-    pub state: String,
+    pub state: GrantStateName,
     pub covers: String,
     /// `session:…`, `automation:…` or `org`.
     pub scope: String,
     pub space_id: Option<String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub condition: Option<Value>,
     pub calls_max: Option<u32>,
     pub calls_used: u32,
@@ -175,26 +162,16 @@ pub struct GrantView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_title: Option<String>,
     pub given_by: Option<String>,
-    pub given_at: Option<String>,
-    /// Everybody it was given by: it stands in for as many people.
+    pub given_at: Option<Timestamp>,
+    /// Everybody it was given by: it replaces that many approvals.
     #[serde(default)]
     pub givers: Vec<String>,
     /// The approval it came with.
     pub invocation_id: Option<String>,
     pub ended_by: Option<String>,
-    pub ended_at: Option<String>,
-    pub expires_at: String,
-    pub created_at: String,
-}
-
-/// How much a kill switch stops.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StopName {
-    #[default]
-    Everything,
-    /// What a call would change may still be asked.
-    ExceptDryRuns,
+    pub ended_at: Option<Timestamp>,
+    pub expires_at: Timestamp,
+    pub created_at: Timestamp,
 }
 
 /// Turns a kill switch on.
@@ -205,7 +182,7 @@ pub struct SwitchOnRequest {
     #[schema(example = "source:http")]
     pub scope: String,
     #[serde(default)]
-    pub stop: StopName,
+    pub stop: Stop,
     pub reason: String,
 }
 
@@ -222,20 +199,20 @@ pub struct SwitchOffRequest {
 pub struct SwitchChangedResponse {
     pub scope: String,
     pub on: bool,
-    /// Pending invocations whose clock it stopped, or started again.
+    /// Pending invocations whose time to expire it paused, or resumed.
     pub clocks: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SwitchView {
     pub scope: String,
-    pub stop: StopName,
+    pub stop: Stop,
     pub reason: String,
     pub set_by: String,
-    pub set_at: String,
+    pub set_at: Timestamp,
 }
 
-/// Says that one stands for an action's definition as it is now.
+/// Marks an action's definition as reviewed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReviewRequest {
@@ -251,17 +228,17 @@ pub struct ReviewRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReviewView {
     pub action: String,
-    /// `none`, `textual` or `structural`; null when nobody has reviewed it.
-    pub drift: Option<String>,
+    /// Null when nobody has reviewed it.
+    pub drift: Option<Drift>,
     pub reviewed_by: Option<String>,
-    pub reviewed_at: Option<String>,
+    pub reviewed_at: Option<Timestamp>,
     pub ignores_wording: bool,
     /// Digests of the definition as it is now; null when the action is gone.
     pub structural: Option<String>,
     pub textual: Option<String>,
     /// When another definition than the reviewed one was first called.
-    pub drifted_at: Option<String>,
-    /// What a safety check finds odd in the definition as it is now: words that hide, command, or imitate another action.
+    pub drifted_at: Option<Timestamp>,
+    /// Safety findings in the definition: hidden text, instructions, or an imitation of another action.
     #[serde(default)]
     pub findings: Vec<CaughtView>,
     /// How the definition differs from the reviewed one.
@@ -286,6 +263,18 @@ pub struct CodeChangeView {
     pub diff_truncated: bool,
 }
 
+/// What a change of a definition is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WeightName {
+    /// Words, defaults and examples.
+    Textual,
+    /// What the action takes or returns.
+    Structural,
+    /// What the action may do.
+    Risk,
+}
+
 /// One difference between the reviewed definition and the one there is now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DefinitionChange {
@@ -293,9 +282,8 @@ pub struct DefinitionChange {
     pub pointer: String,
     /// What a person reads, such as `description changed`.
     pub summary: String,
-    /// `structural`, `textual` or `risk`.
-    pub weight: String,
-    /// One short line in which everything is visible.
+    pub weight: WeightName,
+    /// One short line; invisible characters are shown.
     pub before: Option<String>,
     pub after: Option<String>,
 }
@@ -305,16 +293,15 @@ pub struct DefinitionChange {
 pub struct BreakerView {
     /// The action, and what it acts on.
     pub key: String,
-    /// `closed` (failures are counted), `open` (nothing is let through) or `half_open` (one call decides).
-    pub state: String,
+    pub state: BreakerState,
     /// In a row.
     pub failures: u32,
     /// The code of the last failure.
     pub reason: String,
     /// Since when it fails.
-    pub since: String,
+    pub since: Timestamp,
     /// When one call is let through.
-    pub until: Option<String>,
+    pub until: Option<Timestamp>,
 }
 
 /// Lets calls through to a target again.
@@ -328,11 +315,11 @@ impl From<&Breaker> for BreakerView {
     fn from(breaker: &Breaker) -> Self {
         Self {
             key: breaker.key.clone(),
-            state: breaker.state.as_str().to_owned(),
+            state: breaker.state,
             failures: breaker.failures,
             reason: breaker.reason.clone(),
-            since: breaker.since.to_string(),
-            until: (breaker.state != BreakerState::Closed).then(|| breaker.until.to_string()),
+            since: breaker.since,
+            until: (breaker.state != BreakerState::Closed).then_some(breaker.until),
         }
     }
 }

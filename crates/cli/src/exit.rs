@@ -1,7 +1,8 @@
 //! How a command ends: an exit code that scripts can rest on, and an error in three lines that a person can act on.
 //! Every code of the API and every status of an invocation is mapped here and nowhere else.
 
-use crate::style::{clean, counted};
+use crate::hints::hint_of;
+use crate::style::clean;
 use api::problem::FieldError;
 use api::{Code, Problem};
 use countersign_core::Status;
@@ -153,7 +154,7 @@ impl Failure {
         let fields: Vec<_> = problem.errors.iter().map(at_pointer).collect();
         // Of what is not there the title would only say again that it is not there.
         let is_missing = matches!(problem.code, Code::NotFound | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession);
-        // What was done and taken back was done: the detail says so, and the title would deny it.
+        // What was done and rolled back was done: the detail says so, and the title would deny it.
         let was_made = problem.invocation.as_ref().is_some_and(|invocation| invocation.rollback.is_some());
         let says_it_all = is_missing || was_made || repeats(&problem.title, &problem.detail);
         let cause = match (fields.is_empty(), says_it_all) {
@@ -162,23 +163,13 @@ impl Failure {
             (true, false) => Some(uncapitalised(&problem.title)),
         };
         let cause = with_id(cause, problem);
-        let exit = Exit::of_code(problem.code);
-        let subject = problem.invocation.as_ref().map(|invocation| &invocation.id).or(problem.invocation_id.as_ref());
-        let default_hint = || match (problem.code, subject) {
-            (Code::RateLimited, _) => {
-                let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
-                Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")))
-            }
-            (Code::NameTaken, _) => Some("choose another name".to_owned()),
-            (Code::Forbidden, None) => Some("countersign whoami says what this token may do; an admin may more".to_owned()),
-            (_, Some(invocation)) => Some(format!("countersign explain {invocation}")),
-            (_, None) => None,
-        };
+        // A call that ended has the exit code of how it ended.
+        let exit = problem.invocation.as_ref().map_or_else(|| Exit::of_code(problem.code), |ended| Exit::of_status(ended.status));
         Self {
             exit,
             message: problem.detail.clone(),
             cause,
-            hint: problem.hint.clone().or_else(default_hint),
+            hint: hint_of(problem),
             code: Some(problem.code),
             problem: Some(Box::new(raw)),
             unsent: None,
@@ -246,7 +237,7 @@ fn with_id(cause: Option<String>, problem: &Problem) -> Option<String> {
     Some(cause.map_or_else(|| format!("the call is {}", invocation.id), |cause| format!("{cause}: {}", invocation.id)))
 }
 
-/// `A person said no` reads as a cause in the middle of a sentence.
+/// `A person denied the call` reads as a cause in the middle of a sentence.
 fn uncapitalised(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_lowercase().chain(characters).collect())
@@ -282,7 +273,7 @@ mod tests {
         let failure = Failure::of_problem(&problem, json!({ "code": "denied_by_person" }));
         assert_eq!(failure.exit, Exit::Denied);
         assert_eq!(failure.message, "`inv_1` was denied");
-        assert_eq!(failure.cause.as_deref(), Some("a person said no"));
+        assert_eq!(failure.cause.as_deref(), Some("a person denied the call"));
         assert_eq!(failure.hint.as_deref(), Some("countersign explain inv_1"));
         assert_eq!(failure.to_json(), json!({ "error": { "code": "denied_by_person" } }));
     }
@@ -292,25 +283,11 @@ mod tests {
         for (code, detail, cause) in [
             (Code::Consumed, "`inv_1`: it was already approved and used; read its receipt", None),
             (Code::Stopped, "`inv_1`: a kill switch is on; it stays in the queue", None),
-            (Code::Expired, "`inv_1`: its time has run out; start anew", None),
+            (Code::Expired, "`inv_1`: it has expired; start anew", None),
             (Code::NameTaken, "there is a space named `x` already", Some("the name is taken")),
         ] {
             let failure = Failure::of_problem(&Problem::new(code, detail), Value::Null);
             assert_eq!(failure.cause.as_deref(), cause, "{detail}");
-        }
-    }
-
-    #[test]
-    fn what_the_server_gives_no_hint_for_has_one_all_the_same() {
-        let mut limited = Problem::new(Code::RateLimited, "too often");
-        limited.retry_after_ms = Some(58_470);
-        for (problem, hint) in [
-            (limited, "wait 59 seconds and do it again: nothing was done"),
-            (Problem::new(Code::NameTaken, "there is a space named `x` already"), "choose another name"),
-            (Problem::new(Code::Forbidden, "no"), "countersign whoami says what this token may do; an admin may more"),
-            (Problem::new(Code::Forbidden, "no").hint("ask an owner"), "ask an owner"),
-        ] {
-            assert_eq!(Failure::of_problem(&problem, Value::Null).hint.as_deref(), Some(hint));
         }
     }
 

@@ -12,6 +12,7 @@ mod client;
 mod context;
 mod output;
 mod exit;
+mod hints;
 mod style;
 mod world;
 

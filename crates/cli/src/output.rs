@@ -209,12 +209,12 @@ impl Terminal {
     }
 
     /// A moment: words for people, the moment itself for machines.
-    pub(crate) fn past(&self, at: &str) -> Cell {
+    pub(crate) fn past(&self, at: Timestamp) -> Cell {
         self.moment(at, time::ago)
     }
 
     /// A moment that lies ahead.
-    pub(crate) fn future(&self, at: &str) -> Cell {
+    pub(crate) fn future(&self, at: Timestamp) -> Cell {
         self.moment(at, time::countdown)
     }
 
@@ -255,13 +255,12 @@ impl Terminal {
         }
     }
 
-    fn moment(&self, at: &str, words: impl Fn(Timestamp, Timestamp) -> String) -> Cell {
-        let Some(moment) = Timestamp::parse(at) else { return Cell::text(at) };
+    fn moment(&self, at: Timestamp, words: impl Fn(Timestamp, Timestamp) -> String) -> Cell {
         let shown = match self.settings.times {
-            Times::Relative => words(moment, self.now()),
-            Times::Utc => time::utc(moment),
+            Times::Relative => words(at, self.now()),
+            Times::Utc => time::utc(at),
         };
-        Cell::shown(shown, at)
+        Cell::shown(shown, at.to_string())
     }
 
     /// How wide stdout is, where a person reads it.

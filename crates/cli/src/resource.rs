@@ -12,6 +12,7 @@ use crate::exit::Failure;
 use crate::flags::Paging;
 use crate::output::{Cell, Column, Record, Table, Terminal};
 use api::Page;
+use countersign_core::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -89,16 +90,16 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    pub(crate) fn past(&self, at: &str) -> Option<Cell> {
+    pub(crate) fn past(&self, at: Timestamp) -> Option<Cell> {
         Some(self.terminal.past(at))
     }
 
-    pub(crate) fn future(&self, at: &str) -> Option<Cell> {
+    pub(crate) fn future(&self, at: Timestamp) -> Option<Cell> {
         Some(self.terminal.future(at))
     }
 
-    pub(crate) fn is_past(&self, at: &str) -> bool {
-        countersign_core::Timestamp::parse(at).is_some_and(|at| at <= self.terminal.now())
+    pub(crate) fn is_past(&self, at: Timestamp) -> bool {
+        at <= self.terminal.now()
     }
 
     /// A person by their name, everybody else by their id; short where there is little room.

@@ -4,9 +4,10 @@ use crate::limits::CALL_TIMEOUT_MS;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// Risk, ordered: R0 reads nothing sensitive, R4 destroys. A definition without one is R4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Tier {
     R0,
     R1,
@@ -16,7 +17,7 @@ pub enum Tier {
 }
 
 /// The coarse projection of a tier: what the default mode is inferred from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     Read,
@@ -65,6 +66,12 @@ impl Class {
             Self::Write => "write",
             Self::Danger => "danger",
         }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -155,8 +162,22 @@ impl<'de> Deserialize<'de> for ActionId {
     }
 }
 
+/// How many names are suggested for one that does not exist.
+const SUGGESTIONS_MAX: usize = 3;
+
+/// Likeness below which a suggestion would only confuse.
+const LIKENESS_MIN: f64 = 0.85;
+
+/// The known names that are most like one that is not known, the best first.
+pub fn nearest<'a>(named: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let likeness = |name: &'a str| (strsim::jaro_winkler(named, name), name);
+    let mut near: Vec<_> = known.into_iter().map(likeness).filter(|(likeness, name)| *likeness >= LIKENESS_MIN && *name != named).collect();
+    near.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    near.into_iter().take(SUGGESTIONS_MAX).map(|(_, name)| name).collect()
+}
+
 /// What an action does to the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     FilesystemRead,
@@ -178,8 +199,14 @@ impl Effect {
     }
 }
 
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Whether the effect can be taken back, known before it happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reversibility {
     /// There is nothing to take back.
@@ -207,7 +234,7 @@ pub enum Preview {
 }
 
 /// The isolation an action executes in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// Runs inside the server, in code we ship.
@@ -223,6 +250,12 @@ impl Profile {
             Self::Default => "default",
             Self::HighIsolation => "high_isolation",
         }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -301,6 +334,22 @@ impl Action {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_near_miss_is_suggested_and_anything_else_is_not() {
+        let known = ["files.list", "files.read_text", "files.write_text", "http.get"];
+        for (named, expected) in [
+            ("files.write_txt", Some("files.write_text")),
+            ("file.list", Some("files.list")),
+            ("http.gte", Some("http.get")),
+            ("calendar.book", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(named, known).first().copied(), expected, "{named}");
+        }
+        assert!(!nearest("files.list", known).contains(&"files.list"));
+        assert!(nearest("files.list", []).is_empty());
+    }
 
     #[test]
     fn action_ids_have_a_source_and_a_name() {

@@ -5,9 +5,10 @@ use crate::invocation::{Failure, Intention, ReceiptRef};
 use crate::{ActionId, BatchId, Digest, Invocation, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// What a part that fails means for the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchMode {
     /// Nothing starts before everything may; what was done is taken back, the last first.
@@ -34,7 +35,7 @@ impl fmt::Display for BatchMode {
 }
 
 /// Where a batch is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchStatus {
     /// A person is asked about some part.
@@ -99,7 +100,7 @@ impl fmt::Display for BatchStatus {
 }
 
 /// What is left of a part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PartEffect {
     /// It changed nothing, or what it changed was taken back within it.

@@ -1,7 +1,9 @@
 //! Targets that fail again and again are left alone for a while, then tried by one call.
 
 use crate::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// What is counted together: an action, and what it acts on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +50,8 @@ pub enum LetThrough {
 }
 
 /// Whether calls are let through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum BreakerState {
     /// They are; failures are being counted.
     Closed,

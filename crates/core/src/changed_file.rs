@@ -1,9 +1,12 @@
 //! Which files a call changed, read from what was kept before it. Sources that change files keep, for each, its path and what it held
 //! before and after, by digest.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum FileChange {
     Created,
     Changed,

@@ -4,6 +4,7 @@ use crate::{ActionId, AutomationId, Digest, GrantId, InvocationId, PrincipalId, 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
+use utoipa::ToSchema;
 
 /// Whose calls a grant is for. Ordered: the narrowest comes first and is used first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,7 +148,7 @@ pub struct GrantedDefinition {
 }
 
 /// Where a grant is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantState {
     /// An agent asks for it; it allows nothing.

@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use std::collections::BTreeMap;
 use std::fmt;
+use utoipa::ToSchema;
 
 /// Where an invocation is in its life.
 ///
 /// `pending → approved → running → succeeded | failed | reverted`, or straight to an end: `denied`, `quarantined`,
 /// `expired`, `cancelled`. `in_doubt` is neither: the effect may have happened, and nobody knows until it is reconciled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Pending,
@@ -119,7 +120,7 @@ pub fn revert_key(reversed: &InvocationId) -> String {
 }
 
 /// Who or what refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedBy {
     /// The mode was `deny`, or a gate said no.

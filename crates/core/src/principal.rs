@@ -3,6 +3,7 @@
 use crate::{AutomationId, Band, OrgId, SessionId, TokenId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// Who acts. Agents act inside their session; a service is known by its token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,7 +64,7 @@ impl<'de> Deserialize<'de> for PrincipalId {
 }
 
 /// What a person is in the org, ordered: each role may do all that the one before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Reads.
@@ -131,7 +132,7 @@ pub struct Standing {
 }
 
 /// What a principal may do at a door. Agents hold `Invoke` and `ReadSession` for their own session, never more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
     /// Invoke actions in a session of one's own.
@@ -168,6 +169,12 @@ impl Permission {
 
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|permission| permission.as_str() == text)
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

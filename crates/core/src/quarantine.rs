@@ -2,6 +2,7 @@
 
 use crate::{ActionId, Digest, InvocationId, PrincipalId, SessionId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Why something was quarantined; never the content itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub struct Caught {
 }
 
 /// What is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Holds {
     /// The params of a call that was not made.
@@ -37,7 +38,7 @@ impl Holds {
 }
 
 /// Where a quarantine is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QuarantineState {
     Held,

@@ -3,6 +3,7 @@
 use crate::{AutomationId, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use utoipa::ToSchema;
 
 /// What a session has come to hold, and by which call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub struct SessionLabel {
 }
 
 /// Whether a person sits at the other end; decides how long an approval may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Attendance {
     Interactive,
@@ -61,7 +62,7 @@ pub struct Session {
 }
 
 /// How much risk a space tolerates, ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Band {
     Green,
@@ -88,7 +89,7 @@ impl Band {
 }
 
 /// Whether whoever asked, or owns the agent that asked, may also answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SelfApproval {
     Allowed,
@@ -137,8 +138,9 @@ impl Quorum {
 }
 
 /// What can be taken out of params before a source sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = RedactionKind)]
 pub enum Kind {
     Email,
     Phone,

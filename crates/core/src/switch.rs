@@ -3,6 +3,7 @@
 use crate::{ActionId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// What a switch stops.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,9 +77,10 @@ impl<'de> Deserialize<'de> for SwitchScope {
 }
 
 /// How much a switch stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
+    #[default]
     Everything,
     /// What a call would change may still be asked.
     ExceptDryRuns,

@@ -5,6 +5,7 @@ mod definition;
 mod listing;
 mod org;
 
+use countersign_core::action::nearest;
 use countersign_core::source::{Error, Listings, Past, Source, SourceRegistry};
 use countersign_core::{Action, ActionId, Clock, Digest, Invocation, OrgId};
 use futures_util::future::join_all;
@@ -58,6 +59,12 @@ impl Catalogue {
     /// Every action there is now. A source that cannot be asked has those it listed last, or none.
     pub async fn all_actions(&self, org: &OrgId) -> Vec<Arc<Action>> {
         self.list(org).await.into_iter().flat_map(|source| source.actions).collect()
+    }
+
+    /// Names of actions that are like one that does not exist.
+    pub async fn suggest(&self, org: &OrgId, named: &str) -> Vec<String> {
+        let actions = self.all_actions(org).await;
+        nearest(named, actions.iter().map(|action| action.id.as_str())).into_iter().map(str::to_owned).collect()
     }
 
     /// How to use a source: its own guide, or one made from its definitions. `None` when there is no such source.

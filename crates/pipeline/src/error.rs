@@ -71,7 +71,11 @@ impl Conflict {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("there is no action `{action}`")]
-    UnknownAction { action: String },
+    UnknownAction {
+        action: String,
+        /// Names that are like it.
+        suggestions: Vec<String>,
+    },
     #[error("there is no session `{session}`")]
     UnknownSession { session: SessionId },
     #[error("session `{session}` has ended; nothing can be invoked in it")]

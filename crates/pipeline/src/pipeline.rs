@@ -21,6 +21,11 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// That there is no such action, with the names that are like it.
+    pub async fn unknown_action(&self, org: &OrgId, named: &str) -> Error {
+        self.walk.unknown_action(org, named).await
+    }
+
     pub fn new(ports: Ports, settings: Settings) -> Self {
         Self { walk: Walk::new(ports, settings), batches: Claims::default(), batch_wakeups: Wakeups::default() }
     }

@@ -7,13 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// The value of `prev` in the first entry.
 pub const NO_PREV: Digest = Digest::new([0; 32]);
 
 /// The kind of fact that an entry records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = EntryKind)]
 pub enum Kind {
     /// The keys that sign from the next entry on.
     Key,

@@ -5,6 +5,7 @@ use crate::data_dir::{self, Absent, DataDir};
 use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
 use crate::{Error, OsRandom, SystemClock};
+use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
@@ -30,7 +31,7 @@ pub struct Parts {
     /// Workspace and packages of each org; absent where nothing works on files.
     pub homes: Option<Arc<Homes>>,
     /// The profiles that code of packages can have here; absent where none runs.
-    pub profiles: Option<Vec<&'static str>>,
+    pub profiles: Option<Vec<Profile>>,
 }
 
 /// The parts, shared by every request.

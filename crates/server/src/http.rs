@@ -10,18 +10,19 @@ mod compat;
 mod canaries;
 mod consents;
 mod crossings;
+mod describe;
 mod docs;
 mod explain;
 mod foresight;
 mod grants;
 mod health;
+mod hints;
 mod invocations;
 mod keys;
 mod links;
 mod listener;
 mod modes;
 mod named;
-mod next_step;
 mod orgs;
 mod page;
 mod packages;
@@ -51,6 +52,7 @@ use utoipa_axum::routes;
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Countersign", description = "The action control plane for AI agents.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
+    servers((url = "/", description = "The server that answers.")),
     modifiers(&BearerToken),
     components(schemas(api::invocation::ProgressEvent, api::invocation::MissedEvent, api::invocation::EndEvent)),
     security(("token" = []))
@@ -177,6 +179,6 @@ fn router(app: App) -> Router {
 /// The API's description, generated from the code above; committed as a golden file.
 pub fn openapi_json() -> String {
     let (_, mut document) = routes();
-    document.paths.paths.values_mut().for_each(problem::describe_failures);
+    describe::describe(&mut document);
     document.to_pretty_json().map(|text| text + "\n").unwrap_or_default()
 }

@@ -28,7 +28,7 @@ const NOTHING_RAN: &str = "; nothing ran, retrying is safe";
 pub(crate) struct SandboxJail {
     sandbox: Result<Sandbox, String>,
     turns: Turns,
-    profiles: Option<Vec<&'static str>>,
+    profiles: Option<Vec<Profile>>,
 }
 
 impl SandboxJail {
@@ -49,7 +49,7 @@ impl SandboxJail {
     }
 
     /// The profiles that can be had; `None` where no code runs at all.
-    pub(crate) fn profiles(&self) -> Option<Vec<&'static str>> {
+    pub(crate) fn profiles(&self) -> Option<Vec<Profile>> {
         self.profiles.clone()
     }
 
@@ -210,7 +210,7 @@ pub struct HostProbe {
 }
 
 /// What this host offers to confine programs with: every probe, and the profiles that a server with this setting can have.
-pub fn look_at_host(allow_degraded: bool) -> (Vec<HostProbe>, Vec<&'static str>) {
+pub fn look_at_host(allow_degraded: bool) -> (Vec<HostProbe>, Vec<Profile>) {
     let host = Probes::now(Path::new(HELPER));
     let profiles = profiles_of(&host, allow_degraded);
     let probes = host.probes.iter().map(|probe| HostProbe {
@@ -222,9 +222,16 @@ pub fn look_at_host(allow_degraded: bool) -> (Vec<HostProbe>, Vec<&'static str>)
     (probes.collect(), profiles)
 }
 
-fn profiles_of(host: &Probes, allow_degraded: bool) -> Vec<&'static str> {
+fn profiles_of(host: &Probes, allow_degraded: bool) -> Vec<Profile> {
     let can_be_had = |profile: &sandbox::Profile| host.against(*profile, allow_degraded).is_none();
-    sandbox::Profile::ALL.into_iter().filter(can_be_had).map(sandbox::Profile::name).collect()
+    sandbox::Profile::ALL.into_iter().filter(can_be_had).map(profile_of).collect()
+}
+
+const fn profile_of(profile: sandbox::Profile) -> Profile {
+    match profile {
+        sandbox::Profile::Default => Profile::Default,
+        sandbox::Profile::HighIsolation => Profile::HighIsolation,
+    }
 }
 
 #[cfg(test)]

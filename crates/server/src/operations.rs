@@ -25,9 +25,10 @@ mod error;
 
 pub(crate) use error::Error;
 
+use crate::App;
 use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
-use countersign_core::{Principal, PrincipalId, UserId};
+use countersign_core::{ActionId, Principal, PrincipalId, UserId};
 
 /// Whether they hold the permission.
 fn must(by: &Principal, permission: Permission) -> Result<(), Error> {
@@ -49,6 +50,14 @@ fn must_be_person<'a>(by: &'a Principal, does_what: &'static str) -> Result<&'a 
     match &by.id {
         PrincipalId::User(user) => Ok(user),
         PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => Err(Error::NotAPerson { does_what }),
+    }
+}
+
+/// The id of an action, as it was written.
+pub(crate) async fn action_named(app: &App, by: &Principal, action: &str) -> Result<ActionId, Error> {
+    match ActionId::parse(action) {
+        Ok(id) => Ok(id),
+        Err(_) => Err(Error::unknown_action(app, &by.org, action).await),
     }
 }
 

@@ -123,6 +123,12 @@ impl Store {
         only(rows, read_grant)
     }
 
+    /// The grant that came with the approval of this invocation.
+    pub async fn find_grant_of(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Grant>, Error> {
+        let rows = self.db.read(concat!(select_grant!(), " AND invocation_id = $2"), &vals![org.as_str(), invocation.as_str()]).await?;
+        only(rows, read_grant)
+    }
+
     /// Lists grants, newest first.
     pub async fn list_grants(&self, org: &OrgId, filter: &GrantFilter, request: &PageRequest) -> Result<Page<Grant>, Error> {
         let mut sql = String::from(concat!(select_grant!(), " AND id < $2"));

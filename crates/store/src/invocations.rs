@@ -49,6 +49,26 @@ pub struct InvocationFilter {
     pub tier: Option<Tier>,
 }
 
+impl InvocationFilter {
+    /// Its part of a WHERE clause; what it compares with is added to `params`.
+    fn clauses(&self, params: &mut Vec<Val>) -> String {
+        let wanted = [
+            ("session_id", self.session.as_ref().map(SessionId::as_str)),
+            ("action", self.action.as_ref().map(ActionId::as_str)),
+            ("tier", self.tier.map(Tier::as_str)),
+            ("status", self.status.map(Status::as_str)),
+        ];
+        let mut clauses = String::new();
+        for (column, value) in wanted {
+            if let Some(value) = value {
+                params.push(Val::from(value));
+                clauses.push_str(&format!(" AND {column} = ${}", params.len()));
+            }
+        }
+        clauses
+    }
+}
+
 impl Invocations for Store {
     fn now(&self) -> Future<'_, Result<Timestamp, Error>> {
         Box::pin(self.db.now())
@@ -161,22 +181,19 @@ impl Invocations for Store {
 impl Store {
     /// Lists invocations, newest first.
     pub async fn list_invocations(&self, org: &OrgId, filter: &InvocationFilter, request: &PageRequest) -> Result<Page<Invocation>, Error> {
-        let mut sql = String::from(concat!(select_invocation!(), " AND id < $2"));
         let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
-        let mut also = |column: &str, value: Option<&str>| {
-            if let Some(value) = value {
-                params.push(Val::from(value));
-                sql.push_str(&format!(" AND {column} = ${}", params.len()));
-            }
-        };
-        also("session_id", filter.session.as_ref().map(SessionId::as_str));
-        also("action", filter.action.as_ref().map(ActionId::as_str));
-        also("tier", filter.tier.map(Tier::as_str));
-        also("status", filter.status.map(Status::as_str));
+        let mut sql = format!("{} AND id < $2{}", select_invocation!(), filter.clauses(&mut params));
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_invocation, |invocation| invocation.id.to_string())
+    }
+
+    /// How many invocations fit the filter.
+    pub async fn count_invocations(&self, org: &OrgId, filter: &InvocationFilter) -> Result<u64, Error> {
+        let mut params = vals![org.as_str()].to_vec();
+        let sql = format!("SELECT count(*) FROM invocations WHERE org_id = $1{}", filter.clauses(&mut params));
+        count(self.db.read(&sql, &params).await?).map(|count| count as u64)
     }
 
     /// Which of these invocations were reverted, and by which invocation. All of them must be of one org.

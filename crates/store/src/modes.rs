@@ -1,6 +1,6 @@
 //! The mode rows of an org and its automations. Every change is versioned, signed into the audit log and published as an event.
 
-use crate::db::{Columns, Row, Tx, all, vals};
+use crate::db::{Columns, Row, Tx, all, only, vals};
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::decision::Lock;
@@ -107,6 +107,13 @@ impl Store {
             )
             .await?;
         page(rows, request.limit, read_mode, |mode| format!("{} {}", mode.action, mode.scope))
+    }
+
+    /// The row of one action, of the org or of an automation.
+    pub async fn find_mode(&self, org: &OrgId, automation: Option<&AutomationId>, action: &ActionId) -> Result<Option<ModeSetting>, Error> {
+        let sql = "SELECT scope, action, mode, lock, version, set_by, set_at FROM modes WHERE org_id = $1 AND scope = $2 AND action = $3";
+        let rows = self.db.read(sql, &vals![org.as_str(), scope_of(automation), action.as_str()]).await?;
+        only(rows, read_mode)
     }
 
     /// Lists every change of a mode, or those of one action, newest first.

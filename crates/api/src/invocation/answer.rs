@@ -1,6 +1,8 @@
-//! How people answer what waits for them.
+//! How people answer pending invocations.
 
 use super::InvocationView;
+use crate::rules::{GrantView, ModeView};
+use countersign_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -57,7 +59,7 @@ pub struct ApproveRequest {
     pub grant: Option<GrantOfferRequest>,
     /// Other params than the ones that were asked for: these are validated, approved and performed instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub params: Option<Value>,
     /// The `binding.digest` that was shown; when it is not the invocation's, nothing is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +69,26 @@ pub struct ApproveRequest {
     pub confirm: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// The answer to an approval: the call as it ended or goes on, and what the approval made beyond it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApproveResponse {
+    pub invocation: InvocationView,
+    /// Redacted, and whole; `invocation.result` may be truncated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// What the call waits for, while it has not started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(default)]
+    pub replayed: bool,
+    /// The grant that mode `grant` made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantView>,
+    /// The mode that mode `always` set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ModeView>,
 }
 
 /// Approves several pending invocations, each once and by itself.
@@ -138,7 +160,7 @@ pub struct SnoozeRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SnoozeResponse {
     pub id: String,
-    pub until: String,
+    pub until: Timestamp,
 }
 
 /// Asks for a link that answers one invocation in one's own name.
@@ -154,7 +176,7 @@ pub struct NewLinkRequest {
 pub struct LinkResponse {
     /// A path on this server. Whoever holds it can answer this one invocation as you.
     pub path: String,
-    pub expires_at: String,
+    pub expires_at: Timestamp,
 }
 
 /// Denies a pending invocation.

@@ -1,22 +1,25 @@
-//! What would come of a call, before anybody lets it run.
+//! What a pending call, or a revert, would do.
 
 use super::FailureView;
+use crate::gates::WouldName;
+use countersign_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// What can be known of a call that waits, for whoever answers it.
+/// What a pending call would do, for whoever approves it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ForesightView {
-    /// Why it could not run now, whatever the answer.
+    /// Why it could not run now, even if approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<FailureView>,
     /// All of the params, redacted, where the invocation itself was too large to keep them whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub params: Option<Value>,
-    /// What would change, as a dry run tells it.
+    /// What would change, as a dry run reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub changes: Option<Value>,
     /// Why that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,33 +27,32 @@ pub struct ForesightView {
     /// Code of a package was run, without effect, to know all this.
     #[serde(default)]
     pub ran_code: bool,
-    /// What about its content made us ask.
+    /// What in its content made it need an approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub concerns: Vec<ConcernView>,
-    /// What its session has come to hold.
+    /// What its session holds by now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelView>,
 }
 
-/// What taking an effect back would come to. Nothing was done, and nothing is recorded.
+/// What a revert would do. Nothing was done, and nothing is recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RevertForesightView {
-    /// Whose effect it is.
+    /// The invocation to revert.
     pub invocation_id: String,
     pub action: String,
-    /// `runs`, `asks`, `denied` or `quarantined`.
-    pub would: String,
+    pub would: WouldName,
     /// In one sentence, what decides that.
     pub because: String,
-    /// How many people would have to say yes, where any would.
+    /// How many people would have to approve, where any would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvals_needed: Option<u32>,
-    /// Why it could not be taken back now, whatever the answer.
+    /// Why it could not be reverted now, even if approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<FailureView>,
-    /// What would be as it was again, as a dry run tells it.
+    /// What would be restored, as a dry run reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub changes: Option<Value>,
     /// Why that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,11 +68,18 @@ pub struct ConcernView {
     pub message: String,
 }
 
+/// What a session holds, which makes some calls need an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelName {
+    PrivateData,
+    UntrustedContent,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LabelView {
-    /// `private_data` or `untrusted_content`.
-    pub label: String,
-    pub at: String,
+    pub label: LabelName,
+    pub at: Timestamp,
     /// The call that brought it in; absent where that was before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invocation_id: Option<String>,

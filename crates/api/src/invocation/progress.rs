@@ -1,5 +1,6 @@
-//! What is told of a call while it runs.
+//! The events of a running call.
 
+use countersign_core::Status;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -20,5 +21,5 @@ pub struct MissedEvent {
 /// The invocation that is followed has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EndEvent {
-    pub status: String,
+    pub status: Status,
 }

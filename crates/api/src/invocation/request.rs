@@ -16,7 +16,7 @@ pub struct InvokeRequest {
     #[schema(example = "files.write_text")]
     pub action: String,
     #[serde(default = "empty_object")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub params: Value,
     /// The same key with the same params has one effect; `auto` derives it from the fields the action names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ impl From<Scope> for ScopeView {
     }
 }
 
-/// Takes back the effect of an invocation that succeeded.
+/// Reverts the effect of an invocation that succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevertRequest {
@@ -89,13 +89,13 @@ pub struct RevertRequest {
     pub reason: Option<String>,
 }
 
-/// A person's word on an effect in doubt.
+/// How a person settles an invocation in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SettleDoubtRequest {
     #[serde(rename = "as")]
     pub settlement: SettlementName,
-    /// How one knows.
+    /// How you know.
     pub reason: String,
 }
 
@@ -146,9 +146,8 @@ pub struct ClaimedView {
     /// How sure the caller says it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// How the caller would take it back, redacted. Nothing follows it.
+    /// How the caller would revert it, redacted. Nothing evaluates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub rollback_plan: Option<Value>,
 }
 
@@ -179,15 +178,14 @@ fn empty_object() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-/// The answer to an invocation that ended well or waits for a person.
+/// The answer to an invocation that succeeded or is pending.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InvokeResponse {
     pub invocation: InvocationView,
     /// Redacted, and whole; `invocation.result` may be truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub result: Option<Value>,
-    /// What happens next, when nothing has happened yet.
+    /// `Action requires approval` while it is pending, and what it waits for after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// True when an earlier call under the same idempotency key answers.

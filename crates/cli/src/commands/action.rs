@@ -13,6 +13,7 @@ use api::action::{ActionView, AvailableResponse, GuideResponse};
 use api::identity::{SessionView, WhoamiResponse};
 use api::rules::ReviewView;
 use clap::{Args, Subcommand};
+use countersign_core::decision::Drift;
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
@@ -94,10 +95,10 @@ impl List {
             for action in &source.actions {
                 table.row([
                     Cell::text(&action.id),
-                    Cell::tier(&action.tier),
-                    Cell::mode(&action.mode),
+                    Cell::tier(action.tier),
+                    Cell::mode(action.mode),
                     Cell::text(&action.title),
-                    review::drift_cell(Some(&action.drift)),
+                    review::drift_cell(Some(action.drift)),
                 ]);
             }
             items.extend(raw.get("actions").and_then(Value::as_array).cloned().unwrap_or_default());
@@ -127,26 +128,23 @@ async fn available(session: Option<&str>, client: &Client) -> Result<Answer<Avai
 }
 
 async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let answer = match client.get::<ActionView>(&["actions", id], &[]).await {
-        Ok(answer) => answer,
-        Err(failure) => return Err(meant::with_guess(failure, id, client).await),
-    };
+    let answer = client.get::<ActionView>(&["actions", id], &[]).await?;
     let action = &answer.read;
-    let mode_source = format!(" ({})", action.mode_source.replace('_', " "));
+    let mode_source = format!(" ({})", action.mode_source.as_str().replace('_', " "));
     let dry_run = if action.dry_run_supported { "yes, with --dry-run" } else { "no" };
     let record = Record::new(&action.id)
         .with("id", Cell::text(&action.id).toned(Tone::Strong))
         .with("title", Cell::text(&action.title))
         .with("what it does", Cell::text(&action.description))
-        .with("tier", Cell::tier(&action.tier).and(format!(" {}", action.class)))
-        .with("mode", Cell::mode(&action.mode).and(mode_source))
-        .with("reversible", Cell::text(action.reversibility.replace('_', " ")))
+        .with("tier", Cell::tier(action.tier).and(format!(" {}", action.class)))
+        .with("mode", Cell::mode(action.mode).and(mode_source))
+        .with("reversible", Cell::text(word(action.reversibility).replace('_', " ")))
         .with_some("reaches", (!action.hosts.is_empty()).then(|| Cell::text(action.hosts.join(", "))))
         .with("dry run", Cell::text(dry_run))
         .with("timeout", Cell::text(format!("{} ms", action.timeout_ms)))
         .with("version", Cell::text(&action.version));
-    let has_drifted = action.drift != "none";
-    let record = record.with_some("drift", has_drifted.then(|| review::drift_cell(Some(&action.drift)).and(" since it was reviewed")));
+    let has_drifted = action.drift != Drift::None;
+    let record = record.with_some("drift", has_drifted.then(|| review::drift_cell(Some(action.drift)).and(" since it was reviewed")));
     terminal.record(&answer.raw, &record)?;
     if !terminal.is_for_words() {
         return Ok(Exit::Ok);

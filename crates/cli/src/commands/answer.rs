@@ -17,7 +17,7 @@ use api::invocation::{
 };
 use beyond::Beyond;
 use clap::Args;
-use countersign_core::Status;
+use countersign_core::{Status, Tier};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -185,13 +185,13 @@ fn as_shown(shown: InvocationView) -> OneOfMany {
 
 /// What several approvals come to: how many calls of each tier, and every R3 call by itself.
 fn summary(pending: &[&InvocationView]) -> Vec<String> {
-    let mut tiers: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut tiers: BTreeMap<Tier, u64> = BTreeMap::new();
     for one in pending {
-        *tiers.entry(one.tier.as_ref()).or_default() += 1;
+        *tiers.entry(one.tier).or_default() += 1;
     }
-    let tiers: Vec<_> = tiers.into_iter().map(|(tier, count)| format!("{count} × {}", clean::line(tier))).collect();
+    let tiers: Vec<_> = tiers.into_iter().map(|(tier, count)| format!("{count} × {tier}")).collect();
     let mut lines = vec![format!("{}: {}", counted(pending.len() as u64, "call", "calls"), tiers.join(", "))];
-    for one in pending.iter().filter(|one| one.tier == "R3") {
+    for one in pending.iter().filter(|one| one.tier == Tier::R3) {
         lines.push(format!("  {}", Tone::Warn.paint(format!("R3  {}  {}", clean::line(&one.id), clean::line(&one.action)))));
         lines.push(format!("      requested by {}", clean::line(one.session_title.as_deref().unwrap_or(&one.principal))));
         lines.extend(one.reason.as_ref().map(|reason| format!("      reason given “{}”", clean::line(reason))));
@@ -275,7 +275,7 @@ impl Answers {
         let mut table = Table::new(COLUMNS, "nothing was answered");
         for invocation in &self.answered {
             let receipt = Cell::maybe(invocation.receipt.as_ref().map(|receipt| &receipt.id));
-            table.row([Cell::text(&invocation.id), Cell::status(&invocation.status), Cell::text(&invocation.action), receipt]);
+            table.row([Cell::text(&invocation.id), Cell::status(invocation.status), Cell::text(&invocation.action), receipt]);
         }
         terminal.list(&json!({ "items": self.items, "next": null }), &table)?;
         if terminal.is_document() {
@@ -325,7 +325,7 @@ async fn explained(failure: Failure, client: &Client) -> Failure {
 /// How many people it takes, where the space may be read.
 async fn needed(invocation: &InvocationView, client: &Client) -> Option<u32> {
     let space = client.get::<SpaceView>(&["spaces", &invocation.space_id], &[]).await.ok()?.read;
-    space.quorum.get(invocation.tier.as_ref()).copied()
+    space.quorum.get(&invocation.tier).copied()
 }
 
 fn more_people(invocation: &InvocationView, needed: Option<u32>) -> String {

@@ -7,10 +7,11 @@ use super::changes;
 use super::wait::{Patience, Polled, Waiting};
 use crate::shared::*;
 use crate::style::status_word;
-use api::batch::{BatchModeName, BatchView, PartView};
+use api::batch::{BatchView, PartView};
 use api::invocation::InvocationView;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use countersign_core::batch::BatchStatus;
+use countersign_core::Status;
+use countersign_core::batch::{BatchMode, BatchStatus};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -70,7 +71,7 @@ enum Mode {
     BestEffort,
 }
 
-impl From<Mode> for BatchModeName {
+impl From<Mode> for BatchMode {
     fn from(mode: Mode) -> Self {
         match mode {
             Mode::AllOrNothing => Self::AllOrNothing,
@@ -96,10 +97,10 @@ impl Resource for BatchView {
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["mode", "status"]);
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
-        Field::both("status", Column::Whole, |one, _| Some(status_cell(&one.status).rehearsed(one.dry_run))),
-        Field::both("mode", Column::Whole, |one, _| Some(mode_cell(&one.mode))),
+        Field::both("status", Column::Whole, |one, _| Some(status_cell(one.status.as_str()).rehearsed(one.dry_run))),
+        Field::both("mode", Column::Whole, |one, _| Some(mode_cell(one.mode.as_str()))),
         Field::both("parts", Column::Whole, |one, _| text(one.parts.len().to_string())),
-        Field::both("asked", Column::Whole, |one, view| view.past(&one.created_at)),
+        Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
     ];
 
     fn id(&self) -> &str {
@@ -137,7 +138,7 @@ impl Run {
         let first = client.post_always::<BatchView>(&["sessions", &session, "actions", "batch"], &request).await?;
         let patience = self.waiting.patience();
         if patience != Patience::None && !terminal.is_document() {
-            first.read.parts.iter().filter(|part| part.status == "pending").for_each(|part| terminal.note(pending(part)));
+            first.read.parts.iter().filter(|part| part.status == Some(Status::Pending)).for_each(|part| terminal.note(pending(part)));
         }
         let path = ["batches", first.read.id.as_str()].map(str::to_owned);
         let last = patience.poll(first, &path.each_ref().map(String::as_str), client).await?;
@@ -159,7 +160,7 @@ fn pending(part: &PartView) -> String {
 }
 
 fn is_final(batch: &BatchView) -> bool {
-    BatchStatus::parse(&batch.status).is_some_and(BatchStatus::is_final)
+    batch.status.is_final()
 }
 
 fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -172,8 +173,8 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
         table.row([
             Cell::text((index + 1).to_string()),
             Cell::text(&part.action),
-            status_cell(&part.status).rehearsed(batch.dry_run),
-            Cell::text(effect_words(&part.effect, part.undone.is_some())),
+            status_cell(part.status.map_or("not_started", Status::as_str)).rehearsed(batch.dry_run),
+            Cell::text(effect_words(&word(part.effect), part.revert.is_some())),
             Cell::maybe(part.invocation_id.as_ref()),
             receipt_cell(part),
         ]);
@@ -186,7 +187,7 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
         if let Some(failed) = why_failed(index, part) {
             terminal.note(failed);
         }
-        if let Some(error) = part.undone.as_ref().filter(|undone| !undone.ok).and_then(|undone| undone.error.as_ref()) {
+        if let Some(error) = part.revert.as_ref().filter(|revert| !revert.ok).and_then(|revert| revert.error.as_ref()) {
             terminal.note(Tone::Danger.paint(format!(
                 "part {} could not be reverted: {}: {}",
                 index + 1,
@@ -228,12 +229,12 @@ pub(super) async fn of(part: &InvocationView, client: &Client) -> Option<BatchVi
 
 /// What became of the whole, for whoever's answer to a part came to nothing.
 pub(super) fn explain(failure: Failure, part: &InvocationView, batch: &BatchView) -> Failure {
-    let (status, id) = (clean::line(&batch.status), clean::line(&batch.id));
+    let (status, id) = (batch.status, clean::line(&batch.id));
     let failed: String =
         batch.parts.iter().enumerate().filter_map(|(index, part)| why_failed(index, part)).map(|why| format!("; {why}")).collect();
     let mut failure = failure.cause(format!("{id} is {status}: {}{failed}", meaning(batch))).hint(format!("countersign batch show {id}"));
     // It was called off for another: how that ended is how this ended.
-    if part.status == "cancelled" {
+    if part.status == Status::Cancelled {
         failure.exit = exit_of(batch);
     }
     failure
@@ -252,7 +253,7 @@ fn foreseen(batch: &BatchView, terminal: &mut Terminal) -> Result<(), Failure> {
 
 /// What became of it as a whole, in one line.
 pub(super) fn summary(batch: &BatchView, terminal: &mut Terminal) {
-    let (word, tone) = look(&batch.status);
+    let (word, tone) = look(batch.status.as_str());
     let receipt = batch.receipt.as_ref().map(|receipt| format!(" · {} (#{})", clean::line(&receipt.id), receipt.seq)).unwrap_or_default();
     terminal.note(format!("{} {} · {}{receipt}", tone.paint(word), clean::line(&batch.id), meaning(batch)));
     if batch.dry_run {
@@ -271,7 +272,7 @@ pub(super) fn look(status: &str) -> (String, Tone) {
     match status {
         "partial" => ("! partial".to_owned(), Tone::Warn),
         "not_started" => ("not started".to_owned(), Tone::Muted),
-        shared => status_word(shared),
+        shared => Status::parse(shared).map_or_else(|| (clean::line(shared), Tone::Plain), status_word),
     }
 }
 
@@ -297,21 +298,20 @@ pub(super) fn effect_words(effect: &str, was_undone: bool) -> String {
 }
 
 fn meaning(batch: &BatchView) -> &'static str {
-    match (BatchStatus::parse(&batch.status), batch.mode.as_ref()) {
-        (Some(BatchStatus::Pending), _) => "it needs approval first",
-        (Some(BatchStatus::Running), _) => "it is running",
-        (Some(BatchStatus::Partial | BatchStatus::Failed), _) if batch.dry_run => "not every part could say what it would change",
-        (Some(BatchStatus::Succeeded), _) if batch.dry_run && has_untried(batch) => {
+    match (batch.status, batch.mode) {
+        (BatchStatus::Pending, _) => "it needs approval first",
+        (BatchStatus::Running, _) => "it is running",
+        (BatchStatus::Partial | BatchStatus::Failed, _) if batch.dry_run => "not every part could say what it would change",
+        (BatchStatus::Succeeded, _) if batch.dry_run && has_untried(batch) => {
             "every part that writes could say what it would change; reads were not tried, and may fail"
         }
-        (Some(BatchStatus::Succeeded), _) if batch.dry_run => "every part could say what it would change",
-        (Some(BatchStatus::Succeeded), _) => "every part succeeded",
-        (Some(BatchStatus::Partial), _) => "some parts succeeded, and were kept",
-        (Some(BatchStatus::Reverted), _) => "a part failed, and the others were reverted",
-        (Some(BatchStatus::Failed), "all_or_nothing") => "a part failed, and not everything could be reverted",
-        (Some(BatchStatus::Failed), _) => "no part succeeded",
-        (Some(BatchStatus::Denied), _) => "a part was denied, and nothing ran",
-        (None, _) => "",
+        (BatchStatus::Succeeded, _) if batch.dry_run => "every part could say what it would change",
+        (BatchStatus::Succeeded, _) => "every part succeeded",
+        (BatchStatus::Partial, _) => "some parts succeeded, and were kept",
+        (BatchStatus::Reverted, _) => "a part failed, and the others were reverted",
+        (BatchStatus::Failed, BatchMode::AllOrNothing) => "a part failed, and not everything could be reverted",
+        (BatchStatus::Failed, _) => "no part succeeded",
+        (BatchStatus::Denied, _) => "a part was denied, and nothing ran",
     }
 }
 
@@ -321,10 +321,10 @@ fn has_untried(batch: &BatchView) -> bool {
 }
 
 fn exit_of(batch: &BatchView) -> Exit {
-    match BatchStatus::parse(&batch.status) {
-        Some(BatchStatus::Succeeded) => Exit::Ok,
-        Some(BatchStatus::Pending | BatchStatus::Running) => Exit::Pending,
-        Some(BatchStatus::Denied) => Exit::Denied,
-        Some(BatchStatus::Partial | BatchStatus::Reverted | BatchStatus::Failed) | None => Exit::Failed,
+    match batch.status {
+        BatchStatus::Succeeded => Exit::Ok,
+        BatchStatus::Pending | BatchStatus::Running => Exit::Pending,
+        BatchStatus::Denied => Exit::Denied,
+        BatchStatus::Partial | BatchStatus::Reverted | BatchStatus::Failed => Exit::Failed,
     }
 }

@@ -30,11 +30,11 @@ impl Resource for BreakerView {
     const OFFERED: (&'static str, &'static [&'static str]) = ("key", &["state"]);
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("key", Column::Whole, |one, _| text(&one.key)),
-        Field::both("state", Column::Whole, |one, _| Some(state(&one.state))),
+        Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
         Field::both("failures", Column::Whole, |one, _| text(one.failures.to_string())),
         Field::both("last", Column::Cut, |one, _| text(&one.reason)),
-        Field::both("since", Column::Whole, |one, view| view.past(&one.since)),
-        Field::both("tried in", Column::Whole, |one, view| view.future(one.until.as_ref()?)),
+        Field::both("since", Column::Whole, |one, view| view.past(one.since)),
+        Field::both("tried in", Column::Whole, |one, view| view.future(one.until?)),
     ];
 
     fn id(&self) -> &str {
@@ -42,7 +42,7 @@ impl Resource for BreakerView {
     }
 
     fn next_of(items: &[Self]) -> Option<String> {
-        let open = items.iter().find(|breaker| breaker.state != "closed")?;
+        let open = items.iter().find(|breaker| breaker.state != BreakerState::Closed)?;
         Some(format!("countersign breaker close '{}'", open.key))
     }
 }
@@ -63,14 +63,13 @@ impl Breaker {
 }
 
 /// One look for each state, and its word in every one of them.
-fn state(text: &str) -> Cell {
-    let (symbol, tone) = match BreakerState::parse(text) {
-        Some(BreakerState::Closed) => ("✓ ", Tone::Ok),
-        Some(BreakerState::HalfOpen) => ("◷ ", Tone::Warn),
-        Some(BreakerState::Open) => ("✗ ", Tone::Danger),
-        None => ("", Tone::Plain),
+fn state(state: BreakerState) -> Cell {
+    let (symbol, tone) = match state {
+        BreakerState::Closed => ("✓", Tone::Ok),
+        BreakerState::HalfOpen => ("◷", Tone::Warn),
+        BreakerState::Open => ("✗", Tone::Danger),
     };
-    Cell::shown(format!("{symbol}{}", clean::line(text)), text).toned(tone)
+    Cell::shown(format!("{symbol} {}", state.as_str()), state.as_str()).toned(tone)
 }
 
 #[cfg(test)]

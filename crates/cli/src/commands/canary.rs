@@ -41,7 +41,7 @@ impl Resource for CanaryView {
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("text", Column::Cut, |one, _| text(&one.text)),
         Field::both("added by", Column::Extra, |one, view| view.who(&one.added_by)),
-        Field::both("added", Column::Whole, |one, view| view.past(&one.added_at)),
+        Field::both("added", Column::Whole, |one, view| view.past(one.added_at)),
     ];
 
     fn id(&self) -> &str {

@@ -1,7 +1,7 @@
 //! Consents: a person's own permission for a purpose, given and withdrawn by themselves.
 
 use crate::shared::*;
-use api::gates::{ConsentView, NewConsentRequest};
+use api::gates::{ConsentState, ConsentView, NewConsentRequest};
 use api::identity::SpaceView;
 use clap::Subcommand;
 
@@ -45,24 +45,23 @@ impl Resource for ConsentView {
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("purpose", Column::Whole, |one, _| text(&one.purpose)),
         Field::both("state", Column::Whole, |one, _| {
-            Some(match one.state.as_str() {
-                "live" => Cell::shown("● live", "live").toned(Tone::Primary),
-                "expired" => Cell::shown("◌ expired", "expired").toned(Tone::Muted),
-                "withdrawn" => Cell::shown("– withdrawn", "withdrawn").toned(Tone::Muted),
-                other => Cell::text(other),
+            Some(match one.state {
+                ConsentState::Live => Cell::shown("● live", "live").toned(Tone::Primary),
+                ConsentState::Expired => Cell::shown("◌ expired", "expired").toned(Tone::Muted),
+                ConsentState::Withdrawn => Cell::shown("– withdrawn", "withdrawn").toned(Tone::Muted),
             })
         }),
-        Field::both("given", Column::Whole, |one, view| view.past(&one.given_at)),
+        Field::both("given", Column::Whole, |one, view| view.past(one.given_at)),
         Field::both("who", Column::Extra, |one, view| view.who(&one.user_id)),
         Field::both("space", Column::Extra, |one, _| maybe(one.space_id.as_ref())),
-        Field::both("expires", Column::Extra, |one, view| match (&one.expires_at, one.state.as_str()) {
-            (Some(at), "live") => view.future(at),
-            (Some(at), "expired") => view.past(at),
-            (Some(at), _) => Some(Cell::shown("–", at).toned(Tone::Muted)),
-            (None, "live") => Some(Cell::shown("when withdrawn", "")),
-            (None, _) => None,
+        Field::both("expires", Column::Extra, |one, view| match (one.expires_at, one.state) {
+            (Some(at), ConsentState::Live) => view.future(at),
+            (Some(at), ConsentState::Expired) => view.past(at),
+            (Some(at), ConsentState::Withdrawn) => Some(Cell::shown("–", at.to_string()).toned(Tone::Muted)),
+            (None, ConsentState::Live) => Some(Cell::shown("when withdrawn", "")),
+            (None, ConsentState::Expired | ConsentState::Withdrawn) => None,
         }),
-        Field::line("withdrawn", |one, view| view.past(one.withdrawn_at.as_ref()?)),
+        Field::line("withdrawn", |one, view| view.past(one.withdrawn_at?)),
         Field::line("evidence", |one, _| maybe(one.evidence.as_ref())),
     ];
 
@@ -71,7 +70,7 @@ impl Resource for ConsentView {
     }
 
     fn next(&self) -> Option<String> {
-        (self.state == "live").then(|| format!("countersign consent withdraw {}", self.id))
+        (self.state == ConsentState::Live).then(|| format!("countersign consent withdraw {}", self.id))
     }
 }
 

@@ -13,6 +13,7 @@ use api::invocation::{AnswerView, InvocationView};
 use api::receipt::EntryView;
 use clap::Args;
 use countersign_core::Status;
+use receipt::entry::Kind;
 use serde_json::{Value, json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -73,10 +74,10 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         .with("action", Cell::text(format!("{} ({} {})", invocation.action, invocation.tier, invocation.class)))
         .with("status", outcome::status_cell(invocation))
         .with_some("reverses", invocation.reverses.as_ref().map(Cell::text))
-        .with_some("reverted by", invocation.taken_back_by.as_ref().map(|by| Cell::text(by).toned(Tone::Warn)))
-        .with("mode", Cell::mode(&invocation.decision.mode))
+        .with_some("reverted by", invocation.reverted_by.as_ref().map(|by| Cell::text(by).toned(Tone::Warn)))
+        .with("mode", Cell::mode(invocation.decision.mode))
         .with("cascade", Cell::text(cascade(&invocation.decision)))
-        .with_some("denied by", invocation.denied_by.as_ref().map(|by| Cell::text(by).toned(Tone::Danger)));
+        .with_some("denied by", invocation.denied_by.map(|by| Cell::text(word(by)).toned(Tone::Danger)));
     if let Some(error) = &invocation.error {
         record = record.with("error", Cell::text(format!("{}: {}", error.code, error.message)).toned(Tone::Danger));
     }
@@ -84,7 +85,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         record = record.with("clock", Cell::text("stopped by a kill switch").toned(Tone::Danger));
     }
     let told = |answer: &AnswerView| {
-        Cell::shown(answered(answer, people, terminal.past(&answer.at).as_shown()), answered(answer, people, &answer.at))
+        Cell::shown(answered(answer, people, terminal.past(answer.at).as_shown()), answered(answer, people, &answer.at.to_string()))
     };
     let is_pending = outcome::status(invocation) == Status::Pending;
     if is_pending || invocation.approvals.len() > 1 {
@@ -92,13 +93,11 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
             record = record.with("approved by", told(yes));
         }
     }
-    let again = |at: &String| Cell::shown(resumed(terminal.past(at).as_shown()), resumed(at));
-    record = record
-        .with_some("answered by", invocation.answer.as_ref().map(told))
-        .with_some("resumed", invocation.taken_up_at.as_ref().map(again));
+    let again = |at| Cell::shown(resumed(terminal.past(at).as_shown()), resumed(&at.to_string()));
+    record = record.with_some("answered by", invocation.answer.as_ref().map(told)).with_some("resumed", invocation.resumed_at.map(again));
     if let Some(edit) = &invocation.edit {
         let by = |when: &str| format!("{} {when}", people.name(&edit.by));
-        record = record.with("edited by", Cell::shown(by(terminal.past(&edit.at).as_shown()), by(&edit.at)));
+        record = record.with("edited by", Cell::shown(by(terminal.past(edit.at).as_shown()), by(&edit.at.to_string())));
         for change in edited(edit, &invocation.params) {
             record = record.with("edit", Cell::text(change));
         }
@@ -116,7 +115,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         .with_some("binding", invocation.binding.as_ref().map(|binding| Cell::text(&binding.digest)))
         .with_some("idempotency key", invocation.idempotency_key.as_ref().map(Cell::text));
     for entry in entries {
-        let label = if entry.kind == "receipt" { "receipt" } else { "intent" };
+        let label = if entry.kind == Kind::Receipt { "receipt" } else { "intent" };
         record = record.with(label, Cell::text(format!("{} at #{} signed by key {}", entry.id, entry.seq, key_id(entry))));
     }
     record.with("trace", Cell::text(&invocation.trace_id))

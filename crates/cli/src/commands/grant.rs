@@ -1,10 +1,10 @@
 //! Grants: approval for more than one call, within limits. Agents request them; people give, refuse and revoke them.
 
-use super::action::{meant, params};
+use super::action::params;
 use crate::shared::*;
 use api::identity::{SessionView, SpaceView};
 use api::invocation::GrantScopeName;
-use api::rules::{GrantView, NewGrantRequest};
+use api::rules::{GrantStateName, GrantView, NewGrantRequest};
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
@@ -136,10 +136,12 @@ impl Resource for GrantView {
         Field::both("used", Column::Whole, |one, _| {
             text(one.calls_max.map_or_else(|| format!("{} of any", one.calls_used), |most| format!("{} of {most}", one.calls_used)))
         }),
-        Field::both("state", Column::Whole, |one, _| Some(state(&one.state))),
-        Field::both("expires", Column::Whole, |one, view| match one.state.as_str() {
-            "requested" | "active" => view.future(&one.expires_at),
-            _ => Some(Cell::shown("–", &one.expires_at).toned(Tone::Muted)),
+        Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
+        Field::both("expires", Column::Whole, |one, view| match one.state {
+            GrantStateName::Requested | GrantStateName::Active => view.future(one.expires_at),
+            GrantStateName::Refused | GrantStateName::Revoked | GrantStateName::Expired | GrantStateName::UsedUp => {
+                Some(Cell::shown("–", one.expires_at.to_string()).toned(Tone::Muted))
+            }
         }),
         Field::line("space", |one, _| maybe(one.space_id.as_ref())),
         Field::line("condition", |one, _| maybe(one.condition.as_ref().map(ToString::to_string))),
@@ -148,10 +150,10 @@ impl Resource for GrantView {
         Field::both("given by", Column::Extra, |one, view| view.who(one.given_by.as_ref()?)),
         Field::column("requested by", Column::Below, requester),
         Field::column("reason given", Column::Cut, |one, _| maybe(one.reason.as_ref())),
-        Field::line("given", |one, view| view.past(one.given_at.as_ref()?)),
+        Field::line("given", |one, view| view.past(one.given_at?)),
         Field::line("given with", |one, _| maybe(one.invocation_id.as_ref())),
         Field::line("ended by", |one, view| view.who(one.ended_by.as_ref()?)),
-        Field::line("ended", |one, view| view.past(one.ended_at.as_ref()?)),
+        Field::line("ended", |one, view| view.past(one.ended_at?)),
     ];
 
     fn id(&self) -> &str {
@@ -160,15 +162,15 @@ impl Resource for GrantView {
 
     fn next(&self) -> Option<String> {
         let id = &self.id;
-        match self.state.as_str() {
-            "requested" => Some(format!("countersign grant approve {id}, or countersign grant refuse {id}")),
-            "active" => Some(format!("countersign grant revoke {id}")),
-            _ => None,
+        match self.state {
+            GrantStateName::Requested => Some(format!("countersign grant approve {id}, or countersign grant refuse {id}")),
+            GrantStateName::Active => Some(format!("countersign grant revoke {id}")),
+            GrantStateName::Refused | GrantStateName::Revoked | GrantStateName::Expired | GrantStateName::UsedUp => None,
         }
     }
 
     fn next_of(items: &[Self]) -> Option<String> {
-        let requested = items.iter().find(|grant| grant.state == "requested")?;
+        let requested = items.iter().find(|grant| grant.state == GrantStateName::Requested)?;
         Some(format!("countersign grant show {}", requested.id))
     }
 }
@@ -180,15 +182,14 @@ fn requester(grant: &GrantView, view: &View<'_>) -> Option<Cell> {
     title.map_or_else(|| view.who(by), |title| Some(Cell::shown(title, by)))
 }
 
-fn state(state: &str) -> Cell {
+fn state(state: GrantStateName) -> Cell {
     let (symbol, tone) = match state {
-        "requested" => ("◷ ", Tone::Warn),
-        "active" => ("● ", Tone::Primary),
-        "refused" => ("⊘ ", Tone::Danger),
-        "revoked" | "expired" | "used_up" => ("– ", Tone::Muted),
-        _ => ("", Tone::Plain),
+        GrantStateName::Requested => ("◷", Tone::Warn),
+        GrantStateName::Active => ("●", Tone::Primary),
+        GrantStateName::Refused => ("⊘", Tone::Danger),
+        GrantStateName::Revoked | GrantStateName::Expired | GrantStateName::UsedUp => ("–", Tone::Muted),
     };
-    Cell::shown(format!("{symbol}{}", state.replace('_', " ")), state).toned(tone)
+    Cell::shown(format!("{symbol} {}", word(state).replace('_', " ")), word(state)).toned(tone)
 }
 
 impl Grant {
@@ -219,7 +220,7 @@ impl Grant {
             }
             Self::Request(Ask { bounds }) => {
                 let answer = create(&bounds.read(client, terminal).await?, client).await?;
-                if answer.read.state == "requested" {
+                if answer.read.state == GrantStateName::Requested {
                     resource::tell(&answer, client, terminal).await?;
                     terminal.remark(Tone::Warn.paint("◷ requested: it allows nothing until a person approves it"));
                     return Ok(Exit::Pending);
@@ -228,7 +229,7 @@ impl Grant {
             }
             Self::Approve { grant, agreed } => {
                 let asked = client.get::<GrantView>(&["grants", &grant], &[]).await?.read;
-                if asked.state == "requested" {
+                if asked.state == GrantStateName::Requested {
                     let title = asked.session_title.as_deref().map(|title| format!("{} · ", clean::line(title))).unwrap_or_default();
                     let by = asked.requested_by.as_deref().map(clean::line).unwrap_or_default();
                     terminal.remark(format!("Requested by {title}{by}"));
@@ -275,10 +276,7 @@ impl Bounds {
 }
 
 async fn create(request: &NewGrantRequest, client: &Client) -> Result<Answer<GrantView>, Failure> {
-    match client.post::<GrantView>(&["grants"], request).await {
-        Ok(answer) => Ok(answer),
-        Err(failure) => Err(meant::with_guess(failure, &request.covers, client).await),
-    }
+    client.post::<GrantView>(&["grants"], request).await
 }
 
 /// One line that says everything that is allowed by it.
@@ -289,6 +287,6 @@ fn summary(grant: &GrantView, terminal: &Terminal) -> String {
     };
     let space = grant.space_id.as_ref().map(|space| format!(" in space {space}")).unwrap_or_default();
     let condition = grant.condition.as_ref().map(|condition| format!(", where {condition}")).unwrap_or_default();
-    let until = terminal.future(&grant.expires_at);
+    let until = terminal.future(grant.expires_at);
     clean::line(&format!("a grant for {} to {}{space}, {calls}, for {}{condition}", grant.covers, grant.scope, until.as_shown()))
 }

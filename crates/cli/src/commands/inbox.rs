@@ -7,6 +7,7 @@ use crate::style::hang;
 use api::identity::SessionView;
 use api::invocation::InvocationView;
 use clap::Args;
+use countersign_core::Status;
 use serde_json::{Value, json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -55,7 +56,7 @@ impl Inbox {
         let awake = ("awake", if self.all { "false" } else { "true" });
         let mut waiting = client.pages::<InvocationView>(&["invocations"], &status("pending", &[awake])).all().await?;
         // What has no deadline, because its clock stands still, comes last.
-        let order = |one: &InvocationView| (one.expires_at.is_none(), one.expires_at.clone(), one.id.clone());
+        let order = |one: &InvocationView| (one.expires_at.is_none(), one.expires_at, one.id.clone());
         waiting.sort_by_cached_key(|(invocation, _)| order(invocation));
         let doubted = client.pages::<InvocationView>(&["invocations"], &status(IN_DOUBT, &[])).all().await?;
         let settle =
@@ -67,7 +68,7 @@ impl Inbox {
             table.row([
                 Cell::text(&invocation.id),
                 Cell::text(&invocation.action),
-                Cell::tier(&invocation.tier),
+                Cell::tier(invocation.tier),
                 Cell::text(params(&invocation.params)),
                 requester(invocation, &people),
                 Cell::maybe(invocation.reason.as_ref()),
@@ -133,16 +134,16 @@ async fn stopped(client: &Client, terminal: &mut Terminal) {
 }
 
 fn deadline(invocation: &InvocationView, terminal: &Terminal) -> Cell {
-    if invocation.status == IN_DOUBT {
+    if invocation.status == Status::InDoubt {
         return Cell::shown("? in doubt", IN_DOUBT).toned(Tone::Danger);
     }
     if invocation.void.is_some() {
         return Cell::shown("⊘ void", "void").toned(Tone::Danger);
     }
-    let Some(at) = &invocation.expires_at else {
+    let Some(at) = invocation.expires_at else {
         return if invocation.clock_stopped { Cell::shown("■ stopped", "stopped").toned(Tone::Danger) } else { Cell::missing() };
     };
-    let left = countersign_core::Timestamp::parse(at).map_or(u64::MAX, |at| at.millis_since(terminal.now()));
+    let left = at.millis_since(terminal.now());
     terminal.future(at).toned(if left < SOON_MS { Tone::Danger } else { Tone::Warn })
 }
 

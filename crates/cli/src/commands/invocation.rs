@@ -120,9 +120,9 @@ impl Resource for InvocationView {
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("status", Column::Whole, |one, _| Some(outcome::status_cell(one))),
         Field::both("action", Column::Below, |one, _| text(&one.action)),
-        Field::both("tier", Column::Extra, |one, _| Some(Cell::tier(&one.tier))),
+        Field::both("tier", Column::Extra, |one, _| Some(Cell::tier(one.tier))),
         Field::both("who", Column::Extra, |one, view| view.who(&one.principal)),
-        Field::both("asked", Column::Whole, |one, view| view.past(&one.created_at)),
+        Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
     ];
 
     fn id(&self) -> &str {

@@ -35,9 +35,9 @@ impl Resource for KeyView {
     const OFFERED: (&'static str, &'static [&'static str]) = ("key_id", &["purpose"]);
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.key_id)),
-        Field::both("purpose", Column::Whole, |one, _| text(&one.purpose)),
+        Field::both("purpose", Column::Whole, |one, _| text(word(one.purpose))),
         Field::both("from entry", Column::Number, |one, _| text(one.starts_at_seq.to_string())),
-        Field::both("created", Column::Whole, |one, view| view.past(&one.created_at)),
+        Field::both("created", Column::Whole, |one, view| view.past(one.created_at)),
         Field::both("state", Column::Whole, |one, _| {
             Some(match (&one.revoked_at, &one.retired_at) {
                 (Some(_), _) => Cell::shown("✗ revoked", "revoked").toned(Tone::Danger),

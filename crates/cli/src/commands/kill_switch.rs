@@ -3,9 +3,10 @@
 use super::action::meant;
 use crate::shared::*;
 use api::identity::{SessionView, SpaceView};
-use api::rules::{StopName, SwitchChangedResponse, SwitchOffRequest, SwitchOnRequest, SwitchView};
+use api::rules::{SwitchChangedResponse, SwitchOffRequest, SwitchOnRequest, SwitchView};
 use api::{Code, Page};
 use clap::Subcommand;
+use countersign_core::switch::Stop;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KillSwitch {
@@ -53,13 +54,13 @@ impl Resource for SwitchView {
         Field::both("scope", Column::Whole, |one, _| Some(Cell::text(&one.scope).toned(Tone::Danger))),
         Field::both("stops", Column::Whole, |one, _| {
             text(match one.stop {
-                StopName::Everything => "everything",
-                StopName::ExceptDryRuns => "all but dry runs",
+                Stop::Everything => "everything",
+                Stop::ExceptDryRuns => "all but dry runs",
             })
         }),
         Field::both("reason", Column::Cut, |one, _| text(&one.reason)),
         Field::both("set by", Column::Extra, |one, view| view.who(&one.set_by)),
-        Field::both("set", Column::Whole, |one, view| view.past(&one.set_at)),
+        Field::both("set", Column::Whole, |one, view| view.past(one.set_at)),
     ];
 
     fn id(&self) -> &str {
@@ -78,7 +79,7 @@ impl KillSwitch {
                 let named = scope;
                 let scope = scope_of(&named, client).await?;
                 terminal.consent(&format!("Stop every call of `{}` at once?", clean::line(&named)), agreed.consent(client)).await?;
-                let stop = if except_dry_runs { StopName::ExceptDryRuns } else { StopName::Everything };
+                let stop = if except_dry_runs { Stop::ExceptDryRuns } else { Stop::Everything };
                 let request = SwitchOnRequest { scope, stop, reason };
                 let answer = match client.post::<SwitchChangedResponse>(&["kill-switches", "on"], &request).await {
                     Ok(answer) => answer,
@@ -106,8 +107,8 @@ pub(super) async fn on(client: &Client) -> Vec<SwitchView> {
 /// `org: keys leaked`, for one line somewhere else.
 pub(super) fn line(switch: &SwitchView) -> String {
     let except = match switch.stop {
-        StopName::Everything => "",
-        StopName::ExceptDryRuns => ", except dry runs",
+        Stop::Everything => "",
+        Stop::ExceptDryRuns => ", except dry runs",
     };
     clean::line(&format!("{}{except} (“{}”)", switch.scope, switch.reason))
 }

@@ -4,7 +4,6 @@ use super::outcome;
 use crate::shared::*;
 use api::invocation::{LinkResponse, NewLinkRequest};
 use clap::Args;
-use countersign_core::Timestamp;
 use serde_json::json;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -36,30 +35,9 @@ impl Link {
         terminal.line(clean::line(&url))?;
         // A call that ends before its link does takes the link with it.
         let call = outcome::get(&self.pending, client).await.ok().and_then(|(call, _)| call.expires_at);
-        let until = sooner(&answer.read.expires_at, call.as_deref());
+        let until = call.map_or(answer.read.expires_at, |call| call.min(answer.read.expires_at));
         let left = terminal.future(until);
         terminal.note(Tone::Warn.paint(format!("! whoever has it can approve or deny as you, once, within {}", left.as_shown())));
         Ok(Exit::Ok)
-    }
-}
-
-/// Of two moments the one that comes first; one that does not read counts as none.
-fn sooner<'a>(link: &'a str, call: Option<&'a str>) -> &'a str {
-    match (Timestamp::parse(link), call.and_then(|call| Some((Timestamp::parse(call)?, call)))) {
-        (Some(own), Some((theirs, call))) if theirs < own => call,
-        _ => link,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::sooner;
-
-    #[test]
-    fn a_link_lasts_no_longer_than_its_call() {
-        let (early, late) = ("2026-11-15T08:05:00.000000Z", "2026-11-15T08:15:00.000000Z");
-        assert_eq!(sooner(late, Some(early)), early);
-        assert_eq!(sooner(early, Some(late)), early);
-        assert_eq!((sooner(late, None), sooner(late, Some("soon"))), (late, late));
     }
 }

@@ -62,7 +62,7 @@ impl Login {
         terminal.record(&answer.raw, &status::identity(&answer.read, &client))?;
         let whoami = &answer.read;
         let (who, name) = (clean::line(&whoami.name), clean::line(&name));
-        let what = clean::line(whoami.role.as_deref().unwrap_or(&whoami.principal));
+        let what = clean::line(whoami.role.map_or(whoami.principal.as_str(), |role| role.as_str()));
         terminal.note(format!("{} as `{who}` ({what}); the token is kept as the context `{name}`", Tone::Ok.paint("✓ logged in")));
         Ok(Exit::Ok)
     }

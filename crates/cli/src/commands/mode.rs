@@ -1,13 +1,12 @@
 //! Modes: whether an action runs, needs approval or is denied. A mode that is not set is inferred from the action's tier.
 
-use super::action::{meant, never};
+use super::action::never;
 use super::part::Part;
 use crate::shared::*;
 use api::action::ActionView;
-use api::rules::{
-    ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest,
-};
+use api::rules::{ModeChangeResponse, ModeLine, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest};
 use clap::{Subcommand, ValueEnum};
+use countersign_core::decision::Drift;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -92,12 +91,12 @@ impl Resource for ModeView {
     const EMPTY: &'static str = "no modes are set: each is inferred from its action's tier";
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
-        Field::both("mode", Column::Whole, |one, _| Some(Cell::mode(word(one.mode)))),
+        Field::both("mode", Column::Whole, |one, _| Some(Cell::mode(one.mode))),
         Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
         Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
         Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
         Field::both("set by", Column::Extra, |one, view| view.who(&one.set_by)),
-        Field::both("set", Column::Whole, |one, view| view.past(&one.set_at)),
+        Field::both("set", Column::Whole, |one, view| view.past(one.set_at)),
     ];
 
     fn id(&self) -> &str {
@@ -113,13 +112,11 @@ impl Resource for ModeVersionView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
-        Field::both("mode", Column::Whole, |one, _| {
-            Some(one.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), |mode| Cell::mode(word(mode))))
-        }),
+        Field::both("mode", Column::Whole, |one, _| Some(one.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), Cell::mode))),
         Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
         Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
         Field::both("changed by", Column::Extra, |one, view| view.who(&one.changed_by)),
-        Field::both("changed", Column::Whole, |one, view| view.past(&one.changed_at)),
+        Field::both("changed", Column::Whole, |one, view| view.past(one.changed_at)),
     ];
 
     fn id(&self) -> &str {
@@ -145,18 +142,15 @@ impl Mode {
             }
             Self::Set { action, mode, locked, automation, unasked: _ } => {
                 let mode = match mode {
-                    Choice::Allow => ModeName::Allow,
-                    Choice::RequireApproval => ModeName::RequireApproval,
-                    Choice::Deny => ModeName::Deny,
+                    Choice::Allow => countersign_core::Mode::Allow,
+                    Choice::RequireApproval => countersign_core::Mode::RequireApproval,
+                    Choice::Deny => countersign_core::Mode::Deny,
                 };
-                let is_first = mode == ModeName::Allow && terminal.is_for_words() && is_unreviewed(&action, client).await;
-                let answer =
-                    match client.put::<ModeChangeResponse>(&path(automation.as_deref(), &action), &SetModeRequest { mode, locked }).await {
-                        Ok(answer) => answer,
-                        Err(failure) => return Err(meant::with_guess(failure, &action, client).await),
-                    };
+                let is_first = mode == countersign_core::Mode::Allow && terminal.is_for_words() && is_unreviewed(&action, client).await;
+                let request = SetModeRequest { mode, locked };
+                let answer = client.put::<ModeChangeResponse>(&path(automation.as_deref(), &action), &request).await?;
                 changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
-                if mode == ModeName::Allow {
+                if mode == countersign_core::Mode::Allow {
                     if is_first {
                         terminal.remark(
                             Tone::Muted.paint(
@@ -195,7 +189,7 @@ async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     for why in never.iter().chain(others) {
         terminal.remark(format!("{} {}", Tone::Warn.paint("! still needs approval:"), clean::line(why)));
     }
-    if answer.read.drift != "none" {
+    if answer.read.drift != Drift::None {
         // A mode is not a review: whoever sets one has not looked at what changed.
         terminal.remark(Tone::Warn.paint("! its definition changed since it was reviewed, and setting a mode is not a review"));
         terminal.next(format!("countersign action review {}", clean::line(action)));
@@ -254,16 +248,8 @@ fn changed(change: &ModeChangeResponse, automation: Option<&str>, raw: &serde_js
     let record = Record::new(&change.action)
         .with("action", Cell::text(&change.action))
         .with_some("automation", automation.map(Cell::text))
-        .with("mode", change.mode.map_or(unset, |mode| Cell::mode(word(mode))))
+        .with("mode", change.mode.map_or(unset, Cell::mode))
         .with("version", Cell::text(change.version.to_string()))
         .with_some("voids", super::policy::voids(change.voided));
     terminal.record(raw, &record)
-}
-
-pub(super) const fn word(mode: ModeName) -> &'static str {
-    match mode {
-        ModeName::Allow => "allow",
-        ModeName::RequireApproval => "require_approval",
-        ModeName::Deny => "deny",
-    }
 }

@@ -20,7 +20,7 @@ impl Resource for NotificationView {
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("title", Column::Cut, |one, _| text(&one.title)),
         Field::both("body", Column::Cut, |one, _| text(&one.body)),
-        Field::both("sent", Column::Whole, |one, view| view.past(&one.created_at)),
+        Field::both("sent", Column::Whole, |one, view| view.past(one.created_at)),
         Field::both("invocation", Column::Extra, |one, _| text(&one.invocation_id)),
     ];
 

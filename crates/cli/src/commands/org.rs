@@ -37,7 +37,7 @@ impl Resource for OrgView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
-        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
+        Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
         Field::both("state", Column::Whole, |one, _| {
             Some(match (&one.disabled_at, one.first) {
                 (Some(_), _) => Cell::shown("– disabled", "disabled").toned(Tone::Muted),

@@ -5,6 +5,7 @@ use crate::style;
 use api::invocation::{InvocationView, InvokeResponse};
 use api::{Code, Problem};
 use countersign_core::Status;
+use countersign_core::invocation::DeniedBy;
 use serde_json::Value;
 
 /// One invocation, and its own part of the answer.
@@ -39,46 +40,46 @@ pub(super) fn tell(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> 
         terminal.line(clean::line(&invocation.id))?;
         terminal.note(if is_settled(invocation) { line(invocation) } else { waiting(invocation) });
     }
-    Ok(if is_settled(invocation) { Exit::of_status(status(invocation)) } else { Exit::Pending })
+    Ok(if is_settled(invocation) { Exit::of_status(invocation.status) } else { Exit::Pending })
 }
 
-/// Where it is in its life; a status this version does not know counts as not yet ended.
-pub(super) fn status(invocation: &InvocationView) -> Status {
-    Status::parse(&invocation.status).unwrap_or(Status::Running)
+/// Where it is in its life.
+pub(super) const fn status(invocation: &InvocationView) -> Status {
+    invocation.status
 }
 
 /// How it ended, and whether it was only rehearsed or no longer stands.
 pub(super) fn status_cell(invocation: &InvocationView) -> Cell {
-    with_standing(Cell::status(&invocation.status).rehearsed(invocation.dry_run), invocation)
+    with_standing(Cell::status(invocation.status).rehearsed(invocation.dry_run), invocation)
 }
 
 /// That it succeeded is not all there is to say of what no longer stands.
 pub(super) fn with_standing(cell: Cell, invocation: &InvocationView) -> Cell {
-    if invocation.taken_back_by.is_some() { cell.marked(", reverted") } else { cell }
+    if invocation.reverted_by.is_some() { cell.marked(", reverted") } else { cell }
 }
 
 /// Whether waiting longer may bring something new.
 pub(super) fn is_settled(invocation: &InvocationView) -> bool {
-    let status = status(invocation);
-    status.is_final() || status == Status::InDoubt
+    invocation.status.is_final() || invocation.status == Status::InDoubt
 }
 
 /// What is wrong with how it ended; nothing when it succeeded or has not ended.
 pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
-    let code = match status(invocation) {
+    let code = match invocation.status {
         Status::Succeeded | Status::Pending | Status::Approved | Status::Running => return None,
         Status::Failed | Status::Reverted => Code::SourceFailed,
-        Status::Denied => match invocation.denied_by.as_deref() {
-            Some("person") => Code::DeniedByPerson,
-            Some("binding") => Code::ApprovalVoid,
-            Some("drift") => Code::DefinitionMismatch,
-            _ => Code::DeniedByPolicy,
+        Status::Denied => match invocation.denied_by {
+            Some(DeniedBy::Person) => Code::DeniedByPerson,
+            Some(DeniedBy::Binding) => Code::ApprovalVoid,
+            Some(DeniedBy::Drift) => Code::DefinitionMismatch,
+            Some(DeniedBy::Policy) | None => Code::DeniedByPolicy,
         },
         Status::Quarantined => Code::Quarantined,
         Status::Expired => Code::Expired,
         Status::Cancelled => Code::AlreadyEnded,
         Status::InDoubt => Code::InDoubt,
     };
+    let code = invocation.error.as_ref().and_then(|error| Code::about_the_call(&error.code)).unwrap_or(code);
     let id = &invocation.id;
     let detail = match (&invocation.error, &invocation.answer) {
         (Some(error), _) => format!("`{}` {}: {}", invocation.action, invocation.how_it_failed(), error.message),
@@ -92,13 +93,13 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
     problem.invocation = Some(Box::new(invocation.clone()));
     let raw = serde_json::to_value(&problem).unwrap_or_default();
     let mut failure = Failure::of_problem(&problem, raw);
-    failure.exit = Exit::of_status(status(invocation));
+    failure.exit = Exit::of_status(invocation.status);
     Some(failure)
 }
 
 /// One line about it, for stderr.
 pub(super) fn line(invocation: &InvocationView) -> String {
-    let (word, tone) = style::status_word(&invocation.status);
+    let (word, tone) = style::status_word(invocation.status);
     let receipt = invocation.receipt.as_ref().map(|receipt| format!(", receipt {} (#{})", receipt.id, receipt.seq)).unwrap_or_default();
     let rest = format!("{} {}{receipt}", invocation.action, invocation.id);
     format!("{} {}", tone.paint(word), clean::line(&rest))
@@ -107,7 +108,7 @@ pub(super) fn line(invocation: &InvocationView) -> String {
 /// The line that tells what to do while it waits.
 pub(super) fn waiting(invocation: &InvocationView) -> String {
     let id = clean::line(&invocation.id);
-    if matches!(status(invocation), Status::Approved | Status::Running) {
+    if matches!(invocation.status, Status::Approved | Status::Running) {
         return format!("{} {id}", Tone::Primary.paint("● running:"));
     }
     format!("{} {id} (countersign approve {id})", Tone::Warn.paint("◷ waiting for approval:"))
@@ -115,7 +116,7 @@ pub(super) fn waiting(invocation: &InvocationView) -> String {
 
 /// How long it will still wait; empty when it does not.
 pub(super) fn deadline(invocation: &InvocationView, terminal: &Terminal) -> String {
-    invocation.expires_at.as_ref().map(|at| format!("expires in {}", terminal.future(at).as_shown())).unwrap_or_default()
+    invocation.expires_at.map(|at| format!("expires in {}", terminal.future(at).as_shown())).unwrap_or_default()
 }
 
 fn because(reason: Option<&str>) -> String {

@@ -12,6 +12,7 @@ use api::{Page, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
+use countersign_core::decision::Drift;
 use serde_json::{Value, json};
 use server::packages::Checked;
 use std::path::{Path, PathBuf};
@@ -210,7 +211,7 @@ async fn install(dir: &Path, named: Named, accept_findings: bool, client: &Clien
 }
 
 fn needs_review(action: &PackageActionView) -> bool {
-    action.drift.as_deref().is_some_and(|drift| drift != "none")
+    action.drift.is_some_and(|drift| drift != Drift::None)
 }
 
 /// What changed in an action that was installed again.
@@ -238,15 +239,15 @@ async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
         .with("package", Cell::text(&package.name).toned(Tone::Strong))
         .with("state", state)
         .with("installed by", by.unwrap_or_else(|| Cell::shown("nobody: its folder was put on the server", "")))
-        .with_some("installed", package.installed_at.as_ref().map(|at| terminal.past(at)))
+        .with_some("installed", package.installed_at.map(|at| terminal.past(at)))
         .with_some("edited", edited)
         .with_some("folder", package.folder.as_ref().map(Cell::text))
         .with_some("digest", package.sha256.as_ref().map(Cell::text));
     for (at, action) in package.actions.iter().enumerate() {
-        let review = match action.drift.as_deref() {
+        let review = match action.drift {
             None => ", nobody reviewed it",
-            Some("none") => ", reviewed",
-            Some(_) => ", changed since it was reviewed",
+            Some(Drift::None) => ", reviewed",
+            Some(Drift::Textual | Drift::Structural) => ", changed since it was reviewed",
         };
         record = record.with(if at == 0 { "actions" } else { "" }, Cell::text(format!("{} ({}{review})", action.id, action.tier)));
     }
@@ -286,7 +287,7 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
             ]);
         }
         for action in &package.actions {
-            let texts = [&package.name, &action.id, &action.tier, &action.profile, &action.title];
+            let texts = [&package.name, &action.id, action.tier.as_str(), action.profile.as_str(), &action.title];
             table.row(texts.map(Cell::text));
         }
     }

@@ -6,7 +6,7 @@ mod problems;
 
 use crate::shared::*;
 use crate::style;
-use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfRequest, WhatIfResponse};
+use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfRequest, WhatIfResponse, WouldName};
 use clap::{Args, Subcommand, ValueEnum};
 use file::RulesFile;
 use serde_json::json;
@@ -85,7 +85,7 @@ impl Resource for PoliciesView {
             text(if gates.is_empty() { "none".to_owned() } else { gates.join(", ") })
         }),
         Field::both("set by", Column::Extra, |one, view| view.who(one.set_by.as_ref()?)),
-        Field::both("set", Column::Whole, |one, view| view.past(one.set_at.as_ref()?)),
+        Field::both("set", Column::Whole, |one, view| view.past(one.set_at?)),
     ];
 
     fn id(&self) -> &str {
@@ -144,13 +144,13 @@ impl Try {
             reasons(tried).into_iter().for_each(|line| terminal.note(line));
             let mut table = Table::new(CHANGE_COLUMNS, "");
             for change in &tried.changes {
-                let tone = if change.after == "denied" { Tone::Danger } else { Tone::Warn };
+                let tone = if change.after == WouldName::Denied { Tone::Danger } else { Tone::Warn };
                 table.row([
                     Cell::text(&change.invocation_id),
-                    Cell::text(format!("{} → {}", change.before, change.after)).toned(tone),
+                    Cell::text(format!("{} → {}", word(change.before), word(change.after))).toned(tone),
                     Cell::text(&change.action),
                     Cell::text(&change.because),
-                    terminal.past(&change.created_at),
+                    terminal.past(change.created_at),
                 ]);
             }
             if !table.is_empty() {
@@ -182,7 +182,7 @@ fn summary(tried: &WhatIfResponse) -> String {
 fn reasons(tried: &WhatIfResponse) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for change in &tried.changes {
-        *counts.entry(format!("{} → {}: {}", change.before, change.after, change.because)).or_default() += 1;
+        *counts.entry(format!("{} → {}: {}", word(change.before), word(change.after), change.because)).or_default() += 1;
     }
     counts.into_iter().map(|(reason, count)| format!("  {count} × {}", clean::line(&reason))).collect()
 }
@@ -206,7 +206,7 @@ async fn show(gate: Option<Gate>, client: &Client, terminal: &mut Terminal) -> R
     let record = Record::new(found.version.to_string())
         .with("version", Cell::text(found.version.to_string()))
         .with_some("set by", found.set_by.as_ref().map(|by| people.whole(by)))
-        .with_some("set", found.set_at.as_ref().map(|at| terminal.past(at)));
+        .with_some("set", found.set_at.map(|at| terminal.past(at)));
     terminal.record(&answer.raw, &record)?;
     if !terminal.is_for_words() {
         return Ok(());

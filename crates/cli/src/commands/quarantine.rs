@@ -6,6 +6,7 @@ use crate::shared::*;
 use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
 use clap::{Subcommand, ValueEnum};
+use countersign_core::quarantine::{Holds, QuarantineState};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -73,27 +74,26 @@ impl Resource for QuarantineView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::column("id", Column::Whole, |one, _| text(&one.invocation_id)),
         Field::line("invocation", |one, _| Some(Cell::text(&one.invocation_id).toned(Tone::Strong))),
-        Field::both("state", Column::Whole, |one, _| Some(state(&one.state))),
+        Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
         Field::column("caught by", Column::Cut, |one, _| {
             text(one.caught.iter().map(|caught| caught.rule.as_str()).collect::<Vec<_>>().join(", "))
         }),
-        Field::column("caught", Column::Whole, |one, view| view.past(&one.created_at)),
-        Field::column("holds", Column::Extra, |one, _| text(&one.holds)),
+        Field::column("caught", Column::Whole, |one, view| view.past(one.created_at)),
+        Field::column("holds", Column::Extra, |one, _| text(one.holds.as_str())),
         Field::line("holds", |one, _| {
-            text(match one.holds.as_str() {
-                "params" => "the params of a call that was not made",
-                "output" => "the answer of a call that was made",
-                other => other,
+            text(match one.holds {
+                Holds::Params => "the params of a call that was not made",
+                Holds::Output => "the answer of a call that was made",
             })
         }),
         Field::line("digest", |one, _| maybe(one.digest.as_ref())),
         Field::both("who", Column::Extra, |one, view| view.who(&one.principal)),
         Field::line("session", |one, _| text(&one.session_id)),
-        Field::line("when", |one, view| view.past(&one.created_at)),
-        Field::line("kept for", |one, view| if one.state == "held" { view.future(&one.expires_at) } else { None }),
+        Field::line("when", |one, view| view.past(one.created_at)),
+        Field::line("kept for", |one, view| if one.state == QuarantineState::Held { view.future(one.expires_at) } else { None }),
         Field::line("settled by", |one, view| view.who(one.settled_by.as_ref()?)),
-        Field::line("settled", |one, view| view.past(one.settled_at.as_ref()?)),
+        Field::line("settled", |one, view| view.past(one.settled_at?)),
         Field::line("reason", |one, _| maybe(one.reason.as_ref())),
         Field::line("released as", |one, _| maybe(one.released_as.as_ref())),
     ];
@@ -109,11 +109,11 @@ impl Resource for QuarantineView {
     fn next(&self) -> Option<String> {
         let id = &self.invocation_id;
         let release = format!("countersign quarantine release {id} --reason …, or countersign quarantine discard {id} --reason …");
-        (self.state == "held").then_some(release)
+        (self.state == QuarantineState::Held).then_some(release)
     }
 
     fn next_of(items: &[Self]) -> Option<String> {
-        let held = items.iter().find(|one| one.state == "held")?;
+        let held = items.iter().find(|one| one.state == QuarantineState::Held)?;
         Some(format!("countersign quarantine show {}", held.invocation_id))
     }
 }
@@ -135,8 +135,7 @@ impl Quarantine {
             Self::Release { quarantined, reason, agreed } => return release(&quarantined, reason, agreed, client, terminal).await,
             Self::Discard { quarantined: id, reason, agreed } => {
                 let held = client.get::<QuarantineView>(&["quarantines", &id], &[]).await?.read;
-                let question =
-                    format!("Discard the {} of `{}`? This cannot be undone.", clean::line(&held.holds), clean::line(&held.action));
+                let question = format!("Discard the {} of `{}`? This cannot be undone.", held.holds.as_str(), clean::line(&held.action));
                 terminal.consent(&question, agreed.consent(client)).await?;
                 let request = SettleRequest { reason, digest: held.digest };
                 let answer = client.post::<QuarantineView>(&["quarantines", &id, "discard"], &request).await?;
@@ -182,12 +181,11 @@ fn finding(caught: &CaughtView) -> String {
     format!("{}{place}: {}", caught.rule, caught.message)
 }
 
-fn state(state: &str) -> Cell {
+fn state(state: QuarantineState) -> Cell {
     let (symbol, tone) = match state {
-        "held" => ("▣ ", Tone::Warn),
-        "released" => ("✓ ", Tone::Primary),
-        "discarded" | "expired" => ("– ", Tone::Muted),
-        _ => ("", Tone::Plain),
+        QuarantineState::Held => ("▣", Tone::Warn),
+        QuarantineState::Released => ("✓", Tone::Primary),
+        QuarantineState::Discarded | QuarantineState::Expired => ("–", Tone::Muted),
     };
-    Cell::shown(format!("{symbol}{state}"), state).toned(tone)
+    Cell::shown(format!("{symbol} {}", state.as_str()), state.as_str()).toned(tone)
 }

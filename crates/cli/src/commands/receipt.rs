@@ -11,9 +11,10 @@ use crate::shared::*;
 use api::Page;
 use api::batch::BatchView;
 use api::identity::{SessionView, UserView};
-use api::receipt::{CheckpointResponse, EntryView, KeyView};
+use api::receipt::{CheckpointResponse, EntryView, KeyPurpose, KeyView};
 use clap::{Args, Subcommand};
-use countersign_core::{BatchId, InvocationId, ReceiptId};
+use countersign_core::{BatchId, InvocationId, ReceiptId, Timestamp};
+use receipt::entry::Kind;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -105,7 +106,7 @@ impl Resource for EntryView {
             text(if is_of_batch(one) { format!("batch of {}", parts(one).len()) } else { body(one, "action").to_owned() })
         }),
         Field::column("who", Column::Extra, |one, view| view.who(body(one, "principal"))),
-        Field::column("when", Column::Whole, |one, view| view.past(at(one))),
+        Field::column("when", Column::Whole, |one, view| view.past(at(one)?)),
     ];
 
     fn id(&self) -> &str {
@@ -181,7 +182,7 @@ async fn checkpoint(out: Option<&Path>, setting: Setting<'_>) -> Result<Exit, Fa
 
 /// The key that all others follow from: that of entry 0.
 fn first_receipt_key(keys: &[KeyView]) -> Result<&KeyView, Failure> {
-    let receipt_keys = keys.iter().filter(|key| key.purpose == "receipt");
+    let receipt_keys = keys.iter().filter(|key| key.purpose == KeyPurpose::Receipt);
     receipt_keys.min_by_key(|key| key.starts_at_seq).ok_or_else(|| Failure::new(Exit::NotFound, "the server has no receipt key"))
 }
 
@@ -192,10 +193,10 @@ async fn receipt_id(id: &str, client: &Client) -> Result<String, Failure> {
     }
     let (receipt, status, shown_by) = if InvocationId::parse(id).is_ok() {
         let (invocation, _) = outcome::get(id, client).await?;
-        (invocation.receipt, invocation.status, "show")
+        (invocation.receipt, invocation.status.as_str(), "show")
     } else if BatchId::parse(id).is_ok() {
         let batch = client.get::<BatchView>(&["batches", id], &[]).await?.read;
-        (batch.receipt, batch.status, "batch show")
+        (batch.receipt, batch.status.as_str(), "batch show")
     } else {
         let message = format!("`{id}` is not the id of a receipt, an invocation or a batch");
         return Err(Failure::new(Exit::NotFound, message).hint("countersign receipt list"));
@@ -206,13 +207,13 @@ async fn receipt_id(id: &str, client: &Client) -> Result<String, Failure> {
 }
 
 fn is_of_batch(entry: &EntryView) -> bool {
-    entry.kind == "batch"
+    entry.kind == Kind::Batch
 }
 
 /// How it ended, as was signed.
 fn status_cell(entry: &EntryView) -> Cell {
     let status = body(entry, "status");
-    let cell = if is_of_batch(entry) { batch::status_cell(status) } else { Cell::status(status) };
+    let cell = batch::status_cell(status);
     cell.rehearsed(is_dry_run(entry))
 }
 
@@ -229,6 +230,6 @@ fn is_dry_run(entry: &EntryView) -> bool {
     entry.payload.pointer("/body/dry_run").and_then(Value::as_bool).unwrap_or_default()
 }
 
-fn at(entry: &EntryView) -> &str {
-    entry.payload.pointer("/entry/at").and_then(Value::as_str).unwrap_or_default()
+fn at(entry: &EntryView) -> Option<Timestamp> {
+    entry.payload.pointer("/entry/at").and_then(Value::as_str).and_then(Timestamp::parse)
 }

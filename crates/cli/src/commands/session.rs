@@ -53,13 +53,13 @@ impl Resource for SessionView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("title", Column::Cut, |one, _| text(&one.title)),
-        Field::both("attendance", Column::Extra, |one, _| text(&one.attendance)),
+        Field::both("attendance", Column::Extra, |one, _| text(one.attendance.as_str())),
         Field::line("space", |one, _| text(&one.space_id)),
         Field::line("automation", |one, _| maybe(one.automation_id.as_ref())),
         Field::both("created by", Column::Extra, |one, view| view.who(&one.created_by)),
         Field::line("works for", |one, view| view.who(one.owner_id.as_ref()?)),
-        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
-        Field::line("ended", |one, view| view.past(one.ended_at.as_ref()?)),
+        Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
+        Field::line("ended", |one, view| view.past(one.ended_at?)),
         Field::both("state", Column::Whole, |one, _| {
             Some(match one.ended_at {
                 Some(_) => Cell::shown("– ended", "ended").toned(Tone::Muted),
@@ -111,7 +111,7 @@ impl Session {
                     .with("token", Cell::text(&created.token).toned(Tone::Strong))
                     .with("title", Cell::text(&created.session.title))
                     .with("space", Cell::text(&created.session.space_id))
-                    .with("attendance", Cell::text(&created.session.attendance))
+                    .with("attendance", Cell::text(created.session.attendance.as_str()))
                     .with_some("automation", created.session.automation_id.as_ref().map(Cell::text));
                 terminal.secret(&answer.raw, &record)?;
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");

@@ -25,13 +25,14 @@ impl Snooze {
         let request = SnoozeRequest { time: self.time.text() };
         let answer = client.post::<SnoozeResponse>(&["invocations", &self.pending, "snooze"], &request).await?;
         let SnoozeResponse { id, until } = &answer.read;
+        let until = *until;
         let record = Record::new(id).with("invocation", Cell::text(id)).with("hidden for", terminal.future(until));
         terminal.record(&answer.raw, &record)?;
         // A call that expires while it is hidden is gone when it would come back.
         if let Ok((invocation, _)) = outcome::get(id, client).await
-            && let Some(expires) = invocation.expires_at.filter(|expires| expires < until)
+            && let Some(expires) = invocation.expires_at.filter(|expires| *expires < until)
         {
-            let left = terminal.future(&expires);
+            let left = terminal.future(expires);
             terminal.note(Tone::Warn.paint(format!("! it expires before that, in {}", left.as_shown())));
         }
         terminal.next("countersign inbox --all");

@@ -3,9 +3,9 @@
 mod crossing;
 
 use crate::shared::*;
-use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SelfApprovalRule, SpaceView};
+use api::identity::{ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SpaceView};
 use clap::{Args, Subcommand, ValueEnum};
-use countersign_core::{SpaceId, Tier};
+use countersign_core::{SpaceId, Tier, session};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Subcommand)]
@@ -77,7 +77,7 @@ pub(crate) struct Quorum {
     space: String,
     /// A tier and how many people; other tiers take one
     #[arg(value_name = "TIER=PEOPLE", value_parser = people_of_tier, required_unless_present = "none", conflicts_with = "none")]
-    tiers: Vec<(String, u32)>,
+    tiers: Vec<(Tier, u32)>,
     /// One person is enough for everything
     #[arg(long)]
     none: bool,
@@ -120,6 +120,17 @@ pub(crate) enum SelfApproval {
     Refused,
 }
 
+impl Kind {
+    const fn name(self) -> session::Kind {
+        match self {
+            Self::Email => session::Kind::Email,
+            Self::Phone => session::Kind::Phone,
+            Self::Secret => session::Kind::Secret,
+            Self::Face => session::Kind::Face,
+        }
+    }
+}
+
 impl Resource for SpaceView {
     const NOUN: &'static str = "space";
     const LIST: &'static str = "space list";
@@ -129,16 +140,16 @@ impl Resource for SpaceView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
-        Field::both("band", Column::Whole, |one, _| text(&one.band)),
+        Field::both("band", Column::Whole, |one, _| text(one.band.as_str())),
         Field::both("self-approval", Column::Whole, |one, _| {
             text(match one.self_approval {
-                SelfApprovalRule::Allowed => "allowed",
-                SelfApprovalRule::Refused => "refused",
+                session::SelfApproval::Allowed => "allowed",
+                session::SelfApproval::Refused => "refused",
             })
         }),
         Field::line("quorum", |one, _| text(quorum(&one.quorum))),
         Field::line("redacts", |one, _| text(redaction(&one.redaction))),
-        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
+        Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
     ];
 
     fn id(&self) -> &str {
@@ -183,8 +194,8 @@ impl Space {
             Self::Band { space, band } => (space, ChangeSpaceRequest { band: Some(band.name()), ..unchanged() }),
             Self::Set { space, self_approval } => {
                 let self_approval = Some(match self_approval {
-                    SelfApproval::Allowed => SelfApprovalRule::Allowed,
-                    SelfApproval::Refused => SelfApprovalRule::Refused,
+                    SelfApproval::Allowed => session::SelfApproval::Allowed,
+                    SelfApproval::Refused => session::SelfApproval::Refused,
                 });
                 (space, ChangeSpaceRequest { self_approval, ..unchanged() })
             }
@@ -192,9 +203,8 @@ impl Space {
                 (space, ChangeSpaceRequest { quorum: Some(tiers.into_iter().collect()), ..unchanged() })
             }
             Self::Redact(Redact { space, kinds, regions, none: _ }) => {
-                let name = |kind: Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
                 let regions = regions.into_iter().map(|region| region.to_uppercase()).collect();
-                let redaction = Some(RedactionRule { kinds: kinds.into_iter().filter_map(name).collect(), regions });
+                let redaction = Some(RedactionRule { kinds: kinds.into_iter().map(Kind::name).collect(), regions });
                 (space, ChangeSpaceRequest { redaction, ..unchanged() })
             }
         };
@@ -205,7 +215,7 @@ impl Space {
     }
 }
 
-fn quorum(by_tier: &BTreeMap<String, u32>) -> String {
+fn quorum(by_tier: &BTreeMap<Tier, u32>) -> String {
     if by_tier.is_empty() {
         return "one person".to_owned();
     }
@@ -217,25 +227,26 @@ fn redaction(rule: &RedactionRule) -> String {
         return "nothing".to_owned();
     }
     let regions = if rule.regions.is_empty() { String::new() } else { format!(" (numbers of {})", rule.regions.join(", ")) };
-    format!("{}{regions}", rule.kinds.join(", "))
+    let kinds: Vec<_> = rule.kinds.iter().map(|kind| kind.as_str()).collect();
+    format!("{}{regions}", kinds.join(", "))
 }
 
 /// Reads `R3=2`.
-fn people_of_tier(text: &str) -> Result<(String, u32), String> {
+fn people_of_tier(text: &str) -> Result<(Tier, u32), String> {
     let unclear = || "expected a tier and a number of people, such as R3=2".to_owned();
     let (tier, people) = text.split_once('=').ok_or_else(unclear)?;
     let tier = Tier::parse(&tier.to_uppercase()).ok_or_else(unclear)?;
     let people = people.parse().ok().filter(|people| *people > 0).ok_or_else(unclear)?;
-    Ok((tier.to_string(), people))
+    Ok((tier, people))
 }
 
 impl Band {
-    pub(super) const fn name(self) -> BandName {
+    pub(super) const fn name(self) -> session::Band {
         match self {
-            Self::Green => BandName::Green,
-            Self::Amber => BandName::Amber,
-            Self::Red => BandName::Red,
-            Self::Black => BandName::Black,
+            Self::Green => session::Band::Green,
+            Self::Amber => session::Band::Amber,
+            Self::Red => session::Band::Red,
+            Self::Black => session::Band::Black,
         }
     }
 }

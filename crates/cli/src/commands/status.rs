@@ -17,7 +17,7 @@ pub(crate) async fn status(client: &Client, terminal: &mut Terminal) -> Result<E
         .with("server", ready)
         .with("url", Cell::text(client.url().as_str()))
         .with("version", Cell::text(&status.version))
-        .with("store", Cell::text(&status.store))
+        .with("store", Cell::text(word(status.store)))
         .with("pending", Cell::text(status.pending.to_string()).toned(if status.pending > 0 { Tone::Warn } else { Tone::Plain }))
         .with("in doubt", Cell::text(status.in_doubt.to_string()).toned(if status.in_doubt > 0 { Tone::Danger } else { Tone::Plain }))
         .with("log entries", Cell::text(status.log_size.to_string()));
@@ -50,9 +50,9 @@ pub(super) fn identity(whoami: &WhoamiResponse, client: &Client) -> Record {
     Record::new(&whoami.principal)
         .with("principal", Cell::text(&whoami.principal).toned(Tone::Strong))
         .with("name", Cell::text(&whoami.name))
-        .with("role", Cell::maybe(whoami.role.as_ref()))
+        .with("role", Cell::maybe(whoami.role.map(|role| role.as_str())))
         .with("session", Cell::maybe(whoami.session_id.as_ref()))
         .with("org", Cell::text(&whoami.org_id))
-        .with("may", Cell::text(whoami.permissions.join(", ")))
+        .with("may", Cell::text(whoami.permissions.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(", ")))
         .with("url", Cell::text(client.url().as_str()))
 }

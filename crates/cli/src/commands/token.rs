@@ -5,6 +5,7 @@ use api::identity::{NewTokenRequest, NewTokenResponse, TokenView, UserView, Whoa
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
+use countersign_core::principal::Permission;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
@@ -50,11 +51,11 @@ impl Resource for TokenView {
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["name", "kind"]);
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
-        Field::both("kind", Column::Whole, |one, _| text(&one.kind)),
+        Field::both("kind", Column::Whole, |one, _| text(word(one.kind))),
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
         Field::both("for", Column::Below, whose),
-        Field::both("scopes", Column::Cut, |one, _| text(one.scopes.join(","))),
-        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
+        Field::both("scopes", Column::Cut, |one, _| text(one.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(","))),
+        Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
         Field::both("state", Column::Whole, state),
     ];
 
@@ -72,6 +73,7 @@ impl Token {
                     None => None,
                     Some(user) => Some(id_of::<UserView>(&user, client).await?),
                 };
+                let scopes = scopes.iter().filter_map(|scope| Permission::parse(scope)).collect();
                 create(NewTokenRequest { name, user_id, scopes, expires_in_days }, client, terminal).await?;
             }
             Self::List(paging) => drop(resource::list::<TokenView>(Asked::of(&paging), client, terminal).await?),
@@ -103,10 +105,10 @@ async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Termin
 }
 
 fn state(token: &TokenView, view: &View<'_>) -> Option<Cell> {
-    match (&token.revoked_at, &token.expires_at, &token.lost) {
+    match (token.revoked_at, token.expires_at, token.lost) {
         (Some(_), _, _) => Some(Cell::text("revoked").toned(Tone::Danger)),
         (None, Some(at), _) if view.is_past(at) => Some(Cell::text("expired").toned(Tone::Muted)),
-        (None, _, Some(why)) => Some(Cell::shown(why.replace('_', " "), why).toned(Tone::Muted)),
+        (None, _, Some(why)) => Some(Cell::shown(word(why).replace('_', " "), word(why)).toned(Tone::Muted)),
         (None, Some(at), None) => view.future(at),
         (None, None, None) => text("does not expire"),
     }

@@ -2,7 +2,7 @@
 
 use super::space::Band;
 use crate::shared::*;
-use api::identity::{ChangeUserRequest, NewUserRequest, RoleName, UserView};
+use api::identity::{ChangeUserRequest, NewUserRequest, UserView};
 use clap::{Subcommand, ValueEnum};
 use countersign_core::UserId;
 
@@ -65,13 +65,13 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    const fn name(self) -> RoleName {
+    const fn name(self) -> countersign_core::principal::Role {
         match self {
-            Self::Viewer => RoleName::Viewer,
-            Self::Member => RoleName::Member,
-            Self::Approver => RoleName::Approver,
-            Self::Admin => RoleName::Admin,
-            Self::Owner => RoleName::Owner,
+            Self::Viewer => countersign_core::principal::Role::Viewer,
+            Self::Member => countersign_core::principal::Role::Member,
+            Self::Approver => countersign_core::principal::Role::Approver,
+            Self::Admin => countersign_core::principal::Role::Admin,
+            Self::Owner => countersign_core::principal::Role::Owner,
         }
     }
 }
@@ -85,9 +85,9 @@ impl Resource for UserView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
-        Field::both("role", Column::Whole, |one, _| text(countersign_core::principal::Role::from(one.role).as_str())),
-        Field::both("max band", Column::Whole, |one, _| text(&one.max_band)),
-        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
+        Field::both("role", Column::Whole, |one, _| text(one.role.as_str())),
+        Field::both("max band", Column::Whole, |one, _| text(one.max_band.as_str())),
+        Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
         Field::both("state", Column::Whole, |one, _| {
             Some(match one.disabled_at {
                 Some(_) => Cell::shown("– disabled", "disabled").toned(Tone::Muted),

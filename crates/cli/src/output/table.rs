@@ -2,6 +2,7 @@
 
 use crate::style::{self, Tone, clean};
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width};
+use countersign_core::{Mode, Status, Tier};
 
 /// Below this a table is drawn as if the terminal were so wide: narrower, nothing could be read.
 const WIDTH_MIN: u16 = 60;
@@ -49,9 +50,9 @@ impl Cell {
         Self::shown(short.as_deref().unwrap_or(principal), principal)
     }
 
-    pub(crate) fn status(status: &str) -> Self {
+    pub(crate) fn status(status: Status) -> Self {
         let (shown, tone) = style::status_word(status);
-        Self::shown(shown, status).toned(tone)
+        Self::shown(shown, status.as_str()).toned(tone)
     }
 
     /// Of something that was only rehearsed: nobody must take it for an effect, and no script either.
@@ -65,14 +66,13 @@ impl Cell {
         Self::shown(style::time::lasting(millis), format!("{millis} ms"))
     }
 
-    pub(crate) fn tier(tier: &str) -> Self {
+    pub(crate) fn tier(tier: Tier) -> Self {
         let (shown, tone) = style::tier(tier);
-        Self::shown(shown, tier).toned(tone)
+        Self::shown(shown, tier.as_str()).toned(tone)
     }
 
-    pub(crate) fn mode(mode: &str) -> Self {
-        let (shown, tone) = style::mode(mode);
-        Self::shown(shown, mode).toned(tone)
+    pub(crate) fn mode(mode: Mode) -> Self {
+        Self::text(mode.as_str()).toned(style::mode(mode))
     }
 
     #[must_use]

@@ -21,7 +21,7 @@ impl Pipeline {
     ) -> Result<Reviewed, Error> {
         let definition = self.definition_now(&principal.org, action).await?;
         let Some(definition) = definition else {
-            return Err(Error::UnknownAction { action: action.to_string() });
+            return Err(self.walk.unknown_action(&principal.org, action.as_str()).await);
         };
         if shown.is_some_and(|shown| shown != definition.textual) {
             return Ok(Reviewed::OtherDefinition);

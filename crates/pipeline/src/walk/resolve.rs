@@ -59,21 +59,28 @@ impl Walk {
     }
 
     async fn find_meant(&self, admitted: &Admitted) -> Result<Meant, Error> {
-        let unknown = || Error::UnknownAction { action: admitted.request.action.chars().take(160).collect() };
-        let id = ActionId::parse(&admitted.request.action).map_err(|_| unknown())?;
-        let found = self.inner.catalogue.find(&admitted.session.org, &id).await;
+        let (catalogue, org, named) = (&self.inner.catalogue, &admitted.session.org, &admitted.request.action);
+        let Ok(id) = ActionId::parse(named) else {
+            return Err(self.unknown_action(org, named).await);
+        };
+        let found = catalogue.find(org, &id).await;
         let now = found.as_ref().ok().and_then(Option::as_ref).map(|(_, definition)| &**definition);
         if let Some((source, definition)) = self.past_of_reversed(admitted, &id, now).await? {
             return Ok(Meant { source, definition, is_past: true });
         }
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
-        let (source, definition) = found.ok_or_else(|| match &admitted.request.reverses {
-            Some(reversed) => {
-                Error::NotRevertible { invocation: reversed.clone(), why: "its action is gone, and its definition was not kept" }
+        match (found, &admitted.request.reverses) {
+            (Some((source, definition)), _) => Ok(Meant { source, definition, is_past: false }),
+            (None, Some(reversed)) => {
+                Err(Error::NotRevertible { invocation: reversed.clone(), why: "its action is gone, and its definition was not kept" })
             }
-            None => unknown(),
-        })?;
-        Ok(Meant { source, definition, is_past: false })
+            (None, None) => Err(self.unknown_action(org, named).await),
+        }
+    }
+
+    pub(crate) async fn unknown_action(&self, org: &OrgId, named: &str) -> Error {
+        let suggestions = self.inner.catalogue.suggest(org, named).await;
+        Error::UnknownAction { action: named.chars().filter(|character| !character.is_control()).take(160).collect(), suggestions }
     }
 
     /// Whoever verifies a receipt later finds the definition it was checked against.

@@ -7,7 +7,7 @@ use api::action::{ActionView, AvailableResponse, GuideResponse, SourceView};
 use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
-use countersign_core::action::{Action, Preview, Reversibility};
+use countersign_core::action::{Action, Preview};
 use countersign_core::ports::Rules;
 use countersign_core::{OrgId, Session, Space};
 use pipeline::Standing;
@@ -54,9 +54,10 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     caller.must_read_session()?;
     let listed = listing(&app, &caller.principal.org, None).await?;
     let found = listed.sources.into_iter().flat_map(|source| source.actions).find(|one| one.id == action);
-    let unknown =
-        || Refusal::new(Code::UnknownAction, "there is no such action").hint("list what you may call with `countersign action list`");
-    found.map(Json).ok_or_else(unknown)
+    match found {
+        Some(found) => Ok(Json(found)),
+        None => Err(Refusal::unknown_action(&app, &caller.principal.org, &action).await),
+    }
 }
 
 /// How to use a source.
@@ -70,7 +71,7 @@ pub(super) async fn guide(State(app): State<App>, caller: Caller, Path(source): 
 async fn guide_of(app: &App, caller: &Caller, source: String) -> Result<Json<GuideResponse>, Refusal> {
     match app.pipeline().catalogue().guide(&caller.principal.org, &source).await {
         Some(guide) => Ok(Json(GuideResponse { source, guide })),
-        None => Err(Refusal::new(Code::UnknownSource, "there is no such source").hint("list them with `countersign action list`")),
+        None => Err(Refusal::new(Code::UnknownSource, "there is no such source")),
     }
 }
 
@@ -89,28 +90,23 @@ async fn listing(app: &App, org: &OrgId, session: Option<(&Session, &Space)>) ->
 async fn view(app: &App, org: &OrgId, session: Option<(&Session, &Space)>, action: &Arc<Action>) -> Result<ActionView, Refusal> {
     let Standing { decision, drift } = app.pipeline().standing(org, session, action).await?;
     Ok(ActionView {
-        drift: drift.as_str().into(),
+        drift,
         id: action.id.to_string(),
         title: action.title.clone(),
         description: action.description.clone(),
         version: action.version.clone(),
-        tier: action.tier.as_str().into(),
-        class: action.tier.class().as_str().into(),
-        mode: decision.mode.as_str().into(),
-        mode_source: decision.source.as_str().into(),
+        tier: action.tier,
+        class: action.tier.class(),
+        mode: decision.mode,
+        mode_source: decision.source,
         params_schema: action.params_schema.clone(),
         result_schema: action.result_schema.clone(),
-        reversibility: match action.reversibility {
-            Reversibility::NoEffect => "no_effect",
-            Reversibility::Reversible => "reversible",
-            Reversibility::NotReversible => "not_reversible",
-        }
-        .into(),
+        reversibility: action.reversibility,
         reversible_seconds: action.reversible_seconds,
         checks: action.checks.clone(),
         hosts: action.hosts.clone(),
-        effects: action.effects.iter().map(|effect| effect.as_str().to_owned()).collect(),
-        profile: action.profile.as_str().into(),
+        effects: action.effects.iter().copied().collect(),
+        profile: action.profile,
         package_sha256: action.package_sha256.map(|digest| digest.to_string()),
         tightened: decision.tightened.iter().map(ToString::to_string).collect(),
         dry_run_supported: action.preview == Preview::Supported,

@@ -1,15 +1,16 @@
-//! What a person says to a call that waits: yes, no, later; and their word on what is in doubt.
+//! How a person answers a pending call: approve, deny, snooze; and how a person settles one in doubt.
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
-use super::invocations::{answer, shown, written};
+use super::invocations::{answer, answered, shown, written};
 use super::page::seconds_of;
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::{answers, invocations};
 use api::invocation::{
-    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
-    GrantScopeName, InvocationView, InvokeResponse, OneOfMany, SettleDoubtRequest, SettlementName, SnoozeRequest, SnoozeResponse,
+    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApproveResponse, ApprovedOne, DenyRequest, DenyResponse,
+    GrantOfferRequest, GrantScopeName, InvocationView, InvokeResponse, OneOfMany, SettleDoubtRequest, SettlementName, SnoozeRequest,
+    SnoozeResponse,
 };
 use api::{Code, Problem};
 use axum::Json;
@@ -17,13 +18,15 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
-use countersign_core::{Digest, InvocationId};
+use countersign_core::ports::Sessions;
+use countersign_core::{Digest, Invocation, InvocationId};
 use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};
+use store::ModeSetting;
 
 /// Approves a pending invocation of a session and runs it.
 #[utoipa::path(operation_id = "invocations_approve_in_session", post, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = ApproveRequest,
-    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ApproveResponse), (status = 202, body = ApproveResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve_in_session(
     State(app): State<App>,
     caller: Caller,
@@ -51,7 +54,7 @@ pub(super) async fn deny_in_session(
 /// Approves a pending invocation and runs it.
 #[utoipa::path(operation_id = "invocations_approve", post, path = "/api/v1/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
     request_body = ApproveRequest,
-    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ApproveResponse), (status = 202, body = ApproveResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
     State(app): State<App>,
     caller: Caller,
@@ -115,7 +118,7 @@ pub(super) async fn approve_many(
         let id = one.id().to_owned();
         results.push(match approve_with_others(&app, &caller, &one, body.reason.clone()).await {
             Ok(outcome) => ApprovedOne { id, invocation: Some(Box::new(outcome.invocation().clone().into())), problem: None },
-            Err(refusal) => ApprovedOne { id, invocation: None, problem: Some(refusal.0) },
+            Err(refusal) => ApprovedOne { id, invocation: None, problem: Some(refusal.into_problem()) },
         });
     }
     Ok(Json(ApproveManyResponse { results }))
@@ -138,7 +141,7 @@ pub(super) async fn snooze(
 ) -> Result<Json<SnoozeResponse>, Refusal> {
     let seconds = seconds_of("for", &body.time, APPROVAL_UNATTENDED_SECONDS)?;
     let (id, until) = answers::snooze(&app, &caller.principal, &invocation, seconds).await?;
-    Ok(Json(SnoozeResponse { id: id.to_string(), until: until.to_string() }))
+    Ok(Json(SnoozeResponse { id: id.to_string(), until }))
 }
 
 async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: ApproveRequest) -> Result<Response, Refusal> {
@@ -152,7 +155,24 @@ async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: Approv
         }
     };
     let yes = Yes { shown, reason: body.reason, beyond, params: body.params, confirm: body.confirm };
-    answer(app.pipeline().approve(&caller.principal, id, yes).await?)
+    let outcome = app.pipeline().approve(&caller.principal, id, yes).await?;
+    let approved = outcome.invocation().clone();
+    let (status, InvokeResponse { invocation, result, message, replayed }) = answered(outcome)?;
+    let (grant, mode) = match body.mode {
+        ApproveMode::Once => (None, None),
+        ApproveMode::Always => (None, mode_made(app, &approved).await?),
+        ApproveMode::Grant => (app.store().find_grant_of(&approved.org, &approved.id).await?, None),
+    };
+    let grant = grant.as_ref().map(super::grants::view);
+    written(status, &ApproveResponse { invocation, result, message, replayed, grant, mode: mode.map(super::modes::view) })
+}
+
+/// The mode that the approval set, if it did: it takes every approver to ask for it.
+async fn mode_made(app: &App, approved: &Invocation) -> Result<Option<ModeSetting>, Refusal> {
+    let session = app.store().find_session(&approved.org, &approved.session).await?;
+    let automation = session.and_then(|session| session.automation);
+    let mode = app.store().find_mode(&approved.org, automation.as_ref(), &approved.action).await?;
+    Ok(mode.filter(|mode| mode.set_at >= approved.created_at))
 }
 
 fn grant_asked(grant: GrantOfferRequest) -> Result<BeyondAsked, Refusal> {

@@ -8,7 +8,7 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::invocations::readable_batch;
 use api::batch::{BatchRequest, BatchView, PartRequest};
-use api::{Code, Page, Problem};
+use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -37,14 +37,14 @@ pub(super) async fn create(
     Asked(wait): Asked<WaitQuery>,
     Strict(body): Strict<BatchRequest>,
 ) -> Result<(StatusCode, Json<BatchView>), Refusal> {
-    let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
+    let unknown = || Refusal::unknown_session();
     let session = SessionId::parse(&session).map_err(|_| unknown())?;
     let limit = wait.duration()?;
     let (principal, org) = (caller.principal.clone(), caller.principal.org.clone());
     let request = pipeline::BatchRequest {
         principal: caller.principal,
         session,
-        mode: body.mode.into(),
+        mode: body.mode,
         intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
         parts: body.actions.into_iter().map(part).collect(),
         idempotency_key: body.idempotency_key,
@@ -132,8 +132,8 @@ async fn shown(app: &App, principal: &Principal, mut batch: Batch) -> Result<Bat
     for ((part, invocation), undoing) in view.parts.iter_mut().zip(invocations).zip(undoings) {
         part.receipt_seq = invocation.as_ref().and_then(seq);
         part.result = invocation.and_then(|invocation| invocation.result);
-        if let Some(undone) = &mut part.undone {
-            undone.receipt_seq = undoing.as_ref().and_then(seq);
+        if let Some(revert) = &mut part.revert {
+            revert.receipt_seq = undoing.as_ref().and_then(seq);
         }
     }
     Ok(view)

@@ -41,7 +41,7 @@ async fn strict<T: DeserializeOwned>(request: Request, bytes_max: usize) -> Resu
     let typed = is_json(&request);
     let bytes = read(request.into_body(), bytes_max).await?;
     if !typed {
-        return Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON").hint("send `content-type: application/json`"));
+        return Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON"));
     }
     shape(parse(&bytes)?)
 }
@@ -74,8 +74,7 @@ async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
     match tokio::time::timeout(Duration::from_secs(BODY_READ_SECONDS), limited.collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            Err(Refusal::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes"))
-                .hint("send less, or send it in parts"))
+            Err(Refusal::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes")))
         }
         Ok(Err(_)) => Err(Refusal::new(Code::InvalidRequest, "the body could not be read to its end")),
         Err(_) => Err(Refusal::new(Code::RequestTimeout, format!("the body did not arrive within {BODY_READ_SECONDS} seconds"))),
@@ -91,8 +90,6 @@ fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
 }
 
 fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
-    T::deserialize(Named(value)).map_err(|error| {
-        Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}"))
-            .hint("the API is described at `/api/v1/openapi.json`")
-    })
+    T::deserialize(Named(value))
+        .map_err(|error| Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}")))
 }

@@ -20,10 +20,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let token = bearer(parts).ok_or_else(|| {
-            Refusal::new(Code::Unauthenticated, "this needs a token")
-                .hint("send `authorization: Bearer <token>`, or run `countersign login`")
-        })?;
+        let token = bearer(parts).ok_or_else(|| Refusal::new(Code::Unauthenticated, "this needs a token"))?;
         let authenticated = app.store().authenticate(token).await;
         if authenticated.is_err() && answers(parts) {
             pipeline::count_conflict("store_unavailable");
@@ -35,8 +32,7 @@ impl FromRequestParts<App> for Caller {
             Err(Refused::Unknown) => return Err(Refusal::new(Code::Unauthenticated, "the token is not valid")),
             Err(Refused::OrgDisabled) => return Err(Refusal::new(Code::OrgDisabled, "the org of this token is disabled")),
             Err(Refused::Inactive) => {
-                let why = "the token is not valid any more: its session has ended, or its person is disabled";
-                return Err(Refusal::new(Code::Unauthenticated, why));
+                return Err(Refusal::new(Code::Unauthenticated, "token invalid: its session has ended or its person is disabled"));
             }
         };
         let trace_id = parts.extensions.get::<TraceId>().map_or_else(String::new, |id| id.0.clone());

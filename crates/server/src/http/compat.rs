@@ -96,11 +96,8 @@ pub(super) async fn plan(
     Strict(body): Strict<ActionPlan>,
 ) -> Result<(StatusCode, Json<PlanResult>), Refusal> {
     let session = session_of(&app, &caller, "sessionId", body.session_id.as_deref()).await?;
-    let tier = match &body.risk_tier {
-        Some(text) => Tier::parse(text).ok_or_else(|| Refusal::new(Code::InvalidRequest, "`riskTier` must be R0, R1, R2, R3 or R4"))?,
-        // What nobody has said is taken for the worst.
-        None => Tier::R4,
-    };
+    // A plan without a tier counts as the riskiest.
+    let tier = body.risk_tier.unwrap_or(Tier::R4);
     let action = action_meant(&app, &session.org, &body.action_type).await?;
     has_a_way_back(&body, &action, tier.max(action.tier))?;
     let verification = body.verification.clone().unwrap_or_default();
@@ -142,12 +139,11 @@ async fn session_of(app: &App, caller: &Caller, field: &str, named: Option<&str>
         (None, Some(own)) => own.to_string(),
         (None, None) => {
             return Err(Refusal::new(Code::InvalidRequest, format!("`{field}` is needed: only an agent has a session of its own"))
-                .hint("create one with `countersign session create`"));
+                .hint("create one with `POST /api/v1/sessions`"));
         }
     };
-    let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
-    let id = SessionId::parse(&id).map_err(|_| unknown())?;
-    app.store().find_session(&caller.principal.org, &id).await?.ok_or_else(unknown)
+    let id = SessionId::parse(&id).map_err(|_| Refusal::unknown_session())?;
+    app.store().find_session(&caller.principal.org, &id).await?.ok_or_else(Refusal::unknown_session)
 }
 
 /// A request for another space than its session's is not looked at any further.
@@ -204,27 +200,28 @@ async fn space_meant(app: &App, org: &OrgId, named: &str) -> Result<Option<Space
 
 fn another_space(field: &str) -> Refusal {
     Refusal::new(Code::InvalidRequest, format!("`{field}` is not the space of the session"))
-        .hint("see the session's space with `countersign session show`")
+        .hint("see the session's space with `GET /api/v1/sessions/{session}`")
 }
 
 /// The action a plan names in full, or by a name that only one source has. What a core action is called, it is called whatever packages
 /// there are.
 async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>, Refusal> {
-    let unknown = || {
-        let shown: String = name.chars().take(160).collect();
-        Refusal::new(Code::UnknownAction, format!("there is no action `{shown}`, or more than one"))
-            .hint("list what there is with `countersign action list`")
-    };
     let actions = app.pipeline().catalogue().all_actions(org).await;
     if let Ok(id) = ActionId::parse(name) {
-        return actions.into_iter().find(|action| action.id == id).ok_or_else(unknown);
+        return match actions.into_iter().find(|action| action.id == id) {
+            Some(action) => Ok(action),
+            None => Err(Refusal::unknown_action(app, org, name).await),
+        };
     }
     let named = actions.into_iter().filter(|action| action.id.name() == name);
     let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| action.package_sha256.is_none());
     let mut meant = if core.is_empty() { packaged } else { core }.into_iter();
     match (meant.next(), meant.next()) {
         (Some(only), None) => Ok(only),
-        (_, _) => Err(unknown()),
+        (None, _) => Err(Refusal::unknown_action(app, org, name).await),
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(Code::UnknownAction, "more than one source has an action of this name; name the source too"))
+        }
     }
 }
 

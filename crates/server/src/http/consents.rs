@@ -6,7 +6,7 @@ use super::page::{Asked, PageQuery, seconds_of};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::consents;
-use api::gates::{ConsentView, NewConsentRequest};
+use api::gates::{ConsentState, ConsentView, NewConsentRequest};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -53,9 +53,9 @@ pub(super) async fn withdraw(State(app): State<App>, caller: Caller, Path(consen
 
 fn view(consent: &Consent, now: Timestamp) -> ConsentView {
     let state = match (consent.withdrawn_at, consent.expires_at) {
-        (Some(_), _) => "withdrawn",
-        (None, Some(at)) if at <= now => "expired",
-        (None, _) => "live",
+        (Some(_), _) => ConsentState::Withdrawn,
+        (None, Some(at)) if at <= now => ConsentState::Expired,
+        (None, _) => ConsentState::Live,
     };
     ConsentView {
         id: consent.id.to_string(),
@@ -63,9 +63,9 @@ fn view(consent: &Consent, now: Timestamp) -> ConsentView {
         purpose: consent.purpose.clone(),
         space_id: consent.space.as_ref().map(ToString::to_string),
         evidence: consent.evidence.clone(),
-        state: state.to_owned(),
-        given_at: consent.given_at.to_string(),
-        expires_at: consent.expires_at.map(|at| at.to_string()),
-        withdrawn_at: consent.withdrawn_at.map(|at| at.to_string()),
+        state,
+        given_at: consent.given_at,
+        expires_at: consent.expires_at,
+        withdrawn_at: consent.withdrawn_at,
     }
 }

@@ -22,7 +22,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
         from_space_id: listed.crossing.from.to_string(),
         to_space_id: listed.crossing.to.to_string(),
         listed_by: listed.listed_by.to_string(),
-        listed_at: listed.listed_at.to_string(),
+        listed_at: listed.listed_at,
     });
     Ok(Json(Page { items: items.collect(), next: None }))
 }

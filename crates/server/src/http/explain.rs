@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::invocations::labels;
 use super::problem::Refusal;
 use crate::App;
-use api::gates::{ExplainRequest, ExplainResponse};
+use api::gates::{ExplainRequest, ExplainResponse, WouldName};
 use api::invocation::{DecisionView, GateView};
 use api::problem::FieldError;
 use api::{Code, Problem};
@@ -46,27 +46,27 @@ pub(super) async fn explain(
 fn view(explanation: Explanation) -> ExplainResponse {
     ExplainResponse {
         action: explanation.action.to_string(),
-        tier: explanation.tier.to_string(),
+        tier: explanation.tier,
         session_id: explanation.session.id.to_string(),
         space_id: explanation.session.space.to_string(),
         principal: explanation.principal.id.to_string(),
-        would: would_word(explanation.would).to_owned(),
+        would: would_name(explanation.would),
         because: explanation.because,
         decision: DecisionView::from(&explanation.decision),
         gates: explanation.gates.into_iter().map(GateView::from).collect(),
-        drift: explanation.drift.as_str().to_owned(),
+        drift: explanation.drift,
         grant_id: explanation.grant.map(|grant| grant.to_string()),
         approvals_needed: explanation.approvals_needed,
         errors: explanation.errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect(),
     }
 }
 
-pub(super) const fn would_word(would: Would) -> &'static str {
+pub(super) const fn would_name(would: Would) -> WouldName {
     match would {
-        Would::Run => "runs",
-        Would::Ask => "asks",
-        Would::Deny => "denied",
-        Would::Quarantine => "quarantined",
-        Would::Refuse => "refused",
+        Would::Run => WouldName::Runs,
+        Would::Ask => WouldName::Asks,
+        Would::Deny => WouldName::Denied,
+        Would::Quarantine => WouldName::Quarantined,
+        Would::Refuse => WouldName::Refused,
     }
 }

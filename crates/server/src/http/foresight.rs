@@ -2,7 +2,7 @@
 //! back, before anybody asks for it.
 
 use super::caller::Caller;
-use super::explain::would_word;
+use super::explain::would_name;
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::answers;
@@ -13,6 +13,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use pipeline::{Foresight, Held, RevertForesight};
 use policy::Finding;
+use serde_json::Value;
 
 /// What can be known of a pending invocation, for whoever may answer it. Asked of its source now, which may run code without effect; nothing is performed or recorded.
 #[utoipa::path(operation_id = "invocations_foresight", get, path = "/api/v1/invocations/{invocation}/foresight", tag = "invocations", params(("invocation" = String, Path)),
@@ -42,7 +43,7 @@ pub(super) async fn foresee_revert(
     Ok(Json(RevertForesightView {
         invocation_id: found.id.to_string(),
         action: found.action.to_string(),
-        would: would_word(explanation.would).to_owned(),
+        would: would_name(explanation.would),
         because: explanation.because,
         approvals_needed: explanation.approvals_needed,
         blocked,
@@ -59,7 +60,7 @@ fn view(foresight: Foresight) -> ForesightView {
         unknown: foresight.unknown,
         ran_code: foresight.ran_code,
         concerns: foresight.concerns.into_iter().map(concern).collect(),
-        labels: foresight.labels.into_iter().map(label).collect(),
+        labels: foresight.labels.into_iter().filter_map(label).collect(),
     }
 }
 
@@ -67,11 +68,11 @@ fn concern(finding: Finding) -> ConcernView {
     ConcernView { rule: finding.rule.to_owned(), pointer: finding.pointer, message: finding.message }
 }
 
-fn label(held: Held) -> LabelView {
-    LabelView {
-        label: held.label.label,
-        at: held.label.at.to_string(),
+fn label(held: Held) -> Option<LabelView> {
+    Some(LabelView {
+        label: serde_json::from_value(Value::String(held.label.label)).ok()?,
+        at: held.label.at,
         invocation_id: Some(held.label.invocation.to_string()),
         action: held.action.map(|action| action.to_string()),
-    }
+    })
 }

@@ -8,7 +8,7 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::grants::{self, Asked, AskedScope};
 use api::invocation::GrantScopeName;
-use api::rules::{GrantView, NewGrantRequest};
+use api::rules::{GrantStateName, GrantView, NewGrantRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -25,8 +25,7 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// `requested`, `active`, `refused`, `revoked` or `expired`.
-    state: Option<String>,
+    state: Option<GrantState>,
     /// Only what this session can use or has asked for.
     session: Option<String>,
     /// Rows of one page, 1 to 100; 50 when absent.
@@ -44,10 +43,9 @@ pub(super) async fn list(
     page::Asked(query): page::Asked<ListQuery>,
 ) -> Result<Json<Page<GrantView>>, Refusal> {
     let wrong = |name: &str| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense"));
-    let state = query.state.as_deref().map(|text| GrantState::parse(text).ok_or_else(|| wrong("state"))).transpose()?;
     let session = query.session.as_deref().map(|text| SessionId::parse(text).map_err(|_| wrong("session"))).transpose()?;
     let request = page_request(query.limit, query.after)?;
-    let page = grants::list(&app, &caller.principal, GrantFilter { state, session }, &request).await?;
+    let page = grants::list(&app, &caller.principal, GrantFilter { state: query.state, session }, &request).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for grant in &page.items {
         items.push(titled(&app, &caller.principal.org, grant).await?);
@@ -129,7 +127,14 @@ pub(super) fn view(grant: &Grant) -> GrantView {
     let is_used_up = grant.state == GrantState::Active && grant.terms.calls_max.is_some_and(|most| grant.used >= most);
     GrantView {
         id: grant.id.to_string(),
-        state: if is_used_up { "used_up" } else { grant.state.as_str() }.to_owned(),
+        state: match grant.state {
+            GrantState::Active if is_used_up => GrantStateName::UsedUp,
+            GrantState::Requested => GrantStateName::Requested,
+            GrantState::Active => GrantStateName::Active,
+            GrantState::Refused => GrantStateName::Refused,
+            GrantState::Revoked => GrantStateName::Revoked,
+            GrantState::Expired => GrantStateName::Expired,
+        },
         covers: grant.terms.covers.to_string(),
         scope: grant.terms.scope.to_string(),
         space_id: grant.terms.space.as_ref().map(ToString::to_string),
@@ -140,12 +145,12 @@ pub(super) fn view(grant: &Grant) -> GrantView {
         requested_by: grant.requested_by.as_ref().map(ToString::to_string),
         session_title: None,
         given_by: grant.given_by.as_ref().map(ToString::to_string),
-        given_at: grant.given_at.map(|at| at.to_string()),
+        given_at: grant.given_at,
         givers: grant.givers.iter().map(ToString::to_string).collect(),
         invocation_id: grant.invocation.as_ref().map(ToString::to_string),
         ended_by: grant.ended_by.as_ref().map(ToString::to_string),
-        ended_at: grant.ended_at.map(|at| at.to_string()),
-        expires_at: grant.expires_at.to_string(),
-        created_at: grant.created_at.to_string(),
+        ended_at: grant.ended_at,
+        expires_at: grant.expires_at,
+        created_at: grant.created_at,
     }
 }

@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use api::identity::{NotificationView, ServerView, StatusResponse, WhoamiResponse};
+use api::identity::{NotificationView, ServerView, StatusResponse, StoreName, WhoamiResponse};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
@@ -53,9 +53,9 @@ pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
         org_id: principal.org.to_string(),
         principal: principal.id.to_string(),
         name: principal.name.clone(),
-        role: principal.role.map(|role| role.as_str().into()),
+        role: principal.role,
         session_id: principal.session.as_ref().map(ToString::to_string),
-        permissions: principal.permissions().map(|permission| permission.as_str().into()).collect(),
+        permissions: principal.permissions().collect(),
     })
 }
 
@@ -67,13 +67,13 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
     let problem = app.store().check().await.err();
     Ok(Json(StatusResponse {
         version: env!("CARGO_PKG_VERSION").into(),
-        store: app.store().engine_name().into(),
+        store: if app.store().may_be_shared() { StoreName::Postgresql } else { StoreName::Sqlite },
         ready: problem.is_none(),
         problem: problem.map(|_| "the store does not take writes; see the server's log".into()),
         pending: app.store().count_in_status(org, Status::Pending).await?,
         in_doubt: app.store().count_in_status(org, Status::InDoubt).await?,
         log_size: app.store().log_size(org).await?,
-        code_profiles: app.parts.profiles.as_ref().map(|profiles| profiles.iter().map(ToString::to_string).collect()),
+        code_profiles: app.parts.profiles.clone(),
         servers: at_work(&app).await?.into_iter().map(server_view).collect(),
     }))
 }
@@ -90,12 +90,7 @@ async fn at_work(app: &App) -> Result<Vec<Server>, Refusal> {
 }
 
 fn server_view(server: Server) -> ServerView {
-    ServerView {
-        id: server.id.to_string(),
-        started_at: server.started_at.to_string(),
-        seen_at: server.seen_at.to_string(),
-        gone: server.is_gone,
-    }
+    ServerView { id: server.id.to_string(), started_at: server.started_at, seen_at: server.seen_at, gone: server.is_gone }
 }
 
 /// Messages that actions sent to people, newest first.
@@ -114,7 +109,7 @@ pub(super) async fn notifications(
         invocation_id: notification.invocation.to_string(),
         title: notification.title,
         body: notification.body,
-        created_at: notification.created_at.to_string(),
+        created_at: notification.created_at,
     });
     Ok(Json(Page { items: items.collect(), next: page.next }))
 }

@@ -1,4 +1,4 @@
-//! Invocations: asked for, read, waited for, taken back.
+//! Invocations: made, read, waited for, reverted.
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
@@ -8,7 +8,9 @@ use super::progress;
 use super::receipts::entry_view;
 use crate::App;
 use crate::operations::{answers, invocations};
-use api::invocation::{ChangedFileView, FailureView, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest};
+use api::invocation::{
+    ChangedFileView, FailureView, InvocationPage, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest,
+};
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -21,26 +23,26 @@ use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::{ActionId, Call, Invocation, OrgId, SessionId, Status, Tier};
 use pipeline::{Outcome, Request, may_read_entries, told_to};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::InvocationFilter;
 use tracing::Instrument;
 use utoipa::IntoParams;
 
-/// Performs an action, or holds it for a person.
+/// Performs an action, or makes it pending.
 ///
 /// With `accept: text/event-stream` the answer is a stream of what the call prints, as at `…/invocations/{invocation}/progress`, and its
 /// last event is `invocation` or `problem`, with what would have been the answer.
 #[utoipa::path(operation_id = "invocations_invoke", post, path = "/api/v1/sessions/{session}/actions/invoke", tag = "invocations", params(("session" = String, Path), WaitQuery),
     request_body = InvokeRequest,
     responses(
-        (status = 200, description = "It succeeded; or events.", content((InvokeResponse = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "It waits for a person.", body = InvokeResponse),
-        (status = 403, description = "It was denied; the problem carries the invocation.", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "It succeeded; or a stream of events.", content((InvokeResponse = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "It is pending.", body = InvokeResponse),
+        (status = 403, description = "It was denied; the problem has the invocation.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It conflicts with an earlier call, or its effect is in doubt.", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "Too often, or too much is pending.", body = Problem, content_type = "application/problem+json"),
-        (status = 502, description = "The source did not do it; the problem carries the invocation.", body = Problem, content_type = "application/problem+json"),
+        (status = 502, description = "The source failed; the problem has the invocation.", body = Problem, content_type = "application/problem+json"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn invoke(
@@ -51,8 +53,7 @@ pub(super) async fn invoke(
     headers: HeaderMap,
     Strict(body): Strict<InvokeRequest>,
 ) -> Result<Response, Refusal> {
-    let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
-    let session = SessionId::parse(&session).map_err(|_| unknown())?;
+    let session = SessionId::parse(&session).map_err(|_| Refusal::unknown_session())?;
     let approval_ref = body.approval_ref.as_deref().map(invocations::parse).transpose()?;
     let limit = wait.duration()?;
     let org = caller.principal.org.clone();
@@ -98,7 +99,7 @@ async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Re
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SessionListQuery {
-    status: Option<String>,
+    status: Option<Status>,
     action: Option<String>,
     /// `R0` to `R4`.
     tier: Option<String>,
@@ -106,10 +107,6 @@ pub(super) struct SessionListQuery {
     limit: Option<u32>,
     /// The `next` of the page before.
     after: Option<String>,
-}
-
-fn status_of(text: Option<&str>) -> Result<Option<Status>, Refusal> {
-    text.map(|text| wanted(text, "status", Status::parse)).transpose()
 }
 
 fn action_of(text: Option<&str>) -> Result<Option<ActionId>, Refusal> {
@@ -123,23 +120,23 @@ fn tier_of(text: Option<&str>) -> Result<Option<Tier>, Refusal> {
 /// Invocations of one session, newest first.
 #[utoipa::path(operation_id = "invocations_list_of_session", get, path = "/api/v1/sessions/{session}/actions/invocations", tag = "invocations",
     params(("session" = String, Path), SessionListQuery),
-    responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = InvocationPage), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list_of_session(
     State(app): State<App>,
     caller: Caller,
     Path(session): Path<String>,
     Asked(query): Asked<SessionListQuery>,
-) -> Result<Json<Page<InvocationView>>, Refusal> {
+) -> Result<Json<InvocationPage>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
     let filter = InvocationFilter {
         session: Some(session.id),
-        status: status_of(query.status.as_deref())?,
+        status: query.status,
         action: action_of(query.action.as_deref())?,
         tier: tier_of(query.tier.as_deref())?,
     };
     let page = app.store().list_invocations(&session.org, &filter, &page_request(query.limit, query.after)?).await?;
     let items = page.items.into_iter().map(|invocation| told_to(&caller.principal, invocation)).collect();
-    Ok(Json(Page { items: listed(&app, items).await?, next: page.next }))
+    Ok(Json(InvocationPage { items: listed(&app, items).await?, next: page.next, total: None }))
 }
 
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
@@ -162,15 +159,17 @@ pub(super) async fn show_in_session(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    status: Option<String>,
+    status: Option<Status>,
     action: Option<String>,
     session: Option<String>,
     /// `R0` to `R4`.
     tier: Option<String>,
     /// Leaves out what the caller has snoozed.
     awake: Option<bool>,
-    /// Only those whose effect stands and could be taken back, by what was kept of it. A page may then have fewer rows than its limit.
+    /// Only those whose effect can still be reverted. A page may then have fewer rows than its limit.
     revertible: Option<bool>,
+    /// Adds `total`: how many invocations fit `status`, `action` and `session`, on every page.
+    count: Option<bool>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -179,19 +178,14 @@ pub(super) struct ListQuery {
 
 /// Invocations of the org, newest first.
 #[utoipa::path(operation_id = "invocations_list", get, path = "/api/v1/invocations", tag = "invocations", params(ListQuery),
-    responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Asked(query): Asked<ListQuery>,
-) -> Result<Json<Page<InvocationView>>, Refusal> {
+    responses((status = 200, body = InvocationPage), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<InvocationPage>, Refusal> {
     caller.must_read()?;
     let is_for_reverting = query.revertible == Some(true);
-    let status = status_of(query.status.as_deref())?;
     let filter = InvocationFilter {
         session: query.session.as_deref().map(|text| wanted(text, "session", |text| SessionId::parse(text).ok())).transpose()?,
-        // What has not succeeded has no effect to take back.
-        status: status.or(is_for_reverting.then_some(Status::Succeeded)),
+        // What has not succeeded has no effect to revert.
+        status: query.status.or(is_for_reverting.then_some(Status::Succeeded)),
         action: action_of(query.action.as_deref())?,
         tier: tier_of(query.tier.as_deref())?,
     };
@@ -201,29 +195,35 @@ pub(super) async fn list(
         let snoozed = answers::snoozed(&app, &caller.principal).await?;
         page.items.retain(|invocation| !snoozed.contains_key(&invocation.id));
     }
-    if is_for_reverting {
-        return revertible(&app, &caller, &filter, request.limit, page).await;
-    }
-    Ok(Json(Page { items: listed(&app, page.items).await?, next: page.next }))
+    let total = match query.count {
+        Some(true) => Some(app.store().count_invocations(&caller.principal.org, &filter).await?),
+        Some(false) | None => None,
+    };
+    let (items, next) = if is_for_reverting {
+        revertible(&app, &caller, &filter, request.limit, page).await?
+    } else {
+        (listed(&app, page.items).await?, page.next)
+    };
+    Ok(Json(InvocationPage { items, next, total }))
 }
 
-/// Pages that are looked through for one effect that can be taken back, before the caller is asked to go on.
+/// Pages that are searched for one effect that can be reverted, before the caller is asked to go on.
 const REVERTIBLE_PAGES_MAX: usize = 20;
 
-/// Those of a page that can be taken back, or of the next page that has any: most calls only read, and a page of them says nothing.
+/// Those of a page that can be reverted, or of the next page that has any: most calls only read, and a page of them says nothing.
 async fn revertible(
     app: &App,
     caller: &Caller,
     filter: &InvocationFilter,
     limit: u32,
     mut page: store::Page<Invocation>,
-) -> Result<Json<Page<InvocationView>>, Refusal> {
+) -> Result<(Vec<InvocationView>, Option<String>), Refusal> {
     let mut pages = 1;
     loop {
         let mut items = listed(app, app.pipeline().with_a_way_back(page.items).await?).await?;
-        items.retain(|invocation| invocation.taken_back_by.is_none());
+        items.retain(|invocation| invocation.reverted_by.is_none());
         if !items.is_empty() || page.next.is_none() || pages == REVERTIBLE_PAGES_MAX {
-            return Ok(Json(Page { items, next: page.next }));
+            return Ok((items, page.next));
         }
         pages += 1;
         page = app.store().list_invocations(&caller.principal.org, filter, &page_request(Some(limit), page.next)?).await?;
@@ -245,12 +245,12 @@ pub(super) async fn show(
     Ok(Json(shown(&app, told_to(&caller.principal, found)).await?))
 }
 
-/// Takes back the effect of an invocation that succeeded, as a call of its own.
+/// Reverts the effect of an invocation that succeeded, as a call of its own.
 #[utoipa::path(operation_id = "invocations_revert", post, path = "/api/v1/invocations/{invocation}/revert", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
     request_body = RevertRequest,
     responses(
-        (status = 200, description = "It is taken back.", body = InvokeResponse),
-        (status = 202, description = "Taking it back waits for a person.", body = InvokeResponse),
+        (status = 200, description = "It was reverted.", body = InvokeResponse),
+        (status = 202, description = "The revert is pending.", body = InvokeResponse),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
         (status = 502, body = Problem, content_type = "application/problem+json"),
     ))]
@@ -314,17 +314,16 @@ pub(super) fn answer(outcome: Outcome) -> Result<Response, Refusal> {
     written(status, &body)
 }
 
-fn answered(outcome: Outcome) -> progress::Answered {
+pub(super) fn answered(outcome: Outcome) -> progress::Answered {
     let (invocation, result, replayed) = match outcome {
         Outcome::Pending(invocation) => {
-            let id = &invocation.id;
-            let message = match (invocation.status, invocation.approvals.len()) {
-                (Status::Pending, 0) => format!("`{id}` waits for a person"),
-                (Status::Pending, people) => format!("`{id}` waits for more people; {people} said yes"),
-                (Status::Approved, _) if invocation.batch.is_some() => format!("`{id}` is approved; it runs once its whole batch may"),
-                _ => format!("`{id}` is approved, and on its way"),
+            let message = match invocation.status {
+                Status::Approved if invocation.batch.is_some() => "Action is approved; it starts when every part of its batch may",
+                Status::Approved | Status::Running => "Action is approved and starts soon",
+                _ => "Action requires approval",
             };
-            let body = InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message), replayed: false };
+            let body =
+                InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message.to_owned()), replayed: false };
             return Ok((StatusCode::ACCEPTED, body));
         }
         Outcome::InDoubt(invocation) => {
@@ -352,7 +351,7 @@ fn answered(outcome: Outcome) -> progress::Answered {
 }
 
 /// Like `Json`, and in one piece: room for a whole answer instead of many small ones.
-pub(super) fn written(status: StatusCode, body: &InvokeResponse) -> Result<Response, Refusal> {
+pub(super) fn written(status: StatusCode, body: &impl Serialize) -> Result<Response, Refusal> {
     let mut text = Vec::with_capacity(4_096);
     serde_json::to_writer(&mut text, body).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
     Ok((status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response())
@@ -375,10 +374,10 @@ async fn listed(app: &App, invocations: Vec<Invocation>) -> Result<Vec<Invocatio
     let titles = app.store().session_titles(&org, &sessions).await?;
     let mut views = Vec::with_capacity(invocations.len());
     for invocation in invocations {
-        let taken_back_by = reverts.get(&invocation.id).map(ToString::to_string);
+        let reverted_by = reverts.get(&invocation.id).map(ToString::to_string);
         let session_title = titles.get(&invocation.session).cloned();
         let void = void_of(app, &invocation).await?;
-        views.push(InvocationView { taken_back_by, session_title, void, ..InvocationView::from(invocation) });
+        views.push(InvocationView { reverted_by, session_title, void, ..InvocationView::from(invocation) });
     }
     Ok(views)
 }
@@ -412,7 +411,7 @@ fn changed_files(invocation: &Invocation) -> Vec<ChangedFileView> {
     let view = |file: ChangedFile| {
         let change = if invocation.intention == Intention::Revert { file.change.undone() } else { file.change };
         // A name is the caller's choice, like any param.
-        ChangedFileView { path: policy::redact_text(&file.path), change: change.as_str().into() }
+        ChangedFileView { path: policy::redact_text(&file.path), change }
     };
     countersign_core::changed_file::changed_files(evidence).into_iter().map(view).collect()
 }

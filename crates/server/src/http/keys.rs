@@ -5,11 +5,11 @@ use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::keys;
-use api::receipt::{CheckpointResponse, KeyView, RotateKeysRequest};
+use api::receipt::{CheckpointResponse, KeyPurpose, KeyView, RotateKeysRequest};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
-use store::{LogKey, OldKeys};
+use store::{LogKey, OldKeys, Purpose};
 
 /// The newest checkpoint, signed now if the log has grown. Keep one outside: it is what shows a rewritten log.
 #[utoipa::path(operation_id = "keys_checkpoint", get, path = "/api/v1/checkpoint", tag = "receipts", responses((status = 200, body = CheckpointResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -42,11 +42,14 @@ fn view(key: LogKey) -> KeyView {
     KeyView {
         pem: receipt::key::PublicKey::from_base64(&key.public).map(|public| public.to_pem()).unwrap_or_default(),
         key_id: key.key_id,
-        purpose: key.purpose.as_str().into(),
+        purpose: match key.purpose {
+            Purpose::Receipt => KeyPurpose::Receipt,
+            Purpose::Checkpoint => KeyPurpose::Checkpoint,
+        },
         public: key.public,
         starts_at_seq: key.starts_at_seq,
-        created_at: key.created_at.to_string(),
-        retired_at: key.retired_at.map(|at| at.to_string()),
-        revoked_at: key.revoked_at.map(|at| at.to_string()),
+        created_at: key.created_at,
+        retired_at: key.retired_at,
+        revoked_at: key.revoked_at,
     }
 }

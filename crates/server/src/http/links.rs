@@ -35,7 +35,7 @@ pub(super) async fn create(
     let id = answers::id_of(&caller.principal, &invocation)?;
     let seconds = body.expires_in.as_deref().map_or(Ok(LINK_SECONDS), |text| seconds_of("expires_in", text, LINK_SECONDS_MAX))?;
     let link = app.pipeline().make_link(&caller.principal, &id, seconds).await?;
-    Ok(Json(LinkResponse { path: format!("/answer/{}", link.text), expires_at: link.expires_at.to_string() }))
+    Ok(Json(LinkResponse { path: format!("/answer/{}", link.text), expires_at: link.expires_at }))
 }
 
 /// What the link is about, with two buttons. The link itself is the secret: there is no token.

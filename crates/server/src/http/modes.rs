@@ -6,14 +6,14 @@ use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::modes::{self, Change, Changed};
-use api::rules::{ModeChangeResponse, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
+use api::rules::{ModeChangeResponse, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
-use countersign_core::ActionId;
 use countersign_core::decision::Lock;
+use countersign_core::{ActionId, Mode};
 use serde::Deserialize;
-use store::ModeVersion;
+use store::{ModeSetting, ModeVersion};
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -36,16 +36,19 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     let automation = query.automation.as_deref().map(modes::automation_of).transpose()?;
     let request = page_request(query.limit, query.after)?;
     let page = app.store().list_modes(&caller.principal.org, automation.as_ref(), &request).await?;
-    let items = page.items.into_iter().map(|mode| ModeView {
+    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
+}
+
+pub(super) fn view(mode: ModeSetting) -> ModeView {
+    ModeView {
         scope: mode.scope,
         action: mode.action.to_string(),
-        mode: mode.mode.into(),
+        mode: mode.mode,
         locked: mode.lock == Lock::Locked,
         version: mode.version,
         set_by: mode.set_by.to_string(),
-        set_at: mode.set_at.to_string(),
-    });
-    Ok(Json(Page { items: items.collect(), next: page.next }))
+        set_at: mode.set_at,
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -83,10 +86,10 @@ fn version_view(version: ModeVersion) -> ModeVersionView {
         version: change.version,
         scope: change.scope,
         action: change.action.to_string(),
-        mode: change.mode.map(ModeName::from),
+        mode: change.mode,
         locked: change.lock == Lock::Locked,
         changed_by: change.by.to_string(),
-        changed_at: changed_at.to_string(),
+        changed_at,
     }
 }
 
@@ -154,7 +157,7 @@ pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): 
     changed(modes::change(&app, &caller.principal, change).await?, None)
 }
 
-fn changed(changed: Changed, mode: Option<ModeName>) -> Result<Json<ModeChangeResponse>, Refusal> {
+fn changed(changed: Changed, mode: Option<Mode>) -> Result<Json<ModeChangeResponse>, Refusal> {
     let Changed { action, version, voided } = changed;
     Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version, voided }))
 }

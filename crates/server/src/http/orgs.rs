@@ -41,11 +41,5 @@ pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(org): P
 }
 
 fn view(org: Org) -> OrgView {
-    OrgView {
-        id: org.id.to_string(),
-        name: org.name,
-        first: org.is_first,
-        created_at: org.created_at.to_string(),
-        disabled_at: org.disabled_at.map(|at| at.to_string()),
-    }
+    OrgView { id: org.id.to_string(), name: org.name, first: org.is_first, created_at: org.created_at, disabled_at: org.disabled_at }
 }

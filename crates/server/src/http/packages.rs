@@ -59,7 +59,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(name): Pat
         view.sha256 = Some(sha256.to_string());
         view.folder = Some(folder.display().to_string());
         view.edited = origin.as_ref().is_some_and(|origin| origin.sha256 != sha256);
-        view.installed_at = origin.as_ref().map(|origin| origin.at.to_string());
+        view.installed_at = origin.as_ref().map(|origin| origin.at);
         view.installed_by = origin.map(|origin| origin.by);
         view.files = files.iter().map(|(path, file)| file_view(path, file)).collect();
     }
@@ -169,11 +169,11 @@ async fn view(app: &App, caller: &Caller, packages: &Packages, installed: Instal
         let review = app.store().find_review(org, &action.id).await?;
         views.push(PackageActionView {
             id: action.id.to_string(),
-            tier: action.tier.to_string(),
+            tier: action.tier,
             title: action.title.clone(),
             package_sha256: action.package_sha256.map(|digest| digest.to_string()),
-            profile: action.profile.as_str().to_owned(),
-            drift: review.zip(now).map(|(review, now)| now.drift_from(&review.pin).as_str().to_owned()),
+            profile: action.profile,
+            drift: review.zip(now).map(|(review, now)| now.drift_from(&review.pin)),
             cannot_run: cannot_run.remove(&action.id).or_else(|| no_profile(app, action)),
             manifest: None,
         });
@@ -195,7 +195,7 @@ async fn view(app: &App, caller: &Caller, packages: &Packages, installed: Instal
 }
 
 fn no_profile(app: &App, action: &Action) -> Option<String> {
-    let profile = action.profile.as_str();
+    let profile = action.profile;
     let is_there = app.parts.profiles.as_ref().is_none_or(|profiles| profiles.contains(&profile));
     (!is_there).then(|| format!("the sandbox profile `{profile}` is not available on this server"))
 }

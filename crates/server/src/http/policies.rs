@@ -7,7 +7,9 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::modes::rows_of;
 use crate::operations::policies;
-use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse};
+use api::gates::{
+    PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse, WouldName,
+};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
@@ -155,23 +157,23 @@ fn view(version: PolicyVersion) -> PoliciesView {
         version: version.policies.version,
         policies: PoliciesFile { rbac, abac, consent, space },
         set_by: Some(version.set_by.to_string()),
-        set_at: Some(version.set_at.to_string()),
+        set_at: Some(version.set_at),
     }
 }
 
 fn change(what_if: WhatIf) -> WhatIfChange {
     let fate = |fate| match fate {
-        Fate::Runs => "runs",
-        Fate::Asks => "asks",
-        Fate::Denied => "denied",
+        Fate::Runs => WouldName::Runs,
+        Fate::Asks => WouldName::Asks,
+        Fate::Denied => WouldName::Denied,
     };
     WhatIfChange {
         invocation_id: what_if.invocation.to_string(),
         action: what_if.action.to_string(),
         principal: what_if.principal.to_string(),
-        created_at: what_if.created_at.to_string(),
-        before: fate(what_if.before).to_owned(),
-        after: fate(what_if.after).to_owned(),
+        created_at: what_if.created_at,
+        before: fate(what_if.before),
+        after: fate(what_if.after),
         because: what_if.because,
     }
 }

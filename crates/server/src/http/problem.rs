@@ -1,8 +1,8 @@
 //! The one place that turns errors into status codes and RFC 9457 bodies. Internals go to the log, never to the caller.
 
-use super::next_step::next_step;
-use crate::operations;
+use super::hints::hint_of;
 use crate::packages::unread;
+use crate::{App, operations};
 use api::invocation::InvocationView;
 use api::problem::FieldError;
 use api::{Code, Problem};
@@ -12,22 +12,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::limits::BATCH_PARTS_MAX;
-use countersign_core::{Invocation, Status};
+use countersign_core::{Invocation, OrgId, Status};
 use pipeline::{Conflict, ParamError};
 use policy::PolicyProblem;
 use std::any::Any;
-use utoipa::openapi::{ContentBuilder, PathItem, Ref, ResponseBuilder};
-
-/// What may befall every operation, said of each in the API's description.
-pub(super) fn describe_failures(path: &mut PathItem) {
-    let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    let failed =
-        ResponseBuilder::new().description("The store is away, or there is a bug.").content("application/problem+json", problem).build();
-    let operations = [&mut path.get, &mut path.put, &mut path.post, &mut path.patch, &mut path.delete];
-    for operation in operations.into_iter().flatten() {
-        operation.responses.responses.entry("5XX".to_owned()).or_insert_with(|| failed.clone().into());
-    }
-}
 
 /// A problem on its way to the caller.
 #[derive(Debug)]
@@ -43,6 +31,12 @@ impl Refusal {
         self
     }
 
+    /// About this action.
+    pub(super) fn of(mut self, action: impl ToString) -> Self {
+        self.0.action = Some(action.to_string());
+        self
+    }
+
     /// Everything that is wrong, each with its place.
     fn at(mut self, errors: Vec<ParamError>) -> Self {
         self.0.errors = errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect();
@@ -52,21 +46,30 @@ impl Refusal {
     /// The same words for what does not exist and for what belongs to another org.
     pub(super) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().filter(|character| !character.is_control()).take(80).collect();
-        let refusal = Self::new(Code::NotFound, format!("there is no {what} `{id}`"));
-        // What has no list of its own has no hint.
-        let is_listed = ["grant", "invocation", "receipt", "session", "space", "token", "user"].contains(&what);
-        if is_listed { refusal.hint(format!("list them with `countersign {what} list`")) } else { refusal }
+        Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
     }
 
-    pub(super) fn unknown_action(text: &str) -> Self {
-        let text: String = text.chars().filter(|character| !character.is_control()).take(160).collect();
-        Self::new(Code::UnknownAction, format!("there is no action `{text}`")).hint("list what there is with `countersign action list`")
+    pub(super) fn unknown_session() -> Self {
+        Self::new(Code::UnknownSession, "there is no such session")
     }
 
-    /// An invocation that ended otherwise than asked for, with its receipt.
+    /// With the names that are like it.
+    pub(super) async fn unknown_action(app: &App, org: &OrgId, named: &str) -> Self {
+        app.pipeline().unknown_action(org, named).await.into()
+    }
+
+    /// The problem as the caller gets it.
+    pub(super) fn into_problem(self) -> Box<Problem> {
+        let mut problem = self.0;
+        problem.hint = problem.hint.take().or_else(|| hint_of(&problem));
+        problem
+    }
+
+    /// An invocation that ended otherwise than asked for, with its receipt. Where the call itself is the cause, its error is the code.
     pub(super) fn ended(code: Code, invocation: Invocation) -> Self {
-        let hint = next_step(&invocation);
         let invocation = InvocationView::from(invocation);
+        let error = invocation.error.as_ref().map(|error| error.code.clone());
+        let code = error.as_deref().and_then(Code::about_the_call).unwrap_or(code);
         let detail = match (&invocation.error, invocation.rollback) {
             (None, _) => code.title().to_owned(),
             (Some(error), None) => error.message.clone(),
@@ -75,9 +78,9 @@ impl Refusal {
         };
         let mut refusal = Self::new(code, detail);
         refusal.0.invocation_id = Some(invocation.id.clone());
-        refusal.0.error = invocation.error.as_ref().map(|error| error.code.clone());
+        refusal.0.error = error;
         refusal.0.invocation = Some(Box::new(invocation));
-        refusal.hint(hint)
+        refusal
     }
 
     /// The code of an invocation that policy or a person refused.
@@ -99,7 +102,6 @@ impl From<store::Error> for Refusal {
             store::Error::Unavailable { .. } => {
                 tracing::error!(%error, "the store is not available");
                 Self::new(Code::StoreUnavailable, "the store is not available; nothing was written, retrying is safe")
-                    .hint("look at `countersign doctor` and the server's log")
             }
             store::Error::CommitUnknown { .. } => {
                 tracing::error!(%error, "the store went away during a commit");
@@ -115,94 +117,60 @@ impl From<pipeline::Error> for Refusal {
         use pipeline::Error as E;
         let detail = error.to_string();
         match error {
-            E::UnknownAction { .. } => Self::new(Code::UnknownAction, detail).hint("list what you may call with `countersign action list`"),
-            E::UnknownSession { .. } => Self::new(Code::UnknownSession, detail).hint("create one with `countersign session create`"),
-            E::SessionEnded { .. } => Self::new(Code::SessionEnded, detail).hint("create one with `countersign session create`"),
+            E::UnknownAction { suggestions, .. } => {
+                let mut refusal = Self::new(Code::UnknownAction, detail);
+                refusal.0.suggestions = suggestions;
+                refusal
+            }
+            E::UnknownSession { .. } => Self::new(Code::UnknownSession, detail),
+            E::SessionEnded { .. } => Self::new(Code::SessionEnded, detail),
             E::NotYourSession { .. } => Self::new(Code::NotYourSession, detail),
             E::RateLimited { retry_after_ms, .. } => {
                 let mut refusal = Self::new(Code::RateLimited, detail);
                 refusal.0.retry_after_ms = Some(retry_after_ms);
                 refusal
             }
-            E::TooManyPending { .. } => Self::new(Code::TooManyPending, detail).hint("see what waits with `countersign inbox`"),
-            E::InvalidParams { action, errors } => {
-                Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`")).at(errors)
-            }
-            E::InvalidRequest { errors } => {
-                Self::new(Code::InvalidRequest, detail).hint("the API is described at `/api/v1/openapi.json`").at(errors)
-            }
-            E::InvalidScope { errors, .. } => Self::new(Code::InvalidScope, detail)
-                .hint("name files and folders from the workspace on, such as `src` or `src/**`")
-                .at(errors),
-            E::CommandNotAllowed { errors, .. } => Self::new(Code::CommandNotAllowed, detail)
-                .hint("use a command that is allowed, or ask the operator for this one")
-                .at(errors),
+            E::TooManyPending { .. } => Self::new(Code::TooManyPending, detail),
+            E::InvalidParams { action, errors } => Self::new(Code::InvalidParams, detail).of(action).at(errors),
+            E::InvalidRequest { errors } => Self::new(Code::InvalidRequest, detail).at(errors),
+            E::InvalidScope { errors, .. } => Self::new(Code::InvalidScope, detail).at(errors),
+            E::CommandNotAllowed { errors, .. } => Self::new(Code::CommandNotAllowed, detail).at(errors),
             E::UnknownInvocation { invocation } => Self::not_found("invocation", &invocation),
-            E::IdempotencyConflict { invocation } => {
-                about(Self::new(Code::IdempotencyConflict, detail), &invocation).hint("use a new key for a new call")
-            }
+            E::IdempotencyConflict { invocation } => about(Self::new(Code::IdempotencyConflict, detail), &invocation),
             E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
-            E::MayNotApprove => Self::new(Code::MayNotApprove, detail).hint("ask an approver, an admin or an owner to answer it"),
+            E::MayNotApprove => Self::new(Code::MayNotApprove, detail),
             E::Forbidden { .. } => Self::new(Code::Forbidden, detail),
             E::LinkInvalid => Self::new(Code::NotFound, detail).hint("open your inbox instead"),
             E::LinkExpired => Self::new(Code::Expired, detail).hint("open your inbox instead"),
             E::NeedsConfirmation { invocation, action } => about(Self::new(Code::NeedsConfirmation, detail), &invocation)
                 .hint(format!("send `\"confirm\": \"{action}\"` with the approval, by itself")),
-            E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
-            E::OwnQuarantine { invocation } => {
-                about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to look at it")
-            }
-            E::NotInDoubt { invocation, .. } => about(Self::new(Code::NotInDoubt, detail), &invocation)
-                .hint(format!("see how it ended with `countersign show {invocation}`")),
-            E::Reconciling { invocation } => about(Self::new(Code::Reconciling, detail), &invocation)
-                .hint(format!("see whether it is known by now with `countersign show {invocation}`")),
-            E::NotRevertible { invocation, .. } => about(Self::new(Code::NotRevertible, detail), &invocation)
-                .hint(format!("see what it did with `countersign show {invocation}`")),
-            E::AlreadyReverted { invocation, by } => about(Self::new(Code::AlreadyReverted, detail), &invocation)
-                .hint(format!("see what took it back with `countersign show {by}`")),
+            E::SelfApproval { invocation } | E::OwnQuarantine { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation),
+            E::NotInDoubt { invocation, .. } => about(Self::new(Code::NotInDoubt, detail), &invocation),
+            E::Reconciling { invocation } => about(Self::new(Code::Reconciling, detail), &invocation),
+            E::NotRevertible { invocation, .. } => about(Self::new(Code::NotRevertible, detail), &invocation),
+            E::AlreadyReverted { invocation, .. } => about(Self::new(Code::AlreadyReverted, detail), &invocation),
             E::CannotRun { invocation, failure } => {
                 let mut refusal = about(Self::new(Code::CannotRun, detail), &invocation);
                 refusal.0.error = Some(failure.code);
-                refusal.hint(format!("mend that and approve it again, or say no with `countersign deny {invocation}`"))
+                refusal
             }
-            E::NotGrantable { invocation, .. } => about(Self::new(Code::NotGrantable, detail), &invocation)
-                .hint(format!("approve this one call with `countersign approve {invocation}`")),
-            E::QuarantineSettled { invocation, .. } => {
-                about(Self::new(Code::QuarantineSettled, detail), &invocation).hint("see what is held with `countersign quarantine list`")
-            }
-            E::Conflict { invocation, conflict } => {
-                let hint = match conflict {
-                    Conflict::Stopped => "see which switches are on with `countersign kill-switch list`".to_owned(),
-                    Conflict::AlreadyApproved => format!("see who said yes with `countersign show {invocation}`"),
-                    Conflict::Rejected
-                    | Conflict::Consumed
-                    | Conflict::Expired
-                    | Conflict::Ended
-                    | Conflict::ArgsMismatch
-                    | Conflict::DefinitionMismatch
-                    | Conflict::PolicyMismatch
-                    | Conflict::TupleMismatch => format!("see how it ended with `countersign show {invocation}`"),
-                };
-                about(Self::new(conflict_code(conflict), detail), &invocation).hint(hint)
-            }
+            E::NotGrantable { invocation, .. } => about(Self::new(Code::NotGrantable, detail), &invocation),
+            E::QuarantineSettled { invocation, .. } => about(Self::new(Code::QuarantineSettled, detail), &invocation),
+            E::Conflict { invocation, conflict } => about(Self::new(conflict_code(conflict), detail), &invocation),
             E::InvalidBatch { part: None, .. } => Self::new(Code::InvalidBatch, detail)
                 .hint(format!("a batch is a `mode` and 1 to {BATCH_PARTS_MAX} `actions`, each an `action` with its `params`; it may have a `reason` and an `idempotency_key`")),
-            E::InvalidBatch { part: Some(_), .. } => {
-                Self::new(Code::InvalidBatch, detail).hint("list what there is with `countersign action list`")
-            }
+            E::InvalidBatch { part: Some(_), .. } => Self::new(Code::InvalidBatch, detail),
             E::NotLast { .. } => {
                 Self::new(Code::InvalidBatch, detail).hint("put it last, make it a call of its own, or ask for `best_effort`")
             }
-            E::BatchKeyTaken { .. } => Self::new(Code::IdempotencyConflict, detail).hint("use a new key for a new batch"),
+            E::BatchKeyTaken { .. } => Self::new(Code::IdempotencyConflict, detail),
             E::BatchTaken { batch } => {
-                Self::new(Code::IdempotencyInFlight, detail).hint(format!("see how it stands with `countersign batch show {batch}`"))
+                Self::new(Code::IdempotencyInFlight, detail).hint(format!("read it with `GET /api/v1/batches/{batch}`"))
             }
             E::NeedsPersonNow { .. } => Self::new(Code::PolicyMismatch, detail),
-            E::DryRunUnsupported { action } => Self::new(Code::DryRunUnsupported, detail)
-                .hint(format!("see whether it would be allowed with `countersign explain {action}`")),
+            E::DryRunUnsupported { action } => Self::new(Code::DryRunUnsupported, detail).of(action),
             E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
-            E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation)
-                .hint(format!("read it with `countersign show {invocation}` once the store is back")),
+            E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation),
             E::Store(error) => error.into(),
             E::Internal { .. } => internal(&detail),
         }
@@ -229,24 +197,21 @@ impl From<operations::Error> for Refusal {
             E::NotAnOperator | E::FirstOrg => Self::new(Code::Forbidden, detail),
             E::OwnRole => Self::new(Code::Forbidden, detail).hint("ask another admin or owner"),
             E::OtherSession => Self::new(Code::Forbidden, detail),
-            E::UnknownSession => Self::new(Code::UnknownSession, detail).hint("list them with `countersign session list`"),
+            E::UnknownSession => Self::new(Code::UnknownSession, detail),
             E::NotYourSession => Self::new(Code::NotYourSession, detail),
             E::NotFound { what, id } => Self::not_found(what, &id),
-            E::Absent { hint, .. } => Self::new(Code::NotFound, detail).hint(hint),
+            E::Absent { listed_at, .. } => Self::new(Code::NotFound, detail).hint(format!("list them with `GET /api/v1/{listed_at}`")),
             E::NameTaken { .. } => Self::new(Code::NameTaken, detail),
             E::LastOwner { first, .. } => Self::new(Code::LastOwner, detail).hint(first),
-            E::GrantEnded { grant, .. } => {
-                Self::new(Code::GrantEnded, detail).hint(format!("see it with `countersign grant show {grant}`"))
-            }
+            E::GrantEnded { .. } => Self::new(Code::GrantEnded, detail),
             E::NeverGranted { .. } => Self::new(Code::NotGrantable, detail),
             E::TooManyRequests { .. } => Self::new(Code::TooManyPending, detail),
             E::DefinitionChanged { action } => {
-                Self::new(Code::DefinitionMismatch, detail).hint(format!("look at it again with `countersign action review {action}`"))
+                Self::new(Code::DefinitionMismatch, detail).of(&action).hint(format!("read it again with `GET /api/v1/reviews/{action}`"))
             }
             E::Findings { name, findings } => Self(Box::new(unread(&name, &findings))),
             E::Policies { problems } => {
-                let mut refusal =
-                    Self::new(Code::InvalidPolicy, detail).hint("see what policies can speak about with `countersign policy schema`");
+                let mut refusal = Self::new(Code::InvalidPolicy, detail);
                 refusal.0.errors = problems.into_iter().map(policy_problem).collect();
                 refusal
             }
@@ -298,7 +263,7 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        response.extensions_mut().insert(Told(self.0));
+        response.extensions_mut().insert(Told(self.into_problem()));
         response
     }
 }
@@ -327,11 +292,11 @@ pub(super) fn with_trace(mut response: Response, trace_id: &str) -> Response {
 }
 
 pub(super) async fn unknown_route() -> Refusal {
-    Refusal::new(Code::UnknownRoute, "there is nothing at this address").hint("the API is described at `/api/v1/openapi.json`")
+    Refusal::new(Code::UnknownRoute, "there is nothing at this address")
 }
 
 pub(super) async fn method_not_allowed() -> Refusal {
-    Refusal::new(Code::MethodNotAllowed, "this address does not take this method").hint("the API is described at `/api/v1/openapi.json`")
+    Refusal::new(Code::MethodNotAllowed, "this address does not take this method")
 }
 
 /// A bug in a handler: one request fails, the server goes on.

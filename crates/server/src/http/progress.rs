@@ -55,7 +55,7 @@ pub(super) async fn follow(
             Next::Silence => Some((Ok(silence()), Some((follower, principal)))),
             Next::Ended(ended) => {
                 let ended = told_to(&principal, *ended);
-                Some((named("end", &EndEvent { status: ended.status.to_string() }), None))
+                Some((named("end", &EndEvent { status: ended.status }), None))
             }
             Next::Closing => None,
         }
@@ -104,7 +104,8 @@ impl Telling {
         }
         let last = match self.answered? {
             Ok((_, answer)) => named("invocation", &answer),
-            Err(Refusal(mut problem)) => {
+            Err(refusal) => {
+                let mut problem = refusal.into_problem();
                 problem.trace_id = Some(self.trace_id);
                 named("problem", &problem)
             }

@@ -68,7 +68,7 @@ pub(super) async fn payload(
 ) -> Result<Json<QuarantinePayloadResponse>, Refusal> {
     let (held, payload) = app.pipeline().look_at(&caller.principal, &parse(&invocation)?).await?;
     let digest = Some(held.digest.to_string());
-    Ok(Json(QuarantinePayloadResponse { invocation_id: invocation, holds: held.holds.as_str().to_owned(), digest, payload }))
+    Ok(Json(QuarantinePayloadResponse { invocation_id: invocation, holds: held.holds, digest, payload }))
 }
 
 /// Lets a quarantined call go, as a new invocation that passes every other gate again; or hands out a withheld answer.
@@ -116,8 +116,8 @@ fn view(quarantine: Quarantine) -> QuarantineView {
         session_id: quarantine.session.to_string(),
         space_id: quarantine.space.to_string(),
         principal: quarantine.principal.to_string(),
-        holds: quarantine.holds.as_str().to_owned(),
-        state: quarantine.state.as_str().to_owned(),
+        holds: quarantine.holds,
+        state: quarantine.state,
         digest: Some(quarantine.digest.to_string()),
         caught: quarantine
             .caught
@@ -125,10 +125,10 @@ fn view(quarantine: Quarantine) -> QuarantineView {
             .map(|caught| CaughtView { rule: caught.rule, pointer: caught.pointer, message: caught.message })
             .collect(),
         settled_by: quarantine.settled_by.map(|by| by.to_string()),
-        settled_at: quarantine.settled_at.map(|at| at.to_string()),
+        settled_at: quarantine.settled_at,
         reason: quarantine.reason,
         released_as: quarantine.released_as.map(|id| id.to_string()),
-        expires_at: quarantine.expires_at.to_string(),
-        created_at: quarantine.created_at.to_string(),
+        expires_at: quarantine.expires_at,
+        created_at: quarantine.created_at,
     }
 }

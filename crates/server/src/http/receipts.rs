@@ -100,7 +100,7 @@ pub(super) fn entry_view(entry: &StoredEntry) -> Result<EntryView, Refusal> {
     };
     Ok(EntryView {
         seq: entry.seq,
-        kind: entry.kind.as_str().into(),
+        kind: entry.kind,
         id: entry.id.clone(),
         invocation_id: entry.invocation.as_ref().map(ToString::to_string),
         payload: serde_json::from_str(&entry.payload).map_err(unreadable)?,

@@ -5,9 +5,9 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::reviews;
+use crate::operations::{action_named, reviews};
 use api::gates::CaughtView;
-use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView};
+use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,6 +15,7 @@ use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::{ActionId, Digest, OrgId};
 use pipeline::DefinitionNow;
+use policy::drift::Weight;
 use serde_json::Value;
 use sources::package::CodeChange;
 use store::Review;
@@ -42,7 +43,7 @@ pub(super) async fn list(
     responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ReviewView>, Refusal> {
     caller.must_read()?;
-    let id = ActionId::parse(&action).map_err(|_| Refusal::unknown_action(&action))?;
+    let id = action_named(&app, &caller.principal, &action).await?;
     shown(&app, &caller.principal.org, &id).await
 }
 
@@ -66,7 +67,7 @@ async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewV
     let review = app.store().find_review(org, action).await?;
     let now = app.pipeline().definition_of(org, action).await?;
     if review.is_none() && now.is_none() {
-        return Err(Refusal::unknown_action(action.as_str()));
+        return Err(Refusal::unknown_action(app, org, action.as_str()).await);
     }
     Ok(Json(view(app, org, action, review, now).await?))
 }
@@ -92,13 +93,13 @@ async fn view(
     }
     Ok(ReviewView {
         action: action.to_string(),
-        drift: drift.map(|drift: Drift| drift.as_str().to_owned()),
+        drift,
         reviewed_by: review.as_ref().map(|review| review.reviewed_by.to_string()),
-        reviewed_at: review.as_ref().map(|review| review.reviewed_at.to_string()),
+        reviewed_at: review.as_ref().map(|review| review.reviewed_at),
         ignores_wording: review.as_ref().is_some_and(|review| review.pin.wording == Wording::Ignored),
         structural: now.as_ref().map(|now| now.structural.to_string()),
         textual: now.as_ref().map(|now| now.textual.to_string()),
-        drifted_at: review.as_ref().and_then(|review| review.seen_at).map(|at| at.to_string()),
+        drifted_at: review.as_ref().and_then(|review| review.seen_at),
         findings,
         changes,
         code,
@@ -147,7 +148,11 @@ fn differences(before: &str, after: &str) -> Vec<DefinitionChange> {
             let (before, after) = change.texts();
             DefinitionChange {
                 summary: change.to_string(),
-                weight: change.weight.as_str().to_owned(),
+                weight: match change.weight {
+                    Weight::Textual => WeightName::Textual,
+                    Weight::Structural => WeightName::Structural,
+                    Weight::Risk => WeightName::Risk,
+                },
                 before,
                 after,
                 pointer: change.pointer,

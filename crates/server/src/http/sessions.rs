@@ -63,9 +63,9 @@ fn view(session: &Session) -> SessionView {
         created_by: session.created_by.to_string(),
         owner_id: session.owner.as_ref().map(ToString::to_string),
         title: session.title.clone(),
-        attendance: session.attendance.as_str().into(),
+        attendance: session.attendance,
         automation_id: session.automation.as_ref().map(ToString::to_string),
-        created_at: session.created_at.to_string(),
-        ended_at: session.ended_at.map(|at| at.to_string()),
+        created_at: session.created_at,
+        ended_at: session.ended_at,
     }
 }

@@ -6,13 +6,13 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::spaces;
-use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SelfApprovalRule, SpaceView};
+use api::identity::{ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SpaceView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::session::{Kind, Quorum, SelfApproval, SpaceRedaction};
-use countersign_core::{Band, Space, Tier};
+use countersign_core::session::{Quorum, SpaceRedaction};
+use countersign_core::{Space, Tier};
 use std::collections::BTreeMap;
 use store::SpaceChange;
 
@@ -56,56 +56,28 @@ pub(super) async fn change(
 ) -> Result<Json<SpaceView>, Refusal> {
     let quorum = body.quorum.map(to_quorum).transpose()?;
     let redaction = body.redaction.map(to_redaction).transpose()?;
-    let change = SpaceChange { band: body.band.map(to_band), self_approval: body.self_approval.map(to_rule), quorum, redaction };
+    let change = SpaceChange { band: body.band, self_approval: body.self_approval, quorum, redaction };
     Ok(Json(view(&spaces::change(&app, &caller.principal, &space, change).await?)))
 }
 
-fn to_quorum(by_tier: BTreeMap<String, u32>) -> Result<Quorum, Refusal> {
-    let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
-    let tier = |text: String| Tier::parse(&text).ok_or_else(|| wrong(format!("`quorum` names `{text}`, which is no tier: use R0 to R4")));
-    let by_tier = by_tier.into_iter().map(|(text, people)| tier(text).map(|tier| (tier, people))).collect::<Result<_, _>>()?;
-    Quorum::new(by_tier).ok_or_else(|| wrong(format!("a quorum is 1 to {} people", Quorum::PEOPLE_MAX)))
+fn to_quorum(by_tier: BTreeMap<Tier, u32>) -> Result<Quorum, Refusal> {
+    let wrong = || Refusal::new(Code::InvalidRequest, format!("a quorum is 1 to {} people", Quorum::PEOPLE_MAX));
+    Quorum::new(by_tier).ok_or_else(wrong)
 }
 
 fn to_redaction(rule: RedactionRule) -> Result<SpaceRedaction, Refusal> {
     let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
-    let kind = |text: String| {
-        Kind::parse(&text).ok_or_else(|| wrong(format!("`{text}` cannot be redacted: use `email`, `phone`, `secret` or `face`")))
-    };
-    let kinds = rule.kinds.into_iter().map(kind).collect::<Result<_, _>>()?;
-    Ok(SpaceRedaction { kinds, regions: rule.regions })
-}
-
-pub(super) const fn to_band(name: BandName) -> Band {
-    match name {
-        BandName::Green => Band::Green,
-        BandName::Amber => Band::Amber,
-        BandName::Red => Band::Red,
-        BandName::Black => Band::Black,
-    }
-}
-
-const fn to_rule(rule: SelfApprovalRule) -> SelfApproval {
-    match rule {
-        SelfApprovalRule::Allowed => SelfApproval::Allowed,
-        SelfApprovalRule::Refused => SelfApproval::Refused,
-    }
+    Ok(SpaceRedaction { kinds: rule.kinds.into_iter().collect(), regions: rule.regions })
 }
 
 fn view(space: &Space) -> SpaceView {
     SpaceView {
         id: space.id.to_string(),
         name: space.name.clone(),
-        band: space.band.as_str().into(),
-        self_approval: match space.self_approval {
-            SelfApproval::Allowed => SelfApprovalRule::Allowed,
-            SelfApproval::Refused => SelfApprovalRule::Refused,
-        },
-        quorum: space.quorum.by_tier().iter().map(|(tier, people)| (tier.to_string(), *people)).collect(),
-        redaction: RedactionRule {
-            kinds: space.redaction.kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
-            regions: space.redaction.regions.clone(),
-        },
-        created_at: space.created_at.to_string(),
+        band: space.band,
+        self_approval: space.self_approval,
+        quorum: space.quorum.by_tier().clone(),
+        redaction: RedactionRule { kinds: space.redaction.kinds.iter().copied().collect(), regions: space.redaction.regions.clone() },
+        created_at: space.created_at,
     }
 }

@@ -5,12 +5,12 @@ use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::switches;
-use api::rules::{StopName, SwitchChangedResponse, SwitchOffRequest, SwitchOnRequest, SwitchView};
+use api::rules::{SwitchChangedResponse, SwitchOffRequest, SwitchOnRequest, SwitchView};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::ports::Rules;
-use countersign_core::switch::{Stop, Switch};
+use countersign_core::switch::Switch;
 
 /// Every kill switch that is on.
 #[utoipa::path(operation_id = "switches_list", get, path = "/api/v1/kill-switches", tag = "kill switches",
@@ -29,11 +29,7 @@ pub(super) async fn on(
     caller: Caller,
     Strict(body): Strict<SwitchOnRequest>,
 ) -> Result<Json<SwitchChangedResponse>, Refusal> {
-    let stop = match body.stop {
-        StopName::Everything => Stop::Everything,
-        StopName::ExceptDryRuns => Stop::ExceptDryRuns,
-    };
-    let clocks = switches::on(&app, &caller.principal, &body.scope, stop, &body.reason).await?;
+    let clocks = switches::on(&app, &caller.principal, &body.scope, body.stop, &body.reason).await?;
     Ok(Json(SwitchChangedResponse { scope: body.scope, on: true, clocks }))
 }
 
@@ -52,12 +48,9 @@ pub(super) async fn off(
 fn view(switch: &Switch) -> SwitchView {
     SwitchView {
         scope: switch.scope.to_string(),
-        stop: match switch.stop {
-            Stop::Everything => StopName::Everything,
-            Stop::ExceptDryRuns => StopName::ExceptDryRuns,
-        },
+        stop: switch.stop,
         reason: switch.reason.clone(),
         set_by: switch.set_by.to_string(),
-        set_at: switch.set_at.to_string(),
+        set_at: switch.set_at,
     }
 }

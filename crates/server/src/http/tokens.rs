@@ -6,12 +6,12 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::tokens;
-use api::identity::{NewTokenRequest, NewTokenResponse, TokenView};
+use api::identity::{LostName, NewTokenRequest, NewTokenResponse, TokenKindName, TokenView};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use store::{Token, TokenKind};
+use store::{Lost, Token, TokenKind};
 
 /// Tokens of the org, never their texts.
 #[utoipa::path(operation_id = "tokens_list", get, path = "/api/v1/tokens", tag = "identity", params(PageQuery),
@@ -41,22 +41,25 @@ pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(token): 
 }
 
 fn view(token: Token) -> TokenView {
-    let (user_id, session_id, made_by_id) = match &token.kind {
-        TokenKind::User(user) => (Some(user.to_string()), None, None),
-        TokenKind::Agent(session) => (None, Some(session.to_string()), None),
-        TokenKind::Service { made_by } => (None, None, made_by.as_ref().map(ToString::to_string)),
+    let (kind, user_id, session_id, made_by_id) = match &token.kind {
+        TokenKind::User(user) => (TokenKindName::User, Some(user.to_string()), None, None),
+        TokenKind::Agent(session) => (TokenKindName::Agent, None, Some(session.to_string()), None),
+        TokenKind::Service { made_by } => (TokenKindName::Service, None, None, made_by.as_ref().map(ToString::to_string)),
     };
     TokenView {
         id: token.id.to_string(),
-        kind: token.kind.as_str().into(),
+        kind,
         name: token.name,
         user_id,
         session_id,
         made_by_id,
-        scopes: token.scopes.iter().map(|scope| scope.as_str().into()).collect(),
-        created_at: token.created_at.to_string(),
-        expires_at: token.expires_at.map(|at| at.to_string()),
-        revoked_at: token.revoked_at.map(|at| at.to_string()),
-        lost: token.lost.map(|lost| lost.as_str().into()),
+        scopes: token.scopes,
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+        revoked_at: token.revoked_at,
+        lost: token.lost.map(|lost| match lost {
+            Lost::Person => LostName::PersonDisabled,
+            Lost::Session => LostName::SessionEnded,
+        }),
     }
 }

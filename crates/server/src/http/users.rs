@@ -4,7 +4,6 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
-use super::spaces::to_band;
 use crate::App;
 use crate::operations::users;
 use api::identity::{ChangeUserRequest, NewUserRequest, UserView};
@@ -31,7 +30,7 @@ pub(super) async fn create(
     caller: Caller,
     Strict(body): Strict<NewUserRequest>,
 ) -> Result<(StatusCode, Json<UserView>), Refusal> {
-    let user = users::create(&app, &caller.principal, &body.name, body.role.into()).await?;
+    let user = users::create(&app, &caller.principal, &body.name, body.role).await?;
     Ok((StatusCode::CREATED, Json(view(user))))
 }
 
@@ -52,7 +51,7 @@ pub(super) async fn change(
     Path(user): Path<String>,
     Strict(body): Strict<ChangeUserRequest>,
 ) -> Result<Json<UserView>, Refusal> {
-    let change = UserChange { role: body.role.map(Into::into), max_band: body.max_band.map(to_band) };
+    let change = UserChange { role: body.role, max_band: body.max_band };
     Ok(Json(view(users::change(&app, &caller.principal, &user, change).await?)))
 }
 
@@ -60,9 +59,9 @@ fn view(user: User) -> UserView {
     UserView {
         id: user.id.to_string(),
         name: user.name,
-        role: user.role.into(),
-        max_band: user.max_band.as_str().to_owned(),
-        created_at: user.created_at.to_string(),
-        disabled_at: user.disabled_at.map(|at| at.to_string()),
+        role: user.role,
+        max_band: user.max_band,
+        created_at: user.created_at,
+        disabled_at: user.disabled_at,
     }
 }

@@ -44,8 +44,7 @@ pub(crate) async fn give(
 
 pub(crate) async fn withdraw(app: &App, by: &Principal, consent: &str) -> Result<Consent, Error> {
     let user = must_be_person(by, GIVES)?;
-    let unknown =
-        || Error::Absent { message: "you have no such live consent".to_owned(), hint: "list them with `countersign consent list`" };
+    let unknown = || Error::Absent { message: "you have no such live consent".to_owned(), listed_at: "consents" };
     let id = ConsentId::parse(consent).map_err(|_| unknown())?;
     app.store().withdraw_consent(&by.org, &id, user).await?.ok_or_else(unknown)
 }

@@ -1,8 +1,9 @@
 //! Why an operation was refused. Each variant has one documented code, whichever door it leaves through; hints are the door's.
 
+use crate::App;
 use api::package::PackageFindingView;
-use countersign_core::ActionId;
 use countersign_core::grant::GrantState;
+use countersign_core::{ActionId, OrgId};
 use pipeline::ParamError;
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
@@ -37,9 +38,9 @@ pub(crate) enum Error {
     NotYourSession,
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
-    /// Something of which there is none now, in a sentence of its own.
+    /// Something of which there is none now, in a sentence of its own; `listed_at` names the resource that lists those there are.
     #[error("{message}")]
-    Absent { message: String, hint: &'static str },
+    Absent { message: String, listed_at: &'static str },
     #[error("there is {} {what} named `{name}` already", if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" })]
     NameTaken { what: &'static str, name: String },
     #[error("{why}")]
@@ -67,8 +68,8 @@ impl Error {
         Self::NotFound { what, id: id.to_owned() }
     }
 
-    pub(crate) fn unknown_action(action: &str) -> Self {
-        Self::Pipeline(pipeline::Error::UnknownAction { action: action.to_owned() })
+    pub(crate) async fn unknown_action(app: &App, org: &OrgId, action: &str) -> Self {
+        Self::Pipeline(app.pipeline().unknown_action(org, action).await)
     }
 }
 

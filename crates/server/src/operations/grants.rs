@@ -152,7 +152,9 @@ async fn definition_of(app: &App, org: &OrgId, covers: &Covers) -> Result<Option
     let Some(action) = covers.action() else {
         return Ok(None);
     };
-    let now = app.pipeline().definition_of(org, &action).await?.ok_or_else(|| Error::unknown_action(action.as_str()))?;
+    let Some(now) = app.pipeline().definition_of(org, &action).await? else {
+        return Err(Error::unknown_action(app, org, action.as_str()).await);
+    };
     if now.is_never_granted {
         return Err(Error::NeverGranted { action });
     }

@@ -1,6 +1,6 @@
 //! The org's modes. A rule for a misspelt action would protect nothing and look as if it did.
 
-use super::{Error, must};
+use super::{Error, action_named, must};
 use crate::App;
 use api::rules::ModeLine;
 use countersign_core::decision::Lock;
@@ -29,9 +29,9 @@ pub(crate) struct Changed {
 pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Result<Changed, Error> {
     must(by, Permission::ManagePolicy)?;
     let automation = asked.automation.map(automation_of).transpose()?;
-    let action = ActionId::parse(asked.action).map_err(|_| Error::unknown_action(asked.action))?;
+    let action = action_named(app, by, asked.action).await?;
     if asked.mode.is_some() && is_missing(&app.pipeline().catalogue().list(&by.org).await, &action) {
-        return Err(Error::unknown_action(asked.action));
+        return Err(Error::unknown_action(app, &by.org, asked.action).await);
     }
     lockable(automation.as_ref(), asked.lock).map_err(Error::invalid)?;
     if asked.mode == Some(Mode::Allow) {

@@ -1,6 +1,6 @@
 //! Reviews: a person confirms what an action is now.
 
-use super::{Error, must, must_be_person};
+use super::{Error, action_named, must, must_be_person};
 use crate::App;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::principal::Permission;
@@ -11,7 +11,7 @@ use pipeline::Reviewed;
 pub(crate) async fn review(app: &App, by: &Principal, action: &str, shown: Option<Digest>, wording: Wording) -> Result<ActionId, Error> {
     must(by, Permission::ManagePolicy)?;
     must_be_person(by, "reviews a definition")?;
-    let id = ActionId::parse(action).map_err(|_| Error::unknown_action(action))?;
+    let id = action_named(app, by, action).await?;
     match app.pipeline().review(by, &id, shown, wording).await? {
         Reviewed::Done => Ok(id),
         Reviewed::OtherDefinition => Err(Error::DefinitionChanged { action: id }),

@@ -22,10 +22,7 @@ pub(crate) async fn off(app: &App, by: &Principal, scope: &str, reason: Option<&
     must_be_person(by, "turns a kill switch off")?;
     let reason = reason.map(pipeline::needed_reason).transpose()?.unwrap_or_default();
     let clocks = app.store().switch_off(&by.org, parsed(scope)?, &reason, &by.id).await?;
-    clocks.ok_or_else(|| Error::Absent {
-        message: format!("no kill switch on `{scope}` is on"),
-        hint: "see which are with `countersign kill-switch list`",
-    })
+    clocks.ok_or_else(|| Error::Absent { message: format!("no kill switch on `{scope}` is on"), listed_at: "kill-switches" })
 }
 
 fn parsed(scope: &str) -> Result<SwitchScope, Error> {

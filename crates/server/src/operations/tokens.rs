@@ -40,7 +40,7 @@ pub(crate) async fn revoke(app: &App, by: &Principal, token: &str) -> Result<Tok
         Revoked::Done(token) => Ok(token),
         Revoked::LastOwner => Err(Error::LastOwner {
             why: "no owner could act without this token",
-            first: "make another first, with `countersign token create`, and revoke this one with it",
+            first: "create another token first, and revoke this one with it",
         }),
     }
 }
@@ -70,15 +70,13 @@ async fn for_user(app: &App, by: &Principal, user: &str) -> Result<TokenKind, Er
 }
 
 /// Nobody gives away what they do not hold, and a service never approves.
-fn service_scopes(by: &Principal, names: &[String]) -> Result<Vec<Permission>, Error> {
+fn service_scopes(by: &Principal, scopes: &[Permission]) -> Result<Vec<Permission>, Error> {
     must(by, Permission::ManageIdentity)?;
-    if names.is_empty() {
+    if scopes.is_empty() {
         return Err(Error::invalid("a service token needs at least one scope"));
     }
-    let scope = |name: &String| match Permission::parse(name) {
-        Some(Permission::Approve) => Err(Error::invalid("a service never approves: that takes a person")),
-        Some(scope) => must(by, scope).map(|()| scope),
-        None => Err(Error::invalid("there is no such scope")),
-    };
-    names.iter().map(scope).collect()
+    if scopes.contains(&Permission::Approve) {
+        return Err(Error::invalid("a service never approves: that takes a person"));
+    }
+    scopes.iter().map(|scope| must(by, *scope).map(|()| *scope)).collect()
 }

@@ -68,7 +68,7 @@ pub(super) fn must_be_active(user: &User) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!("user `{}` is disabled, for good", user.name);
-    Err(Error::Absent { message, hint: "make a new one with `countersign user create`" })
+    Err(Error::Absent { message, listed_at: "users" })
 }
 
 /// A service acts with what its scopes say; a person never above their own role.

@@ -1,6 +1,5 @@
 //! Invoking an action: sends it, waits where it needs approval, and writes the result to stdout.
 
-use super::meant;
 use super::{params, session};
 use crate::commands::lines::{self, Lines};
 use crate::commands::wait::{Wait, Waiting, settled};
@@ -73,7 +72,7 @@ impl Invoke {
             if shows_lines { lines::post(&path, &request, client, terminal).await } else { client.post_always(&path, &request).await };
         let first = match asked {
             Ok(first) => first,
-            Err(failure) => return Err(meant::with_guess(params::retyped(failure, &self.words), &request.action, client).await),
+            Err(failure) => return Err(params::retyped(failure, &self.words)),
         };
         let id = first.read.invocation.id.clone();
         let path = ["sessions", &session, "actions", "invocations", &id];

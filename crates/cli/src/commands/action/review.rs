@@ -1,11 +1,11 @@
 //! Reviews: somebody looks at the present definition of an action, and at what changed since the last review, and marks it as reviewed.
 
-use super::meant;
 use crate::commands::changes;
 use crate::shared::*;
 use api::action::ActionView;
-use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
+use api::rules::{DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use clap::Args;
+use countersign_core::decision::Drift;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ impl Resource for ReviewView {
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
         Field::both("drift", Column::Whole, |one, _| {
             Some(match one.textual {
-                Some(_) => drift_cell(one.drift.as_deref()),
+                Some(_) => drift_cell(one.drift),
                 None => Cell::shown("✗ gone", "gone").toned(Tone::Danger),
             })
         }),
@@ -42,7 +42,7 @@ impl Resource for ReviewView {
         }),
         Field::both("wording", Column::Extra, |one, _| text(if one.ignores_wording { "ignored" } else { "reviewed" })),
         Field::both("reviewed by", Column::Extra, |one, view| view.who(one.reviewed_by.as_ref()?)),
-        Field::both("reviewed", Column::Whole, |one, view| view.past(one.reviewed_at.as_ref()?)),
+        Field::both("reviewed", Column::Whole, |one, view| view.past(one.reviewed_at?)),
     ];
 
     fn id(&self) -> &str {
@@ -50,7 +50,7 @@ impl Resource for ReviewView {
     }
 
     fn next_of(items: &[Self]) -> Option<String> {
-        let drifted = items.iter().find(|review| review.drift.as_deref().is_some_and(|drift| drift != "none"))?;
+        let drifted = items.iter().find(|review| review.drift.is_some_and(|drift| drift != Drift::None))?;
         Some(format!("countersign action review {}", drifted.action))
     }
 }
@@ -58,10 +58,7 @@ impl Resource for ReviewView {
 impl Review {
     pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let path = ["reviews", self.action.as_str()];
-        let shown = match client.get::<ReviewView>(&path, &[]).await {
-            Ok(answer) => answer.read,
-            Err(failure) => return Err(meant::with_guess(failure, &self.action, client).await),
-        };
+        let shown = client.get::<ReviewView>(&path, &[]).await?.read;
         let Some(textual) = &shown.textual else {
             return Err(Failure::new(Exit::NotFound, format!("`{}` is gone: there is nothing left to review", self.action)));
         };
@@ -88,11 +85,11 @@ async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> 
     let record = Record::new(&review.action)
         .with("action", Cell::text(&review.action).toned(Tone::Strong))
         .with("reviewed by", review.reviewed_by.as_ref().map_or_else(|| Cell::shown("nobody yet", ""), |by| people.whole(by)))
-        .with_some("reviewed", review.reviewed_at.as_ref().map(|at| terminal.past(at)))
-        .with_some("drift", review.drift.as_deref().map(|drift| drift_cell(Some(drift))))
-        .with_some("drifted", review.drifted_at.as_ref().map(|at| terminal.past(at)))
+        .with_some("reviewed", review.reviewed_at.map(|at| terminal.past(at)))
+        .with_some("drift", review.drift.map(|drift| drift_cell(Some(drift))))
+        .with_some("drifted", review.drifted_at.map(|at| terminal.past(at)))
         .with_some("wording", review.ignores_wording.then(|| Cell::text("changes of wording are ignored")))
-        .with_some("tier", action.as_ref().map(|action| Cell::tier(&action.tier).and(format!(" {}", action.class))))
+        .with_some("tier", action.as_ref().map(|action| Cell::tier(action.tier).and(format!(" {}", action.class))))
         .with_some("title", action.as_ref().map(|action| Cell::text(&action.title)))
         .with_some("what it does", action.as_ref().map(|action| Cell::text(&action.description)))
         .with_some("definition", review.structural.as_ref().map(Cell::text))
@@ -119,15 +116,15 @@ pub(in crate::commands) fn code(review: &ReviewView) -> Vec<String> {
 
 /// Never cut: somebody reviews it.
 fn change(change: &DefinitionChange) -> Vec<String> {
-    let tone = match change.weight.as_str() {
-        "textual" => Tone::Warn,
-        _ => Tone::Danger,
+    let tone = match change.weight {
+        WeightName::Textual => Tone::Warn,
+        WeightName::Structural | WeightName::Risk => Tone::Danger,
     };
     let mut lines = vec![
         String::new(),
         format!(
             "{} {}  {}",
-            tone.paint(format!("{}:", clean::line(&change.weight))),
+            tone.paint(format!("{}:", word(change.weight))),
             clean::line(&change.summary),
             Tone::Muted.paint(clean::line(&change.pointer))
         ),
@@ -138,12 +135,11 @@ fn change(change: &DefinitionChange) -> Vec<String> {
 }
 
 /// A drift is marked; none is not worth a word.
-pub(super) fn drift_cell(drift: Option<&str>) -> Cell {
+pub(super) fn drift_cell(drift: Option<Drift>) -> Cell {
     match drift {
-        None | Some("none") => Cell::shown("–", "none").toned(Tone::Muted),
-        Some("textual") => Cell::shown("! wording changed", "textual").toned(Tone::Warn),
-        Some("structural") => Cell::shown("! changed", "structural").toned(Tone::Danger),
-        Some(other) => Cell::text(other),
+        None | Some(Drift::None) => Cell::shown("–", "none").toned(Tone::Muted),
+        Some(Drift::Textual) => Cell::shown("! wording changed", "textual").toned(Tone::Warn),
+        Some(Drift::Structural) => Cell::shown("! changed", "structural").toned(Tone::Danger),
     }
 }
 

@@ -56,17 +56,17 @@ fn parse(text: &str, name: &str) -> Result<BatchRequest, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::batch::BatchModeName;
+    use countersign_core::batch::BatchMode;
 
     #[test]
     fn a_list_is_a_batch_and_a_mode_is_taken_in_both_spellings() {
         let listed = parse(r#"[{"action": "files.list"}]"#, "stdin").unwrap();
-        assert_eq!((listed.mode, listed.actions.len()), (BatchModeName::AllOrNothing, 1));
+        assert_eq!((listed.mode, listed.actions.len()), (BatchMode::AllOrNothing, 1));
         for (text, mode) in [
-            (r#"{"actions": []}"#, BatchModeName::AllOrNothing),
-            (r#"{"mode": "best_effort", "actions": []}"#, BatchModeName::BestEffort),
-            (r#"{"mode": "best-effort", "actions": []}"#, BatchModeName::BestEffort),
-            (r#"{"mode": "all-or-nothing", "actions": []}"#, BatchModeName::AllOrNothing),
+            (r#"{"actions": []}"#, BatchMode::AllOrNothing),
+            (r#"{"mode": "best_effort", "actions": []}"#, BatchMode::BestEffort),
+            (r#"{"mode": "best-effort", "actions": []}"#, BatchMode::BestEffort),
+            (r#"{"mode": "all-or-nothing", "actions": []}"#, BatchMode::AllOrNothing),
         ] {
             assert_eq!(parse(text, "stdin").unwrap().mode, mode, "{text}");
         }

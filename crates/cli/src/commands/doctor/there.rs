@@ -7,8 +7,10 @@ use api::Page;
 use api::action::AvailableResponse;
 use api::identity::{ServerView, StatusResponse, WhoamiResponse};
 use api::package::PackageView;
-use api::receipt::{CheckpointResponse, KeyView};
+use api::receipt::{CheckpointResponse, KeyPurpose, KeyView};
 use countersign_core::Timestamp;
+use countersign_core::action::Profile;
+use countersign_core::principal::Role;
 use receipt::checkpoint::Checkpoint;
 use receipt::key::PublicKey;
 
@@ -32,7 +34,7 @@ pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp)
     match whoami {
         Ok(answer) => findings.push(Finding::ok(
             "token",
-            format!("you are {} ({})", answer.read.principal, answer.read.role.as_deref().unwrap_or("no role")),
+            format!("you are {} ({})", answer.read.principal, answer.read.role.map_or("no role", Role::as_str)),
         )),
         Err(failure) => {
             let found = if client.has_token() { failure.message } else { "there is none for this server".to_owned() };
@@ -60,8 +62,7 @@ fn clock(date: Option<&str>, now: Timestamp) -> Finding {
 
 /// A server on the same database.
 fn at_work(server: &ServerView, now: Timestamp) -> Finding {
-    let ago = |at: &str| Timestamp::parse(at).map_or_else(|| at.to_owned(), |at| time::ago(at, now));
-    let (id, started, seen) = (&server.id, ago(&server.started_at), ago(&server.seen_at));
+    let (id, started, seen) = (&server.id, time::ago(server.started_at, now), time::ago(server.seen_at, now));
     if server.gone {
         return Finding::look(
             "servers",
@@ -85,7 +86,10 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
             .push(Finding::look("versions", format!("the server is {}, this is {own}", status.version)).fix("install the same version"));
     }
     findings.push(match status.problem {
-        None => Finding::ok("store", format!("{} takes writes, {} in the log", status.store, counted(status.log_size, "entry", "entries"))),
+        None => Finding::ok(
+            "store",
+            format!("{} takes writes, {} in the log", word(status.store), counted(status.log_size, "entry", "entries")),
+        ),
         Some(problem) => Finding::broken("store", problem).fix("look at the server's log"),
     });
     findings.push(code(status.code_profiles.as_deref()));
@@ -104,12 +108,18 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
 }
 
 /// Whether the server that answers runs code of packages: what is found on this side may be another machine, or another user.
-fn code(profiles: Option<&[String]>) -> Finding {
+fn code(profiles: Option<&[Profile]>) -> Finding {
     match profiles {
         None => Finding::ok("code", "the server runs no package code"),
         Some([]) => Finding::broken("code", "the server is to run package code, and no sandbox profile is available to it")
             .fix("run `countersign doctor --verbose` on its machine, as its user"),
-        Some(profiles) => Finding::ok("code", format!("the server runs package code; available profiles: {}", profiles.join(", "))),
+        Some(profiles) => Finding::ok(
+            "code",
+            format!(
+                "the server runs package code; available profiles: {}",
+                profiles.iter().map(|profile| profile.as_str()).collect::<Vec<_>>().join(", ")
+            ),
+        ),
     }
 }
 
@@ -123,7 +133,7 @@ async fn checkpoint(client: &Client) -> Finding {
         (Err(failure), _) | (_, Err(failure)) => return Finding::broken("receipts", failure.message),
     };
     let Some(note) = note else { return Finding::look("receipts", "there is no checkpoint yet") };
-    let keys = keys.iter().filter(|key| key.purpose == "checkpoint").filter_map(|key| PublicKey::from_base64(&key.public).ok());
+    let keys = keys.iter().filter(|key| key.purpose == KeyPurpose::Checkpoint).filter_map(|key| PublicKey::from_base64(&key.public).ok());
     match Checkpoint::parse(&note) {
         Ok(signed) if keys.into_iter().any(|key| signed.verify(&key).is_ok()) => Finding::ok(
             "receipts",

@@ -1,13 +1,14 @@
 //! What would happen to a call now: said plainly in the first line, then everything that decides it. Nothing is performed.
 
 use super::gates;
-use crate::commands::action::{example, meant, params};
+use crate::commands::action::{example, params};
 use crate::commands::show::cascade;
 use crate::shared::*;
 use api::Code;
 use api::action::ActionView;
-use api::gates::{ExplainRequest, ExplainResponse};
+use api::gates::{ExplainRequest, ExplainResponse, WouldName};
 use api::identity::{SessionView, WhoamiResponse};
+use countersign_core::decision::Drift;
 use std::collections::BTreeMap;
 
 /// The call that is asked about.
@@ -22,7 +23,7 @@ pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) 
     // Before anything else is found wanting: of an action that does not exist nothing else matters.
     let view = match client.get::<ActionView>(&["actions", &asked.action], &[]).await {
         Ok(answer) => Some(answer.read),
-        Err(failure) if failure.is(Code::UnknownAction) => return Err(meant::guess(failure, &asked.action, client).await),
+        Err(failure) if failure.is(Code::UnknownAction) => return Err(failure),
         // Whoever may not look at actions may still ask about one.
         Err(_) => None,
     };
@@ -35,13 +36,10 @@ pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) 
         None => own_session(&asked.action, client).await?,
     };
     let request = ExplainRequest { action: asked.action, session_id, params, context: None, provenance: BTreeMap::new() };
-    let answer = match client.question::<ExplainResponse>(&["explain"], &request).await {
-        Ok(answer) => answer,
-        Err(failure) => return Err(meant::with_guess(failure, &request.action, client).await),
-    };
+    let answer = client.question::<ExplainResponse>(&["explain"], &request).await?;
     let told = &answer.read;
     if terminal.is_for_words() {
-        let (would, tone) = would(&told.would, told.approvals_needed);
+        let (would, tone) = would(told.would, told.approvals_needed);
         terminal.line(tone.paint(format!("{would}: {}", clean::line(&told.because))))?;
     }
     terminal.record(&answer.raw, &record(told))?;
@@ -65,30 +63,27 @@ async fn own_session(action: &str, client: &Client) -> Result<String, Failure> {
 }
 
 /// What would become of a call, in the words of its first line.
-pub(in crate::commands) fn would(word: &str, approvals_needed: Option<u32>) -> (String, Tone) {
-    match word {
-        "runs" => ("✓ would run".to_owned(), Tone::Ok),
-        "asks" => match approvals_needed {
+pub(in crate::commands) fn would(would: WouldName, approvals_needed: Option<u32>) -> (String, Tone) {
+    match would {
+        WouldName::Runs => ("✓ would run".to_owned(), Tone::Ok),
+        WouldName::Asks => match approvals_needed {
             Some(people) if people > 1 => (format!("◷ would need approval by {people} people"), Tone::Warn),
             Some(_) | None => ("◷ would need approval".to_owned(), Tone::Warn),
         },
-        "denied" => ("⊘ would be denied".to_owned(), Tone::Danger),
-        "quarantined" => ("▣ would be quarantined".to_owned(), Tone::Danger),
-        "refused" => ("✗ would be refused".to_owned(), Tone::Danger),
-        other => (clean::line(other), Tone::Plain),
+        WouldName::Denied => ("⊘ would be denied".to_owned(), Tone::Danger),
+        WouldName::Quarantined => ("▣ would be quarantined".to_owned(), Tone::Danger),
+        WouldName::Refused => ("✗ would be refused".to_owned(), Tone::Danger),
     }
 }
 
 fn record(told: &ExplainResponse) -> Record {
-    let drift = match told.drift.as_str() {
-        "none" => Cell::text("none"),
-        drifted => Cell::text(drifted).toned(Tone::Warn),
-    };
-    let mut record = Record::new(&told.would)
+    let tone = if told.drift == Drift::None { Tone::Plain } else { Tone::Warn };
+    let drift = Cell::text(told.drift.as_str()).toned(tone);
+    let mut record = Record::new(word(told.would))
         .with("action", Cell::text(format!("{} ({})", told.action, told.tier)).toned(Tone::Strong))
         .with("as", Cell::text(&told.principal))
         .with("space", Cell::text(&told.space_id))
-        .with("mode", Cell::mode(&told.decision.mode))
+        .with("mode", Cell::mode(told.decision.mode))
         .with("cascade", Cell::text(cascade(&told.decision)))
         .with("drift", drift)
         .with_some("grant", told.grant_id.as_ref().map(Cell::text));

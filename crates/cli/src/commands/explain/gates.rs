@@ -2,6 +2,7 @@
 
 use crate::shared::*;
 use api::invocation::GateView;
+use countersign_core::decision::Verdict;
 use serde_json::Value;
 
 const COLUMNS: &[Column] = &[Column::Whole("GATE"), Column::Whole("SAYS"), Column::Cut("BY")];
@@ -14,9 +15,9 @@ pub(super) fn tell(gates: &[GateView], terminal: &mut Terminal) -> Result<(), Fa
     let mut table = Table::new(COLUMNS, "");
     for gate in gates {
         let by = if gate.determining.is_empty() { Cell::missing() } else { Cell::text(gate.determining.join(", ")) };
-        table.row([Cell::text(&gate.gate), says(gate), by]);
+        table.row([Cell::text(gate.gate.as_str()), says(gate), by]);
         for error in &gate.errors {
-            table.row([Cell::text(&gate.gate), Cell::shown("! error", "error").toned(Tone::Danger), Cell::text(error)]);
+            table.row([Cell::text(gate.gate.as_str()), Cell::shown("! error", "error").toned(Tone::Danger), Cell::text(error)]);
         }
     }
     terminal.line("")?;
@@ -24,14 +25,13 @@ pub(super) fn tell(gates: &[GateView], terminal: &mut Terminal) -> Result<(), Fa
 }
 
 fn says(gate: &GateView) -> Cell {
-    let (shown, tone) = match gate.verdict.as_ref() {
-        "ok" => ("✓ ok", Tone::Ok),
-        "needs_approval" => ("◷ needs approval", Tone::Warn),
-        "deny" => ("⊘ denies", Tone::Danger),
-        "quarantine" => ("▣ quarantines", Tone::Danger),
-        "redacted" => ("▒ redacts", Tone::Warn),
-        "not_applicable" => ("– not applicable", Tone::Muted),
-        other => (other, Tone::Plain),
+    let (shown, tone) = match gate.verdict {
+        Verdict::Ok => ("✓ ok", Tone::Ok),
+        Verdict::NeedsApproval => ("◷ needs approval", Tone::Warn),
+        Verdict::Deny => ("⊘ denies", Tone::Danger),
+        Verdict::Quarantine => ("▣ quarantines", Tone::Danger),
+        Verdict::Redacted => ("▒ redacts", Tone::Warn),
+        Verdict::NotApplicable => ("– not applicable", Tone::Muted),
     };
-    Cell::shown(shown, &gate.verdict).toned(tone)
+    Cell::shown(shown, word(gate.verdict)).toned(tone)
 }

@@ -2,6 +2,7 @@
 
 use crate::commands::{changes, explain};
 use crate::shared::*;
+use api::gates::WouldName;
 use api::invocation::RevertForesightView;
 
 pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -31,7 +32,7 @@ fn first_line(told: &RevertForesightView) -> String {
     match told.blocked.as_ref().filter(|_| !is_refused(told)) {
         Some(blocked) => Tone::Danger.paint(format!("✗ would fail: {} ({})", clean::line(&blocked.message), clean::line(&blocked.code))),
         None => {
-            let (would, tone) = explain::would(&told.would, told.approvals_needed);
+            let (would, tone) = explain::would(told.would, told.approvals_needed);
             tone.paint(format!("{would}: {}", clean::line(&told.because)))
         }
     }
@@ -57,5 +58,5 @@ fn exit_of(told: &RevertForesightView) -> Exit {
 
 /// Whether it would not even begin.
 fn is_refused(told: &RevertForesightView) -> bool {
-    matches!(told.would.as_str(), "denied" | "quarantined")
+    matches!(told.would, WouldName::Denied | WouldName::Quarantined)
 }

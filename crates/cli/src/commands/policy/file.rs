@@ -105,7 +105,7 @@ fn text(path: &Path) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::rules::ModeName;
+    use countersign_core::Mode;
 
     fn check(name: &str, text: &str, expected: &RulesFile) {
         let folder = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn the_same_rules_in_every_syntax() {
         let policies = PoliciesFile { abac: "permit (principal, action, resource);\n".into(), ..PoliciesFile::default() };
-        let modes = vec![ModeLine { action: "files.list".into(), automation: None, mode: ModeName::Deny, locked: true }];
+        let modes = vec![ModeLine { action: "files.list".into(), automation: None, mode: Mode::Deny, locked: true }];
         let expected = RulesFile { policies: Some(policies), modes: Some(modes) };
         check(
             "a.toml",

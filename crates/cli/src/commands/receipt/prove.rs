@@ -3,7 +3,7 @@
 
 use crate::shared::*;
 use api::Page;
-use api::receipt::{KeyView, ProofView};
+use api::receipt::{KeyPurpose, KeyView, ProofView};
 use countersign_core::Digest;
 use receipt::checkpoint::{Checkpoint, origin};
 use receipt::entry::Entry;
@@ -42,12 +42,12 @@ fn check(id: &str, proof: &ProofView, keys: &[KeyView], steps: &mut Vec<Step>) -
     let broken = |step: &str, why: String| {
         Failure::failed(format!("the proof of `{id}` does not hold at its {step}: {why}")).hint("countersign receipt verify")
     };
-    let of = |purpose: &str| {
+    let of = |purpose: KeyPurpose| {
         keys.iter().filter(|key| key.purpose == purpose).filter_map(|key| PublicKey::from_base64(&key.public).ok()).collect::<Vec<_>>()
     };
 
     let envelope = Envelope::deserialize(&proof.entry.envelope).map_err(|error| broken("signature", error.to_string()))?;
-    let payload = envelope.open(&of("receipt")).map_err(|error| broken("signature", error.to_string()))?;
+    let payload = envelope.open(&of(KeyPurpose::Receipt)).map_err(|error| broken("signature", error.to_string()))?;
     steps.push(("signature", format!("signed by key {}", super::key_id(&proof.entry))));
 
     let entry = Entry::parse(&payload).map_err(|error| broken("payload", error.to_string()))?;
@@ -79,7 +79,7 @@ fn check(id: &str, proof: &ProofView, keys: &[KeyView], steps: &mut Vec<Step>) -
         },
     ));
 
-    let signer = of("checkpoint").into_iter().find(|key| signed.verify(key).is_ok());
+    let signer = of(KeyPurpose::Checkpoint).into_iter().find(|key| signed.verify(key).is_ok());
     let signer = signer.ok_or_else(|| broken("checkpoint", "none of the log's checkpoint keys signed it".to_owned()))?;
     steps.push(("checkpoint", format!("{}, signed by key {}", counted(checkpoint.size, "entry", "entries"), signer.key_id())));
     Ok(())

@@ -6,6 +6,7 @@ use crate::shared::*;
 use api::batch::{BatchView, PartView};
 use api::invocation::InvocationView;
 use api::receipt::EntryView;
+use countersign_core::{Mode, Tier};
 use serde_json::Value;
 
 pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -19,7 +20,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
         Some(invocation) => (None, outcome::get(invocation, client).await.ok()),
         None => (None, None),
     };
-    let when = terminal.past(at(entry));
+    let when = at(entry).map_or_else(Cell::missing, |at| terminal.past(at));
     let more = |record| {
         let record = match is_of_batch(entry) {
             true => of_batch(record, entry, batch.map(|answer| answer.read).as_ref()),
@@ -40,18 +41,18 @@ fn of_call(record: Record, entry: &EntryView, invocation: Option<&InvocationView
         Some(invocation) => outcome::with_standing(status_cell(entry), invocation),
         None => status_cell(entry),
     };
-    let taken_back_by = invocation.and_then(|invocation| invocation.taken_back_by.as_ref());
+    let reverted_by = invocation.and_then(|invocation| invocation.reverted_by.as_ref());
     let record = record
         .with("status", status)
         .with("error", Cell::maybe(said(entry, "/body/error")))
         .with("invocation", Cell::maybe(entry.invocation_id.as_ref()))
         .with_some("reverses", said(entry, "/body/reverses").map(Cell::text))
-        .with_some("reverted by", taken_back_by.map(|by| Cell::text(by).toned(Tone::Warn)))
+        .with_some("reverted by", reverted_by.map(|by| Cell::text(by).toned(Tone::Warn)))
         .with_some("batch", said(entry, "/body/batch").map(Cell::text))
         .with("action", Cell::text(body(entry, "action")))
-        .with("tier", Cell::tier(body(entry, "tier")))
+        .with("tier", Tier::parse(body(entry, "tier")).map_or_else(Cell::missing, Cell::tier))
         .with("who", Cell::text(body(entry, "principal")))
-        .with("mode", Cell::mode(&pointed(entry, "/body/decision/mode").unwrap_or_default()))
+        .with("mode", Mode::parse(&pointed(entry, "/body/decision/mode").unwrap_or_default()).map_or_else(Cell::missing, Cell::mode))
         .with("approved by", Cell::maybe(said(entry, "/body/approval/approvers")))
         .with("attempts", Cell::maybe(pointed(entry, "/body/attempts")))
         .with("params", Cell::text(body(entry, "params")))
@@ -82,7 +83,7 @@ fn of_batch(record: Record, entry: &EntryView, batch: Option<&BatchView>) -> Rec
 fn part_cell(at: usize, part: &Value, shown: Option<&PartView>) -> Cell {
     let text = |name: &str| part[name].as_str();
     let undoing =
-        receipt(part["undone"]["receipt_id"].as_str(), shown.and_then(|part| part.undone.as_ref()).and_then(|undone| undone.receipt_seq));
+        receipt(part["undone"]["receipt_id"].as_str(), shown.and_then(|part| part.revert.as_ref()).and_then(|revert| revert.receipt_seq));
     let facts = [
         text("error").map(str::to_owned),
         Some(batch::effect_words(text("effect").unwrap_or_default(), !part["undone"].is_null())),

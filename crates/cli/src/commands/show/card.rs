@@ -7,10 +7,13 @@ use crate::shared::*;
 use crate::style::{self, time};
 use api::action::ActionView;
 use api::invocation::{
-    AnswerView, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView, ScopeView,
+    AnswerView, ApproveMode, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView,
+    ScopeView,
 };
 use countersign_core::Status;
-use countersign_core::decision::ModeSource;
+use countersign_core::action::Reversibility;
+use countersign_core::batch::BatchMode;
+use countersign_core::changed_file::FileChange;
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -50,13 +53,13 @@ impl Card<'_> {
 
     fn headline(&self, terminal: &Terminal) -> String {
         let invocation = self.invocation;
-        let (status, status_tone) = style::status_word(&invocation.status);
-        let (tier, tier_tone) = style::tier(&invocation.tier);
-        let mut parts = vec![status_tone.paint(status), format!("{} {}", tier_tone.paint(tier), clean::line(&invocation.class))];
+        let (status, status_tone) = style::status_word(invocation.status);
+        let (tier, tier_tone) = style::tier(invocation.tier);
+        let mut parts = vec![status_tone.paint(status), format!("{} {}", tier_tone.paint(tier), invocation.class)];
         if invocation.dry_run {
             parts.push("dry run".to_owned());
         }
-        if let Some(at) = &invocation.expires_at {
+        if let Some(at) = invocation.expires_at {
             parts.push(Tone::Warn.paint(format!("expires in {}", terminal.future(at).as_shown())));
         }
         if invocation.clock_stopped {
@@ -113,7 +116,7 @@ impl Card<'_> {
             if self.leaves_something() {
                 facts.push(match invocation.reverses {
                     Some(_) => ("Reversible", "no: a revert is not itself reverted".to_owned()),
-                    None => ("Reversible", reversible(&action.reversibility, action.reversible_seconds)),
+                    None => ("Reversible", reversible(action.reversibility, action.reversible_seconds)),
                 });
             }
             facts.extend(ahead::code(action).map(|code| ("Runs code", code)));
@@ -132,11 +135,11 @@ impl Card<'_> {
         }
         if let Some(batch) = &invocation.batch {
             let (part, parts, id) = (batch.part, batch.parts, clean::line(&batch.id));
-            let terms = match batch.mode.as_ref() {
-                "all_or_nothing" if parts > 1 => {
+            let terms = match batch.mode {
+                BatchMode::AllOrNothing if parts > 1 => {
                     "; it runs once all parts are approved, and is reverted without asking again if another fails"
                 }
-                _ => "",
+                BatchMode::AllOrNothing | BatchMode::BestEffort => "",
             };
             facts.push(("Part of", format!("batch {id}, {part} of {parts}{terms}")));
         }
@@ -180,15 +183,15 @@ impl Card<'_> {
     /// Everyone who said yes so far, the answer, and what became of the params on the way.
     fn answers(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let invocation = self.invocation;
-        let told = |answer: &AnswerView| answered(answer, self.people, terminal.past(&answer.at).as_shown());
+        let told = |answer: &AnswerView| answered(answer, self.people, terminal.past(answer.at).as_shown());
         let mut facts = Vec::new();
         if self.is_pending() || invocation.approvals.len() > 1 {
             facts.extend(invocation.approvals.iter().map(|yes| ("Approved by", told(yes))));
         }
         facts.extend(invocation.answer.as_ref().map(|answer| ("Answered by", told(answer))));
-        facts.extend(invocation.taken_up_at.as_ref().map(|at| ("Resumed", resumed(terminal.past(at).as_shown()))));
+        facts.extend(invocation.resumed_at.map(|at| ("Resumed", resumed(terminal.past(at).as_shown()))));
         if let Some(edit) = &invocation.edit {
-            facts.push(("Edited by", format!("{} {}", self.people.name(&edit.by), terminal.past(&edit.at).as_shown())));
+            facts.push(("Edited by", format!("{} {}", self.people.name(&edit.by), terminal.past(edit.at).as_shown())));
             facts.extend(edited(edit, &invocation.params).into_iter().map(|change| ("", change)));
         }
         facts
@@ -200,7 +203,7 @@ impl Card<'_> {
         let mut facts = Vec::new();
         facts.extend(self.changed());
         facts.extend(invocation.reverses.as_ref().map(|id| ("Reverts", clean::line(id))));
-        facts.extend(invocation.taken_back_by.as_ref().map(|id| ("Reverted by", Tone::Warn.paint(clean::line(id)))));
+        facts.extend(invocation.reverted_by.as_ref().map(|id| ("Reverted by", Tone::Warn.paint(clean::line(id)))));
         if !invocation.checks.is_empty() {
             facts.push(("Checks", invocation.checks.iter().map(check).collect::<Vec<_>>().join(", ")));
         }
@@ -208,7 +211,7 @@ impl Card<'_> {
         facts.extend(invocation.rollback.map(|rollback| ("Rollback", remedy(rollback, "rolled back", "could not be rolled back"))));
         facts.extend(invocation.settled.as_ref().map(|settled| {
             let reason = settled.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
-            ("Settled by", format!("{} {}{reason}", self.people.name(&settled.by), terminal.past(&settled.at).as_shown()))
+            ("Settled by", format!("{} {}{reason}", self.people.name(&settled.by), terminal.past(settled.at).as_shown()))
         }));
         facts
     }
@@ -239,7 +242,7 @@ impl Card<'_> {
                 .filter(|owner| !invocation.principal.ends_with(*owner))
                 .map(|owner| format!("for {}", self.people.name(owner))),
         );
-        who.push(terminal.past(&invocation.created_at).as_shown().to_owned());
+        who.push(terminal.past(invocation.created_at).as_shown().to_owned());
         who.join(" · ")
     }
 
@@ -249,7 +252,7 @@ impl Card<'_> {
             outcome::status(self.invocation),
             Status::Denied | Status::Expired | Status::Cancelled | Status::Reverted | Status::Quarantined
         );
-        !came_to_nothing && !self.invocation.dry_run && self.invocation.taken_back_by.is_none()
+        !came_to_nothing && !self.invocation.dry_run && self.invocation.reverted_by.is_none()
     }
 
     fn is_pending(&self) -> bool {
@@ -299,14 +302,12 @@ fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
 
 /// The decision as one line: what the cascade found, what tightened it, what holds.
 pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
-    let known = [ModeSource::AutomationOverride, ModeSource::OrgDefault, ModeSource::InferredDefault];
-    let source = known.into_iter().find(|known| known.as_str() == decision.source.as_ref());
-    let found = source.map_or_else(|| clean::line(&decision.source), |source| source.in_words().to_owned());
+    let found = decision.source.in_words();
     let version = decision.modes_version.map(|version| format!(" (version {version})")).unwrap_or_default();
-    let mut steps = vec![format!("{found}{version}: {}", clean::line(&decision.base))];
+    let mut steps = vec![format!("{found}{version}: {}", decision.base)];
     steps.extend(decision.tightened.iter().map(|reason| clean::line(reason)));
     if decision.mode != decision.base {
-        steps.push(clean::line(&decision.mode));
+        steps.push(decision.mode.to_string());
     }
     steps.join(" → ")
 }
@@ -314,10 +315,10 @@ pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
 /// `robin 3 min ago: “fine”`, and what the yes does beyond this call; `when` is its moment, in words or as it is.
 pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: &str) -> String {
     let reason = answer.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
-    let beyond = match answer.mode.as_ref() {
-        "always" => ", and allowed from now on",
-        "grant" => ", with a grant",
-        _ => "",
+    let beyond = match answer.mode {
+        ApproveMode::Always => ", and allowed from now on",
+        ApproveMode::Grant => ", with a grant",
+        ApproveMode::Once => "",
     };
     format!("{} {when}{beyond}{reason}", people.name(&answer.by))
 }
@@ -354,12 +355,12 @@ fn took(invocation: &InvocationView) -> Option<String> {
 
 /// `+ created a.txt`
 fn changed_file(file: &ChangedFileView) -> String {
-    let (sign, tone) = match file.change.as_ref() {
-        "created" => ("+", Tone::Ok),
-        "removed" => ("−", Tone::Danger),
-        _ => ("~", Tone::Warn),
+    let (sign, tone) = match file.change {
+        FileChange::Created => ("+", Tone::Ok),
+        FileChange::Removed => ("−", Tone::Danger),
+        FileChange::Changed => ("~", Tone::Warn),
     };
-    format!("{} {}", tone.paint(format!("{sign} {}", clean::line(&file.change))), clean::line(&file.path))
+    format!("{} {}", tone.paint(format!("{sign} {}", file.change.as_str())), clean::line(&file.path))
 }
 
 fn check(check: &CheckView) -> String {
@@ -380,15 +381,14 @@ fn remedy(remedy: RemedyView, well: &str, ill: &str) -> String {
 }
 
 /// For as long as the source says, and without an end where it says nothing.
-fn reversible(word: &str, seconds: Option<u64>) -> String {
-    match word {
-        "no_effect" => "there is nothing to revert".to_owned(),
-        "reversible" => match seconds {
+fn reversible(reversibility: Reversibility, seconds: Option<u64>) -> String {
+    match reversibility {
+        Reversibility::NoEffect => "there is nothing to revert".to_owned(),
+        Reversibility::Reversible => match seconds {
             Some(seconds) => format!("yes, for {} after the call", span(seconds)),
             None => "yes".to_owned(),
         },
-        "not_reversible" => Tone::Danger.paint("no"),
-        other => clean::line(other),
+        Reversibility::NotReversible => Tone::Danger.paint("no"),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Crossings: actions that may act from one space in another. None may, unless it is listed.
 
-use crate::commands::action::meant;
 use crate::shared::*;
 use api::Page;
 use api::gates::{CrossingRequest, CrossingView};
@@ -27,9 +26,7 @@ const COLUMNS: &[Column] =
 impl Crossing {
     pub(super) async fn allow(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let request = self.request(client).await?;
-        if let Err(failure) = client.post::<Value>(&["crossings"], &request).await {
-            return Err(meant::with_guess(failure, &request.action, client).await);
-        }
+        client.post::<Value>(&["crossings"], &request).await?;
         self.tell("allowed", &request, terminal)
     }
 
@@ -66,7 +63,7 @@ pub(super) async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exi
             Cell::shown(named(&crossing.from_space_id, &names), &crossing.from_space_id),
             Cell::shown(named(&crossing.to_space_id, &names), &crossing.to_space_id),
             people.cell(&crossing.listed_by),
-            terminal.past(&crossing.listed_at),
+            terminal.past(crossing.listed_at),
         ]);
     }
     terminal.list(&answer.raw, &table)?;

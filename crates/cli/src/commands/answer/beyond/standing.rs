@@ -5,7 +5,9 @@ use crate::shared::*;
 use api::action::ActionView;
 use api::identity::{SessionView, SpaceView};
 use api::invocation::InvocationView;
-use api::rules::{ModeName, ModeView};
+use api::rules::ModeView;
+use countersign_core::decision::Verdict;
+use countersign_core::{Band, Mode, Tier};
 
 /// The automation the call was made for: then the mode becomes its own, not the org's.
 pub(super) async fn automation_of(shown: &InvocationView, client: &Client) -> Option<String> {
@@ -16,13 +18,13 @@ pub(super) async fn automation_of(shown: &InvocationView, client: &Client) -> Op
 pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>, client: &Client) -> Vec<String> {
     let mut asking = Vec::new();
     if let Ok(space) = client.get::<SpaceView>(&["spaces", &shown.space_id], &[]).await
-        && asks(&space.read.band, &shown.tier)
+        && least(space.read.band).is_some_and(|least| shown.tier >= least)
     {
         asking.push(format!(
             "band {} of space {}, for {} and above",
-            space.read.band,
+            space.read.band.as_str(),
             clean::line(&space.read.name),
-            least(&space.read.band)
+            least(space.read.band).map_or("nothing", Tier::as_str)
         ));
     }
     if automation.is_some() && is_locked(shown, client).await {
@@ -31,8 +33,8 @@ pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>,
     if let Ok(action) = client.get::<ActionView>(&["actions", &shown.action], &[]).await {
         asking.extend(never::unattended(&action.read));
     }
-    for gate in shown.gates.iter().filter(|gate| gate.verdict == "needs_approval") {
-        asking.push(format!("gate {}, for calls like this one ({})", clean::line(&gate.gate), clean::line(&gate.determining.join(", "))));
+    for gate in shown.gates.iter().filter(|gate| gate.verdict == Verdict::NeedsApproval) {
+        asking.push(format!("gate {}, for calls like this one ({})", gate.gate, clean::line(&gate.determining.join(", "))));
     }
     asking
 }
@@ -40,31 +42,15 @@ pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>,
 async fn is_locked(shown: &InvocationView, client: &Client) -> bool {
     let modes = client.pages::<ModeView>(&["modes"], &[]).all().await.unwrap_or_default();
     let own = modes.iter().find(|(mode, _)| mode.scope == "org" && mode.action == shown.action);
-    own.is_some_and(|(mode, _)| mode.locked && mode.mode != ModeName::Allow)
+    own.is_some_and(|(mode, _)| mode.locked && mode.mode != Mode::Allow)
 }
 
-/// The least risk a band asks about; a word for none.
-fn least(band: &str) -> &'static str {
+/// The least risk a band asks about.
+const fn least(band: Band) -> Option<Tier> {
     match band {
-        "amber" => "R2",
-        "red" => "R1",
-        "black" => "R0",
-        _ => "nothing",
-    }
-}
-
-/// Tiers sort by their names.
-fn asks(band: &str, tier: &str) -> bool {
-    least(band) != "nothing" && tier >= least(band)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_band_asks_from_some_tier_on() {
-        let asked = |band: &str| ["R0", "R1", "R2", "R3"].into_iter().filter(|tier| asks(band, tier)).count();
-        assert_eq!(["green", "amber", "red", "black"].map(asked), [0, 2, 3, 4]);
+        Band::Green => None,
+        Band::Amber => Some(Tier::R2),
+        Band::Red => Some(Tier::R1),
+        Band::Black => Some(Tier::R0),
     }
 }

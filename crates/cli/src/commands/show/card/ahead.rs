@@ -6,6 +6,8 @@ use crate::shared::*;
 use crate::style::hang;
 use api::action::ActionView;
 use api::invocation::{ForesightView, InvocationView, LabelView};
+use countersign_core::action::Effect;
+use countersign_core::decision::Verdict;
 
 const REDEFINED: &str = "definition_mismatch";
 
@@ -91,14 +93,14 @@ impl Card<'_> {
     pub(super) fn asked_by(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let concerns = self.foresight.map(|foresight| foresight.concerns.as_slice()).unwrap_or_default();
         let mut facts = Vec::new();
-        for gate in self.invocation.gates.iter().filter(|gate| gate.verdict == "needs_approval") {
+        for gate in self.invocation.gates.iter().filter(|gate| gate.verdict == Verdict::NeedsApproval) {
             for rule in &gate.determining {
                 let said: Vec<_> = concerns.iter().filter(|concern| concern.rule == *rule).collect();
                 let places: Vec<_> = said.iter().map(|concern| clean::line(&concern.pointer)).filter(|place| !place.is_empty()).collect();
                 let at = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
                 let rule = clean::line(rule);
                 let sentence = said.first().map_or_else(|| rule.clone(), |concern| format!("{} ({rule})", clean::line(&concern.message)));
-                facts.push(("", Tone::Warn.paint(format!("gate `{}`: {sentence}{at}", clean::line(&gate.gate)))));
+                facts.push(("", Tone::Warn.paint(format!("gate `{}`: {sentence}{at}", gate.gate))));
             }
         }
         if !facts.is_empty() {
@@ -111,10 +113,10 @@ impl Card<'_> {
 
 /// `private_data since 3 min ago, from files.read_text inv_…`
 fn held(label: &LabelView, terminal: &Terminal) -> String {
-    let since = terminal.past(&label.at);
+    let since = terminal.past(label.at);
     let from: Vec<_> = [&label.action, &label.invocation_id].into_iter().flatten().map(|word| clean::line(word)).collect();
     let from = if from.is_empty() { String::new() } else { format!(", from {}", from.join(" ")) };
-    format!("{} since {}{from}", clean::line(&label.label), since.as_shown())
+    format!("{} since {}{from}", word(label.label), since.as_shown())
 }
 
 /// Whether the action is no longer the one that was asked for.
@@ -139,18 +141,17 @@ fn package_of(action: &str) -> String {
 pub(super) fn code(action: &ActionView) -> Option<String> {
     let digest: String = clean::line(action.package_sha256.as_ref()?).chars().take(12).collect();
     let reach = if action.hosts.is_empty() { ", with no network" } else { "" };
-    let (package, profile) = (package_of(&action.id), clean::line(&action.profile));
+    let (package, profile) = (package_of(&action.id), action.profile);
     Some(Tone::Warn.paint(format!("of the package `{package}` ({digest}…), in the sandbox under profile `{profile}`{reach}")))
 }
 
 /// `; it says that it changes files and asks others over the network`
 fn declared(action: &ActionView) -> String {
-    let word = |effect: &String| match effect.as_str() {
-        "filesystem_read" => "reads files".to_owned(),
-        "filesystem_write" => "changes files".to_owned(),
-        "network_call" => "uses the network".to_owned(),
-        "device_notification" => "notifies people".to_owned(),
-        other => clean::line(other),
+    let word = |effect: &Effect| match effect {
+        Effect::FilesystemRead => "reads files",
+        Effect::FilesystemWrite => "changes files",
+        Effect::NetworkCall => "uses the network",
+        Effect::DeviceNotification => "notifies people",
     };
     match action.effects.as_slice() {
         [] => String::new(),

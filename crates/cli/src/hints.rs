@@ -1,0 +1,200 @@
+//! What somebody at a command line can do about a problem: one row for each code the server knows a request for.
+//! `{invocation}` and `{action}` stand for those the problem is about; a row that names one the problem has not is left out.
+
+use crate::style::counted;
+use api::invocation::{InvocationView, TightenedBy};
+use api::{Code, Problem};
+use countersign_core::Mode;
+use countersign_core::decision::ModeSource;
+
+/// What can be listed, by the noun the server names it with.
+const LISTED: [&str; 10] = ["grant", "invocation", "receipt", "session", "space", "token", "user", "consent", "batch", "quarantine"];
+
+/// The command line's own hint, else the server's, unless that one speaks of HTTP.
+pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
+    let own = of_values(problem).or_else(|| {
+        let row = problem.invocation.as_deref().and_then(of_denial).or_else(|| of_code(problem.code));
+        row.and_then(|row| filled(row, problem))
+    });
+    let from_server = || problem.hint.clone().filter(|hint| !hint.contains("/api/v1/"));
+    own.or_else(from_server).or_else(|| filled("countersign explain {invocation}", problem))
+}
+
+/// Hints that are made of what the problem carries.
+fn of_values(problem: &Problem) -> Option<String> {
+    match problem.code {
+        Code::UnknownAction => {
+            let meant = problem.suggestions.first()?;
+            Some(format!("did you mean `{meant}`? all of them: countersign action list"))
+        }
+        Code::RateLimited => {
+            let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
+            Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")))
+        }
+        Code::NotFound => {
+            let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word == *noun))?;
+            Some(format!("list them with `countersign {what} list`"))
+        }
+        _ => None,
+    }
+}
+
+const fn of_code(code: Code) -> Option<&'static str> {
+    match code {
+        Code::InvalidParams => Some("see the schema with `countersign action show {action}`"),
+        Code::DryRunUnsupported => Some("see whether it would be allowed with `countersign explain {action}`"),
+        Code::InvalidPolicy => Some("see what policies can refer to with `countersign policy schema`"),
+        Code::NotGrantable => Some("approve this one call with `countersign approve {invocation}`"),
+        Code::UnknownAction => Some("list what you may call with `countersign action list`"),
+        Code::UnknownSource => Some("list them with `countersign action list`"),
+        Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
+        Code::Rejected
+        | Code::Consumed
+        | Code::AlreadyEnded
+        | Code::NotInDoubt
+        | Code::ArgsMismatch
+        | Code::PolicyMismatch
+        | Code::TupleMismatch
+        | Code::Expired => Some("see how it ended with `countersign show {invocation}`"),
+        Code::DefinitionMismatch => Some("look at it again with `countersign action review {action}`"),
+        Code::Reconciling => Some("see whether it is known by now with `countersign show {invocation}`"),
+        Code::NotRevertible => Some("see what it did with `countersign show {invocation}`"),
+        Code::AlreadyReverted => Some("see what reverted it with `countersign show {invocation}`"),
+        Code::CannotRun => Some("correct that and approve it again, or deny it with `countersign deny {invocation}`"),
+        Code::Stopped => Some("see which switches are on with `countersign kill-switch list`"),
+        Code::AlreadyApproved => Some("see who approved it with `countersign show {invocation}`"),
+        Code::QuarantineSettled => Some("see what is held with `countersign quarantine list`"),
+        Code::GrantEnded => Some("see them with `countersign grant list`"),
+        Code::LastOwner => Some("make someone else an owner first, or another token with `countersign token create`"),
+        Code::TooManyPending => Some("see what is pending with `countersign inbox`"),
+        Code::FileNotFound | Code::NotARegularFile => Some("see what is there with `countersign action invoke files.list`"),
+        Code::PathOutsideWorkspace | Code::PathNotAllowed => Some(
+            "name files relative to the workspace, such as `notes/today.md`; see what is there with `countersign action invoke files.list`",
+        ),
+        Code::OutcomeUnrecorded => Some("read it with `countersign show {invocation}` once the store is back"),
+        Code::StoreUnavailable => Some("look at `countersign doctor` and the server's log"),
+        Code::Forbidden => Some("countersign whoami says what this token may do; an admin may more"),
+        Code::MalformedJson
+        | Code::InvalidRequest
+        | Code::InvalidQuery
+        | Code::InvalidScope
+        | Code::CommandNotAllowed
+        | Code::InvalidBatch
+        | Code::Unauthenticated
+        | Code::TokenExpired
+        | Code::TokenRevoked
+        | Code::MayNotApprove
+        | Code::SelfApproval
+        | Code::NotYourSession
+        | Code::DeniedByPolicy
+        | Code::Quarantined
+        | Code::DeniedByPerson
+        | Code::PackageInvalid
+        | Code::PackageFindings
+        | Code::NeedsConfirmation
+        | Code::ApprovalVoid
+        | Code::UnknownRoute
+        | Code::MethodNotAllowed
+        | Code::NotFound
+        | Code::RequestTimeout
+        | Code::IdempotencyConflict
+        | Code::IdempotencyInFlight
+        | Code::InDoubt
+        | Code::NameTaken
+        | Code::BodyTooLarge
+        | Code::UnsupportedMediaType
+        | Code::RateLimited
+        | Code::NotUtf8
+        | Code::FileTooLarge
+        | Code::HardLinkRefused
+        | Code::ContentChanged
+        | Code::OutsideScope
+        | Code::ScopeTooFine
+        | Code::HostNotAllowed
+        | Code::AddressNotAllowed
+        | Code::UrlNotAllowed
+        | Code::HeaderNotAllowed
+        | Code::PackageCodeDisabled
+        | Code::PackageNetworkNotAllowed
+        | Code::PackageCommandNotAllowed
+        | Code::PackageChanged
+        | Code::WorkspaceElsewhere
+        | Code::Internal
+        | Code::SourceFailed
+        | Code::OrgDisabled
+        | Code::SourceUnavailable => None,
+    }
+}
+
+/// What refused the call decides who can allow it, and how.
+fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
+    let decision = &invocation.decision;
+    match invocation.error.as_ref()?.code.as_str() {
+        "stopped" => Some(
+            "see which switch is on with `countersign kill-switch list`; an admin ends it with `countersign kill-switch off org`, or what \
+             it names in place of `org`",
+        ),
+        "breaker_open" => Some("see the state of its target with `countersign breaker list`"),
+        "denied_by_mode" if decision.mode != Mode::Deny => {
+            Some("an admin can change the mode of the action it names; see `countersign mode list`")
+        }
+        "denied_by_mode" if decision.base != Mode::Deny => match decision.tightened_by.last()? {
+            TightenedBy::Band => Some("an admin can raise the band of the space with `countersign space band`"),
+            TightenedBy::Drift => Some("an admin looks at what changed with `countersign action review {action}`"),
+            TightenedBy::DangerIsNeverAllowed | TightenedBy::PackageNeverUnattended | TightenedBy::Gate | TightenedBy::Stopped => None,
+        },
+        "denied_by_mode" => Some(match decision.source {
+            ModeSource::AutomationOverride => {
+                "an admin can remove the mode: `countersign mode unset {action} --automation ID`; `countersign mode list` names it"
+            }
+            ModeSource::OrgDefault => "an admin can remove the mode: `countersign mode unset {action}`; see `countersign mode list`",
+            ModeSource::InferredDefault => "an admin can let a person decide: `countersign mode set {action} require_approval`",
+        }),
+        _ => None,
+    }
+}
+
+/// The row with what the problem is about; `None` where it names what the problem has not.
+fn filled(row: &str, problem: &Problem) -> Option<String> {
+    let named = problem.invocation.as_deref();
+    let invocation = named.map(|named| &named.id).or(problem.invocation_id.as_ref());
+    let action = named.map(|named| &named.action).or(problem.action.as_ref());
+    let mut hint = row.to_owned();
+    for (mark, value) in [("{invocation}", invocation), ("{action}", action)] {
+        if hint.contains(mark) {
+            hint = hint.replace(mark, value?);
+        }
+    }
+    Some(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(problem: &Problem, expected: Option<&str>) {
+        assert_eq!(hint_of(problem).as_deref(), expected);
+    }
+
+    #[test]
+    fn the_command_line_has_hints_of_its_own_and_shows_none_that_speak_of_http() {
+        let mut limited = Problem::new(Code::RateLimited, "too often");
+        limited.retry_after_ms = Some(58_470);
+        check(&limited, Some("wait 59 seconds and do it again: nothing was done"));
+        let mut unknown = Problem::new(Code::UnknownAction, "there is no action `files.lst`");
+        check(&unknown, Some("list what you may call with `countersign action list`"));
+        unknown.suggestions = vec!["files.list".into()];
+        check(&unknown, Some("did you mean `files.list`? all of them: countersign action list"));
+        check(&Problem::new(Code::NotFound, "there is no grant `x`"), Some("list them with `countersign grant list`"));
+        check(&Problem::new(Code::NotFound, "there is no breaker `x`"), None);
+        check(&Problem::new(Code::InvalidRequest, "no").hint("the API is described at `GET /api/v1/openapi.json`"), None);
+        check(&Problem::new(Code::InvalidRequest, "no").hint("give `role`"), Some("give `role`"));
+        check(&Problem::new(Code::DeniedByPerson, "no").about("inv_1"), Some("countersign explain inv_1"));
+        // A row that names what the problem has not is no hint.
+        check(&Problem::new(Code::CannotRun, "no"), None);
+        check(
+            &Problem::new(Code::CannotRun, "no").about("inv_1"),
+            Some("correct that and approve it again, or deny it with `countersign deny inv_1`"),
+        );
+    }
+}

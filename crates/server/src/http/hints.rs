@@ -1,0 +1,165 @@
+//! What a caller can do next, in the words of HTTP: one row for each code. The command line has a table of its own.
+//! `{invocation}` and `{action}` stand for those the problem is about, where it is about one.
+
+use api::invocation::{InvocationView, TightenedBy};
+use api::{Code, Problem};
+use countersign_core::Mode;
+use countersign_core::decision::ModeSource;
+
+const DESCRIPTION: &str = "the API is described at `GET /api/v1/openapi.json`";
+const LIST_ACTIONS: &str = "list what you may call with `GET /api/v1/sessions/{session}/actions/available`";
+const CREATE_SESSION: &str = "create one with `POST /api/v1/sessions`";
+const READ_IT: &str = "read it with `GET /api/v1/invocations/{invocation}`";
+const ASK_ANOTHER: &str = "another approver has to answer it";
+const LIST_FILES: &str = "see what is there: invoke `files.list`";
+
+/// The hint of a problem that has none of its own.
+pub(super) fn hint_of(problem: &Problem) -> Option<String> {
+    let named = problem.invocation.as_deref();
+    let hint = named.and_then(of_denial).or_else(|| of_code(problem.code))?;
+    let hint = match &problem.invocation_id {
+        Some(id) => hint.replace("{invocation}", id),
+        None => hint.to_owned(),
+    };
+    let hint = match named.map(|named| &named.action).or(problem.action.as_ref()) {
+        Some(action) => hint.replace("{action}", action),
+        None => hint,
+    };
+    Some(match named {
+        Some(invocation) => hint.replace("{space}", &invocation.space_id),
+        None => hint,
+    })
+}
+
+const fn of_code(code: Code) -> Option<&'static str> {
+    Some(match code {
+        Code::MalformedJson | Code::InvalidRequest | Code::InvalidQuery | Code::UnknownRoute | Code::MethodNotAllowed => DESCRIPTION,
+        Code::InvalidParams => "see `params_schema` of the action: `GET /api/v1/actions/{action}`",
+        Code::InvalidScope => "name files and folders relative to the workspace, such as `src` or `src/**`",
+        Code::CommandNotAllowed => "use a command that is allowed, or ask an operator to allow this one",
+        Code::InvalidBatch => "a batch is a `mode` and its `actions`, each an `action` with its `params`",
+        Code::DryRunUnsupported => "ask whether the call would be allowed with `POST /api/v1/explain`",
+        Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => "send `authorization: Bearer <token>` with a valid token",
+        Code::OrgDisabled => "ask an operator of the server",
+        Code::Forbidden => "see what the token may do with `GET /api/v1/whoami`",
+        Code::MayNotApprove | Code::SelfApproval => ASK_ANOTHER,
+        Code::NotYourSession => "use the token of the session",
+        Code::Quarantined => "an admin looks at it with `GET /api/v1/quarantines/{invocation}`",
+        Code::InvalidPolicy => "see what policies can refer to with `GET /api/v1/policies/schema`",
+        Code::NeedsConfirmation => "send the id of the action as `confirm` with the approval",
+        Code::NotGrantable => "approve this one call with `POST /api/v1/invocations/{invocation}/approve`",
+        Code::UnknownAction => LIST_ACTIONS,
+        Code::UnknownSource => "list the sources with `GET /api/v1/actions`",
+        Code::UnknownSession | Code::SessionEnded => CREATE_SESSION,
+        Code::DeniedByPolicy
+        | Code::DeniedByPerson
+        | Code::ApprovalVoid
+        | Code::Rejected
+        | Code::Consumed
+        | Code::AlreadyEnded
+        | Code::NotInDoubt
+        | Code::Reconciling
+        | Code::NotRevertible
+        | Code::AlreadyReverted
+        | Code::ArgsMismatch
+        | Code::DefinitionMismatch
+        | Code::PolicyMismatch
+        | Code::TupleMismatch
+        | Code::AlreadyApproved
+        | Code::IdempotencyInFlight
+        | Code::InDoubt
+        | Code::Expired
+        | Code::SourceFailed
+        | Code::OutcomeUnrecorded => READ_IT,
+        Code::CannotRun => "correct the cause and approve it again, or deny it with `POST /api/v1/invocations/{invocation}/deny`",
+        Code::Stopped => "see which kill switches are on with `GET /api/v1/kill-switches`",
+        Code::QuarantineSettled => "see what is held with `GET /api/v1/quarantines`",
+        Code::GrantEnded => "see the grants with `GET /api/v1/grants`",
+        Code::IdempotencyConflict => "use a new key for a new call",
+        Code::NameTaken => "choose another name",
+        Code::LastOwner => "make someone else an owner first",
+        Code::BodyTooLarge => "send less, or send it in parts",
+        Code::UnsupportedMediaType => "send `content-type: application/json`",
+        Code::RateLimited => "wait for `retry_after_ms`, then send it again: nothing was done",
+        Code::TooManyPending => "see what is pending with `GET /api/v1/sessions/{session}/actions/invocations?status=pending`",
+        Code::FileNotFound | Code::NotARegularFile => LIST_FILES,
+        Code::PathOutsideWorkspace => {
+            "name files relative to the workspace, such as `notes/today.md`; see what is there: invoke `files.list`"
+        }
+        Code::PathNotAllowed | Code::UrlNotAllowed => "use the spelling that `detail` gives",
+        Code::HardLinkRefused => "copy the file, then use the copy",
+        Code::ContentChanged => "read the file again, then decide",
+        Code::OutsideScope => "widen `scope`, or use another path",
+        Code::ScopeTooFine => "allow or forbid a whole folder instead of many files",
+        Code::HostNotAllowed => {
+            "an operator adds the host, with its scheme and port unless they are https and 443, to `allowed_hosts` under `[http]` in \
+             `countersign.toml`, or to COUNTERSIGN_HTTP_ALLOWED_HOSTS"
+        }
+        Code::AddressNotAllowed => "an operator may list its network in `http.allowed_networks`",
+        Code::HeaderNotAllowed => "leave the header out",
+        Code::PackageCodeDisabled => "an operator sets `allow_plugin_code_execution = true`",
+        Code::PackageNetworkNotAllowed => "an operator adds the host to `package_allowed_hosts`",
+        Code::PackageCommandNotAllowed => "an operator adds a rule to `command_allowlist`",
+        Code::PackageChanged => "make the call again",
+        Code::WorkspaceElsewhere => "send the request to the server that has the workspace",
+        Code::StoreUnavailable => "the operator looks at the server's log",
+        Code::PackageInvalid
+        | Code::PackageFindings
+        | Code::NotFound
+        | Code::RequestTimeout
+        | Code::NotUtf8
+        | Code::FileTooLarge
+        | Code::SourceUnavailable
+        | Code::Internal => return None,
+    })
+}
+
+/// What refused the call decides who can allow it, and how.
+fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
+    let decision = &invocation.decision;
+    match invocation.error.as_ref()?.code.as_str() {
+        "stopped" => Some("see which kill switch is on with `GET /api/v1/kill-switches`; an admin ends it"),
+        "breaker_open" => Some("see the state of its target with `GET /api/v1/breakers`"),
+        // A dry run that would show what another action reads: its message names that one.
+        "denied_by_mode" if decision.mode != Mode::Deny => {
+            Some("an admin can change the mode of the action it names, with `PUT /api/v1/modes/{action}`")
+        }
+        "denied_by_mode" if decision.base != Mode::Deny => match decision.tightened_by.last()? {
+            TightenedBy::Band => Some("an admin can raise the band of the space with `PATCH /api/v1/spaces/{space}`"),
+            TightenedBy::Drift => Some("an admin reviews what changed with `POST /api/v1/reviews/{action}`"),
+            TightenedBy::DangerIsNeverAllowed | TightenedBy::PackageNeverUnattended | TightenedBy::Gate | TightenedBy::Stopped => None,
+        },
+        "denied_by_mode" => Some(match decision.source {
+            ModeSource::AutomationOverride => "an admin can remove the mode with `DELETE /api/v1/automations/{automation}/modes/{action}`",
+            ModeSource::OrgDefault => "an admin can remove the mode with `DELETE /api/v1/modes/{action}`",
+            ModeSource::InferredDefault => "an admin can set the mode `require_approval` with `PUT /api/v1/modes/{action}`",
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `GET /api/v1/x` between backticks, wherever a hint has it.
+    fn requests(hint: &str) -> impl Iterator<Item = (&str, &str)> {
+        hint.split('`').skip(1).step_by(2).filter_map(|code| code.split_once(' ')).filter(|(_, path)| path.starts_with('/'))
+    }
+
+    #[test]
+    fn hints_speak_of_http_and_every_request_they_name_exists() {
+        let (_, document) = crate::http::routes();
+        let paths = serde_json::to_value(&document.paths).unwrap();
+        let mut named = 0;
+        for hint in Code::ALL.iter().filter_map(|code| of_code(*code)) {
+            assert!(!hint.contains("`countersign "), "{hint}");
+            for (method, path) in requests(hint) {
+                let path = path.split('?').next().unwrap();
+                assert!(paths[path][method.to_lowercase()].is_object(), "{hint}");
+                named += 1;
+            }
+        }
+        assert!(named > 20, "{named}");
+    }
+}
