@@ -1,9 +1,9 @@
 //! Actions and sources on the wire.
 
-use countersign_core::action::{Effect, Profile, Reversibility};
-use countersign_core::decision::ModeSource;
 use countersign_core::action::Class;
+use countersign_core::action::{Effect, Profile, Reversibility};
 use countersign_core::decision::Drift;
+use countersign_core::decision::ModeSource;
 use countersign_core::{Mode, Tier};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

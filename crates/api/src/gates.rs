@@ -2,8 +2,8 @@
 
 use crate::invocation::{CallerContext, DecisionView, GateView, ProvenanceName};
 use crate::rules::ModeLine;
-use countersign_core::quarantine::{Holds, QuarantineState};
 use countersign_core::decision::Drift;
+use countersign_core::quarantine::{Holds, QuarantineState};
 use countersign_core::{Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -11,11 +11,11 @@ pub use progress::*;
 pub use request::*;
 
 use crate::batch::PartOfView;
+use countersign_core::action::Class;
 use countersign_core::changed_file::FileChange;
 use countersign_core::decision::{Gate, GateVerdict, ModeSource, Reason, Verdict};
 use countersign_core::effect::{Check, Remedy};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
-use countersign_core::action::Class;
 use countersign_core::{Decision, Invocation, Mode, Status, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub struct InvocationView {
     pub tier: Tier,
     pub class: Class,
     pub session_id: String,
-    /// The title of its session, in lists and where it is read by itself.
+    /// The title of its session, in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_title: Option<String>,
     pub space_id: String,
@@ -320,9 +320,7 @@ impl From<GateVerdict> for GateView {
 
 impl From<Invocation> for InvocationView {
     fn from(invocation: Invocation) -> Self {
-        let waited_ms = waited_ms(&invocation);
-        let lasted = |ended: Timestamp| ended.millis_since(invocation.created_at).saturating_sub(waited_ms.unwrap_or_default());
-        let duration_ms = invocation.ended_at.map(lasted);
+        let (duration_ms, waited_ms) = (invocation.duration_ms(), invocation.waited_ms());
         Self {
             id: invocation.id.to_string(),
             status: invocation.status,
@@ -398,13 +396,6 @@ impl From<Invocation> for InvocationView {
             trace_id: invocation.trace_id,
         }
     }
-}
-
-/// From the question to the answer that settled it; without one, to its end. `None` where nobody was asked, or nobody has answered.
-fn waited_ms(invocation: &Invocation) -> Option<u64> {
-    invocation.binding.as_ref()?;
-    let until = invocation.answer.as_ref().map(|answer| answer.at).or(invocation.ended_at)?;
-    Some(until.millis_since(invocation.created_at))
 }
 
 impl InvocationView {

@@ -3,8 +3,8 @@
 use crate::gates::CaughtView;
 use crate::invocation::GrantScopeName;
 use countersign_core::breaker::{Breaker, BreakerState};
-use countersign_core::switch::Stop;
 use countersign_core::decision::Drift;
+use countersign_core::switch::Stop;
 use countersign_core::{Mode, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -8,8 +8,7 @@ use countersign_core::Mode;
 use countersign_core::decision::ModeSource;
 
 /// What can be listed, by the noun the server names it with.
-const LISTED: [&str; 10] =
-    ["grant", "invocation", "receipt", "session", "space", "token", "user", "consent", "batch", "quarantine"];
+const LISTED: [&str; 10] = ["grant", "invocation", "receipt", "session", "space", "token", "user", "consent", "batch", "quarantine"];
 
 /// The command line's own hint, else the server's, unless that one speaks of HTTP.
 pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
@@ -23,21 +22,15 @@ pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
 
 /// Hints that are made of what the problem carries.
 fn of_values(problem: &Problem) -> Option<String> {
-    match problem.code {
-        Code::UnknownAction => {
-            let meant = problem.suggestions.first()?;
-            Some(format!("did you mean `{meant}`? all of them: countersign action list"))
-        }
-        Code::RateLimited => {
-            let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
-            Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")))
-        }
-        Code::NotFound => {
-            let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word == *noun))?;
-            Some(format!("list them with `countersign {what} list`"))
-        }
-        _ => None,
+    if let Some(meant) = problem.suggestions.first() {
+        return Some(format!("did you mean `{meant}`? all of them: countersign action list"));
     }
+    if problem.code == Code::RateLimited {
+        let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
+        return Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")));
+    }
+    let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word == *noun));
+    what.filter(|_| problem.code == Code::NotFound).map(|what| format!("list them with `countersign {what} list`"))
 }
 
 const fn of_code(code: Code) -> Option<&'static str> {
@@ -192,6 +185,9 @@ mod tests {
         check(&Problem::new(Code::DeniedByPerson, "no").about("inv_1"), Some("countersign explain inv_1"));
         // A row that names what the problem has not is no hint.
         check(&Problem::new(Code::CannotRun, "no"), None);
-        check(&Problem::new(Code::CannotRun, "no").about("inv_1"), Some("correct that and approve it again, or deny it with `countersign deny inv_1`"));
+        check(
+            &Problem::new(Code::CannotRun, "no").about("inv_1"),
+            Some("correct that and approve it again, or deny it with `countersign deny inv_1`"),
+        );
     }
 }

@@ -12,8 +12,8 @@ use api::Code;
 use api::action::{ActionView, AvailableResponse, GuideResponse};
 use api::identity::{SessionView, WhoamiResponse};
 use api::rules::ReviewView;
-use countersign_core::decision::Drift;
 use clap::{Args, Subcommand};
+use countersign_core::decision::Drift;
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]

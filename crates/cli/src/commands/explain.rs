@@ -94,9 +94,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         }
     }
     let again = |at| Cell::shown(resumed(terminal.past(at).as_shown()), resumed(&at.to_string()));
-    record = record
-        .with_some("answered by", invocation.answer.as_ref().map(told))
-        .with_some("resumed", invocation.resumed_at.map(again));
+    record = record.with_some("answered by", invocation.answer.as_ref().map(told)).with_some("resumed", invocation.resumed_at.map(again));
     if let Some(edit) = &invocation.edit {
         let by = |when: &str| format!("{} {when}", people.name(&edit.by));
         record = record.with("edited by", Cell::shown(by(terminal.past(edit.at).as_shown()), by(&edit.at.to_string())));

@@ -4,8 +4,8 @@ use super::kill_switch;
 use super::show::asked_for;
 use crate::shared::*;
 use api::invocation::InvocationView;
-use countersign_core::Status;
 use clap::Args;
+use countersign_core::Status;
 use serde_json::{Value, json};
 
 pub(crate) const EXAMPLES: &str = "\

@@ -4,11 +4,9 @@ use super::action::never;
 use super::part::Part;
 use crate::shared::*;
 use api::action::ActionView;
-use countersign_core::decision::Drift;
-use api::rules::{
-    ModeChangeResponse, ModeLine, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest,
-};
+use api::rules::{ModeChangeResponse, ModeLine, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest};
 use clap::{Subcommand, ValueEnum};
+use countersign_core::decision::Drift;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -114,9 +112,7 @@ impl Resource for ModeVersionView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
-        Field::both("mode", Column::Whole, |one, _| {
-            Some(one.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), Cell::mode))
-        }),
+        Field::both("mode", Column::Whole, |one, _| Some(one.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), Cell::mode))),
         Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
         Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
         Field::both("changed by", Column::Extra, |one, view| view.who(&one.changed_by)),

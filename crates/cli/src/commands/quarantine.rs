@@ -5,8 +5,8 @@ use super::outcome;
 use crate::shared::*;
 use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
-use countersign_core::quarantine::{Holds, QuarantineState};
 use clap::{Subcommand, ValueEnum};
+use countersign_core::quarantine::{Holds, QuarantineState};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -135,8 +135,7 @@ impl Quarantine {
             Self::Release { quarantined, reason, agreed } => return release(&quarantined, reason, agreed, client, terminal).await,
             Self::Discard { quarantined: id, reason, agreed } => {
                 let held = client.get::<QuarantineView>(&["quarantines", &id], &[]).await?.read;
-                let question =
-                    format!("Discard the {} of `{}`? This cannot be undone.", held.holds.as_str(), clean::line(&held.action));
+                let question = format!("Discard the {} of `{}`? This cannot be undone.", held.holds.as_str(), clean::line(&held.action));
                 terminal.consent(&question, agreed.consent(client)).await?;
                 let request = SettleRequest { reason, digest: held.digest };
                 let answer = client.post::<QuarantineView>(&["quarantines", &id, "discard"], &request).await?;

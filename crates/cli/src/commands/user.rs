@@ -84,9 +84,7 @@ impl Resource for UserView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
-        Field::both("role", Column::Whole, |one, _| {
-            text(one.role.as_str())
-        }),
+        Field::both("role", Column::Whole, |one, _| text(one.role.as_str())),
         Field::both("max band", Column::Whole, |one, _| text(one.max_band.as_str())),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
         Field::both("state", Column::Whole, |one, _| {

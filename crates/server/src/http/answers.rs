@@ -7,8 +7,9 @@ use super::page::seconds_of;
 use super::problem::Refusal;
 use crate::App;
 use api::invocation::{
-    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApproveResponse, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
-    GrantScopeName, InvocationView, InvokeResponse, OneOfMany, SettleDoubtRequest, SettlementName, SnoozeRequest, SnoozeResponse,
+    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApproveResponse, ApprovedOne, DenyRequest, DenyResponse,
+    GrantOfferRequest, GrantScopeName, InvocationView, InvokeResponse, OneOfMany, SettleDoubtRequest, SettlementName, SnoozeRequest,
+    SnoozeResponse,
 };
 use api::{Code, Problem};
 use axum::Json;

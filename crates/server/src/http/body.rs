@@ -99,7 +99,6 @@ fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
 }
 
 fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
-    T::deserialize(Named(value)).map_err(|error| {
-        Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}"))
-    })
+    T::deserialize(Named(value))
+        .map_err(|error| Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}")))
 }

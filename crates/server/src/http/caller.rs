@@ -22,9 +22,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let token = bearer(parts).ok_or_else(|| {
-            Refusal::new(Code::Unauthenticated, "this needs a token")
-        })?;
+        let token = bearer(parts).ok_or_else(|| Refusal::new(Code::Unauthenticated, "this needs a token"))?;
         let authenticated = app.store().authenticate(token).await;
         if authenticated.is_err() && answers(parts) {
             pipeline::count_conflict("store_unavailable");

@@ -56,10 +56,5 @@ pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(canary):
 }
 
 fn view(canary: Canary) -> CanaryView {
-    CanaryView {
-        id: canary.id.to_string(),
-        text: canary.text,
-        added_by: canary.added_by.to_string(),
-        added_at: canary.added_at,
-    }
+    CanaryView { id: canary.id.to_string(), text: canary.text, added_by: canary.added_by.to_string(), added_at: canary.added_at }
 }

@@ -219,7 +219,9 @@ async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>,
     match (meant.next(), meant.next()) {
         (Some(only), None) => Ok(only),
         (None, _) => Err(Refusal::unknown_action(app, org, name).await),
-        (Some(_), Some(_)) => Err(Refusal::new(Code::UnknownAction, "more than one source has an action of this name; name the source too")),
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(Code::UnknownAction, "more than one source has an action of this name; name the source too"))
+        }
     }
 }
 

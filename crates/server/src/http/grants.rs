@@ -52,8 +52,10 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
             asked
         }
     };
-    let page =
-        app.store().list_grants(&caller.principal.org, &GrantFilter { state: query.state, session }, &page_request(query.limit, query.after)?).await?;
+    let page = app
+        .store()
+        .list_grants(&caller.principal.org, &GrantFilter { state: query.state, session }, &page_request(query.limit, query.after)?)
+        .await?;
     Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
 }
 
@@ -132,7 +134,6 @@ fn changed(id: &str, changed: Option<GrantChanged>) -> Result<Json<GrantView>, R
         Some(GrantChanged::Done(grant)) => Ok(Json(view(&grant))),
         Some(GrantChanged::Not(state)) => {
             Err(Refusal::new(Code::GrantEnded, format!("grant `{id}` is `{}`; nothing was changed", state.as_str())))
-
         }
         None => Err(Refusal::not_found("grant", id)),
     }

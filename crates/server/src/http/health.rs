@@ -91,12 +91,7 @@ async fn at_work(store: &Store) -> Result<Vec<Server>, Refusal> {
 }
 
 fn server_view(server: Server) -> ServerView {
-    ServerView {
-        id: server.id.to_string(),
-        started_at: server.started_at,
-        seen_at: server.seen_at,
-        gone: server.is_gone,
-    }
+    ServerView { id: server.id.to_string(), started_at: server.started_at, seen_at: server.seen_at, gone: server.is_gone }
 }
 
 /// Messages that actions sent to people, newest first.

@@ -82,7 +82,9 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::RateLimited => "wait for `retry_after_ms`, then send it again: nothing was done",
         Code::TooManyPending => "see what is pending with `GET /api/v1/sessions/{session}/actions/invocations?status=pending`",
         Code::FileNotFound | Code::NotARegularFile => LIST_FILES,
-        Code::PathOutsideWorkspace => "name files relative to the workspace, such as `notes/today.md`; see what is there: invoke `files.list`",
+        Code::PathOutsideWorkspace => {
+            "name files relative to the workspace, such as `notes/today.md`; see what is there: invoke `files.list`"
+        }
         Code::PathNotAllowed | Code::UrlNotAllowed => "use the spelling that `detail` gives",
         Code::HardLinkRefused => "copy the file, then use the copy",
         Code::ContentChanged => "read the file again, then decide",
@@ -127,9 +129,7 @@ fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
             TightenedBy::DangerIsNeverAllowed | TightenedBy::PackageNeverUnattended | TightenedBy::Gate | TightenedBy::Stopped => None,
         },
         "denied_by_mode" => Some(match decision.source {
-            ModeSource::AutomationOverride => {
-                "an admin can remove the mode with `DELETE /api/v1/automations/{automation}/modes/{action}`"
-            }
+            ModeSource::AutomationOverride => "an admin can remove the mode with `DELETE /api/v1/automations/{automation}/modes/{action}`",
             ModeSource::OrgDefault => "an admin can remove the mode with `DELETE /api/v1/modes/{action}`",
             ModeSource::InferredDefault => "an admin can set the mode `require_approval` with `PUT /api/v1/modes/{action}`",
         }),
@@ -160,5 +160,9 @@ mod tests {
             }
         }
         assert!(named > 20, "{named}");
+        for page in Code::ALL.iter().map(|code| code.page()) {
+            let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or_default();
+            assert!(!example.contains("`countersign "), "{example}");
+        }
     }
 }

@@ -120,13 +120,10 @@ pub(super) async fn list_of_session(
     Asked(query): Asked<SessionListQuery>,
 ) -> Result<Json<InvocationPage>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
-    let filter = InvocationFilter {
-        session: Some(session.id),
-        status: query.status,
-        action: action_of(query.action.as_deref())?,
-    };
+    let filter = InvocationFilter { session: Some(session.id), status: query.status, action: action_of(query.action.as_deref())? };
     let page = app.store().list_invocations(&session.org, &filter, &page_request(query.limit, query.after)?).await?;
-    Ok(Json(InvocationPage { items: listed(&app, page.items).await?, next: page.next, total: None }))
+    let items = titled(&app, &session.org, listed(&app, page.items).await?).await?;
+    Ok(Json(InvocationPage { items, next: page.next, total: None }))
 }
 
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
@@ -167,11 +164,7 @@ pub(super) struct ListQuery {
 /// Invocations of the org, newest first.
 #[utoipa::path(operation_id = "invocations_list", get, path = "/api/v1/invocations", tag = "invocations", params(ListQuery),
     responses((status = 200, body = InvocationPage), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Asked(query): Asked<ListQuery>,
-) -> Result<Json<InvocationPage>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<InvocationPage>, Refusal> {
     caller.must(Permission::Read)?;
     let is_for_reverting = query.revertible == Some(true);
     let filter = InvocationFilter {
@@ -195,7 +188,16 @@ pub(super) async fn list(
     } else {
         (listed(&app, page.items).await?, page.next)
     };
-    Ok(Json(InvocationPage { items, next, total }))
+    Ok(Json(InvocationPage { items: titled(&app, &caller.principal.org, items).await?, next, total }))
+}
+
+/// Each with the title of its session: whoever reads a list knows agents by it.
+async fn titled(app: &App, org: &OrgId, mut items: Vec<InvocationView>) -> Result<Vec<InvocationView>, Refusal> {
+    for item in &mut items {
+        let session = SessionId::parse(&item.session_id).map_err(|_| Refusal::unknown_session())?;
+        item.session_title = app.store().find_session(org, &session).await?.map(|session| session.title);
+    }
+    Ok(items)
 }
 
 /// Pages that are searched for one effect that can be reverted, before the caller is asked to go on.
@@ -338,9 +340,18 @@ pub(super) fn answered(outcome: Outcome) -> progress::Answered {
             let message = match invocation.status {
                 Status::Approved if invocation.batch.is_some() => "Action is approved; it starts when every part of its batch may",
                 Status::Approved | Status::Running => "Action is approved and starts soon",
-                _ => "Action requires approval",
+                Status::Pending
+                | Status::Succeeded
+                | Status::Failed
+                | Status::Reverted
+                | Status::Denied
+                | Status::Quarantined
+                | Status::Expired
+                | Status::Cancelled
+                | Status::InDoubt => "Action requires approval",
             };
-            let body = InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message.to_owned()), replayed: false };
+            let body =
+                InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message.to_owned()), replayed: false };
             return Ok((StatusCode::ACCEPTED, body));
         }
         Outcome::InDoubt(invocation) => {
@@ -383,19 +394,12 @@ pub(super) async fn shown(app: &App, invocation: Invocation) -> Result<InvokeRes
     Ok(InvokeResponse { invocation: InvocationView { changed_files, ..invocation }, result, message: None, replayed: false })
 }
 
-/// Each with what reverted it and the title of its session.
+/// Each with what reverted it.
 async fn listed(app: &App, invocations: Vec<Invocation>) -> Result<Vec<InvocationView>, Refusal> {
     let reverts = app.store().find_reverts(&invocations).await?;
-    let mut titles = BTreeMap::new();
-    for Invocation { org, session, .. } in &invocations {
-        if !titles.contains_key(session) {
-            titles.insert(session.clone(), app.store().find_session(org, session).await?.map(|session| session.title));
-        }
-    }
     let view = |invocation: Invocation| {
         let reverted_by = reverts.get(&invocation.id).map(ToString::to_string);
-        let session_title = titles.get(&invocation.session).cloned().flatten();
-        InvocationView { reverted_by, session_title, ..InvocationView::from(invocation) }
+        InvocationView { reverted_by, ..InvocationView::from(invocation) }
     };
     Ok(invocations.into_iter().map(view).collect())
 }

@@ -59,7 +59,7 @@ pub(super) async fn create(
 #[utoipa::path(operation_id = "answers_show", get, path = "/answer/{link}", tag = "answers", security(()), params(("link" = String, Path)),
     responses((status = 200, description = "A page for a person: the question, or how it ended.", content_type = "text/html", body = String),
         (status = 404, description = "The link is not valid, or what it is about has changed; a page.", content_type = "text/html", body = String),
-        (status = 410, description = "The link's time has run out; a page.", content_type = "text/html", body = String)))]
+        (status = 410, description = "The link has expired; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
     match open(&app, &link).await {
         Ok(Opened { invocation, .. }) if invocation.status == Status::Pending => {
@@ -161,7 +161,7 @@ async fn open(app: &App, text: &str) -> Result<Opened, Refusal> {
         return Err(bad());
     }
     if link.expires_at <= app.store().now().await? {
-        return Err(Refusal::new(Code::Expired, "this link's time has run out").hint("open your inbox instead"));
+        return Err(Refusal::new(Code::Expired, "this link has expired").hint("open your inbox instead"));
     }
     let principal = app.store().find_principal(&link.org, &PrincipalId::User(link.user)).await?.ok_or_else(bad)?;
     let binding = invocation.binding.as_ref().map(|binding| binding.digest).ok_or_else(bad)?;

@@ -6,7 +6,9 @@ use super::modes::rows_of;
 use super::page::{Asked, PageQuery, seconds_of};
 use super::problem::Refusal;
 use crate::App;
-use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse, WouldName};
+use api::gates::{
+    PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse, WouldName,
+};
 use api::problem::FieldError;
 use api::{Code, Page, Problem};
 use axum::Json;

@@ -24,8 +24,7 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// `held`, `released`, `discarded` or `expired`.
-    state: Option<String>,
+    state: Option<QuarantineState>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -41,9 +40,7 @@ pub(super) async fn list(
     Asked(query): Asked<ListQuery>,
 ) -> Result<Json<Page<QuarantineView>>, Refusal> {
     caller.must(Permission::Read)?;
-    let wrong = || Refusal::new(Code::InvalidQuery, "`state` does not make sense");
-    let state = query.state.as_deref().map(|text| QuarantineState::parse(text).ok_or_else(wrong)).transpose()?;
-    let page = app.store().list_quarantines(&caller.principal.org, state, &page_request(query.limit, query.after)?).await?;
+    let page = app.store().list_quarantines(&caller.principal.org, query.state, &page_request(query.limit, query.after)?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
 

@@ -116,10 +116,7 @@ fn view(space: &Space) -> SpaceView {
         band: space.band,
         self_approval: space.self_approval,
         quorum: space.quorum.by_tier().clone(),
-        redaction: RedactionRule {
-            kinds: space.redaction.kinds.iter().copied().collect(),
-            regions: space.redaction.regions.clone(),
-        },
+        redaction: RedactionRule { kinds: space.redaction.kinds.iter().copied().collect(), regions: space.redaction.regions.clone() },
         created_at: space.created_at,
     }
 }

@@ -98,8 +98,7 @@ pub(super) fn must_be_active(user: &User) -> Result<(), Refusal> {
     if user.disabled_at.is_none() {
         return Ok(());
     }
-    Err(Refusal::new(Code::NotFound, format!("user `{}` is disabled, for good", user.name))
-        .hint("create another user"))
+    Err(Refusal::new(Code::NotFound, format!("user `{}` is disabled, for good", user.name)).hint("create another user"))
 }
 
 /// A service acts with what its scopes say; a person never above their own role.

@@ -3,8 +3,8 @@
 use crate::shared::*;
 use api::action::ActionView;
 use api::rules::{DefinitionChange, ReviewRequest, ReviewView, WeightName};
-use countersign_core::decision::Drift;
 use clap::Args;
+use countersign_core::decision::Drift;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -142,7 +142,7 @@ mod tests {
         let told = change(&DefinitionChange {
             pointer: "/description".into(),
             summary: "description changed".into(),
-            weight: "textual".into(),
+            weight: WeightName::Textual,
             before: Some("reads a file".into()),
             after: Some(format!("{long}\u{1b}[2J")),
         });

@@ -44,7 +44,10 @@ fn sandbox(runs_code: bool, allow_degraded: bool) -> Vec<Finding> {
     findings.push(match (profiles.is_empty(), runs_code) {
         (true, true) => Finding::broken("sandbox", "no profile is available here, although packages are to run"),
         (true, false) => Finding::look("sandbox", format!("no profile is available here; {code}")),
-        (false, _) => Finding::ok("sandbox", format!("available profiles: {}; {code}", profiles.iter().map(|profile| profile.as_str()).collect::<Vec<_>>().join(", "))),
+        (false, _) => Finding::ok(
+            "sandbox",
+            format!("available profiles: {}; {code}", profiles.iter().map(|profile| profile.as_str()).collect::<Vec<_>>().join(", ")),
+        ),
     });
     findings.push(if allow_degraded {
         Finding::look("sandbox", "`allow_degraded` is true: where Landlock is missing, `default` runs without it")

@@ -84,7 +84,10 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
             .push(Finding::look("versions", format!("the server is {}, this is {own}", status.version)).fix("install the same version"));
     }
     findings.push(match status.problem {
-        None => Finding::ok("store", format!("{} takes writes, {} in the log", word(status.store), counted(status.log_size, "entry", "entries"))),
+        None => Finding::ok(
+            "store",
+            format!("{} takes writes, {} in the log", word(status.store), counted(status.log_size, "entry", "entries")),
+        ),
         Some(problem) => Finding::broken("store", problem).fix("look at the server's log"),
     });
     findings.push(code(status.code_profiles.as_deref()));
@@ -108,7 +111,13 @@ fn code(profiles: Option<&[Profile]>) -> Finding {
         None => Finding::ok("code", "the server runs no package code"),
         Some([]) => Finding::broken("code", "the server is to run package code, and no sandbox profile is available to it")
             .fix("run `countersign doctor --verbose` on its machine, as its user"),
-        Some(profiles) => Finding::ok("code", format!("the server runs package code; available profiles: {}", profiles.iter().map(|profile| profile.as_str()).collect::<Vec<_>>().join(", "))),
+        Some(profiles) => Finding::ok(
+            "code",
+            format!(
+                "the server runs package code; available profiles: {}",
+                profiles.iter().map(|profile| profile.as_str()).collect::<Vec<_>>().join(", ")
+            ),
+        ),
     }
 }
 

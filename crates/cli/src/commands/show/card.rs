@@ -7,7 +7,8 @@ use crate::shared::*;
 use crate::style::{self, time};
 use api::action::ActionView;
 use api::invocation::{
-    ApproveMode, AnswerView, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView, ScopeView,
+    AnswerView, ApproveMode, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView,
+    ScopeView,
 };
 use countersign_core::Status;
 use countersign_core::action::Reversibility;

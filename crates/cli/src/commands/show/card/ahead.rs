@@ -5,9 +5,9 @@ use crate::commands::changes;
 use crate::shared::*;
 use crate::style::hang;
 use api::action::ActionView;
+use api::invocation::{ForesightView, InvocationView, LabelView};
 use countersign_core::action::Effect;
 use countersign_core::decision::Verdict;
-use api::invocation::{ForesightView, InvocationView, LabelView};
 
 const REDEFINED: &str = "definition_mismatch";
 
