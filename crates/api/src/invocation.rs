@@ -192,7 +192,7 @@ pub struct DecisionView {
     pub rules_version: Option<i64>,
     /// Why the mode is stricter than its base.
     pub tightened: Vec<String>,
-    /// The same as words of a closed set, in the same order.
+    /// The same as an enum, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tightened_by: Vec<TightenedBy>,
 }

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct InstallPackageRequest {
     pub files: BTreeMap<String, PackageFileBody>,
-    /// Says that a person has read what is odd about its definitions. Without it a package of which something is found is refused.
+    /// A person has read the findings. Without it, a package with findings is refused.
     #[serde(default)]
     pub accept_findings: bool,
 }
@@ -36,7 +36,7 @@ pub struct PackageView {
     pub code_allowed: bool,
     /// Calls of it whose code runs at the same time; the next wait for a turn.
     pub runs_at_once: u32,
-    /// What is odd about what its actions say of themselves, seen beside all other actions there are.
+    /// Safety findings in the definitions of its actions.
     pub findings: Vec<PackageFindingView>,
 }
 

@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for PrincipalId {
     }
 }
 
-/// A person's standing in the org, ordered.
+/// What a person may do in the org, ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

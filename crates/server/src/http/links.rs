@@ -72,11 +72,11 @@ pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Re
     }
 }
 
-/// The answer, as a form sends it. Every conflict of an answer is told as a page with its status.
+/// Answers a pending invocation with the form of the page. A refused answer is a page, too, with its status.
 #[utoipa::path(operation_id = "answers_give", post, path = "/answer/{link}", tag = "answers", security(()), params(("link" = String, Path)),
     request_body(content = LinkAnswer, content_type = "application/x-www-form-urlencoded"),
     responses((status = 200, description = "A page for a person: what became of it.", content_type = "text/html", body = String),
-        (status = "4XX", description = "Why it was not taken; a page.", content_type = "text/html", body = String)))]
+        (status = "4XX", description = "Why the answer was refused; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, RawForm(form): RawForm) -> Response {
     let opened = match open(&app, &link).await {
         Ok(opened) => opened,

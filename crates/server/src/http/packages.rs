@@ -42,7 +42,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 /// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it, who says besides that
 /// what is odd about them was read, where something is.
 ///
-/// What the version before did can still be taken back.
+/// What the version before did can still be reverted.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
     responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn install(
@@ -80,7 +80,7 @@ pub(super) async fn install(
     Ok(Json(view(&packages, &name, &actions, None, findings)))
 }
 
-/// Removes a package. What its actions did stays, with its receipts, and can still be taken back.
+/// Removes a package. What its actions did stays, with its receipts, and can still be reverted.
 #[utoipa::path(operation_id = "packages_remove", delete, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<StatusCode, Refusal> {

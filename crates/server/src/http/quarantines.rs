@@ -55,7 +55,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation
     Ok(Json(view(found.ok_or_else(unknown)?)))
 }
 
-/// What it holds, to the letter, for who may release it. That you looked is told as an event.
+/// Shows the quarantined content unchanged, to whoever may release it. Reading it is an event.
 #[utoipa::path(operation_id = "quarantines_payload", get, path = "/api/v1/quarantines/{invocation}/payload", tag = "quarantine", params(("invocation" = String, Path)),
     responses((status = 200, body = QuarantinePayloadResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn payload(
@@ -73,7 +73,7 @@ pub(super) async fn payload(
     request_body = SettleRequest,
     responses(
         (status = 200, description = "The call succeeded. A withheld answer comes as `ReleasedOutputResponse`.", body = InvokeResponse),
-        (status = 202, description = "The call waits for a person.", body = InvokeResponse),
+        (status = 202, description = "The call is pending.", body = InvokeResponse),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn release(
     State(app): State<App>,
