@@ -55,6 +55,26 @@ need_web() {
     (cd web && npm ci --no-audit --no-fund >&2) || fail "npm could not install the packages of web/: the lines above say why"
 }
 
+# Sets clients and tools: the folders where the tools that read the API's description are installed, once per change of what they are.
+need_clients() {
+    need_interpreters
+    command -v npm >/dev/null || install_packages "npm" npm
+    python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages "Python's venv" python3-venv
+    clients=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients" && cd "${CARGO_TARGET_DIR:-target}/clients" && pwd)
+    tools=$clients/tools
+    local wanted
+    wanted=$(cat clients/typescript/package-lock.json clients/python/requirements.txt | cksum)
+    [ "$(cat "$clients/installed" 2>/dev/null)" != "$wanted" ] || return 0
+    say "installing the tools that read the API's description"
+    rm -rf "$clients/typescript" "$tools"
+    mkdir "$clients/typescript"
+    cp clients/typescript/package.json clients/typescript/package-lock.json "$clients/typescript/"
+    (cd "$clients/typescript" && npm ci --no-audit --no-fund >&2) || fail "npm could not install what clients/typescript asks for"
+    python3 -m venv "$tools" && "$tools/bin/pip" install --quiet --disable-pip-version-check -r clients/python/requirements.txt >&2 ||
+        fail "pip could not install what clients/python asks for"
+    echo "$wanted" >"$clients/installed"
+}
+
 find_postgres() {
     local initdb
     # Debian, Red Hat and Homebrew keep the server's programs off the PATH; the newest version wins.

@@ -23,6 +23,7 @@ for argument in "$@"; do
     arguments+=("$argument")
 done
 [ -z "$all" ] || export TEST_ALL=1
+whole=$([ ${#arguments[@]} = 0 ] && echo yes || true)
 
 if cargo nextest --version >/dev/null 2>&1; then
     # Most tests wait for a server, a disk or a deadline: more of them than there are cores keep the cores busy.
@@ -35,4 +36,6 @@ else
 fi
 
 say "testing with \`${runner[*]}\`"
-exec scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
+scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
+# Asked for a part, only that part is tested.
+[ -z "$whole" ] || scripts/clients.sh

@@ -40,13 +40,13 @@ pub struct PartRequest {
     /// Why; shown to whoever approves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the caller knows of the moment. It is recorded and never evaluated.
+    /// What the caller claims. It is recorded and never evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<CallerContext>,
     /// Where params came from, by JSON pointer. It can only make a call stricter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub provenance: BTreeMap<String, ProvenanceName>,
-    /// Where it may act, narrower than its source would let it.
+    /// Where it may act, narrower than its source allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeView>,
     /// Commands that must succeed after it.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Asks for one action, in the words of the older contract.
+/// Asks for one action, in the form of the action request contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
@@ -71,10 +71,10 @@ pub struct PolicyContext {
     pub time: Option<String>,
 }
 
-/// What became of an action request, in the words of the older contract.
+/// The outcome of an action request, in the form of its contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ActionReceipt {
-    /// Null while it waits for a person.
+    /// Null while it is pending.
     pub receipt_id: Option<String>,
     pub action_id: Option<String>,
     pub tool_id: String,
@@ -93,7 +93,7 @@ pub struct ActionReceipt {
     pub timing: TimingView,
     pub idempotency_key: Option<String>,
     pub trace_id: String,
-    /// Null while it waits for a person.
+    /// Null while it is pending.
     pub reward: Option<RewardView>,
     pub dry_run: bool,
     /// An earlier request under the same key answers.
@@ -111,7 +111,7 @@ pub enum ReceiptStatus {
     Quarantined,
 }
 
-/// What a gate said, in the words of the older contract.
+/// The verdict of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyVerdict {
@@ -153,7 +153,7 @@ pub struct RewardView {
     pub components: BTreeMap<String, f64>,
 }
 
-/// A planned action, in the words of the other older contract.
+/// A planned action, in the form of the plan contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActionPlan {
@@ -173,8 +173,8 @@ pub struct ActionPlan {
     #[serde(default = "empty_object")]
     #[schema(value_type = BTreeMap<String, Value>)]
     pub input: Value,
-    /// How the planner would take it back: shown and recorded, never followed. A write of tier R2 needs one, as an object or a text that is
-    /// not empty, unless the action itself keeps what undoes it.
+    /// How the planner would revert it: shown and recorded, never followed. A write of tier R2 needs one, as an object or a text that is
+    /// not empty, unless the action can be reverted.
     #[serde(default)]
     pub rollback_plan: Option<Value>,
     #[serde(default)]
@@ -226,7 +226,7 @@ pub enum PlanStatus {
     Failed,
 }
 
-/// What became of a plan, in its own words.
+/// The outcome of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanResult {

@@ -155,7 +155,7 @@ pub struct NewConsentRequest {
     /// Such as `30d`; without it, until it is withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<String>,
-    /// What you were shown or said.
+    /// What you were shown, or said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }

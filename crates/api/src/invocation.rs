@@ -35,7 +35,7 @@ pub struct InvocationView {
     pub tier: Tier,
     pub class: Class,
     pub session_id: String,
-    /// The title of its session, in lists and where it is read by itself.
+    /// The title of its session, in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_title: Option<String>,
     pub space_id: String,
@@ -195,7 +195,7 @@ pub struct DecisionView {
     pub rules_version: Option<i64>,
     /// Why the mode is stricter than its base.
     pub tightened: Vec<String>,
-    /// The same as words of a closed set, in the same order.
+    /// The same as an enum, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tightened_by: Vec<TightenedBy>,
 }
@@ -323,9 +323,7 @@ impl From<GateVerdict> for GateView {
 
 impl From<Invocation> for InvocationView {
     fn from(invocation: Invocation) -> Self {
-        let waited_ms = waited_ms(&invocation);
-        let lasted = |ended: Timestamp| ended.millis_since(invocation.created_at).saturating_sub(waited_ms.unwrap_or_default());
-        let duration_ms = invocation.ended_at.map(lasted);
+        let (duration_ms, waited_ms) = (invocation.duration_ms(), invocation.waited_ms());
         Self {
             id: invocation.id.to_string(),
             status: invocation.status,
@@ -404,13 +402,6 @@ impl From<Invocation> for InvocationView {
             trace_id: invocation.trace_id,
         }
     }
-}
-
-/// From the question to the answer that settled it; without one, to its end. `None` where nobody was asked, or nobody has answered.
-fn waited_ms(invocation: &Invocation) -> Option<u64> {
-    invocation.binding.as_ref()?;
-    let until = invocation.answer.as_ref().map(|answer| answer.at).or(invocation.ended_at)?;
-    Some(until.millis_since(invocation.created_at))
 }
 
 impl InvocationView {

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct InstallPackageRequest {
     pub files: BTreeMap<String, PackageFileBody>,
-    /// Says that a person has read what is odd about its definitions. Without it a package of which something is found is refused.
+    /// A person has read the findings. Without it, a package with findings is refused.
     #[serde(default)]
     pub accept_findings: bool,
 }
@@ -38,7 +38,7 @@ pub struct PackageView {
     pub code_allowed: bool,
     /// Calls of it whose code runs at the same time; the next wait for a turn.
     pub runs_at_once: u32,
-    /// What is odd about what its actions say of themselves, seen beside all other actions there are.
+    /// Safety findings in the definitions of its actions.
     pub findings: Vec<PackageFindingView>,
     /// Digest of all its files; this and what follows only where one package is read by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

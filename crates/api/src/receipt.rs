@@ -22,7 +22,7 @@ pub struct EntryView {
     pub envelope: Value,
 }
 
-/// Shows that a receipt stands in the log a checkpoint describes.
+/// Proves that a receipt is in the log that a checkpoint describes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProofView {
     pub entry: EntryView,

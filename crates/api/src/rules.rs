@@ -86,7 +86,7 @@ pub struct ModeVersionView {
     /// `org`, or `automation:<id>`.
     pub scope: String,
     pub action: String,
-    /// Null when the row was removed, and what stands below it held again.
+    /// Null when the row was removed.
     pub mode: Option<Mode>,
     pub locked: bool,
     pub changed_by: String,
@@ -125,7 +125,7 @@ pub struct NewGrantRequest {
     /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<String>,
-    /// Why, in the words of who asks.
+    /// Why; shown to whoever answers it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -219,7 +219,7 @@ pub struct ReviewRequest {
     /// The digest of the whole definition that was shown; when it is not the action's, nothing is reviewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub textual: Option<String>,
-    /// Lets later changes of words alone pass.
+    /// Ignores later changes that are wording only.
     #[serde(default)]
     pub ignore_wording: bool,
 }
@@ -300,7 +300,7 @@ pub struct BreakerView {
     pub reason: String,
     /// Since when it fails.
     pub since: Timestamp,
-    /// When one call is let through.
+    /// When one call may try it again.
     pub until: Option<Timestamp>,
 }
 

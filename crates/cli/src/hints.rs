@@ -22,21 +22,15 @@ pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
 
 /// Hints that are made of what the problem carries.
 fn of_values(problem: &Problem) -> Option<String> {
-    match problem.code {
-        Code::UnknownAction => {
-            let meant = problem.suggestions.first()?;
-            Some(format!("did you mean `{meant}`? all of them: countersign action list"))
-        }
-        Code::RateLimited => {
-            let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
-            Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")))
-        }
-        Code::NotFound => {
-            let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word == *noun))?;
-            Some(format!("list them with `countersign {what} list`"))
-        }
-        _ => None,
+    if let Some(meant) = problem.suggestions.first() {
+        return Some(format!("did you mean `{meant}`? all of them: countersign action list"));
     }
+    if problem.code == Code::RateLimited {
+        let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
+        return Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")));
+    }
+    let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word == *noun));
+    what.filter(|_| problem.code == Code::NotFound).map(|what| format!("list them with `countersign {what} list`"))
 }
 
 const fn of_code(code: Code) -> Option<&'static str> {

@@ -177,8 +177,7 @@ mod tests {
 
     #[test]
     fn a_tier_is_a_word_and_dots() {
-        assert_eq!(tier("R0").0, "R0 ●○○○○");
-        assert_eq!(tier("R4"), ("R4 ●●●●●".to_owned(), Tone::Danger));
-        assert_eq!(tier("R9").0, "R9");
+        assert_eq!(tier(Tier::R0).0, "R0 ●○○○○");
+        assert_eq!(tier(Tier::R4), ("R4 ●●●●●".to_owned(), Tone::Danger));
     }
 }

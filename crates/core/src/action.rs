@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use utoipa::ToSchema;
 
-/// Risk, ordered: R0 reads nothing sensitive, R4 destroys. A definition without one is R4.
+/// The risk of an action, from R0 (harmless read) to R4 (destroys data). A definition without one is R4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 pub enum Tier {
     R0,
@@ -16,7 +16,7 @@ pub enum Tier {
     R4,
 }
 
-/// The coarse projection of a tier: what the default mode is inferred from.
+/// The tier in one word: read (R0, R1), write (R2, R3) or danger (R4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -205,11 +205,11 @@ impl fmt::Display for Effect {
     }
 }
 
-/// Whether the effect can be taken back, known before it happens.
+/// Whether the effect can be reverted, known before it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reversibility {
-    /// There is nothing to take back.
+    /// There is nothing to revert.
     NoEffect,
     /// What was there before is kept, so the effect can be undone.
     Reversible,

@@ -103,12 +103,12 @@ impl fmt::Display for BatchStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PartEffect {
-    /// It changed nothing, or what it changed was taken back within it.
+    /// It changed nothing, or was rolled back.
     #[default]
     None,
     Stands,
-    /// It was taken back because of another part.
-    TakenBack,
+    /// It was reverted because of another part.
+    Reverted,
     /// Nobody knows.
     Unknown,
 }
@@ -300,7 +300,7 @@ mod tests {
         use BatchMode::{AllOrNothing, BestEffort};
         let done = (Some(Status::Succeeded), PartEffect::Stands);
         let read = (Some(Status::Succeeded), PartEffect::None);
-        let taken_back = (Some(Status::Succeeded), PartEffect::TakenBack);
+        let taken_back = (Some(Status::Succeeded), PartEffect::Reverted);
         let failed = (Some(Status::Failed), PartEffect::None);
         let doubted = (Some(Status::InDoubt), PartEffect::Unknown);
         let denied = (Some(Status::Denied), PartEffect::None);

@@ -49,15 +49,15 @@ pub enum LetThrough {
     ToDecide,
 }
 
-/// Whether calls are let through.
+/// Whether calls reach the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
-    /// They are; failures are being counted.
+    /// They do; failures are counted.
     Closed,
-    /// None is, until its time has passed.
+    /// None does, until its time has passed.
     Open,
-    /// One is, and decides.
+    /// One does, and decides.
     HalfOpen,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
 
-/// Run now, wait for a person, or refuse with a receipt. Ordered: the stricter of two modes is their `max`.
+/// What happens to a call: it runs, it needs an approval, or it is denied. The stricter of two wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -37,7 +37,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Which level of the cascade gave the base mode.
+/// Where the mode of a call comes from, before anything made it stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModeSource {
@@ -227,12 +227,12 @@ impl fmt::Display for Gate {
     }
 }
 
-/// What one gate said.
+/// The verdict of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Ok,
-    /// It may pass if a person says so.
+    /// It passes with an approval.
     NeedsApproval,
     Deny,
     /// Too dangerous to pass on anybody's word in the inbox: it ends, and what it held is kept for review.

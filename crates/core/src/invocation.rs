@@ -339,6 +339,20 @@ pub struct Invocation {
     pub trace_id: String,
 }
 
+impl Invocation {
+    /// How long it waited for people: to the answer that settled it, or to its end. `None` where nobody was asked, or nobody has answered.
+    pub fn waited_ms(&self) -> Option<u64> {
+        self.binding.as_ref()?;
+        let until = self.answer.as_ref().map(|answer| answer.at).or(self.ended_at)?;
+        Some(until.millis_since(self.created_at))
+    }
+
+    /// From its creation to its end, without the time it waited for people.
+    pub fn duration_ms(&self) -> Option<u64> {
+        Some(self.ended_at?.millis_since(self.created_at).saturating_sub(self.waited_ms().unwrap_or_default()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

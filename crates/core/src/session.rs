@@ -137,7 +137,7 @@ impl Quorum {
     }
 }
 
-/// What can be taken out of params before a source sees them.
+/// What can be redacted from params before a source sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RedactionKind)]

@@ -52,9 +52,9 @@ impl Conflict {
 
     pub const fn message(self) -> &'static str {
         match self {
-            Self::Rejected => "a person has already said no; start anew with other params",
+            Self::Rejected => "a person has already denied it; start anew with other params",
             Self::Consumed => "it was already approved and used; read its receipt",
-            Self::Expired => "its time has run out; start anew",
+            Self::Expired => "it has expired; start anew",
             Self::Ended => "it has already ended; read its receipt",
             Self::ArgsMismatch => "the params are not the ones that were shown; send the approved params",
             Self::DefinitionMismatch => "the action's definition or its code has changed since it was asked for; start anew after a review",
@@ -62,8 +62,8 @@ impl Conflict {
             Self::TupleMismatch => {
                 "principal, approver, session, space or source is not what it was when it was asked for; use the original context, or ask again"
             }
-            Self::Stopped => "a kill switch is on; it stays in the queue and its clock stands still, answer again once the switch is off",
-            Self::AlreadyApproved => "you have said yes already, and more people are needed; ask someone else",
+            Self::Stopped => "a kill switch is on; it stays pending and its time to expire is paused; answer again once the switch is off",
+            Self::AlreadyApproved => "you have already approved it, and more people are needed; ask someone else",
         }
     }
 }
@@ -84,7 +84,7 @@ pub enum Error {
     NotYourSession { session: SessionId },
     #[error("session `{session}` has invoked too often; retrying is safe after {} s", .retry_after_ms.div_ceil(1_000))]
     RateLimited { session: SessionId, retry_after_ms: u64 },
-    #[error("session `{session}` already has {pending} invocations waiting for a person; retrying is safe once one is answered")]
+    #[error("session `{session}` already has {pending} pending invocations; retrying is safe once one is answered")]
     TooManyPending { session: SessionId, pending: u32 },
     #[error("the params do not fit the schema of `{action}`")]
     InvalidParams { action: String, errors: Vec<ParamError> },
@@ -118,14 +118,14 @@ pub enum Error {
     #[error("invocation `{invocation}` is `{status}`; only what is in doubt can be settled")]
     NotInDoubt { invocation: InvocationId, status: Status },
     /// Somebody's word now could be overtaken by what is found out.
-    #[error("what became of invocation `{invocation}` is being found out right now; nothing was changed, try again in a moment")]
+    #[error("invocation `{invocation}` is being reconciled right now; nothing was changed, try again in a moment")]
     Reconciling { invocation: InvocationId },
-    #[error("the effect of invocation `{invocation}` cannot be taken back: {why}")]
+    #[error("the effect of invocation `{invocation}` cannot be reverted: {why}")]
     NotRevertible { invocation: InvocationId, why: &'static str },
-    #[error("the effect of invocation `{invocation}` was taken back already, by `{by}`; nothing was changed")]
+    #[error("the effect of invocation `{invocation}` was already reverted, by `{by}`; nothing was changed")]
     AlreadyReverted { invocation: InvocationId, by: InvocationId },
     /// Nobody's yes would help.
-    #[error("`{invocation}` could not run now, so it was not approved: {}; it still waits", failure.message)]
+    #[error("`{invocation}` could not run now, so it was not approved: {}; it is still pending", failure.message)]
     CannotRun { invocation: InvocationId, failure: Failure },
     #[error("`{invocation}` cannot be granted beyond this one call: {reason}")]
     NotGrantable { invocation: InvocationId, reason: &'static str },
@@ -138,7 +138,7 @@ pub enum Error {
     #[error("the batch cannot be: {}{why}", part.map(|part| format!("part {}: ", part + 1)).unwrap_or_default())]
     InvalidBatch { part: Option<usize>, why: String },
     #[error(
-        "the batch cannot be: part {}: `{action}` cannot be taken back, and in `all_or_nothing` only the last part may be one that cannot",
+        "the batch cannot be: part {}: `{action}` cannot be reverted, and in `all_or_nothing` only the last part may be one that cannot",
         part + 1
     )]
     NotLast { part: usize, action: ActionId },

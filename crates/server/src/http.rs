@@ -54,7 +54,7 @@ use utoipa_axum::routes;
     info(title = "Countersign", description = "The action control plane for AI agents.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     servers((url = "/", description = "The server that answers.")),
     modifiers(&BearerToken),
-    components(schemas(api::invocation::ProgressEvent, api::invocation::MissedEvent, api::invocation::EndEvent)),
+    components(schemas(countersign_core::grant::GrantState, api::invocation::ProgressEvent, api::invocation::MissedEvent, api::invocation::EndEvent)),
     security(("token" = []))
 )]
 struct Document;

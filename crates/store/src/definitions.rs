@@ -4,6 +4,7 @@ use crate::db::{Columns, Row, Tx, only, to_json, vals};
 use crate::invocations::finish_in;
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, grants, page};
+use countersign_core::grant::Grant;
 use countersign_core::ports::Definitions;
 use countersign_core::ports::definitions::{ArchivedDefinition, NewDrift, Pin, Wording};
 use countersign_core::ports::invocations::{Finish, Finished};
@@ -66,14 +67,18 @@ impl Definitions for Store {
         Box::pin(async move {
             let action = drift.action.clone();
             let (store, owned) = (self.clone(), org.clone());
-            let (mut has_more_grants, ended) =
+            let (mut revoked, ended) =
                 self.db.write(org.clone(), move |tx| Box::pin(async move { drift_in(&store, tx, &owned, drift, &ends).await })).await?;
             // No grant can be used meanwhile: while the definition differs from the reviewed one, grants do not replace approvals.
-            while has_more_grants {
+            while !revoked.is_empty() {
+                revoked.iter().for_each(|grant| grants::log("grant revoked", org, grant));
+                if (revoked.len() as i64) < grants::SWEPT_AT_ONCE {
+                    break;
+                }
                 let (store, owned, action) = (self.clone(), org.clone(), action.clone());
                 let revoke =
                     self.db.write(org.clone(), move |tx| Box::pin(async move { grants::revoke_for_in(&store, tx, &owned, &action).await }));
-                has_more_grants = revoke.await?;
+                revoked = revoke.await?;
             }
             Ok(ended)
         })
@@ -148,8 +153,14 @@ async fn record_review(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId
     rules::record(store, tx, org, Some(by), change, told).await.map(|_| ())
 }
 
-/// Returns whether more grants of the action may have to be revoked, and how the given calls ended.
-async fn drift_in(store: &Store, tx: &mut Tx, org: &OrgId, drift: NewDrift, ends: &[Arc<Finish>]) -> Result<(bool, Vec<Finished>), Error> {
+/// Returns the grants of the action that it revoked, of which there may be more, and how the given calls ended.
+async fn drift_in(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    drift: NewDrift,
+    ends: &[Arc<Finish>],
+) -> Result<(Vec<Grant>, Vec<Finished>), Error> {
     let NewDrift { action, drift, structural, textual } = drift;
     let noted = tx
         .exec(
@@ -159,9 +170,9 @@ async fn drift_in(store: &Store, tx: &mut Tx, org: &OrgId, drift: NewDrift, ends
             &vals![structural.to_string(), textual.to_string(), tx.now(), org.as_str(), action.as_str()],
         )
         .await?;
-    let mut has_more_grants = false;
+    let mut revoked = Vec::new();
     if noted == 1 {
-        has_more_grants = grants::revoke_for_in(store, tx, org, &action).await?;
+        revoked = grants::revoke_for_in(store, tx, org, &action).await?;
         let told = Told { name: "action.drifted", key: action.to_string() };
         let change = RuleChange::Drifted { action, drift, structural, textual };
         rules::record(store, tx, org, None, change, told).await?;
@@ -170,7 +181,7 @@ async fn drift_in(store: &Store, tx: &mut Tx, org: &OrgId, drift: NewDrift, ends
     for finish in ends {
         ended.push(finish_in(tx, finish, to_json(&finish.invocation)?).await?);
     }
-    Ok((has_more_grants, ended))
+    Ok((revoked, ended))
 }
 
 const fn wording_word(wording: Wording) -> &'static str {

@@ -10,7 +10,7 @@ use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, Principal
 use receipt::body::{RuleChange, Terms};
 
 /// The most grants that one write ends.
-const SWEPT_AT_ONCE: i64 = 100;
+pub(crate) const SWEPT_AT_ONCE: i64 = 100;
 
 macro_rules! select_grant {
     () => {
@@ -49,6 +49,7 @@ impl Store {
     /// Gives a grant.
     pub async fn give_grant(&self, org: &OrgId, grant: NewGrant, by: &PrincipalId) -> Result<Grant, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
+        let of = org.clone();
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
@@ -59,6 +60,7 @@ impl Store {
                 })
             })
             .await
+            .inspect(|grant| log("grant given", &of, grant))
     }
 
     /// Stores an agent's request for a grant. It allows nothing until a person gives the grant.
@@ -114,8 +116,20 @@ impl Store {
         from: GrantState,
         to: GrantState,
     ) -> Result<Option<GrantChanged>, Error> {
-        let (store, org, grant, by) = (self.clone(), org.clone(), grant.clone(), by.clone());
-        self.db.write(org.clone(), move |tx| Box::pin(async move { change_in(&store, tx, &org, &grant, Some(by), from, to).await })).await
+        let (store, owned, grant, by) = (self.clone(), org.clone(), grant.clone(), by.clone());
+        let change = self
+            .db
+            .write(org.clone(), move |tx| Box::pin(async move { change_in(&store, tx, &owned, &grant, Some(by), from, to).await }))
+            .await?;
+        if let Some(GrantChanged::Done(grant)) = &change {
+            let what = match to {
+                GrantState::Active => "grant given",
+                GrantState::Revoked => "grant revoked",
+                GrantState::Requested | GrantState::Refused | GrantState::Expired => "grant refused",
+            };
+            log(what, org, grant);
+        }
+        Ok(change)
     }
 
     pub async fn find_grant(&self, org: &OrgId, grant: &GrantId) -> Result<Option<Grant>, Error> {
@@ -157,21 +171,33 @@ impl Store {
         if self.db.read(sql, &vals![org.as_str(), now, 1_i64]).await?.is_empty() {
             return Ok(0);
         }
-        let (store, org) = (self.clone(), org.clone());
-        self.db
+        let (store, owned) = (self.clone(), org.clone());
+        let expired = self
+            .db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let rows = tx.query(sql, &vals![org.as_str(), tx.now(), SWEPT_AT_ONCE]).await?;
+                    let rows = tx.query(sql, &vals![owned.as_str(), tx.now(), SWEPT_AT_ONCE]).await?;
                     let grants = all(rows, read_grant)?;
                     for grant in &grants {
-                        end_in(tx, &org, grant, None, GrantState::Expired).await?;
-                        tell_of(&store, tx, &org, grant, "grant.expired").await?;
+                        end_in(tx, &owned, grant, None, GrantState::Expired).await?;
+                        tell_of(&store, tx, &owned, grant, "grant.expired").await?;
                     }
-                    Ok(grants.len() as u64)
+                    Ok(grants)
                 })
             })
-            .await
+            .await?;
+        expired.iter().for_each(|grant| log("grant expired", org, grant));
+        Ok(expired.len() as u64)
     }
+}
+
+/// Call when the change is durable.
+pub(crate) fn log(what: &str, org: &OrgId, grant: &Grant) {
+    let session = match &grant.terms.scope {
+        GrantScope::Session(session) => Some(session.as_str()),
+        GrantScope::Automation(_) | GrantScope::Org => None,
+    };
+    tracing::info!(grant = %grant.id, %org, session, scope = %grant.terms.scope, covers = %grant.terms.covers, "{what}");
 }
 
 /// A grant about to be given.
@@ -313,16 +339,15 @@ pub(crate) async fn return_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Resu
     tx.exec(sql, &vals![org.as_str(), grant.as_str()]).await.map(|_| ())
 }
 
-/// Revokes active grants that name this action, because the action is no longer the one they were given for. It revokes a bounded number
-/// and returns whether there may be more.
-pub(crate) async fn revoke_for_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId) -> Result<bool, Error> {
+/// Revokes active grants that name this action, because the action is no longer the one they were given for: `SWEPT_AT_ONCE` at most.
+pub(crate) async fn revoke_for_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId) -> Result<Vec<Grant>, Error> {
     let sql = concat!(select_grant!(), " AND source = $2 AND name = $3 AND state = 'active' AND expires_at > $4 ORDER BY id LIMIT $5");
     let rows = tx.query(sql, &vals![org.as_str(), action.source(), action.name(), tx.now(), SWEPT_AT_ONCE]).await?;
     let grants = all(rows, read_grant)?;
     for grant in &grants {
         change_in(store, tx, org, &grant.id, None, GrantState::Active, GrantState::Revoked).await?;
     }
-    Ok(grants.len() as i64 == SWEPT_AT_ONCE)
+    Ok(grants)
 }
 
 async fn tell_of(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant, name: &'static str) -> Result<(), Error> {

@@ -57,7 +57,7 @@ pub struct ApproveRequest {
     /// With mode `grant` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantOfferRequest>,
-    /// Other params than the ones that were asked for: these are validated, approved and performed instead.
+    /// Changed params: these are validated, approved and used instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub params: Option<Value>,
@@ -148,7 +148,7 @@ pub struct ApprovedOne {
     pub problem: Option<Box<crate::Problem>>,
 }
 
-/// Hides a pending invocation from one's own inbox for a while. Nothing is decided by it.
+/// Hides a pending invocation from your inbox for a while. It decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SnoozeRequest {
@@ -163,7 +163,7 @@ pub struct SnoozeResponse {
     pub until: Timestamp,
 }
 
-/// Asks for a link that answers one invocation in one's own name.
+/// Asks for a link with which anybody can answer one invocation in your name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLinkRequest {
@@ -183,7 +183,7 @@ pub struct LinkResponse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenyRequest {
-    /// Reaches whoever asked.
+    /// Shown to the requester.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -21,22 +21,22 @@ pub struct InvokeRequest {
     /// The same key with the same params has one effect; `auto` derives it from the fields the action names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// The id of an earlier, held invocation of this very call, whose answer is wanted.
+    /// The id of an earlier pending invocation of the same call, to get its outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_ref: Option<String>,
-    /// Says what would change and changes nothing.
+    /// Reports what would change, and changes nothing.
     #[serde(default)]
     pub dry_run: bool,
     /// Why, in the caller's words; shown to whoever approves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the caller knows of the moment. It is recorded and never evaluated: our clock and the token's principal are.
+    /// What the caller claims. It is recorded and never evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<CallerContext>,
     /// Where params came from, by JSON pointer. It can only make a call stricter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub provenance: BTreeMap<String, ProvenanceName>,
-    /// Where the call may act, narrower than its source would let it.
+    /// Where the call may act, narrower than its source allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeView>,
     /// What has to succeed after the effect, besides what the action checks itself.
@@ -54,7 +54,7 @@ pub struct VerificationView {
     pub commands: Vec<String>,
 }
 
-/// Where a call may act at most. Nothing said means: wherever its source acts.
+/// Where a call may act at most. When empty: wherever its source may.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScopeView {
@@ -63,7 +63,7 @@ pub struct ScopeView {
     pub allowed_files: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_dirs: Vec<String>,
-    /// Whatever else is said, not these; a folder stands for all it holds.
+    /// Never these; a folder covers everything in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden_files: Vec<String>,
 }
@@ -110,7 +110,7 @@ pub enum SettlementName {
     Retry,
 }
 
-/// A caller's own words about a call.
+/// What a caller claims about a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CallerContext {
@@ -128,7 +128,7 @@ impl From<CallerContext> for Claimed {
     }
 }
 
-/// Everything a caller said of itself and a call: shown and recorded, never evaluated.
+/// Everything a caller claims about itself and a call: shown and recorded, never evaluated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimedView {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -292,7 +292,6 @@ pub(super) fn effect_words(effect: &str, was_undone: bool) -> String {
     match effect {
         "none" => "nothing changed".to_owned(),
         "stands" if was_undone => "could not be reverted".to_owned(),
-        "taken_back" => "reverted".to_owned(),
         other => other.replace('_', " "),
     }
 }

@@ -78,8 +78,7 @@ mod tests {
 
     #[test]
     fn every_state_has_a_look_of_its_own_and_keeps_its_word() {
-        let looks: Vec<_> = BreakerState::ALL.iter().map(|known| state(known.as_str()).as_shown().to_owned()).collect();
+        let looks: Vec<_> = BreakerState::ALL.iter().map(|known| state(*known).as_shown().to_owned()).collect();
         assert_eq!(looks, ["✓ closed", "✗ open", "◷ half_open"]);
-        assert_eq!(state("melted").as_shown(), "melted");
     }
 }

@@ -365,7 +365,7 @@ mod tests {
     fn table() -> Table {
         let mut table = Table::new([Column::Whole("ID"), Column::Cut("TITLE"), Column::Number("N")], "nothing here");
         table.row([Cell::text("inv_1"), Cell::text("a title\twith\nbreaks and more words than fit into it"), Cell::text("7")]);
-        table.row([Cell::status("pending"), Cell::missing(), Cell::text("70")]);
+        table.row([Cell::status(Status::Pending), Cell::missing(), Cell::text("70")]);
         table
     }
 
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn a_record_is_aligned_for_people_and_tab_separated_for_pipes() {
-        let record = Record::new("x").with("id", Cell::text("x")).with("status", Cell::status("failed"));
+        let record = Record::new("x").with("id", Cell::text("x")).with("status", Cell::status(Status::Failed));
         let drawn: Vec<_> = record.draw(None).map(|line| anstream::adapter::strip_str(&line).to_string()).collect();
         assert_eq!(drawn, ["id      x", "status  ✗ failed"]);
         assert_eq!(record.tab_separated().collect::<Vec<_>>(), ["id\tx", "status\tfailed"]);

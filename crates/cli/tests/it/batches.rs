@@ -142,7 +142,7 @@ fn what_is_no_batch_is_refused_with_what_to_do() {
         (
             r#"[{"action": "http.request"}, {"action": "files.list"}]"#,
             8,
-            vec!["`http.request` cannot be taken back".to_owned(), "hint: put it last".to_owned()],
+            vec!["`http.request` cannot be reverted".to_owned(), "hint: put it last".to_owned()],
         ),
     ] {
         std::fs::write(file, text).unwrap();

@@ -34,13 +34,13 @@ fn what_a_write_did_is_taken_back_by_a_call_of_its_own() {
     assert!(shown.contains(&format!("Reverted by       {revert}")) && shown.contains("~ changed deep/note.txt"), "{shown}");
     let shown = owner.run(&["show", &revert]).ok().stdout;
     assert!(shown.contains(&format!("Reverts           {second}")) && shown.contains("Restored          ~ changed"), "{shown}");
-    assert_eq!(owner.run(&["show", second, "--json=taken_back_by"]).ok().json()["taken_back_by"], json!(revert));
+    assert_eq!(owner.run(&["show", second, "--json=reverted_by"]).ok().json()["reverted_by"], json!(revert));
     let listed = owner.run(&["invocation", "list", "-o", "table"]).ok().stdout;
     let line = |id: &str| listed.lines().find(|line| line.contains(id)).unwrap_or_default().to_owned();
     assert!(line(second).contains("succeeded, reverted") && !line(first).contains("reverted"), "{listed}");
     // An effect is taken back once, and who asks again is told by what.
     let again = owner.run(&["invocation", "revert", second, "--yes"]).exits(7);
-    assert!(again.stderr.contains("was taken back already") && again.stderr.contains(&revert), "{again:?}");
+    assert!(again.stderr.contains("was already reverted") && again.stderr.contains(&revert), "{again:?}");
     let again = owner.run(&["invocation", "revert", second, "--yes", "--json"]).exits(7).error();
     assert_eq!((&again["code"], &again["invocation_id"]), (&json!("already_reverted"), &json!(second)));
     owner.run(&["invocation", "revert", first, "--yes"]).ok();
@@ -197,7 +197,7 @@ fn a_call_is_verified_with_commands_an_operator_allowed() {
 
     write("let a = 1;", "node --check src/a.js", &[]).ok();
     let reverted = write("let a = ;", "node --check src/a.js", &[]);
-    let sentence = "error: `files.write_text` failed, and its effects were taken back: check `node --check src/a.js`";
+    let sentence = "error: `files.write_text` failed, and its effects were rolled back: check `node --check src/a.js`";
     assert!(reverted.code == 1 && reverted.stderr.contains(sentence) && !reverted.stderr.contains("cause:"), "{reverted:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "let a = 1;");
     let id = owner.run(&["invocation", "list", "--status", "reverted", "-o", "name"]).ok().stdout.trim().to_owned();

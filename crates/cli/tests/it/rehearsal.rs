@@ -160,10 +160,10 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     owner.run(&["invocation", "revert", &id, "--yes"]).ok();
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).exits(7);
-    assert!(ran.stderr.contains("was taken back already") && ran.stdout.is_empty(), "{ran:?}");
+    assert!(ran.stderr.contains("was already reverted") && ran.stdout.is_empty(), "{ran:?}");
     let read = owner.run(&["action", "invoke", "files.list", "--json"]).ok().json();
     let ran = owner.run(&["invocation", "revert", read["invocation"]["id"].as_str().unwrap(), "--dry-run"]).exits(7);
-    assert!(ran.stderr.contains("cannot be taken back: nothing was kept to do so with"), "{ran:?}");
+    assert!(ran.stderr.contains("cannot be reverted: nothing was kept to do so with"), "{ran:?}");
 
     // A page of calls that only read is no end.
     let listed = owner.run(&["invocation", "list", "--revertible", "--limit", "1", "-o", "name"]).ok().stdout;

@@ -44,10 +44,32 @@ async fn nothing_secret_is_ever_logged() {
     let logged = server.logged();
     let lines: Vec<Value> = logged.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
     assert!(lines.iter().any(|line| line["message"] == "invocation" && line["trace_id"].is_string()), "{logged}");
+    let ended = lines.iter().find(|line| line["message"] == "invocation" && line["status"] == "succeeded").unwrap();
+    assert!(ended["source"] == "files" && ended["duration_ms"].is_u64(), "{ended}");
     let owner_token = std::fs::read_to_string(server.data().join("owner.token")).unwrap();
     for secret in [SECRET, token, owner_token.trim()] {
         let leaks: Vec<_> = logged.lines().filter(|line| line.contains(secret)).collect();
         assert!(leaks.is_empty(), "{leaks:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_is_logged_when_it_is_given_used_and_revoked() {
+    server::init_process();
+    let server = Server::start_with(&[("COUNTERSIGN_LOG_FORMAT", "json")]);
+    let owner = server.owner();
+    let session = owner.run(&["session", "create", "--json"]).ok().json();
+    let session = session["id"].as_str().unwrap();
+    let given = owner.run(&["grant", "give", "files.write_text", "--session", session, "--json"]).ok().json();
+    let grant = given["id"].as_str().unwrap();
+    owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--session", session]).ok();
+    owner.run(&["grant", "revoke", grant, "--yes"]).ok();
+    let logged = server.logged();
+    for what in ["grant given", "grant used", "grant revoked"] {
+        let line = logged.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}: {logged}"));
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["grant"], &line["session"]), (&json!(grant), &json!(session)), "{line}");
+        assert!(line["org"].is_string(), "{line}");
     }
 }
 

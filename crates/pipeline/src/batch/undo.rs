@@ -109,7 +109,7 @@ fn why_called_off(batch: &Batch) -> String {
 /// What is left of a part whose taking back has come this far.
 const fn left_by(undoing: Status) -> PartEffect {
     match undoing {
-        Status::Succeeded => PartEffect::TakenBack,
+        Status::Succeeded => PartEffect::Reverted,
         Status::Running | Status::InDoubt => PartEffect::Unknown,
         Status::Pending
         | Status::Approved

@@ -277,10 +277,12 @@ impl Walk {
             session = invocation.session.as_str(),
             org = invocation.org.as_str(),
             action = invocation.action.as_str(),
+            source = invocation.action.source(),
             mode = invocation.decision.mode.as_str(),
             mode_source = invocation.decision.source.as_str(),
             status = invocation.status.as_str(),
             dry_run = invocation.intention == Intention::DryRun,
+            duration_ms = invocation.duration_ms(),
             trace_id = invocation.trace_id,
             "invocation"
         );

@@ -66,13 +66,21 @@ impl Walk {
             rules_version: cleared.rules_version(),
             beyond: self.beyond(cleared, invocation),
         };
+        let given = match &begin.beyond {
+            Some(BeyondOnce::Grant { id, .. }) => Some(id.clone()),
+            Some(BeyondOnce::Always { .. }) | None => None,
+        };
         let void = |conflict| Started::Void(Box::new(Void { invocation: invocation.clone(), conflict }));
         let begun = self.ledger().begin(begin).await;
         if matches!(begun, Err(ledger::Error::CommitUnknown { .. })) {
             self.abandon(cleared, invocation.clone());
         }
         Ok(match begun? {
-            Begun::Started => Started::Row(Row::Begun),
+            Begun::Started => {
+                log_grant("grant given", given.as_ref(), invocation);
+                log_grant("grant used", cleared.grant(), invocation);
+                Started::Row(Row::Begun)
+            }
             Begun::RulesChanged | Begun::GrantSpent => Started::RulesChanged,
             Begun::KeyTaken(reservation) => Started::Elsewhere(Box::new(Taken::by(invocation, reservation))),
             Begun::Expired => void(Conflict::Expired),
@@ -240,4 +248,12 @@ pub(super) fn needs_intent(cleared: &Cleared) -> bool {
 pub(super) fn approval_body(cleared: &Cleared) -> Option<ApprovalBody> {
     let approval = cleared.approval()?;
     Some(ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() })
+}
+
+/// A grant that the intent of this call gave or used.
+fn log_grant(what: &str, grant: Option<&GrantId>, invocation: &Invocation) {
+    if let Some(grant) = grant {
+        let Invocation { id, org, session, action, .. } = invocation;
+        tracing::info!(%grant, %org, %session, invocation = %id, %action, "{what}");
+    }
 }

@@ -109,7 +109,7 @@ impl Batches {
                 if undone.receipt_id.as_ref() != told.map(|told| &told.receipt) || undone.ok != is_taken_back {
                     return Err(unpaired(format!("it says how `{id}` was taken back, and no receipt of this batch does")));
                 }
-                if is_taken_back { PartEffect::TakenBack } else { effect }
+                if is_taken_back { PartEffect::Reverted } else { effect }
             }
         };
         if part.effect != effect {

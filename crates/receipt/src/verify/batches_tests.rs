@@ -95,7 +95,7 @@ fn a_batch_that_says_what_its_parts_say_holds() {
     let undo = undoing(42, &first);
     let story = tell(tell(tell(Story::new(), &first), &second), &undo);
     let undone = UndoneBody { invocation_id: Some(undo.invocation_id.clone()), ok: true, receipt_id: Some(undo.receipt_id.clone()) };
-    let parts = vec![PartBody { undone: Some(undone), ..part(&first, PartEffect::TakenBack) }, part(&second, PartEffect::None)];
+    let parts = vec![PartBody { undone: Some(undone), ..part(&first, PartEffect::Reverted) }, part(&second, PartEffect::None)];
     holds(&story.and(Kind::Batch, &batch(BatchStatus::Reverted, parts)));
 }
 
@@ -130,7 +130,7 @@ fn class_13_a_batch_that_says_something_else_than_its_parts() {
             vec![
                 PartBody {
                     undone: Some(UndoneBody { invocation_id: None, ok: true, receipt_id: None }),
-                    ..part(&first, PartEffect::TakenBack)
+                    ..part(&first, PartEffect::Reverted)
                 },
                 part(&second, PartEffect::None),
             ],

@@ -105,7 +105,7 @@ async fn view(app: &App, org: &OrgId, session: Option<(&Session, &Space)>, actio
         reversible_seconds: action.reversible_seconds,
         checks: action.checks.clone(),
         hosts: action.hosts.clone(),
-        effects: action.effects.iter().copied().collect(),
+        effects: action.effects.clone(),
         profile: action.profile,
         package_sha256: action.package_sha256.map(|digest| digest.to_string()),
         tightened: decision.tightened.iter().map(ToString::to_string).collect(),

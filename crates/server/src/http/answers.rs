@@ -77,7 +77,7 @@ pub(super) async fn deny(
     deny_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await
 }
 
-/// Says how an effect in doubt ended, or has the call made again.
+/// Settles an invocation in doubt: it succeeded, it failed, or the call is made again.
 #[utoipa::path(operation_id = "invocations_settle", post, path = "/api/v1/invocations/{invocation}/settle", tag = "invocations", params(("invocation" = String, Path)),
     request_body = SettleDoubtRequest,
     responses((status = 200, body = InvokeResponse), (status = 202, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
@@ -129,7 +129,7 @@ async fn approve_with_others(app: &App, caller: &Caller, one: &OneOfMany, reason
     Ok(app.pipeline().approve(&caller.principal, &invocations::parse(one.id())?, yes).await?)
 }
 
-/// Hides a pending invocation from one's own inbox for a while. It decides nothing, and the clock goes on.
+/// Hides a pending invocation from your inbox for a while. It decides nothing, and the invocation still expires.
 #[utoipa::path(operation_id = "invocations_snooze", post, path = "/api/v1/invocations/{invocation}/snooze", tag = "invocations", params(("invocation" = String, Path)),
     request_body = SnoozeRequest,
     responses((status = 200, body = SnoozeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]

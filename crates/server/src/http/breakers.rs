@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use countersign_core::ports::Breakers;
 
-/// Every target that has failed since it last worked, and whether calls are let through to it.
+/// Lists every target that has failed since it last worked, with the state of its circuit breaker.
 #[utoipa::path(operation_id = "breakers_list", get, path = "/api/v1/breakers", tag = "breakers",
     responses((status = 200, body = Page<BreakerView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<BreakerView>>, Refusal> {

@@ -12,7 +12,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use store::Canary;
 
-/// Every canary of the org. Whoever may change policy sees where the traps are, and nobody else does.
+/// Lists the canary tokens of the org, for whoever may change policy.
 #[utoipa::path(operation_id = "canaries_list", get, path = "/api/v1/canaries", tag = "quarantine",
     responses((status = 200, body = Page<CanaryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<CanaryView>>, Refusal> {

@@ -22,11 +22,11 @@ use pipeline::{Outcome, Request, may_read_entries};
 use serde_json::{Number, Value};
 use std::sync::Arc;
 
-/// Performs an action, asked for and answered in the words of the action request contract.
+/// Performs an action, in the form of the action request contract.
 #[utoipa::path(operation_id = "compat_execute", post, path = "/api/v1/actions/execute", tag = "compatibility", request_body = ActionRequest,
     responses(
         (status = 200, description = "What became of it, whatever that is.", body = ActionReceipt),
-        (status = 202, description = "It waits for a person.", body = ActionReceipt),
+        (status = 202, description = "It is pending.", body = ActionReceipt),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn execute(
@@ -83,11 +83,11 @@ pub(super) async fn execute(
     Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
 }
 
-/// Performs a planned action, answered in the words of the plan contract.
+/// Performs a planned action, in the form of the plan contract.
 #[utoipa::path(operation_id = "compat_plan", post, path = "/api/v1/actions/plans", tag = "compatibility", request_body = ActionPlan,
     responses(
         (status = 200, description = "What became of it, whatever that is.", body = PlanResult),
-        (status = 202, description = "It waits for a person.", body = PlanResult),
+        (status = 202, description = "It is pending.", body = PlanResult),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn plan(

@@ -29,7 +29,7 @@ pub(super) async fn list(
     Ok(Json(Page { items: page.items.iter().map(|consent| view(consent, now)).collect(), next: page.next }))
 }
 
-/// Gives one's own leave for a purpose. Agents and services have none to give.
+/// Gives your own consent to a purpose. Only people can.
 #[utoipa::path(operation_id = "consents_give", post, path = "/api/v1/consents", tag = "consents", request_body = NewConsentRequest,
     responses((status = 201, body = ConsentView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn give(
@@ -43,7 +43,7 @@ pub(super) async fn give(
     Ok((StatusCode::CREATED, Json(view(&given, given.given_at))))
 }
 
-/// Takes one's leave back, at once: nothing that needs it begins any more.
+/// Withdraws your consent at once: no call that needs it starts any more.
 #[utoipa::path(operation_id = "consents_withdraw", delete, path = "/api/v1/consents/{consent}", tag = "consents", params(("consent" = String, Path)),
     responses((status = 200, body = ConsentView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn withdraw(State(app): State<App>, caller: Caller, Path(consent): Path<String>) -> Result<Json<ConsentView>, Refusal> {

@@ -58,6 +58,7 @@ pages![
     "guides/command-line",
     "guides/configuration",
     "guides/first-call",
+    "guides/generated-clients",
     "guides/packages",
     "guides/permission",
     "errors/README",
@@ -67,6 +68,14 @@ pages![
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_guide_has_the_programs_that_are_tested() {
+        let guide = find("guides/generated-clients").unwrap();
+        for program in [include_str!("../../../../clients/typescript/program.ts"), include_str!("../../../../clients/python/program.py")] {
+            assert!(guide.contains(program), "{program}");
+        }
+    }
 
     #[test]
     fn what_goes_wrong_inside_an_invocation_is_found_by_its_code() {

@@ -15,7 +15,7 @@ use pipeline::{Foresight, Held, RevertForesight};
 use policy::Finding;
 use serde_json::Value;
 
-/// What can be known of a pending invocation, for whoever may answer it. Asked of its source now, which may run code without effect; nothing is performed or recorded.
+/// Shows what a pending invocation would do, to whoever may answer it. Its source is asked now, which may run code without effect; nothing is performed or recorded.
 #[utoipa::path(operation_id = "invocations_foresight", get, path = "/api/v1/invocations/{invocation}/foresight", tag = "invocations", params(("invocation" = String, Path)),
     responses((status = 200, body = ForesightView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn foresight(
@@ -28,8 +28,7 @@ pub(super) async fn foresight(
     Ok(Json(view(app.pipeline().foresee(&found).await?)))
 }
 
-/// What taking the effect of an invocation back would come to, for whoever may ask for it. Refused where that would be; nothing is
-/// performed or recorded.
+/// Shows what a revert would do, to whoever may ask for it. Nothing is performed or recorded.
 #[utoipa::path(operation_id = "invocations_foresee_revert", get, path = "/api/v1/invocations/{invocation}/revert", tag = "invocations", params(("invocation" = String, Path)),
     responses((status = 200, body = RevertForesightView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn foresee_revert(

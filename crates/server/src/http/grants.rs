@@ -57,7 +57,7 @@ pub(super) async fn list(
 #[utoipa::path(operation_id = "grants_create", post, path = "/api/v1/grants", tag = "grants", request_body = NewGrantRequest,
     responses(
         (status = 201, description = "It is given.", body = GrantView),
-        (status = 202, description = "It is asked for, and waits for a person.", body = GrantView),
+        (status = 202, description = "It is requested, and pending.", body = GrantView),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(app): State<App>,

@@ -45,7 +45,7 @@ pub(super) async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], super::openapi_json()).into_response()
 }
 
-/// Who the token stands for.
+/// Who the token belongs to.
 #[utoipa::path(get, path = "/api/v1/whoami", tag = "identity", responses((status = 200, body = WhoamiResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
     let principal = &caller.principal;

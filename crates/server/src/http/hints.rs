@@ -161,5 +161,9 @@ mod tests {
             }
         }
         assert!(named > 20, "{named}");
+        for page in Code::ALL.iter().map(|code| code.page()) {
+            let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or_default();
+            assert!(!example.contains("`countersign "), "{example}");
+        }
     }
 }

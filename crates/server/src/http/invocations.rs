@@ -41,7 +41,7 @@ use utoipa::IntoParams;
         (status = 202, description = "It is pending.", body = InvokeResponse),
         (status = 403, description = "It was denied; the problem has the invocation.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It conflicts with an earlier call, or its effect is in doubt.", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "Too often, or too much is pending.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too many calls, or too many pending ones.", body = Problem, content_type = "application/problem+json"),
         (status = 502, description = "The source failed; the problem has the invocation.", body = Problem, content_type = "application/problem+json"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
@@ -267,7 +267,7 @@ pub(super) async fn revert(
     answer(waited(&app, &found.org, outcome, limit).await?)
 }
 
-/// Everything the log says of one invocation, in order: its intents and its receipt. An agent gets none of a call that a gate denied.
+/// Lists what the audit log has on one invocation, in order: its intents and its receipt. An agent gets none of a call that a gate denied.
 #[utoipa::path(operation_id = "invocations_entries", get, path = "/api/v1/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn entries(
@@ -320,7 +320,15 @@ pub(super) fn answered(outcome: Outcome) -> progress::Answered {
             let message = match invocation.status {
                 Status::Approved if invocation.batch.is_some() => "Action is approved; it starts when every part of its batch may",
                 Status::Approved | Status::Running => "Action is approved and starts soon",
-                _ => "Action requires approval",
+                Status::Pending
+                | Status::Succeeded
+                | Status::Failed
+                | Status::Reverted
+                | Status::Denied
+                | Status::Quarantined
+                | Status::Expired
+                | Status::Cancelled
+                | Status::InDoubt => "Action requires approval",
             };
             let body =
                 InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message.to_owned()), replayed: false };

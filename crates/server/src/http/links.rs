@@ -42,7 +42,7 @@ pub(super) async fn create(
 #[utoipa::path(operation_id = "answers_show", get, path = "/answer/{link}", tag = "answers", security(()), params(("link" = String, Path)),
     responses((status = 200, description = "A page for a person: the question, or how it ended.", content_type = "text/html", body = String),
         (status = 404, description = "The link is not valid, or what it is about has changed; a page.", content_type = "text/html", body = String),
-        (status = 410, description = "The link's time has run out; a page.", content_type = "text/html", body = String)))]
+        (status = 410, description = "The link has expired; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
     match app.pipeline().open_link(&link).await {
         Ok(OpenedLink { invocation, .. }) if invocation.status == Status::Pending => {
@@ -56,11 +56,11 @@ pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Re
     }
 }
 
-/// The answer, as a form sends it. Every conflict of an answer is told as a page with its status.
+/// Answers a pending invocation with the form of the page. A refused answer is a page, too, with its status.
 #[utoipa::path(operation_id = "answers_give", post, path = "/answer/{link}", tag = "answers", security(()), params(("link" = String, Path)),
     request_body(content = LinkAnswer, content_type = "application/x-www-form-urlencoded"),
     responses((status = 200, description = "A page for a person: what became of it.", content_type = "text/html", body = String),
-        (status = "4XX", description = "Why it was not taken; a page.", content_type = "text/html", body = String)))]
+        (status = "4XX", description = "Why the answer was refused; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, RawForm(form): RawForm) -> Response {
     let opened = match app.pipeline().open_link(&link).await {
         Ok(opened) => opened,

@@ -63,7 +63,7 @@ pub(super) struct VersionsQuery {
     after: Option<String>,
 }
 
-/// Every change of a mode as it stands in the log, newest first.
+/// Lists every change of a mode in the audit log, newest first.
 #[utoipa::path(operation_id = "modes_versions", get, path = "/api/v1/modes/versions", tag = "modes", params(VersionsQuery),
     responses((status = 200, body = Page<ModeVersionView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn versions(

@@ -80,7 +80,7 @@ fn file_view(path: &str, file: &PackageFile) -> PackageFileView {
 /// An action that is new counts as reviewed by whoever installs it. One that was reviewed as something else needs a review again: until then
 /// its calls ask a person.
 ///
-/// What the version before did can still be taken back.
+/// What the version before did can still be reverted.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
     responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn install(
@@ -120,7 +120,7 @@ pub(super) async fn install(
     Ok(Json(view(&app, &caller, &packages, Installed { name: id, actions: Ok(actions) }).await?))
 }
 
-/// Removes a package. What its actions did stays, with its receipts, and can still be taken back.
+/// Removes a package. What its actions did stays, with its receipts, and can still be reverted.
 #[utoipa::path(operation_id = "packages_remove", delete, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<StatusCode, Refusal> {

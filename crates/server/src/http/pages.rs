@@ -45,7 +45,7 @@ pub(super) async fn errors() -> Response {
     Redirect::to("/docs/errors/README").into_response()
 }
 
-/// A page that stands in no folder.
+/// A page of the documentation.
 #[utoipa::path(operation_id = "docs_top_page", get, path = "/docs/{page}", tag = "server", security(()), params(("page" = String, Path)),
     responses((status = 200, description = "Markdown.", content_type = "text/markdown", body = String),
         (status = 404, description = "There is no such page.", body = api::Problem, content_type = "application/problem+json")))]
@@ -54,7 +54,7 @@ pub(super) async fn top_page(Path(page): Path<String>) -> Result<Response, Refus
     docs::find(name).map(markdown).ok_or_else(|| Refusal::not_found("page", name))
 }
 
-/// A page that another links to.
+/// A page of the documentation, in a folder.
 #[utoipa::path(operation_id = "docs_page", get, path = "/docs/{folder}/{page}", tag = "server", security(()),
     params(("folder" = String, Path), ("page" = String, Path)),
     responses((status = 200, description = "Markdown.", content_type = "text/markdown", body = String),

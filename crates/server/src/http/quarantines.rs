@@ -24,8 +24,7 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// `held`, `released`, `discarded` or `expired`.
-    state: Option<String>,
+    state: Option<QuarantineState>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -41,9 +40,7 @@ pub(super) async fn list(
     Asked(query): Asked<ListQuery>,
 ) -> Result<Json<Page<QuarantineView>>, Refusal> {
     caller.must_read()?;
-    let wrong = || Refusal::new(Code::InvalidQuery, "`state` does not make sense");
-    let state = query.state.as_deref().map(|text| QuarantineState::parse(text).ok_or_else(wrong)).transpose()?;
-    let page = app.store().list_quarantines(&caller.principal.org, state, &page_request(query.limit, query.after)?).await?;
+    let page = app.store().list_quarantines(&caller.principal.org, query.state, &page_request(query.limit, query.after)?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
 
@@ -58,7 +55,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation
     Ok(Json(view(found.ok_or_else(unknown)?)))
 }
 
-/// What it holds, to the letter, for who may release it. That you looked is told as an event.
+/// Shows the quarantined content unchanged, to whoever may release it. Reading it is an event.
 #[utoipa::path(operation_id = "quarantines_payload", get, path = "/api/v1/quarantines/{invocation}/payload", tag = "quarantine", params(("invocation" = String, Path)),
     responses((status = 200, body = QuarantinePayloadResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn payload(
@@ -76,7 +73,7 @@ pub(super) async fn payload(
     request_body = SettleRequest,
     responses(
         (status = 200, description = "The call succeeded. A withheld answer comes as `ReleasedOutputResponse`.", body = InvokeResponse),
-        (status = 202, description = "The call waits for a person.", body = InvokeResponse),
+        (status = 202, description = "The call is pending.", body = InvokeResponse),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn release(
     State(app): State<App>,

@@ -61,7 +61,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): 
     Ok(Json(entry_view(&entry.ok_or_else(|| Refusal::not_found("receipt", &receipt))?)?))
 }
 
-/// Shows that the receipt stands in the log, against a checkpoint signed now.
+/// Proves that the receipt is in the audit log, against a checkpoint signed now.
 #[utoipa::path(operation_id = "receipts_prove", get, path = "/api/v1/receipts/{receipt}/proof", tag = "receipts", params(("receipt" = String, Path)),
     responses((status = 200, body = ProofView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<ProofView>, Refusal> {

@@ -21,7 +21,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(Page { items: switches.iter().map(view).collect(), next: None }))
 }
 
-/// Stops the execution of everything the switch covers, at once. What waits for a person is kept, and its clock stands still.
+/// Stops the execution of everything the switch covers, at once. Pending calls are kept, and their time to expire is paused.
 #[utoipa::path(operation_id = "switches_on", post, path = "/api/v1/kill-switches/on", tag = "kill switches", request_body = SwitchOnRequest,
     responses((status = 200, body = SwitchChangedResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn on(

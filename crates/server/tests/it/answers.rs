@@ -15,6 +15,7 @@ on_sqlite!(
     an_ended_session_or_revoked_agent_voids_the_approval,
     a_repeated_call_with_its_reference_gets_the_answer,
     whoever_holds_the_line_hears_how_it_ended,
+    an_approval_answers_the_grant_or_the_mode_it_made,
 );
 
 on_both_engines!(
@@ -24,6 +25,24 @@ on_both_engines!(
     many_approvers_at_once_run_it_once,
     deny_and_approve_at_once_have_one_winner,
 );
+
+async fn an_approval_answers_the_grant_or_the_mode_it_made(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let asked = agent.invoke("fake.write", json!({})).await;
+    assert_eq!((asked.status, &asked.body["message"]), (202, &json!("Action requires approval")));
+    let approved = server.owner.approve_with(&asked.id(), json!({ "mode": "grant", "grant": { "calls_max": 1 } })).await.ok();
+    let grant = &approved["grant"];
+    assert_eq!((&grant["state"], &grant["invocation_id"]), (&json!("active"), &json!(asked.id())), "{approved}");
+    assert_eq!(server.owner.get(&format!("/api/v1/grants/{}", grant["id"].as_str().unwrap())).await.ok(), *grant);
+    // The grant is spent by one more call; the next asks again.
+    agent.invoke("fake.write", json!({})).await.ok();
+    let id = agent.pending("fake.write", json!({})).await;
+    let approved = server.owner.approve_with(&id, json!({ "mode": "always" })).await.ok();
+    let modes = server.owner.get("/api/v1/modes").await.ok();
+    assert_eq!((&approved["mode"], &approved["mode"]["mode"]), (&modes["items"][0], &json!("allow")), "{approved}");
+    assert_eq!(approved.get("grant"), None);
+}
 
 async fn whoever_holds_the_line_hears_how_it_ended(kind: Kind) {
     let server = TestServer::start(kind).await;

@@ -64,7 +64,7 @@ async fn run_with(agent: &Agent, body: Value) -> Answer {
 
 /// What a batch's parts say under this name.
 fn each(batch: &Value, field: &str) -> Vec<String> {
-    let text = |part: &Value| part[field].as_str().unwrap_or_default().to_owned();
+    let text = |part: &Value| part[field].as_str().unwrap_or("null").to_owned();
     batch["parts"].as_array().unwrap().iter().map(text).collect()
 }
 
@@ -126,8 +126,8 @@ async fn a_part_that_fails_takes_the_others_back_the_last_first(kind: Kind) {
     server.source.will_fail(broken());
     let batch = run(&agent, "all_or_nothing", json!([write("a"), write("b"), write("c"), write("d")])).await.ok();
     assert_eq!(batch["status"], "reverted");
-    assert_eq!(each(&batch, "status"), ["succeeded", "succeeded", "failed", "not_started"]);
-    assert_eq!(each(&batch, "effect"), ["taken_back", "taken_back", "none", "none"]);
+    assert_eq!(each(&batch, "status"), ["succeeded", "succeeded", "failed", "null"]);
+    assert_eq!(each(&batch, "effect"), ["reverted", "reverted", "none", "none"]);
     assert_eq!(batch["parts"][2]["error"]["code"], "no_room");
     assert_eq!(written(&server), ["a", "b", "c"], "the fourth was never asked for");
     let undone: Vec<_> = server.log().await.into_iter().filter(|(kind, body)| kind == "intent" && body["reverses"].is_string()).collect();
@@ -135,12 +135,12 @@ async fn a_part_that_fails_takes_the_others_back_the_last_first(kind: Kind) {
     assert_eq!(order, [batch["parts"][1]["invocation_id"].clone(), batch["parts"][0]["invocation_id"].clone()]);
     for index in 0..2 {
         let part = &batch["parts"][index];
-        assert_eq!(part["undone"]["ok"], true);
-        let undoing = server.shown(part["undone"]["invocation_id"].as_str().unwrap()).await;
+        assert_eq!(part["revert"]["ok"], true);
+        let undoing = server.shown(part["revert"]["invocation_id"].as_str().unwrap()).await;
         assert_eq!((&undoing["reverses"], &undoing["batch"]["id"]), (&part["invocation_id"], &batch["id"]));
     }
     let body = signed(&server, &batch).await;
-    assert_eq!((&body["parts"][0]["effect"], &body["parts"][3]["status"]), (&json!("taken_back"), &Value::Null));
+    assert_eq!((&body["parts"][0]["effect"], &body["parts"][3]["status"]), (&json!("reverted"), &Value::Null));
     server.verify().await;
 }
 
@@ -153,7 +153,7 @@ async fn asking(kind: Kind) -> (TestServer, Agent, Value) {
     assert_eq!(answer.status, 202, "{answer:?}");
     let batch = answer.ok();
     assert_eq!(batch["status"], "pending");
-    assert_eq!(each(&batch, "status"), ["pending", "not_started", "pending"]);
+    assert_eq!(each(&batch, "status"), ["pending", "null", "pending"]);
     assert!(server.source.calls().is_empty());
     (server, agent, batch)
 }
@@ -217,7 +217,7 @@ async fn one_no_calls_off_the_others(kind: Kind) {
     let batch = shown(&server, &batch).await;
     assert_eq!(
         (&batch["status"], each(&batch, "status")),
-        (&json!("denied"), vec!["cancelled".into(), "not_started".into(), "denied".to_owned()])
+        (&json!("denied"), vec!["cancelled".into(), "null".into(), "denied".to_owned()])
     );
     assert_eq!(batch["parts"][0]["error"]["code"], "batch_called_off");
     assert!(server.source.calls().is_empty());
@@ -232,7 +232,7 @@ async fn one_that_nobody_answers_calls_off_the_others(kind: Kind) {
     server.pipeline.sweep().await.unwrap();
     let answer = server.owner.get(&format!("/api/v1/batches/{}?wait=20s", batch["id"].as_str().unwrap())).await.ok();
     assert_eq!(answer["status"], "denied");
-    assert_eq!(each(&answer, "status"), ["expired", "not_started", "expired"]);
+    assert_eq!(each(&answer, "status"), ["expired", "null", "expired"]);
     server.verify().await;
 }
 
@@ -242,7 +242,7 @@ async fn a_rule_that_refuses_one_part_bothers_nobody_about_the_others(kind: Kind
     server.owner.set_mode("fake.read", "deny").await;
     let agent = server.agent().await;
     let batch = run(&agent, "all_or_nothing", json!([write("a"), { "action": "fake.read" }])).await.ok();
-    assert_eq!((&batch["status"], each(&batch, "status")), (&json!("denied"), vec!["not_started".to_owned(), "denied".into()]));
+    assert_eq!((&batch["status"], each(&batch, "status")), (&json!("denied"), vec!["null".to_owned(), "denied".into()]));
     assert!(server.source.calls().is_empty());
     // A part that is not even a call says so by itself.
     server.owner.set_mode("fake.read", "allow").await;
@@ -268,11 +268,8 @@ async fn what_a_person_let_run_is_taken_back_without_asking_again(kind: Kind) {
     server.owner.approve(&part(&batch, 0)).await.ok();
     server.owner.approve(&part(&batch, 2)).await.problem(502, "source_failed");
     let batch = shown(&server, &batch).await;
-    assert_eq!(
-        (&batch["status"], each(&batch, "effect")),
-        (&json!("reverted"), vec!["taken_back".to_owned(), "none".into(), "none".into()])
-    );
-    let undoing = server.receipt_of(batch["parts"][0]["undone"]["invocation_id"].as_str().unwrap()).await;
+    assert_eq!((&batch["status"], each(&batch, "effect")), (&json!("reverted"), vec!["reverted".to_owned(), "none".into(), "none".into()]));
+    let undoing = server.receipt_of(batch["parts"][0]["revert"]["invocation_id"].as_str().unwrap()).await;
     assert_eq!((&undoing["decision"]["mode"], &undoing["approval"]), (&json!("require_approval"), &Value::Null));
     server.verify().await;
     // Outside of a batch it asks, as ever.
@@ -295,7 +292,7 @@ async fn what_could_not_be_taken_back_is_said_to_stand(kind: Kind) {
     let batch = run(&agent, "all_or_nothing", json!([write("a"), write("b")])).await.ok();
     assert_eq!((&batch["status"], each(&batch, "effect")), (&json!("failed"), vec!["stands".to_owned(), "none".into()]));
     assert_eq!(
-        (&batch["parts"][0]["undone"]["ok"], &batch["parts"][0]["undone"]["error"]["code"]),
+        (&batch["parts"][0]["revert"]["ok"], &batch["parts"][0]["revert"]["error"]["code"]),
         (&json!(false), &json!("snapshot_lost"))
     );
     server.verify().await;
@@ -310,7 +307,7 @@ async fn what_could_not_be_taken_back_is_said_to_stand(kind: Kind) {
     server.owner.set_mode("fake.write", "deny").await;
     held.release();
     let batch = running.await.unwrap().ok();
-    assert_eq!((&batch["status"], &batch["parts"][0]["undone"]["ok"]), (&json!("failed"), &json!(false)));
+    assert_eq!((&batch["status"], &batch["parts"][0]["revert"]["ok"]), (&json!("failed"), &json!(false)));
     server.verify().await;
 }
 
@@ -321,7 +318,7 @@ async fn a_part_in_doubt_takes_back_the_others_and_is_settled_later(kind: Kind) 
     server.source.will_fail(Error::Broken { source_id: "fake".into(), message: "cut".into() });
     let batch = run(&agent, "all_or_nothing", json!([write("a"), write("b")])).await.ok();
     assert_eq!((&batch["status"], each(&batch, "status")), (&json!("failed"), vec!["succeeded".to_owned(), "in_doubt".into()]));
-    assert_eq!(each(&batch, "effect"), ["taken_back", "unknown"]);
+    assert_eq!(each(&batch, "effect"), ["reverted", "unknown"]);
     server.verify().await;
     let settle = json!({ "as": "failed", "reason": "it is not there" });
     server.owner.post(&format!("/api/v1/invocations/{}/settle", part(&batch, 1)), settle).await;
@@ -336,7 +333,7 @@ async fn only_the_last_part_may_be_one_that_cannot_be_taken_back(kind: Kind) {
     let send = json!({ "action": "fake.send" });
     let answer = run(&agent, "all_or_nothing", json!([send, write("a")])).await;
     answer.problem(422, "invalid_batch");
-    assert!(answer.body["detail"].as_str().unwrap().contains("part 1: `fake.send` cannot be taken back"), "{answer:?}");
+    assert!(answer.body["detail"].as_str().unwrap().contains("part 1: `fake.send` cannot be reverted"), "{answer:?}");
     assert!(server.source.calls().is_empty());
     assert_eq!(server.owner.get("/api/v1/batches").await.ok()["items"], json!([]));
     let batch = run(&agent, "all_or_nothing", json!([write("a"), send])).await.ok();
@@ -355,7 +352,7 @@ async fn best_effort_goes_on_after_a_failure(kind: Kind) {
     let actions = json!([write("a"), write("b"), { "action": "fake.destroy" }, { "action": "fake.nothing" }, write("c")]);
     let batch = run(&agent, "best_effort", actions).await.ok();
     assert_eq!(batch["status"], "partial");
-    assert_eq!(each(&batch, "status"), ["succeeded", "failed", "denied", "not_started", "succeeded"]);
+    assert_eq!(each(&batch, "status"), ["succeeded", "failed", "denied", "null", "succeeded"]);
     assert_eq!(each(&batch, "effect"), ["stands", "none", "none", "none", "stands"]);
     assert!(server.source.reverts().is_empty());
     let batch = run(&agent, "best_effort", json!([{ "action": "fake.nothing" }])).await.ok();
@@ -507,8 +504,8 @@ async fn a_rule_that_changes_meanwhile_is_obeyed(kind: Kind) {
     server.owner.set_mode("fake.write", "require_approval").await;
     held.release();
     let batch = running.await.unwrap().ok();
-    assert_eq!((&batch["status"], each(&batch, "effect")), (&json!("reverted"), vec!["taken_back".to_owned(), "none".into()]));
-    assert_eq!((&batch["parts"][1]["status"], &batch["parts"][1]["error"]["code"]), (&json!("not_started"), &json!("needs_person_now")));
+    assert_eq!((&batch["status"], each(&batch, "effect")), (&json!("reverted"), vec!["reverted".to_owned(), "none".into()]));
+    assert_eq!((&batch["parts"][1]["status"], &batch["parts"][1]["error"]["code"]), (&Value::Null, &json!("needs_person_now")));
     server.verify().await;
 }
 
@@ -547,8 +544,8 @@ async fn wherever_it_stops_it_ends_whole_and_nothing_happens_twice(kind: Kind) {
 async fn a_part_that_was_interrupted_decides_about_the_others(kind: Kind) {
     for (found, expected, effects) in [
         (Reconciled::Happened(Output::new(json!({ "done": true }))), "succeeded", ["stands", "stands"]),
-        (Reconciled::DidNot, "reverted", ["taken_back", "none"]),
-        (Reconciled::Unknown, "failed", ["taken_back", "unknown"]),
+        (Reconciled::DidNot, "reverted", ["reverted", "none"]),
+        (Reconciled::Unknown, "failed", ["reverted", "unknown"]),
     ] {
         let server = start(kind).await;
         let agent = server.agent().await;
@@ -596,8 +593,8 @@ async fn taken_up_while_asked_about(server: &TestServer, found: Reconciled) -> (
 async fn a_part_that_is_still_asked_about_is_waited_for(kind: Kind) {
     for (found, expected, effects) in [
         (Reconciled::Happened(Output::new(json!({ "done": true }))), "succeeded", ["stands", "stands"]),
-        (Reconciled::DidNot, "reverted", ["taken_back", "none"]),
-        (Reconciled::Unknown, "failed", ["taken_back", "unknown"]),
+        (Reconciled::DidNot, "reverted", ["reverted", "none"]),
+        (Reconciled::Unknown, "failed", ["reverted", "unknown"]),
     ] {
         let server = start(kind).await;
         let agent = server.agent().await;
@@ -629,9 +626,9 @@ async fn a_part_that_is_still_asked_about_is_waited_for_where_another_is_lost(ki
     let (restarted, ended) = taken_up_while_asked_about(&server, happened).await;
     assert_eq!(
         (&ended["status"], each(&ended, "effect")),
-        (&json!("reverted"), vec!["taken_back".to_owned(), "none".into(), "none".into()]),
+        (&json!("reverted"), vec!["reverted".to_owned(), "none".into(), "none".into()]),
         "{ended:#}"
     );
-    assert_eq!(each(&ended, "status"), ["succeeded", "not_started", "expired"]);
+    assert_eq!(each(&ended, "status"), ["succeeded", "null", "expired"]);
     assert_eq!(restarted.verify().await.batches, 1);
 }

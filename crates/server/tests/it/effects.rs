@@ -404,9 +404,9 @@ async fn an_effect_is_taken_back_on_demand_and_once(kind: Kind) {
     server.clock.advance_seconds(3 * IDEMPOTENCY_SECONDS);
     server.store.forget_expired_keys(&server.org).await.unwrap();
     again().await;
-    assert_eq!(server.shown(id).await["taken_back_by"], by);
+    assert_eq!(server.shown(id).await["reverted_by"], by);
     let listed = server.owner.get("/api/v1/invocations").await.ok();
-    let told: Vec<_> = listed["items"].as_array().unwrap().iter().map(|item| item["taken_back_by"].clone()).collect();
+    let told: Vec<_> = listed["items"].as_array().unwrap().iter().map(|item| item["reverted_by"].clone()).collect();
     assert_eq!(told, [Value::Null, json!(by)]);
     assert_eq!((server.source.calls().len(), server.source.reverts().len()), (1, 1));
     // Nobody takes the name of such a call for one of theirs.

@@ -7,6 +7,9 @@ use serde_json::json;
 use testkit::FakeSource;
 
 on_sqlite!(
+    what_the_call_itself_caused_is_not_the_sources_failure,
+    an_unknown_action_comes_with_names_that_exist,
+    invocations_are_listed_with_their_sessions_and_counted_when_asked,
     a_transient_error_is_tried_again_and_every_attempt_has_its_intent,
     attempts_are_bounded,
     a_source_that_asks_for_more_time_than_a_call_has_is_left_alone,
@@ -188,4 +191,45 @@ async fn a_caller_that_goes_away_does_not_stop_the_effect(kind: Kind) {
     let listed = server.owner.get("/api/v1/invocations").await.ok();
     assert_eq!(listed["items"][0]["status"], "succeeded", "{listed}");
     server.verify().await;
+}
+
+async fn what_the_call_itself_caused_is_not_the_sources_failure(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    for (code, status) in [("file_not_found", 404), ("host_not_allowed", 403), ("not_utf8", 422), ("content_changed", 409)] {
+        server.source.will_fail(Error::Refused { code, message: "no".into() });
+        let answer = agent.invoke("fake.read", json!({})).await;
+        answer.problem(status, code);
+        assert_eq!((&answer.body["error"], &answer.body["invocation"]["status"]), (&json!(code), &json!("failed")), "{answer:?}");
+    }
+    server.source.will_fail(Error::Failed { code: "disk_full", message: "no".into() });
+    agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    server.verify().await;
+}
+
+async fn an_unknown_action_comes_with_names_that_exist(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let unknown = agent.invoke("fake.wirte", json!({})).await;
+    unknown.problem(404, "unknown_action");
+    assert_eq!(unknown.body["suggestions"][0], "fake.write", "{unknown:?}");
+    assert!(unknown.body["hint"].as_str().unwrap().contains("GET /api/v1/sessions/"), "{unknown:?}");
+    let shown = server.owner.get("/api/v1/actions/fake.wirte").await;
+    assert_eq!(shown.body["suggestions"][0], "fake.write", "{shown:?}");
+    assert_eq!(agent.invoke("nothing.alike", json!({})).await.body.get("suggestions"), None);
+}
+
+async fn invocations_are_listed_with_their_sessions_and_counted_when_asked(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    for _ in 0..3 {
+        agent.invoke("fake.read", json!({})).await.ok();
+    }
+    let title = server.owner.get(&format!("/api/v1/sessions/{}", agent.session)).await.ok()["title"].clone();
+    let page = server.owner.get("/api/v1/invocations?limit=2&count=true&status=succeeded").await.ok();
+    assert_eq!((page["items"].as_array().unwrap().len(), &page["total"]), (2, &json!(3)), "{page}");
+    assert_eq!(page["items"][0]["session_title"], title);
+    assert_eq!(server.owner.get("/api/v1/invocations?count=true&status=pending").await.ok()["total"], 0);
+    assert_eq!(server.owner.get("/api/v1/invocations").await.ok().get("total"), None);
+    server.owner.get("/api/v1/invocations?status=odd").await.problem(400, "invalid_query");
 }

@@ -127,7 +127,7 @@ async fn nobody_is_asked_about_what_cannot_run(kind: Kind) {
     let agent = server.agent().await;
     server.source.becomes_impossible(Some(disabled()));
     let refused = agent.invoke("fake.write", json!({ "text": "x" })).await;
-    refused.problem(403, "denied_by_policy");
+    refused.problem(403, "package_code_disabled");
     assert_eq!((&refused.body["error"], &refused.body["invocation"]["status"]), (&json!("package_code_disabled"), &json!("denied")));
     assert_eq!(server.owner.get("/api/v1/invocations?status=pending").await.ok()["items"], json!([]));
     let question = json!({ "session_id": agent.session, "action": "fake.write", "params": { "text": "x" } });
@@ -153,7 +153,7 @@ async fn what_cannot_run_ends_the_same_whoever_would_be_asked(kind: Kind) {
         ("nobody: a grant stands in", agent.invoke("fake.write", json!({ "text": "x" })).await),
         ("nobody: a dry run", agent.client.post(&format!("/api/v1/sessions/{}/actions/invoke", agent.session), dry_run).await),
     ] {
-        refused.problem(403, "denied_by_policy");
+        refused.problem(403, "package_code_disabled");
         let ended = &refused.body["invocation"];
         assert_eq!((&refused.body["error"], &ended["status"]), (&json!("package_code_disabled"), &json!("denied")), "{whoever}");
         assert_eq!((&ended["attempts"], &ended["grant_id"]), (&json!(0), &Value::Null), "{whoever}");
@@ -183,10 +183,10 @@ async fn a_denial_says_what_would_make_the_call_possible(kind: Kind) {
         denied.body["hint"].as_str().unwrap().to_owned()
     };
     let inferred = hint_of("fake.destroy", json!({ "text": "x" })).await;
-    assert!(inferred.contains("`countersign mode set fake.destroy require_approval`"), "{inferred}");
+    assert!(inferred.contains("`PUT /api/v1/modes/fake.destroy`"), "{inferred}");
     server.owner.set_mode("fake.read", "deny").await;
     let by_org = hint_of("fake.read", json!({})).await;
-    assert!(by_org.contains("`countersign mode unset fake.read`"), "{by_org}");
+    assert!(by_org.contains("`DELETE /api/v1/modes/fake.read`"), "{by_org}");
     // A dry run that amounts to a read is held to the read's mode, and that is the one to change.
     server.source.redefine("write", |action| action.preview_reads = Some(countersign_core::ActionId::parse("fake.read").unwrap()));
     server.owner.review("fake.write").await;
@@ -200,11 +200,11 @@ async fn a_denial_says_what_would_make_the_call_possible(kind: Kind) {
         async |band: &str| server.owner.send(Method::PATCH, &format!("/api/v1/spaces/{space}"), Some(json!({ "band": band }))).await.ok();
     set_band("black").await;
     let by_band = hint_of("fake.send", json!({ "text": "x" })).await;
-    assert!(by_band.contains("`countersign space band`"), "{by_band}");
+    assert!(by_band.contains("`PATCH /api/v1/spaces/"), "{by_band}");
     set_band("green").await;
     server.owner.switch("on", "org").await.ok();
     let stopped = hint_of("fake.send", json!({ "text": "x" })).await;
-    assert!(stopped.contains("`countersign kill-switch list`"), "{stopped}");
+    assert!(stopped.contains("`GET /api/v1/kill-switches`"), "{stopped}");
 }
 
 async fn what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes(kind: Kind) {
@@ -323,7 +323,7 @@ async fn nobody_is_asked_to_take_back_what_cannot_be(kind: Kind) {
     let path = format!("/api/v1/invocations/{done}/revert");
     server.source.becomes_irrevertible(changed());
     let refused = agent.client.post(&path, json!({})).await;
-    refused.problem(403, "denied_by_policy");
+    refused.problem(409, "content_changed");
     assert_eq!(refused.body["invocation"]["error"]["code"], "content_changed", "{refused:?}");
     // The same while it waits: a yes is not spent on it.
     server.source.becomes_irrevertible(None);

@@ -62,7 +62,7 @@ async fn an_approved_call_that_had_not_started_is_resumed(kind: Kind) {
     let agent = server.agent().await;
     let id = agent.pending("fake.write", json!({ "text": "kept" })).await;
     approve_without_running(&server, &id).await;
-    assert_eq!(server.shown(&id).await.get("taken_up_at"), None, "it may still be about to start");
+    assert_eq!(server.shown(&id).await.get("resumed_at"), None, "it may still be about to start");
     server.clock.advance_seconds(7);
     let restarted = server.restart().await;
     restarted.pipeline.recover().await.unwrap();
@@ -71,9 +71,9 @@ async fn an_approved_call_that_had_not_started_is_resumed(kind: Kind) {
     assert_eq!(restarted.source.calls()[0].params, json!({ "text": "kept" }));
     // That it was, and when, stays with it; what ran as it was approved says nothing of the kind.
     let now = Invocations::now(&restarted.store).await.unwrap();
-    assert_eq!(ended["invocation"]["taken_up_at"], json!(now.to_string()), "{ended}");
+    assert_eq!(ended["invocation"]["resumed_at"], json!(now.to_string()), "{ended}");
     let straight = restarted.agent().await.pending("fake.write", json!({ "text": "straight" })).await;
-    assert_eq!(restarted.owner.approve(&straight).await.ok()["invocation"].get("taken_up_at"), None);
+    assert_eq!(restarted.owner.approve(&straight).await.ok()["invocation"].get("resumed_at"), None);
     restarted.pipeline.recover().await.unwrap();
     restarted.pipeline.sweep().await.unwrap();
     assert_eq!(restarted.source.effects(), 2);
@@ -96,7 +96,7 @@ async fn an_approved_call_is_not_resumed_past_its_time_or_on_other_ground(kind: 
     restarted.pipeline.recover().await.unwrap();
     let ended = restarted.owner.get(&format!("/api/v1/invocations/{changed}?wait=20s")).await.ok();
     assert_eq!((&ended["invocation"]["status"], &ended["invocation"]["denied_by"]), (&json!("denied"), &json!("binding")));
-    assert!(ended["invocation"]["taken_up_at"].is_string(), "it was taken up all the same: {ended}");
+    assert!(ended["invocation"]["resumed_at"].is_string(), "it was taken up all the same: {ended}");
     assert_eq!(restarted.source.calls().len(), 0);
     restarted.verify().await;
 }

@@ -153,7 +153,7 @@ mod tests {
         let told = change(&DefinitionChange {
             pointer: "/description".into(),
             summary: "description changed".into(),
-            weight: "textual".into(),
+            weight: WeightName::Textual,
             before: Some("reads a file".into()),
             after: Some(format!("{long}\u{1b}[2J")),
         });

@@ -14,6 +14,11 @@ impl Clock for Noon {
     }
 }
 
+/// A word of the wire as the type it is there.
+fn read<T: serde::de::DeserializeOwned>(word: &str) -> T {
+    serde_json::from_value(Value::from(word)).unwrap()
+}
+
 fn terminal() -> Terminal {
     let settings = Settings { format: Format::Auto, times: Times::Relative, input: Input::Never, colours: None };
     Terminal::new(settings, Arc::new(Noon), World::of_process())
@@ -21,38 +26,39 @@ fn terminal() -> Terminal {
 
 fn invocation(params: Value) -> InvocationView {
     InvocationView {
-        id: "inv_1".into(),
-        status: "pending".into(),
-        mode: "require_approval".into(),
-        mode_source: "inferred_default".into(),
-        action: "files.write_text".into(),
-        source: "files".into(),
-        tier: "R2".into(),
-        class: "write".into(),
-        session_id: "ses_1".into(),
+        id: read("inv_1"),
+        status: read("pending"),
+        mode: read("require_approval"),
+        mode_source: read("inferred_default"),
+        action: read("files.write_text"),
+        source: read("files"),
+        tier: read("R2"),
+        class: read("write"),
+        session_id: read("ses_1"),
         session_title: Some("release\u{202e} bot".into()),
-        space_id: "spc_1".into(),
-        principal: "agent:ses_1".into(),
-        owner_id: Some("usr_1".into()),
+        space_id: read("spc_1"),
+        principal: read("agent:ses_1"),
+        owner_id: Some(read("usr_1")),
         params,
         result: None,
         error: None,
         denied_by: None,
-        reason: Some("tidy\u{202e}up".into()),
+        reason: Some(read("tidy\u{202e}up")),
         idempotency_key: None,
         dry_run: false,
         decision: DecisionView {
-            mode: "require_approval".into(),
-            base: "require_approval".into(),
-            source: "inferred_default".into(),
+            mode: read("require_approval"),
+            base: read("require_approval"),
+            source: read("inferred_default"),
             rules_version: Some(1),
             modes_version: None,
             tightened: vec![],
+            tightened_by: Vec::new(),
         },
         gates: vec![],
-        digests: DigestsView { raw: "aa".into(), params: "bb".into(), structural: "cc".into(), textual: "dd".into() },
-        binding: Some(BindingView { digest: "ee".into(), expires_at: "2026-11-15T12:04:59Z".into() }),
-        expires_at: Some("2026-11-15T12:04:59Z".into()),
+        digests: DigestsView { raw: read("aa"), params: read("bb"), structural: read("cc"), textual: read("dd") },
+        binding: Some(BindingView { digest: read("ee"), expires_at: read("2026-11-15T12:04:59Z") }),
+        expires_at: Some(read("2026-11-15T12:04:59Z")),
         void: None,
         clock_stopped: false,
         approvals: Vec::new(),
@@ -66,43 +72,43 @@ fn invocation(params: Value) -> InvocationView {
         repair: None,
         rollback: None,
         reverses: None,
-        taken_back_by: None,
+        reverted_by: None,
         changed_files: Vec::new(),
         batch: None,
         settled: None,
         scope: None,
         verification: None,
         attempts: 0,
-        created_at: "2026-11-15T11:59:23Z".into(),
-        taken_up_at: None,
+        created_at: read("2026-11-15T11:59:23Z"),
+        resumed_at: None,
         started_at: None,
         completed_at: None,
         duration_ms: None,
         waited_ms: None,
         receipt: None,
-        trace_id: "t".into(),
+        trace_id: read("t"),
     }
 }
 
 fn action() -> ActionView {
     ActionView {
-        id: "files.write_text".into(),
-        title: "Write a text file".into(),
+        id: read("files.write_text"),
+        title: read("Write a text file"),
         description: String::new(),
-        version: "1".into(),
-        tier: "R2".into(),
-        class: "write".into(),
-        mode: "require_approval".into(),
-        mode_source: "inferred_default".into(),
-        drift: "none".into(),
+        version: read("1"),
+        tier: read("R2"),
+        class: read("write"),
+        mode: read("require_approval"),
+        mode_source: read("inferred_default"),
+        drift: read("none"),
         params_schema: json!({}),
         result_schema: json!({}),
-        reversibility: "reversible".into(),
+        reversibility: read("reversible"),
         reversible_seconds: None,
         checks: Vec::new(),
         hosts: Vec::new(),
-        effects: vec!["filesystem_write".into()],
-        profile: "in_process".into(),
+        effects: vec![read("filesystem_write")],
+        profile: read("in_process"),
         package_sha256: None,
         tightened: Vec::new(),
         dry_run_supported: true,
@@ -150,7 +156,7 @@ Approval covers   params bb…, definition cc…, policy inferred, caller and pl
 #[test]
 fn what_the_caller_says_of_its_call_is_on_the_card_and_cannot_touch_the_terminal() {
     let claimed = ClaimedView {
-        action_id: Some("action:\u{1b}[2J".into()),
+        action_id: Some(read("action:\u{1b}[2J")),
         confidence: Some(0.9),
         rollback_plan: Some(json!({ "steps": ["put \u{202e}it back"] })),
         ..ClaimedView::default()
@@ -199,10 +205,10 @@ fn whoever_answers_sees_whole_what_was_too_large_to_keep() {
 #[test]
 fn what_came_to_nothing_or_was_taken_back_is_not_told_as_reversible() {
     let card = |invocation: InvocationView| looking_ahead(&invocation, &action(), &ForesightView::default());
-    let ended = |status: &'static str| InvocationView { status: status.into(), ..invocation(json!({})) };
+    let ended = |status: &'static str| InvocationView { status: read(status), ..invocation(json!({})) };
     let succeeded = card(ended("succeeded"));
     assert!(succeeded.contains("Reversible") && succeeded.contains("Requested by"), "{succeeded}");
-    let taken_back = InvocationView { taken_back_by: Some("inv_2".into()), ..ended("succeeded") };
+    let taken_back = InvocationView { reverted_by: Some(read("inv_2")), ..ended("succeeded") };
     for nothing in [ended("denied"), ended("expired"), ended("cancelled"), ended("reverted"), taken_back] {
         let drawn = card(nothing);
         assert!(!drawn.contains("Reversible"), "{drawn}");
@@ -218,12 +224,13 @@ fn a_text_without_a_last_line_break_is_told_from_one_with() {
 #[test]
 fn the_cascade_is_one_line_from_what_was_found_to_what_holds() {
     let decision = DecisionView {
-        mode: "require_approval".into(),
-        base: "allow".into(),
-        source: "org_default".into(),
+        mode: read("require_approval"),
+        base: read("allow"),
+        source: read("org_default"),
         rules_version: Some(1),
         modes_version: Some(3),
-        tightened: vec!["an R4 action is never allowed without a person".into()],
+        tightened: vec![read("an R4 action is never allowed without a person")],
+        tightened_by: Vec::new(),
     };
     assert_eq!(
         cascade(&decision),
@@ -234,24 +241,24 @@ fn the_cascade_is_one_line_from_what_was_found_to_what_holds() {
 #[test]
 fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
     let mut invocation = invocation(json!({ "text": "bye" }));
-    let yes = |by: &str| AnswerView { by: by.into(), at: "2026-11-15T11:59:00Z".into(), reason: Some("fine".into()), mode: "once".into() };
+    let yes = |by: &str| AnswerView { by: by.into(), at: read("2026-11-15T11:59:00Z"), reason: Some(read("fine")), mode: read("once") };
     invocation.approvals = vec![yes("user:usr_1")];
     invocation.edit = Some(EditView {
-        by: "user:usr_1".into(),
-        at: "2026-11-15T11:59:00Z".into(),
-        changed: vec!["/text".into()],
+        by: read("user:usr_1"),
+        at: read("2026-11-15T11:59:00Z"),
+        changed: vec![read("/text")],
         proposed_params: json!({ "text": "\u{1b}hello" }),
     });
-    invocation.grant_id = Some("grt_1".into());
+    invocation.grant_id = Some(read("grt_1"));
     invocation.redacted = std::collections::BTreeMap::from([("email".to_owned(), 2)]);
-    invocation.released_from = Some("inv_0".into());
-    invocation.taken_up_at = Some("2026-11-15T11:58:00Z".into());
+    invocation.released_from = Some(read("inv_0"));
+    invocation.resumed_at = Some(read("2026-11-15T11:58:00Z"));
     (invocation.expires_at, invocation.clock_stopped) = (None, true);
     invocation.gates = vec![api::invocation::GateView {
-        gate: "abac".into(),
-        verdict: "deny".into(),
+        gate: read("abac"),
+        verdict: read("deny"),
         determining: vec![],
-        errors: vec!["no such attribute".into()],
+        errors: vec![read("no such attribute")],
     }];
     let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
@@ -280,10 +287,10 @@ fn looking_ahead(invocation: &InvocationView, action: &ActionView, foresight: &F
 fn a_card_shows_the_change_whose_code_runs_and_what_will_be_checked() {
     let invocation = invocation(json!({}));
     let action = ActionView {
-        package_sha256: Some("0123456789abcdef".into()),
-        profile: "high_isolation".into(),
-        id: "kit.fix".into(),
-        checks: vec!["read_back".into(), "node --check {file}".into()],
+        package_sha256: Some(read("0123456789abcdef")),
+        profile: read("high_isolation"),
+        id: read("kit.fix"),
+        checks: vec![read("read_back"), read("node --check {file}")],
         ..action()
     };
     let changes = json!({ "changes": [{ "path": "a", "change": "would_create", "added_lines": 1, "diff": "@@ -1 +1 @@\n+x\n" }] });
@@ -300,8 +307,8 @@ fn a_card_shows_the_change_whose_code_runs_and_what_will_be_checked() {
 
 #[test]
 fn what_cannot_be_told_is_told_by_what_the_action_declares() {
-    let unknown = ForesightView { unknown: Some("not known in advance".into()), ..ForesightView::default() };
-    let action = ActionView { effects: vec!["filesystem_read".into(), "network_call".into()], ..action() };
+    let unknown = ForesightView { unknown: Some(read("not known in advance")), ..ForesightView::default() };
+    let action = ActionView { effects: vec![read("filesystem_read"), read("network_call")], ..action() };
     let drawn = looking_ahead(&invocation(json!({})), &action, &unknown);
     let expected = "Would change      not known in advance; it declares that it reads files and uses the network";
     assert!(drawn.contains(expected), "{drawn}");
@@ -309,7 +316,7 @@ fn what_cannot_be_told_is_told_by_what_the_action_declares() {
 
 #[test]
 fn a_call_that_cannot_run_says_so_before_anything_else() {
-    let blocked = api::invocation::FailureView { code: "package_code_disabled".into(), message: "this server runs no such code".into() };
+    let blocked = api::invocation::FailureView { code: read("package_code_disabled"), message: read("this server runs no such code") };
     let foresight = ForesightView { blocked: Some(blocked), ..ForesightView::default() };
     let drawn = looking_ahead(&invocation(json!({})), &action(), &foresight);
     assert_eq!(drawn.lines().nth(3), Some("! cannot run now: this server runs no such code (package_code_disabled)"), "{drawn}");
@@ -319,26 +326,26 @@ fn a_call_that_cannot_run_says_so_before_anything_else() {
 #[test]
 fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
     let run = "code of the package `kit` was run to find this out, without effect";
-    let invocation = InvocationView { action: "kit.fix".into(), ..invocation(json!({})) };
+    let invocation = InvocationView { action: read("kit.fix"), ..invocation(json!({})) };
     let changes = json!({ "changes": [{ "path": "a", "change": "would_create" }] });
     let known = ForesightView { changes: Some(changes), ran_code: true, ..ForesightView::default() };
     let drawn = looking_ahead(&invocation, &action(), &known);
     assert!(drawn.contains(&format!("\nWould change      {run}\n  + would create  a")), "{drawn}");
-    let late = ForesightView { unknown: Some("it took too long".into()), ran_code: true, ..ForesightView::default() };
+    let late = ForesightView { unknown: Some(read("it took too long")), ran_code: true, ..ForesightView::default() };
     let drawn = looking_ahead(&invocation, &action(), &late);
     assert!(drawn.contains(&format!("Would change      it took too long; it declares that it changes files; {run}")), "{drawn}");
-    let blocked = api::invocation::FailureView { code: "package_failed".into(), message: "it ended".into() };
+    let blocked = api::invocation::FailureView { code: read("package_failed"), message: read("it ended") };
     let fails = ForesightView { blocked: Some(blocked), ran_code: true, ..ForesightView::default() };
     let drawn = looking_ahead(&invocation, &action(), &fails);
     assert_eq!(drawn.lines().nth(3), Some(format!("! cannot run now: it ended (package_failed); {run}").as_str()), "{drawn}");
-    let meant = ActionView { id: "kit.fix".into(), package_sha256: Some("00".into()), ..action() };
+    let meant = ActionView { id: read("kit.fix"), package_sha256: Some(read("00")), ..action() };
     assert_eq!(ahead::meanwhile(&invocation, Some(&meant)), "running the package's code without effect, to see what it would change…");
     let silent = ActionView { dry_run_supported: false, ..meant };
     for none in [Some(&silent), Some(&action()), None] {
         assert_eq!(ahead::meanwhile(&invocation, none), "looking at what it would change…");
     }
     // Nothing is rehearsed to take something back.
-    let revert = InvocationView { reverses: Some("inv_1".into()), ..invocation.clone() };
+    let revert = InvocationView { reverses: Some(read("inv_1")), ..invocation.clone() };
     assert_eq!(ahead::meanwhile(&revert, Some(&ActionView { dry_run_supported: true, ..silent })), "looking at what it would change…");
 }
 
@@ -346,13 +353,13 @@ fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
 fn nobody_is_led_to_a_yes_that_would_do_nothing() {
     let deny = "countersign deny inv_1 --reason …";
     let of = |code: Option<&str>, invocation: &InvocationView, action: &ActionView| {
-        let blocked = code.map(|code| api::invocation::FailureView { code: code.into(), message: "no".into() });
+        let blocked = code.map(|code| api::invocation::FailureView { code: code.into(), message: read("no") });
         let foresight = ForesightView { blocked, ran_code: code == Some("package_failed"), ..ForesightView::default() };
         let card = Card { invocation, action: Some(action), before: None, foresight: Some(&foresight), people: &People::default() };
         card.answer()
     };
-    let (own, package) = (action(), ActionView { package_sha256: Some("00".into()), ..action() });
-    let (call, revert) = (invocation(json!({})), InvocationView { reverses: Some("inv_0".into()), ..invocation(json!({})) });
+    let (own, package) = (action(), ActionView { package_sha256: Some(read("00")), ..action() });
+    let (call, revert) = (invocation(json!({})), InvocationView { reverses: Some(read("inv_0")), ..invocation(json!({})) });
     for (code, invocation, action, expected) in [
         (None, &call, &own, format!("countersign approve inv_1, or {deny}")),
         (Some("stopped"), &call, &own, "countersign kill-switch list".to_owned()),
@@ -370,8 +377,8 @@ fn nobody_is_led_to_a_yes_that_would_do_nothing() {
 fn who_is_asked_by_the_safety_gate_sees_what_the_session_holds_and_since_when() {
     let mut invocation = invocation(json!({}));
     let gate = |gate: &str, verdict: &str, rules: &[&str]| api::invocation::GateView {
-        gate: gate.to_owned().into(),
-        verdict: verdict.to_owned().into(),
+        gate: read(gate),
+        verdict: read(verdict),
         determining: rules.iter().map(|rule| (*rule).to_owned()).collect(),
         errors: vec![],
     };
@@ -382,9 +389,9 @@ fn who_is_asked_by_the_safety_gate_sees_what_the_session_holds_and_since_when() 
         message: message.into(),
     };
     let label = |label: &str, action: Option<&str>| api::invocation::LabelView {
-        label: label.into(),
-        at: "2026-11-15T11:57:00Z".into(),
-        invocation_id: action.map(|_| "inv_0".into()),
+        label: read(label),
+        at: read("2026-11-15T11:57:00Z"),
+        invocation_id: action.map(|_| read("inv_0")),
         action: action.map(str::to_owned),
     };
     let foresight = ForesightView {
@@ -425,10 +432,10 @@ fn how_long_it_took_says_what_is_counted() {
 #[test]
 fn what_a_call_changed_and_what_took_it_back_are_listed() {
     let mut done = invocation(json!({}));
-    let file = |path: &str, change: &str| ChangedFileView { path: path.into(), change: change.to_owned().into() };
-    done.status = "succeeded".into();
+    let file = |path: &str, change: &str| ChangedFileView { path: path.into(), change: read(change) };
+    done.status = read("succeeded");
     done.changed_files = vec![file("a", "created"), file("b", "changed"), file("c\u{1b}", "removed")];
-    done.taken_back_by = Some("inv_2".into());
+    done.reverted_by = Some(read("inv_2"));
     let card = Card { invocation: &done, action: None, before: None, foresight: None, people: &People::default() };
     let drawn = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect::<Vec<_>>().join("\n");
     let expected = "\
@@ -437,7 +444,7 @@ Changed           + created a
                   − removed c\\u{1b}
 Reverted by       inv_2";
     assert!(drawn.contains(expected), "{drawn}");
-    (done.taken_back_by, done.reverses) = (None, Some("inv_0".into()));
+    (done.reverted_by, done.reverses) = (None, Some(read("inv_0")));
     let card = Card { invocation: &done, action: None, before: None, foresight: None, people: &People::default() };
     let drawn = card.lines(&terminal()).join("\n");
     assert!(drawn.contains("Restored") && drawn.contains("Reverts") && !drawn.contains("Reverted by"), "{drawn}");
