@@ -16,7 +16,7 @@ pub(crate) enum User {
     Create {
         /// What they are called
         name: String,
-        /// What they may do: read, invoke, approve, manage
+        /// What they may do: a viewer reads, a member also invokes, an approver also approves, an admin manages
         #[arg(long, value_enum, default_value = "member")]
         role: Role,
     },
@@ -25,7 +25,7 @@ pub(crate) enum User {
     Role {
         /// Their name or their id
         user: String,
-        /// What they may do: read, invoke, approve, manage
+        /// What they may do: a viewer reads, a member also invokes, an approver also approves, an admin manages
         #[arg(value_enum)]
         role: Role,
         #[command(flatten)]
@@ -52,15 +52,10 @@ pub(crate) enum User {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Role {
-    /// Reads
     Viewer,
-    /// Invokes too, in sessions of their own
     Member,
-    /// Answers pending calls too
     Approver,
-    /// Manages rules, packages and people too
     Admin,
-    /// Manages owners too
     Owner,
 }
 

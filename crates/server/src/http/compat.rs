@@ -5,6 +5,7 @@ use super::caller::Caller;
 use super::problem::Refusal;
 use super::receipts::entry_view;
 use crate::App;
+use crate::packages::OURS;
 use api::compat::{ActionPlan, ActionReceipt, ActionRequest, Echo, PlanResult};
 use api::invocation::{InvocationView, ScopeView};
 use api::receipt::EntryView;
@@ -214,7 +215,7 @@ async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>,
         };
     }
     let named = actions.into_iter().filter(|action| action.id.name() == name);
-    let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| action.package_sha256.is_none());
+    let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| OURS.contains(&action.id.source()));
     let mut meant = if core.is_empty() { packaged } else { core }.into_iter();
     match (meant.next(), meant.next()) {
         (Some(only), None) => Ok(only),

@@ -23,7 +23,7 @@ pub(super) async fn foresight(
     caller: Caller,
     Path(invocation): Path<String>,
 ) -> Result<Json<ForesightView>, Refusal> {
-    answers::must_answer(&caller.principal)?;
+    answers::may_look_ahead(&caller.principal)?;
     let found = readable(&app, &caller.principal, &invocation).await?;
     Ok(Json(view(app.pipeline().foresee(&found).await?)))
 }

@@ -1,9 +1,10 @@
 //! What people say to pending calls, before the pipeline hears it (`pipeline/src/answers/`).
 
-use super::{Error, invocations, must_be_person, sessions};
+use super::{Error, invocations, must, must_be_person, sessions};
 use crate::App;
 use countersign_core::limits::APPROVAL_UNATTENDED_SECONDS;
 use countersign_core::ports::Invocations;
+use countersign_core::principal::Permission;
 use countersign_core::{InvocationId, Principal, PrincipalId, Status, Timestamp};
 use std::collections::BTreeMap;
 
@@ -34,6 +35,11 @@ pub(crate) async fn snooze(app: &App, by: &Principal, invocation: &str, seconds:
     let until = app.store().now().await?.plus_seconds(seconds.min(APPROVAL_UNATTENDED_SECONDS));
     app.store().snooze(&found.org, &found.id, user, until).await?;
     Ok((found.id, until))
+}
+
+/// What can be known of a pending call is for who may answer it.
+pub(crate) fn may_look_ahead(by: &Principal) -> Result<(), Error> {
+    must(by, Permission::Approve)
 }
 
 /// What this person has snoozed; nobody else has an inbox.

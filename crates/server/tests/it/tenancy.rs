@@ -122,13 +122,13 @@ impl World {
     async fn make(owner: &Client) -> Self {
         let id = |made: Value| made["id"].as_str().unwrap().to_owned();
         owner.set_mode("fake.send", "allow").await;
-        owner.set_policies(json!({ "abac": "@id(\"mine\") forbid (principal, action, resource) when { false };" })).await.ok();
+        owner.set_policies(json!({ "abac": "@id(\"mine\") forbid (principal, action, resource) when { context.tier == 4 };" })).await.ok();
         let user = id(owner.post("/api/v1/users", json!({ "name": "mia", "role": "member" })).await.ok());
         let space = id(owner.post("/api/v1/spaces", json!({ "name": "lab" })).await.ok());
         let token = id(owner.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["read"] })).await.ok());
         let consent = id(owner.post("/api/v1/consents", json!({ "purpose": "action:fake.read" })).await.ok());
         let canary = id(owner.post("/api/v1/canaries", json!({ "text": "a text nobody else writes" })).await.ok());
-        let grant = owner.grant(json!({ "covers": "fake.destroy", "scope": "org" })).await;
+        let grant = owner.grant(json!({ "covers": "fake.send", "scope": "org" })).await;
         owner.review("fake.read").await;
         let agent = owner.new_session(json!({ "title": "night shift" })).await;
         let done = agent.invoke("fake.read", json!({})).await.id();
@@ -242,8 +242,9 @@ async fn no_door_leads_from_one_org_into_another(kind: Kind) {
 fn sees_nothing(answer: &Answer, theirs: &[&str], asked: &str) {
     // What was asked for may be named in the answer that there is no such thing.
     let mut body = answer.body.clone();
-    body["detail"] = Value::Null;
-    body["trace_id"] = Value::Null;
+    if let Some(members) = body.as_object_mut() {
+        members.remove("detail");
+    }
     let text = body.to_string();
     for id in theirs {
         assert!(!text.contains(id), "{asked} tells of {id}: {answer:?}");
