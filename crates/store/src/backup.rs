@@ -28,8 +28,8 @@ const TABLES: &[(&str, &str, &str)] = &[
     ),
     (
         "invocations",
-        "org_id, id, session_id, space_id, action, status, expires_at, time_left, sealed_params, body, receipt_id, receipt_seq, \
-         run_by",
+        "org_id, id, session_id, space_id, action, tier, status, expires_at, time_left, sealed_params, body, receipt_id, \
+         receipt_seq, run_by",
         "org_id, id",
     ),
     (

@@ -6,7 +6,6 @@ use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Sessions;
 use countersign_core::session::{Attendance, Session, SessionLabel};
 use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A session to create.
@@ -132,17 +131,6 @@ impl Store {
             )
             .await?;
         page(rows, request.limit, read_session, |session| session.id.to_string())
-    }
-
-    /// What each of these sessions is called.
-    pub async fn session_titles(&self, org: &OrgId, sessions: &BTreeSet<SessionId>) -> Result<BTreeMap<SessionId, String>, Error> {
-        let mut titles = BTreeMap::new();
-        for session in sessions {
-            if let Some(found) = self.find_session(org, session).await? {
-                titles.insert(found.id, found.title);
-            }
-        }
-        Ok(titles)
     }
 
     /// Ends a session: its token stops working at once. Ending twice changes nothing.

@@ -4,12 +4,13 @@ use super::findings::{Findings, Rule, Severity};
 use super::{hidden, text};
 use serde_json::Value;
 
-pub const CANARY_EGRESS_ID: &str = "safety.canary_egress";
 const CANARY_EGRESS: Rule = Rule {
-    id: CANARY_EGRESS_ID,
+    id: "safety.canary_egress",
     severity: Severity::Quarantines,
     message: "a text that was laid out to be stolen is in content that leaves",
 };
+
+pub const CANARY_EGRESS_ID: &str = CANARY_EGRESS.id;
 
 /// Shorter canary tokens would match by chance, above all in decoded content.
 pub const CANARY_BYTES_MIN: usize = 6;

@@ -21,6 +21,7 @@ use countersign_core::call::Label;
 use countersign_core::changed_file::ChangedFile;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
+use countersign_core::ports::Sessions;
 use countersign_core::{ActionId, Call, Invocation, OrgId, SessionId, Status, Tier};
 use pipeline::{Outcome, Request, may_read_entries, told_to};
 use serde::{Deserialize, Serialize};
@@ -376,14 +377,11 @@ pub(super) async fn shown(app: &App, invocation: Invocation) -> Result<InvokeRes
 
 /// Each with the title of its session, what reverted it and, while it is pending, why an approval would run nothing.
 async fn listed(app: &App, invocations: Vec<Invocation>) -> Result<Vec<InvocationView>, Refusal> {
-    let Some(org) = invocations.first().map(|first| first.org.clone()) else { return Ok(Vec::new()) };
     let reverts = app.store().find_reverts(&invocations).await?;
-    let sessions = invocations.iter().map(|invocation| invocation.session.clone()).collect();
-    let titles = app.store().session_titles(&org, &sessions).await?;
     let mut views = Vec::with_capacity(invocations.len());
     for invocation in invocations {
         let reverted_by = reverts.get(&invocation.id).map(ToString::to_string);
-        let session_title = titles.get(&invocation.session).cloned();
+        let session_title = app.store().find_session(&invocation.org, &invocation.session).await?.map(|session| session.title);
         let void = void_of(app, &invocation).await?;
         views.push(InvocationView { reverted_by, session_title, void, ..InvocationView::from(invocation) });
     }
