@@ -5,6 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
 
+# Nothing but the server is talked to.
+export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
+
 main() {
     need_clients
     binary=${CARGO_TARGET_DIR:-target}/debug/countersign

@@ -67,7 +67,7 @@ async fn the_address_and_the_type_of_a_problem_lead_somewhere() {
     }
     nobody.get("/docs/errors/nonsense").await.problem(404, "not_found");
     // What an invocation failed with is told on one page, and what a page links to is there, too.
-    let (_, inside) = page("/docs/errors/host_not_allowed").await;
+    let (_, inside) = page("/docs/errors/package_killed").await;
     assert!(inside.starts_with("# Invocation errors"), "{inside}");
     assert!(page("/docs/errors").await.1.starts_with("# Errors"));
     assert!(page("/docs/errors/README").await.1.contains("../concepts/idempotency.md"));
