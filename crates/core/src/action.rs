@@ -1,11 +1,11 @@
-//! What can be done: an action, defined once, projected to every door.
+//! An action: something that can be done, defined once and offered at every door.
 
 use crate::limits::CALL_TIMEOUT_MS;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Risk, ordered: R0 reads nothing sensitive, R4 destroys. A definition without one is R4.
+/// Risk, ordered: R0 is a harmless read, R4 destroys data. A definition without a tier is R4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Tier {
     R0,
@@ -15,7 +15,7 @@ pub enum Tier {
     R4,
 }
 
-/// The coarse projection of a tier: what the default mode is inferred from.
+/// The tier in one word. The default mode is inferred from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -155,7 +155,7 @@ impl<'de> Deserialize<'de> for ActionId {
     }
 }
 
-/// What an action does to the world.
+/// What an action does outside Countersign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -178,15 +178,15 @@ impl Effect {
     }
 }
 
-/// Whether the effect can be taken back, known before it happens.
+/// Whether the effect can be reverted, known before it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reversibility {
-    /// There is nothing to take back.
+    /// There is no effect to revert.
     NoEffect,
-    /// What was there before is kept, so the effect can be undone.
+    /// The previous state is kept, so the effect can be reverted.
     Reversible,
-    /// It leaves our reach.
+    /// The effect is out of our reach once it has happened.
     NotReversible,
 }
 
@@ -226,7 +226,7 @@ impl Profile {
     }
 }
 
-/// The definition of an action. Its canonical JSON is what digests cover: a new field is a new digest.
+/// The definition of an action. The digests cover its canonical JSON, so a new field gives a new digest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
@@ -243,34 +243,34 @@ pub struct Action {
     pub requires: Vec<String>,
     pub effects: Vec<Effect>,
     pub timeout_ms: u64,
-    /// What `"idempotency_key": "auto"` is derived from, such as `["path", "sha256(text)"]`; empty: no automatic key.
+    /// The fields that `"idempotency_key": "auto"` is derived from, such as `["path", "sha256(text)"]`; empty: no automatic key.
     pub idempotency_key_fields: Vec<String>,
     pub reversibility: Reversibility,
-    /// How long after it the effect can be taken back; nothing said: for as long as the installation lives.
+    /// How long the effect can be reverted after it happened; `None`: for as long as the installation exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reversible_seconds: Option<u64>,
-    /// What the source checks after the effect, by name.
+    /// The names of the checks that the source makes after the effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
     pub repeatability: Repeatability,
     pub preview: Preview,
-    /// The action whose reading a preview amounts to: a dry run is made only where that one is allowed at once.
+    /// The read that shows the same as a preview of this action. A dry run is made only if the mode of that read is `allow`.
     pub preview_reads: Option<ActionId>,
     pub profile: Profile,
-    /// Params that need their value, as pointers: where somebody consented, they are not redacted.
+    /// JSON pointers to params that the action needs unredacted. They are not redacted if a person has consented.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exempt_from_redaction: Vec<String>,
-    /// Digest of the code it runs, where that is not ours: another code is another definition.
+    /// Digest of the package code that the action runs, if it is not ours. Other code is another definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package_sha256: Option<crate::Digest>,
-    /// Whom its code may ask over the network, each as a rule an operator would write.
+    /// The hosts that its code may reach over the network, each written like an operator's allow rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
 }
 
 impl Action {
-    /// One that promises nothing: it cannot be taken back, made again, looked at beforehand or checked afterwards. Whoever defines an
-    /// action says what it promises beyond that.
+    /// An action that promises nothing: it cannot be reverted, repeated, previewed or checked. A definition sets whatever it promises
+    /// beyond that.
     pub fn new(id: ActionId, tier: Tier) -> Self {
         Self {
             id,
