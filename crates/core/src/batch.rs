@@ -137,7 +137,7 @@ pub struct Undone {
     pub failure: Option<Failure>,
 }
 
-/// Several calls that were asked for together.
+/// Several calls that were requested together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     pub id: BatchId,

@@ -52,7 +52,7 @@ pub enum LetThrough {
 pub enum BreakerState {
     /// Calls are let through; failures are counted.
     Closed,
-    /// No call is let through until `until`.
+    /// No call is let through until `Breaker::until`.
     Open,
     /// One call is let through, and its outcome decides.
     HalfOpen,

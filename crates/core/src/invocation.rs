@@ -311,7 +311,7 @@ pub struct Invocation {
     /// Stored in a column of its own, since it moves while a kill switch suspends it.
     #[serde(skip)]
     pub deadline: Option<Deadline>,
-    /// Everyone who has approved so far, each the same binding.
+    /// The approvals so far, all of the same binding.
     pub approvals: Vec<Answer>,
     /// The answer that ended the wait.
     pub answer: Option<Answer>,

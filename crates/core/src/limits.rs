@@ -217,7 +217,7 @@ pub const IDEMPOTENCY_WAIT_SECONDS: u64 = 35;
 /// How long a background task retries to record an outcome that could not be stored, once a second; then the next start finds the call
 /// `in_doubt`.
 pub const RECORD_RETRY_SECONDS: u64 = 600;
-/// Bytes of an org's policies for one gate; a longer text is refused, with the place where it becomes too long.
+/// Bytes of an org's policies for one gate; a longer text is refused.
 pub const POLICY_TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of one policy; a longer one is refused, because parsing a chain of conditions needs stack for every link.
 pub const POLICY_BYTES_MAX: usize = 16 * 1024;

@@ -85,7 +85,7 @@ pub trait Source: Send + Sync {
     fn revision(&self) -> u64 {
         0
     }
-    /// Whether the source is on another machine: it can be unreachable, and it can change without notice. Its listing is refreshed every
+    /// Whether the source runs outside this server: it can be unreachable, and it can change without notice. Its listing is refreshed every
     /// `LISTING_SECONDS` and kept in the store.
     fn is_remote(&self) -> bool {
         false

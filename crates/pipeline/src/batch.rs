@@ -1,6 +1,8 @@
 //! Several calls requested together. Each part is an invocation with its own gates, decision and receipt; the batch defines their order,
-//! and what the failure of one part means for the others.  The progress of a batch is read from its parts and never stored beside them, so
-//! a batch that is continued after a crash, or after a person's answer, goes on with the rest of the same list.
+//! and what the failure of one part means for the others.
+//!
+//! The progress of a batch is read from its parts and never stored beside them, so a batch that is continued after a crash, or after a
+//! person's answer, goes on with the rest of the same list.
 
 mod parts;
 mod undo;

@@ -1,3 +1,5 @@
+//! Tests of the catalogue: when a source is asked for its actions, and which listing and findings a look-up gets.
+
 use super::*;
 use countersign_core::limits::{LISTING_RETRY_SECONDS, LISTING_SECONDS};
 use countersign_core::source::KeptListing;

@@ -213,7 +213,7 @@ impl Error {
         Some(Failure { code: code.into(), message: policy::redact_text(&message) })
     }
 
-    /// The caller may retry: the call was not performed. This ends once nobody changes rules so often.
+    /// The rules changed too often while the call was decided. The call was not performed, so the caller may retry.
     pub(crate) fn rules_keep_changing() -> Self {
         Self::Store(ledger::Error::Unavailable { message: "the rules keep changing while the call is decided".to_owned() })
     }

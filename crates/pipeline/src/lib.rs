@@ -2,7 +2,7 @@
 //!
 //! `walk/` takes one call through its stages, in order: read `walk.rs` first. Above `walk` are the modules that start, continue or inspect
 //! calls: `batch`, `preview`, `answers`, `recovery`, `progress`, `rules`. They depend on `walk`; `walk` depends on none of them
-//! (`crates/testkit/tests/it/arrows.rs` checks this).
+//! (`crates/testkit/tests/it/parts.rs` checks this).
 
 mod error;
 mod request;

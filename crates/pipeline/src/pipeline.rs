@@ -11,7 +11,7 @@ use countersign_core::{BatchId, Invocation, InvocationId, OrgId, Status};
 use durable::{Claims, Wakeups};
 use std::time::Duration;
 
-/// Cheap to clone; clones share everything.
+/// The pipeline. Cheap to clone; clones share all state.
 #[derive(Clone)]
 pub struct Pipeline {
     pub(crate) walk: Walk,

@@ -13,7 +13,7 @@ pub struct Request {
     pub action: String,
     pub call: Call,
     pub idempotency_key: Option<String>,
-    /// An earlier, pending invocation of the same call: the caller asks for the outcome of that one.
+    /// An earlier invocation of the same call, which a person was asked about. The caller asks for the outcome of that one.
     pub approval_ref: Option<InvocationId>,
     pub intention: Intention,
     /// The invocation whose effect this call reverts.

@@ -24,7 +24,7 @@ pub fn told_to(principal: &Principal, mut invocation: Invocation) -> Invocation 
         (invocation.status, invocation.denied_by, invocation.failure) = (Status::Denied, Some(DeniedBy::Policy), Some(failure));
     }
     // The params of a quarantined call exist only sealed, so they cannot be shown to an agent. To make the two cases look alike, an agent
-    // is not shown the params of any call that a gate denied. It knows them, since it sent them.
+    // is not shown the params of any call that a gate denied. The agent knows them, since it sent them.
     if is_denied_by_gate(&invocation) {
         invocation.call.params = json!({});
     }

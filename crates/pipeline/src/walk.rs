@@ -1,4 +1,5 @@
-//! The life of one call, from request to receipt. This file only holds the order of the stages: no SQL, no HTTP, no rules.
+//! The life of one call, from request to receipt. To *walk* a call is to take it through these stages. This file only holds their order: no
+//! SQL, no HTTP, no rules.
 //! Read `walk_once`, then the stage files in the order of the `mod` lines.
 //!
 //! **Dependencies:** a stage uses the stages before it, `ending` (which writes the end of a call) and `ground` (the ports). No file in this

@@ -59,7 +59,7 @@ impl Pipeline {
     }
 
     /// Reverts the effect of a part, as a call of its own with its own receipt, and says what is left of the effect. It needs no approval:
-    /// the part was let run on the batch's terms, which include this. The idempotency key makes sure that it happens once.
+    /// letting a part of such a batch run includes letting the batch revert it. The idempotency key makes sure that it happens once.
     async fn take_part_back(&self, batch: &Batch, index: usize) -> Result<(Undone, PartEffect), Error> {
         let part = &batch.parts[index];
         let not_asked_for = |failure| (Undone { ok: false, invocation: None, receipt: None, failure: Some(failure) }, PartEffect::Stands);

@@ -36,7 +36,7 @@ pub enum Would {
     Refuse,
 }
 
-/// The answer.
+/// The answer to a `Question`.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub principal: Principal,

@@ -32,8 +32,8 @@ impl Pipeline {
         Ok(Reviewed::Done)
     }
 
-    /// Installing a package counts as the first review of each of its actions, because the person who installs it has looked at it. An
-    /// action that was reviewed with another definition stays as it is until a person has reviewed the change.
+    /// Installing a package counts as the first review of each of its actions, because the person who installs it has looked at it. If an
+    /// action was reviewed with another definition before, this does not review it: a person has to look at the change.
     pub async fn review_installed(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
         let pin = self.ledger().find_pin(&principal.org, action).await?;
         let now = self.definition_of(&principal.org, action).await?;

@@ -54,8 +54,8 @@ pub(crate) struct Resumed {
     pub(crate) is_edited: bool,
 }
 
-/// A batch's permission to revert one of its parts. No new approval is needed: the part was let run on the batch's terms, which include
-/// this.
+/// A batch's permission to revert one of its parts. It needs no approval: letting a part of such a batch run includes letting the batch
+/// revert it.
 #[derive(Clone)]
 pub(crate) struct Compensation(PartOf);
 

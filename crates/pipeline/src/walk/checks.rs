@@ -72,8 +72,8 @@ impl Walk {
         Some(checks.bounded(declared))
     }
 
-    /// Asks again a few times if no slot was free. Checking changes nothing, so it needs no intent. A source that is unreachable was asked,
-    /// so that check has failed.
+    /// Asks again a few times if the source was not asked because too many calls were under way. Checking changes nothing, so it needs no
+    /// intent. A source that is unreachable was asked, so that check has failed.
     async fn patiently<T, Asked>(&self, ask: impl Fn() -> Asked) -> Result<T, source::Error>
     where
         Asked: Future<Output = Result<T, source::Error>>,
@@ -95,7 +95,7 @@ impl Walk {
 #[derive(Default)]
 pub(crate) struct Checks {
     made: Vec<Check>,
-    /// Checks for which no slot was free. They have neither passed nor failed.
+    /// Checks that were not made, because too many calls were under way. They have neither passed nor failed.
     unmade: Vec<Check>,
 }
 

@@ -222,7 +222,7 @@ impl Walk {
 pub(crate) struct Moded {
     pub(crate) decision: Decision,
     pub(crate) policy_slice: Digest,
-    /// Whether a grant may stand in for a person.
+    /// Whether a grant may replace the approval.
     pub(crate) is_grantable: bool,
 }
 

@@ -11,8 +11,8 @@ use countersign_core::ledger::{Finished, NewDrift, Pin, Row, Wording};
 use countersign_core::{Action, ActionId, Digest, OrgId, Status};
 
 impl Walk {
-    /// How the definition differs from the reviewed one. The first call that sees a difference records it, which voids the action's pending
-    /// calls and grants.
+    /// How the definition differs from the reviewed one. The first call that sees a difference records it, which ends the action's pending
+    /// calls and revokes its grants.
     pub(crate) async fn drift_of(&self, admitted: &mut Admitted, definition: &Definition) -> Result<Drift, Error> {
         let org = admitted.session.org.clone();
         let action = &definition.action.id;

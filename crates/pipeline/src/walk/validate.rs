@@ -38,7 +38,7 @@ impl Walk {
         self.check_revertible(&resolved).await?;
         self.check_call(&resolved)?;
         let action = resolved.action();
-        // A read has no preview to ask for: it is known to change nothing.
+        // A read changes nothing, so its dry run can be answered without a preview.
         let can_foresee = action.preview == Preview::Supported || action.tier.class() == Class::Read;
         if resolved.admitted.request.intention == Intention::DryRun && !can_foresee {
             return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
