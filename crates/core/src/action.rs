@@ -1,4 +1,4 @@
-//! What can be done: an action, defined once, projected to every door.
+//! An action: something that can be done, defined once and offered at every door.
 
 use crate::limits::CALL_TIMEOUT_MS;
 use serde::{Deserialize, Serialize};
@@ -211,9 +211,9 @@ impl fmt::Display for Effect {
 pub enum Reversibility {
     /// There is nothing to revert.
     NoEffect,
-    /// What was there before is kept, so the effect can be undone.
+    /// The previous state is kept, so the effect can be reverted.
     Reversible,
-    /// It leaves our reach.
+    /// The effect is out of our reach once it has happened.
     NotReversible,
 }
 
@@ -276,34 +276,34 @@ pub struct Action {
     pub requires: Vec<String>,
     pub effects: Vec<Effect>,
     pub timeout_ms: u64,
-    /// What `"idempotency_key": "auto"` is derived from, such as `["path", "sha256(text)"]`; empty: no automatic key.
+    /// The fields that `"idempotency_key": "auto"` is derived from, such as `["path", "sha256(text)"]`; empty: no automatic key.
     pub idempotency_key_fields: Vec<String>,
     pub reversibility: Reversibility,
-    /// How long after it the effect can be taken back; nothing said: for as long as the installation lives.
+    /// How long the effect can be reverted after it happened; `None`: for as long as the installation exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reversible_seconds: Option<u64>,
-    /// What the source checks after the effect, by name.
+    /// The names of the checks that the source makes after the effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
     pub repeatability: Repeatability,
     pub preview: Preview,
-    /// The action whose reading a preview amounts to: a dry run is made only where that one is allowed at once.
+    /// The read that shows the same as a preview of this action. A dry run is made only if the mode of that read is `allow`.
     pub preview_reads: Option<ActionId>,
     pub profile: Profile,
-    /// Params that need their value, as pointers: where somebody consented, they are not redacted.
+    /// JSON pointers to params that the action needs unredacted. They are not redacted if a person has consented.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exempt_from_redaction: Vec<String>,
-    /// Digest of the code it runs, where that is not ours: another code is another definition.
+    /// Digest of the package code that the action runs, if it is not ours. Other code is another definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package_sha256: Option<crate::Digest>,
-    /// Whom its code may ask over the network, each as a rule an operator would write.
+    /// The hosts that its code may reach over the network, each written like an operator's allow rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
 }
 
 impl Action {
-    /// One that promises nothing: it cannot be taken back, made again, looked at beforehand or checked afterwards. Whoever defines an
-    /// action says what it promises beyond that.
+    /// An action that promises nothing: it cannot be reverted, repeated, previewed or checked. A definition sets whatever it promises
+    /// beyond that.
     pub fn new(id: ActionId, tier: Tier) -> Self {
         Self {
             id,

@@ -1,4 +1,4 @@
-//! Several calls that are asked for together, and what becomes of them as one.
+//! A batch: several calls requested together, with one status for all of them.
 
 use crate::Call;
 use crate::invocation::{Failure, Intention, ReceiptRef};
@@ -11,9 +11,9 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchMode {
-    /// Nothing starts before everything may; what was done is taken back, the last first.
+    /// No part starts before every part may run. If one fails, the finished ones are reverted, the last first.
     AllOrNothing,
-    /// Nothing: each stands for itself.
+    /// A failed part means nothing for the others.
     BestEffort,
 }
 
@@ -38,18 +38,18 @@ impl fmt::Display for BatchMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchStatus {
-    /// A person is asked about some part.
+    /// Some part waits for a person.
     Pending,
     Running,
     /// Every part succeeded.
     Succeeded,
-    /// Some parts succeeded, and the others were not to decide about them.
+    /// Best effort: some parts succeeded, others did not.
     Partial,
-    /// A part failed, and nothing of the others stands.
+    /// A part failed, and no effect of the other parts is left.
     Reverted,
-    /// Of best effort: no part succeeded. Of all or nothing: something stands, or may stand, that should not.
+    /// Best effort: no part succeeded. All or nothing: an effect stands, or may stand, that should not.
     Failed,
-    /// A rule, or a person, refused a part before any of them ran.
+    /// A rule or a person denied a part before any part ran.
     Denied,
 }
 
@@ -79,7 +79,7 @@ impl BatchStatus {
         }
     }
 
-    /// The event that tells of having reached this status.
+    /// The event that announces this status.
     pub const fn event_name(self) -> &'static str {
         match self {
             Self::Pending => "batch.held",
@@ -117,28 +117,28 @@ pub enum PartEffect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub action: ActionId,
-    /// Its own from the start, so that a crash finds what was done under it.
+    /// Drawn when the batch is opened, so that after a crash the part's call can be found.
     pub invocation: InvocationId,
-    /// `None`: it did not become an invocation.
+    /// `None`: the part did not become an invocation.
     pub status: Option<Status>,
     pub receipt: Option<ReceiptId>,
     pub effect: PartEffect,
-    /// Why it is no invocation, or did not succeed.
+    /// Why the part did not become an invocation, or did not succeed.
     pub failure: Option<Failure>,
-    /// The call that took it back, or should have.
+    /// The call that reverted the part, or tried to.
     pub undone: Option<Undone>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     pub ok: bool,
-    /// Absent where it could not even be asked for.
+    /// `None` if the revert could not even be requested.
     pub invocation: Option<InvocationId>,
     pub receipt: Option<ReceiptId>,
     pub failure: Option<Failure>,
 }
 
-/// Several calls that were asked for together.
+/// Several calls that were requested together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     pub id: BatchId,
@@ -150,32 +150,32 @@ pub struct Batch {
     pub intention: Intention,
     pub status: BatchStatus,
     pub parts: Vec<Part>,
-    /// Whoever has to be asked was: from here on only their answers are missing.
+    /// Whether every person who has to be asked has been asked; from then on only their answers are missing.
     pub asked: bool,
     pub reason: Option<String>,
     pub idempotency_key: Option<String>,
-    /// HMAC of all that was asked for.
+    /// HMAC of everything that was requested.
     pub raw: Digest,
     pub created_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub receipt: Option<ReceiptRef>,
     pub trace_id: String,
-    /// How often it was saved: whoever saves it has seen it as it is, or does not save it.
+    /// How often the batch was saved. A save succeeds only if this is the latest version.
     #[serde(skip)]
     pub version: i64,
-    /// When it was saved last, by the database's clock.
+    /// When the batch was last saved, by the database's clock.
     #[serde(skip)]
     pub touched_at: Timestamp,
 }
 
 impl Batch {
-    /// Which part of this batch its call at `index` is.
+    /// The reference to the part at `index`.
     pub fn part_of(&self, index: usize) -> PartOf {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         PartOf { batch: self.id.clone(), index: count(index), of: count(self.parts.len()), mode: self.mode }
     }
 
-    /// What its parts make of it, once nothing goes on any more.
+    /// The final status, from the state of its parts. Call it once no part is running any more.
     pub fn outcome(&self) -> BatchStatus {
         let succeeded = self.parts.iter().filter(|part| part.status == Some(Status::Succeeded)).count();
         let stands = |part: &Part| matches!(part.effect, PartEffect::Stands | PartEffect::Unknown);
@@ -199,7 +199,7 @@ impl Batch {
 }
 
 impl Part {
-    /// Whether its source was asked for anything.
+    /// Whether the part's source was asked to do anything.
     pub const fn ran(&self) -> bool {
         match self.status {
             Some(Status::Succeeded | Status::Failed | Status::Reverted | Status::Running | Status::InDoubt) => true,
@@ -208,12 +208,12 @@ impl Part {
         }
     }
 
-    /// Whether its end is still to come, and with it what is left of it.
+    /// Whether the part is still running, so that what is left of its effect is not known yet.
     pub fn is_running(&self) -> bool {
         self.status == Some(Status::Running)
     }
 
-    /// How its invocation stands now.
+    /// Copies the current state of the part's invocation.
     pub fn note(&mut self, invocation: &Invocation) {
         self.status = Some(invocation.status);
         self.receipt = invocation.receipt.as_ref().map(|receipt| receipt.id.clone());
@@ -240,7 +240,7 @@ fn effect_of(invocation: &Invocation) -> PartEffect {
     }
 }
 
-/// Which part of which batch an invocation is. One that also says what it reverses takes that part back.
+/// Which part of which batch an invocation is. If the invocation also has `reverses`, it reverts that part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartOf {
     pub batch: BatchId,
@@ -250,7 +250,7 @@ pub struct PartOf {
     pub mode: BatchMode,
 }
 
-/// What is asked for in one part; kept sealed until the batch ends.
+/// The request of one part; kept sealed until the batch ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartRequest {
     pub action: String,

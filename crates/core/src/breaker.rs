@@ -1,11 +1,11 @@
-//! Targets that fail again and again are left alone for a while, then tried by one call.
+//! The circuit breaker: a target that fails again and again is not called for a while, then one call tries it.
 
 use crate::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
 
-/// What is counted together: an action, and what it acts on.
+/// The key that failures are counted under: an action, its target, and the caller's label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BreakerKey {
     text: String,
@@ -15,7 +15,7 @@ pub struct BreakerKey {
 impl BreakerKey {
     const CHARS_MAX: usize = 300;
 
-    /// The target and the caller's own label divide what an action would share.
+    /// The target and the caller's label make separate keys of what would otherwise be one key per action.
     pub fn new(action: &crate::ActionId, target: Option<&str>, label: Option<&str>) -> Self {
         let mut text = action.to_string();
         for part in [target, label].into_iter().flatten() {
@@ -29,7 +29,7 @@ impl BreakerKey {
         &self.text
     }
 
-    /// Whether a caller chose a part of it: of such keys there are only so many.
+    /// Whether the key has a caller's label: the number of such keys is limited.
     pub const fn is_labelled(&self) -> bool {
         self.is_labelled
     }
@@ -41,11 +41,11 @@ impl fmt::Display for BreakerKey {
     }
 }
 
-/// What a call that failed was let through as.
+/// How a call that failed was let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LetThrough {
     AsAny,
-    /// The one that decides for all.
+    /// As the one call that decides for all.
     ToDecide,
 }
 
@@ -77,18 +77,18 @@ impl BreakerState {
     }
 }
 
-/// What is known of a target that has failed. One that works has none.
+/// The state of a target that has failed. A target that works has no entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaker {
     pub key: String,
     pub state: BreakerState,
-    /// In a row.
+    /// Failures in a row.
     pub failures: u32,
-    /// How often it has opened since it last worked: each time it stays open for longer.
+    /// How often the breaker has opened since the target last worked: each time it stays open for longer.
     pub opened: u32,
     /// The code of the last failure.
     pub reason: String,
     pub since: Timestamp,
-    /// Of an open one: when one call is let through. Of a half-open one: when that call is given up.
+    /// If open: when one call is let through. If half-open: when that call is given up.
     pub until: Timestamp,
 }

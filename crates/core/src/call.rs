@@ -1,4 +1,4 @@
-//! What a caller says of one call, besides which action it is.
+//! What a caller says about one call, besides the action.
 
 use crate::effect::{Bounds, Scope};
 use crate::invocation::Claimed;
@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A stored invocation holds it with its params redacted and bounded, and its texts without secrets.
+/// One call as its caller requests it. In a stored invocation the params are redacted and truncated, and the texts contain no secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// As read by `json::parse_strict`.
     pub params: Value,
-    /// Why, in the caller's words: shown and recorded, never evaluated.
+    /// The caller's reason. It is shown and recorded, and decides nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Where the caller wants it to act at most.
+    /// The files and folders that the caller restricts the call to.
     #[serde(default, skip_serializing_if = "Scope::is_unbounded")]
     pub scope: Scope,
-    /// What the caller wants stricter than we would have it.
+    /// Limits of the caller that are stricter than ours.
     #[serde(default, skip_serializing_if = "Bounds::is_empty")]
     pub bounds: Bounds,
-    /// Commands the caller wants run after the effect, each of which must succeed.
+    /// Check commands to run after the effect; each must succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// What the caller says about time, device and actor: recorded, never evaluated.
+    /// What the caller claims about time, device and actor. It is recorded, and decides nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Claimed>,
-    /// Where the caller says params came from, by JSON pointer. It can only tighten.
+    /// Where params came from, as the caller says, by JSON pointer. It can only make a decision stricter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub provenance: BTreeMap<String, Label>,
 }
 
-/// Where a param came from, ordered by how little it is to be trusted.
+/// Where a param came from, from the most to the least trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
@@ -51,7 +51,7 @@ impl Label {
 }
 
 impl Call {
-    /// A call that says nothing but its params.
+    /// A call with nothing but its params.
     pub fn new(params: Value) -> Self {
         Self {
             params,
@@ -64,7 +64,7 @@ impl Call {
         }
     }
 
-    /// What its params are labelled with. What the caller says can only tighten: that something came from a person is not counted.
+    /// The labels of the params. `user` is left out: a caller's word can only make a decision stricter.
     pub fn labels(&self) -> impl Iterator<Item = String> {
         self.provenance.values().filter(|label| **label > Label::User).map(|label| label.as_str().to_owned())
     }

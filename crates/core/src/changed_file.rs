@@ -1,5 +1,5 @@
-//! Which files a call changed, read from what was kept before it. Sources that change files keep, for each, its path and what it held
-//! before and after, by digest.
+//! Which files a call changed, read from its rollback evidence. For each file, the evidence of a source that changes files has the path and
+//! the digests of the content before and after.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,7 +22,7 @@ impl FileChange {
         }
     }
 
-    /// What taking it back amounts to.
+    /// What a revert does to the file.
     #[must_use]
     pub const fn undone(self) -> Self {
         match self {
@@ -39,7 +39,7 @@ pub struct ChangedFile {
     pub change: FileChange,
 }
 
-/// In the order they were changed; none where the evidence is of something else, or nothing changed.
+/// The changed files, in the order they were changed. Empty if the evidence is about something else, or nothing changed.
 pub fn changed_files(evidence: &Value) -> Vec<ChangedFile> {
     match evidence.get("files") {
         Some(Value::Array(files)) => files.iter().filter_map(changed_file).collect(),

@@ -1,8 +1,8 @@
-//! A person's leave for one purpose. It is looked up, never sent along, and ends the moment it is withdrawn.
+//! A person's consent to one purpose. It is read from the store, never sent with a call, and ends as soon as it is withdrawn.
 
 use crate::{ActionId, ConsentId, SpaceId, Timestamp, UserId};
 
-/// What a consent is for, such as `action:files.write_text`: a kind and a name.
+/// Whether the text is a purpose, a kind and a name, such as `action:files.write_text`.
 pub fn is_purpose(text: &str) -> bool {
     let fits = |part: &str| {
         (1..=128).contains(&part.len())
@@ -11,21 +11,21 @@ pub fn is_purpose(text: &str) -> bool {
     text.split_once(':').is_some_and(|(kind, name)| fits(kind) && fits(name))
 }
 
-/// The purpose of calling one action.
+/// The purpose of calling this action.
 pub fn purpose_of(action: &ActionId) -> String {
     format!("action:{action}")
 }
 
-/// A consent, live or ended.
+/// A consent, current or ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consent {
     pub id: ConsentId,
-    /// Whose leave it is.
+    /// The person who consents.
     pub user: UserId,
-    /// Only in this space.
+    /// If set, the consent holds in this space only.
     pub space: Option<SpaceId>,
     pub purpose: String,
-    /// What the person was shown or said, in words.
+    /// What the person was shown or said, as text.
     pub evidence: Option<String>,
     pub given_at: Timestamp,
     pub expires_at: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! What policy answered, and everything that made it answer so.
+//! The decision about a call, and everything that led to it.
 
 use crate::Band;
 use crate::switch::SwitchScope;
@@ -55,7 +55,7 @@ impl ModeSource {
         }
     }
 
-    /// For people, after a mode: `deny`, set for the org.
+    /// For people, after the mode, as in: `deny`, set for the org.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::AutomationOverride => "set for the automation",
@@ -87,9 +87,9 @@ pub enum Lock {
 pub enum Drift {
     #[default]
     None,
-    /// Its words: descriptions, titles, annotations. Agents obey them.
+    /// Its texts differ: descriptions, titles, annotations. Agents follow these texts.
     Textual,
-    /// What it takes or gives.
+    /// What a call does or needs differs: schemas, tier, effects, permissions, hosts, code or isolation.
     Structural,
 }
 
@@ -119,21 +119,21 @@ impl fmt::Display for Drift {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum Reason {
-    /// An explicit row may make an R4 action approvable, never `allow`.
+    /// An explicit mode row can make an R4 action approvable, but never `allow`.
     DangerIsNeverAllowed,
-    /// What a package does at R3 or R4 runs for nobody but a person who said so.
+    /// An R3 or R4 action of a package never runs without a person's approval.
     PackageNeverUnattended,
-    /// The space tolerates less.
+    /// The space's band tolerates less risk.
     Band { band: Band },
     /// The definition is not the one that was reviewed.
     Drift { drift: Drift },
-    /// A gate lets it pass only with a person's consent.
+    /// A gate requires an approval.
     Gate { gate: Gate },
     /// A kill switch is on.
     Stopped { scope: SwitchScope },
 }
 
-/// What people read about it: the card, the explanation and the what-if say it alike.
+/// The text that people read. The inbox card, the explanation and the what-if use the same one.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -147,15 +147,15 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A mode with what decided it and why. It can only become stricter after its base.
+/// A mode with what decided it and why. After its base mode is set, it can only become stricter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// The mode the cascade found, before anything tightened it.
     pub base: Mode,
     pub mode: Mode,
-    /// The version of the mode row that decided; absent when the mode was inferred.
+    /// The version of the mode row that decided; `None` if the mode was inferred.
     pub modes_version: Option<i64>,
-    /// The version of all the org's rules it was made under; absent in what was decided before they had one.
+    /// The version of the org's rules that the decision was made under; `None` in decisions from before rules had versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules_version: Option<i64>,
     pub source: ModeSource,
@@ -168,14 +168,14 @@ impl Decision {
         Self { mode: base, base, source, modes_version, rules_version: None, tightened: Vec::new() }
     }
 
-    /// Made under this version of the org's rules.
+    /// Sets the version of the org's rules that the decision was made under.
     #[must_use]
     pub const fn under(mut self, rules_version: i64) -> Self {
         self.rules_version = Some(rules_version);
         self
     }
 
-    /// In half a sentence, what decided: what tightened it last, else where its mode comes from.
+    /// Half a sentence about what decided: the last reason that made it stricter, or else where the mode comes from.
     pub fn because(&self) -> String {
         match self.tightened.last() {
             Some(reason) => reason.to_string(),
@@ -235,11 +235,11 @@ pub enum Verdict {
     /// It passes with an approval.
     NeedsApproval,
     Deny,
-    /// Too dangerous to pass on anybody's word in the inbox: it ends, and what it held is kept for review.
+    /// Too dangerous even for an approval in the inbox: the call ends, and its content is kept for review.
     Quarantine,
-    /// It passes without what must neither leave nor be stored.
+    /// The call passes with redacted params.
     Redacted,
-    /// No rule of this gate exists, so it had nothing to say.
+    /// This gate has no rule for the call.
     NotApplicable,
 }
 
@@ -249,7 +249,7 @@ pub struct GateVerdict {
     pub gate: Gate,
     pub verdict: Verdict,
     pub determining: Vec<String>,
-    /// What went wrong while its rules were evaluated. Any of it is a denial.
+    /// Errors while its rules were evaluated. Any error is a denial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
 }

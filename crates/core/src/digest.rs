@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// SHA-256 or HMAC-SHA-256 output; which of the two is said where it is made.
+/// SHA-256 or HMAC-SHA-256 output; each field says which of the two it holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -15,7 +15,7 @@ impl Digest {
         &self.0
     }
 
-    /// Compares without telling by its duration how much of the two is alike: for what a stranger could guess byte by byte.
+    /// Compares in constant time, for a digest that a stranger could otherwise guess byte by byte.
     pub fn matches(&self, other: &Self) -> bool {
         self.0.iter().zip(other.0).fold(0, |differing, (ours, theirs)| differing | (ours ^ theirs)) == 0
     }

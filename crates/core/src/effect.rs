@@ -1,4 +1,4 @@
-//! What surrounds an effect: what was kept before it, what was checked after it, and what was done when a check failed.
+//! What belongs to an effect: its scope and limits, the checks after it, and the repair or rollback if a check fails.
 
 use crate::source::Output;
 use crate::{PrincipalId, Tier, Timestamp};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// One thing that was looked at after an effect.
+/// One check after an effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// Such as `result_schema`, `read_back`, or the command that was run.
     pub name: String,
     pub ok: bool,
-    /// Why not, in words that quote nothing secret.
+    /// Why it failed, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -31,16 +31,16 @@ impl Check {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// The effect that was asked for.
+    /// The effect that was requested.
     #[default]
     Effect,
-    /// The same once more, because a check failed.
+    /// The same effect once more, because a check failed.
     Repair,
-    /// Taking it back, because a check failed.
+    /// The rollback of the effect, because a check failed.
     Rollback,
 }
 
-/// A repair or a rollback, and whether it did what it was for.
+/// A repair or a rollback, and whether it succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remedy {
@@ -54,26 +54,26 @@ impl Remedy {
     pub const NOT_TRIED: Self = Self { attempted: false, ok: false };
 }
 
-/// What came after the effect.
+/// What happened after the effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aftermath {
-    /// Of the last try. `None`: nothing was there to be checked.
+    /// The checks of the last attempt. `None`: there was nothing to check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<Check>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Remedy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Remedy>,
-    /// Who said how it ended, where nobody else could know.
+    /// The person who settled the call, if it was in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<SettledBy>,
-    /// In whose words.
+    /// That person's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_reason: Option<String>,
 }
 
 impl Aftermath {
-    /// Whether there was an effect that failed its checks and was not taken back.
+    /// Whether there was an effect that failed its checks and was not rolled back.
     pub const fn is_left_over(&self) -> bool {
         matches!(self.rollback, Some(Remedy { ok: false, .. }))
     }
@@ -83,7 +83,7 @@ impl Aftermath {
     }
 }
 
-/// A person's word on an effect that was in doubt.
+/// Who settled a call that was in doubt, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettledBy {
@@ -91,16 +91,16 @@ pub struct SettledBy {
     pub by: PrincipalId,
 }
 
-/// Where a call may act, narrower than its source would let it. Nothing said means: wherever the source acts.
+/// Where a call may act, narrower than its source would permit. An empty scope permits everything that the source permits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {
-    /// These files, besides what lies in `allowed_dirs`. With both empty, everything.
+    /// These files are allowed, besides everything in `allowed_dirs`. If both are empty, everything is allowed.
     #[serde(default)]
     pub allowed_files: Vec<String>,
     #[serde(default)]
     pub allowed_dirs: Vec<String>,
-    /// Whatever else is said, not these; a folder stands for all it holds.
+    /// These are forbidden even if they are allowed above; a folder includes everything in it.
     #[serde(default)]
     pub forbidden_files: Vec<String>,
 }
@@ -110,7 +110,7 @@ impl Scope {
         *self == Self::default()
     }
 
-    /// Whether a path, relative to where the source acts and without `.` or `..`, may be touched.
+    /// Whether a path may be touched. The path is relative to the source's root and has no `.` or `..`.
     pub fn permits(&self, path: &str) -> bool {
         let names = names_of(path);
         if names.is_none() || self.forbidden_files.iter().any(|forbidden| lies_in(path, forbidden)) {
@@ -122,8 +122,8 @@ impl Scope {
             || self.allowed_dirs.iter().any(|allowed| lies_in(path, allowed))
     }
 
-    /// What is said and cannot be held to: a pattern, or a path that leads out. Where, and why not. A call that says such a thing is
-    /// refused: what it forbids would be forbidden nowhere.
+    /// The entries that cannot be enforced, a pattern or a path that leads out: field, index and reason. A call with such an entry is
+    /// refused; otherwise what the entry forbids would not be forbidden at all.
     pub fn unclear(&self) -> impl Iterator<Item = (&'static str, usize, &'static str)> {
         let fields =
             [("allowed_files", &self.allowed_files), ("allowed_dirs", &self.allowed_dirs), ("forbidden_files", &self.forbidden_files)];
@@ -132,15 +132,15 @@ impl Scope {
             .flat_map(|(field, paths)| paths.iter().enumerate().filter_map(move |(at, path)| why_unclear(path).map(|why| (field, at, why))))
     }
 
-    /// What is allowed, each as a plain path from where the source acts: folders with all they hold, then files. Empty where everything
-    /// is. What cannot be understood names nothing there.
+    /// The allowed folders and the allowed files, as plain paths from the source's root. Both are empty if everything is allowed. Entries
+    /// that cannot be understood are left out.
     pub fn allowed_paths(&self) -> (Vec<String>, Vec<String>) {
         let plain =
             |paths: &[String], end: fn(&str) -> &str| paths.iter().filter_map(|path| Some(names_of(end(path))?.join("/"))).collect();
         (plain(&self.allowed_dirs, folder_of), plain(&self.allowed_files, |path| path))
     }
 
-    /// What is forbidden, each as a plain path from where the source acts. What cannot be understood names nothing there.
+    /// The forbidden paths, as plain paths from the source's root. Entries that cannot be understood are left out.
     pub fn forbidden_paths(&self) -> impl Iterator<Item = String> {
         self.forbidden_files.iter().filter_map(|forbidden| Some(names_of(folder_of(forbidden))?.join("/")))
     }
@@ -163,7 +163,7 @@ fn why_unclear(path: &str) -> Option<&'static str> {
     }
 }
 
-/// The names a path is made of; `None` when it climbs or starts at the root: such a path is permitted nowhere.
+/// The names in a path; `None` if it contains `..` or starts at the root: such a path is never permitted.
 fn names_of(path: &str) -> Option<Vec<&str>> {
     if path.starts_with('/') {
         return None;
@@ -172,11 +172,11 @@ fn names_of(path: &str) -> Option<Vec<&str>> {
     (!names.contains(&"..")).then_some(names)
 }
 
-/// Whether a path is this one or beneath it. `src`, `src/`, `src/*` and `src/**` all name the folder.
+/// Whether a path is this folder or inside it. `src`, `src/`, `src/*` and `src/**` all name the folder.
 fn lies_in(path: &str, folder: &str) -> bool {
     match (names_of(path), names_of(folder_of(folder))) {
         (Some(path), Some(folder)) => path.starts_with(&folder),
-        // What cannot be understood forbids nothing it does not name, and allows nothing.
+        // An entry that cannot be understood matches nothing: it neither allows nor forbids.
         (None, _) | (_, None) => false,
     }
 }
@@ -185,20 +185,20 @@ fn folder_of(text: &str) -> &str {
     text.strip_suffix("/**").or_else(|| text.strip_suffix("/*")).unwrap_or(text)
 }
 
-/// What a caller wants stricter than we would have it. It can only tighten.
+/// Limits of a caller that are stricter than ours. They can only make a call stricter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
-    /// At least as risky as this.
+    /// The lowest tier that the call counts as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
-    /// At most this long.
+    /// The longest the call may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// At most this many tries after the first.
+    /// The highest number of retries after the first attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries_max: Option<u32>,
-    /// What the caller calls the target; a label within our own key for it.
+    /// The caller's label for the target, which adds one more circuit breaker key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker_label: Option<String>,
 }
@@ -209,20 +209,20 @@ impl Bounds {
     }
 }
 
-/// What became of an effect nobody saw the end of.
+/// The answer to what became of an effect whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reconciled {
     Happened(Output),
-    /// Nothing of it is there.
+    /// The effect did not happen, and nothing of it is left.
     DidNot,
-    /// Only who was asked for it can tell, and only when asked for the same once more under a key it knows: who has no such effect yet
-    /// makes it then. So this is announced first.
+    /// Only the provider can tell, by getting the same request again under a key it knows. If it has no such effect yet, it makes the
+    /// effect then. So this needs an intent first.
     ByAskingAgain,
-    /// A person has to say.
+    /// The source cannot tell; a person has to settle it.
     Unknown,
 }
 
-/// Where a source tells how far it has come. Lines of text, bounded by whoever listens.
+/// The handle through which a source reports progress, as lines of text. The receiver limits them.
 #[derive(Clone)]
 pub struct Progress(Arc<dyn Fn(&str) + Send + Sync>);
 

@@ -1,18 +1,18 @@
-//! The one way out of a jail: a request is handed to the server, which judges it and makes it. A port: whoever holds the other end of the
-//! program's descriptor sees this and not how an address is judged.
+//! The only way from a jailed program to the network: the server gets the request, checks it and makes it. This is a port, so the code that
+//! serves the program's descriptor does not know how addresses are checked.
 
 use crate::Future;
 use std::fmt;
 
-/// Judges the requests of one run, makes those that may go out, and counts all of them.
+/// Checks the requests of one run, makes those that are allowed, and counts all of them.
 pub trait Egress: Send + Sync + fmt::Debug {
-    /// Makes one request, or says why not. Dropping the future ends it, wherever it is: what was sent by then stays sent.
+    /// Makes one request, or says why not. Dropping the future ends the request; bytes that were already sent stay sent.
     fn request(&self, request: Request) -> Future<'_, Result<Response, Refused>>;
-    /// Told of what was refused before it was a request: a line that does not read, a tunnel, a header that is not the program's to set.
+    /// Counts a refusal that comes before a request could be read: an unreadable line, a tunnel, a header that the program may not set.
     fn refused(&self, refused: &Refused);
 }
 
-/// What a program asks for: plain text as it wrote it, judged by nobody yet.
+/// A request exactly as the program wrote it, not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub method: String,
@@ -28,19 +28,19 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer, in a sentence for the program.
+/// Why there is no response, as a sentence for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
-/// Requests to one host, as a receipt counts them.
+/// The requests to one host, as the receipt counts them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// As the action declares it, or `OTHER`: what a program made up has no place in a receipt.
+    /// The host as the action declares it, or `OTHER`: a text that a program made up must not get into a receipt.
     pub host: String,
-    /// Let out, answered or not.
+    /// Requests that were let out, answered or not.
     pub made: u64,
     pub refused: u64,
 }
 
-/// Every host an action did not declare, and every line that names none.
+/// Stands for every host that the action did not declare, and for every line that names no host.
 pub const OTHER: &str = "other";

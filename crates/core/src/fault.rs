@@ -1,10 +1,10 @@
-//! Points between two steps at which a test stops the process, to see what it finds afterwards.
+//! Fault points between two steps, at which a test can stop the process to see how recovery handles it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whoever listens at the points; outside of tests nobody does, and a point costs a comparison.
+/// The listener at the fault points. Outside of tests there is none, and a point costs one comparison.
 #[derive(Clone, Default)]
 pub struct Faults(Option<Arc<dyn Fn(&'static str) + Send + Sync>>);
 
@@ -13,7 +13,7 @@ impl Faults {
         Self(Some(Arc::new(at)))
     }
 
-    /// Listens for one point: `name` the first time it is passed, `name:3` the third time, however many share the listener.
+    /// Listens for one point: `name` the first time it is passed, `name:3` the third time. Clones count together.
     pub fn at(wanted: &str, stop: impl Fn() + Send + Sync + 'static) -> Self {
         let (name, times) = match wanted.split_once(':').map(|(name, times)| (name, times.parse())) {
             Some((name, Ok(times))) => (name.to_owned(), times),
@@ -27,7 +27,7 @@ impl Faults {
         })
     }
 
-    /// The step before it is done, the step after it has not begun.
+    /// Marks a point: the step before it is done, the step after it has not begun.
     pub fn point(&self, name: &'static str) {
         if let Self(Some(at)) = self {
             at(name);
@@ -60,7 +60,7 @@ mod tests {
             let faults = Faults::at(wanted, move || told.store(at.load(Ordering::SeqCst), Ordering::SeqCst));
             for (index, point) in (0..).zip(passings) {
                 now.store(index, Ordering::SeqCst);
-                // Clones listen together.
+                // Clones count together.
                 faults.clone().point(point);
             }
             let stopped = Some(stopped.load(Ordering::SeqCst)).filter(|at| *at != u64::MAX);

@@ -1,9 +1,9 @@
-//! What tells one state of a file from another without reading it.
+//! Tells two states of a file apart without reading the file.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Changes whenever a file's bytes do. The change time cannot be set by a program.
+/// Changes whenever the file's bytes change. It includes the change time (ctime), which a program cannot set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileVersion {
     device: u64,

@@ -1,4 +1,4 @@
-//! A standing permission: what stands in for a person's approval, where, for what, how often and until when.
+//! A grant: a standing permission that replaces approvals, with a scope, a number of calls and an expiry.
 
 use crate::{ActionId, AutomationId, Digest, GrantId, InvocationId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fmt;
 use utoipa::ToSchema;
 
-/// Whose calls a grant is for. Ordered: the narrowest comes first and is used first.
+/// Whose calls a grant covers. Ordered: the narrowest comes first and is used first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GrantScope {
     Session(SessionId),
@@ -58,14 +58,14 @@ impl<'de> Deserialize<'de> for GrantScope {
     }
 }
 
-/// Which actions a grant is for: a source or all of them, and a name or all of them.
+/// Which actions a grant covers: one source or all, and one name or all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Covers {
     source: Option<SourceId>,
     name: Option<String>,
 }
 
-/// What stands for all sources, or all names.
+/// Stands for all sources, or all names.
 const ANY: &str = "*";
 
 impl Covers {
@@ -76,7 +76,7 @@ impl Covers {
         }
         let (source, name) = text.split_once('.')?;
         let source = if source == ANY { None } else { Some(SourceId::parse(source).ok()?) };
-        // Any source will do to see whether the name is one.
+        // `x` stands for any source: only the name is checked here.
         let name = if name == ANY { None } else { Some(ActionId::parse(&format!("x.{name}")).ok()?.name().to_owned()) };
         Some(Self { source, name })
     }
@@ -94,7 +94,7 @@ impl Covers {
         self.name.as_deref().unwrap_or(ANY)
     }
 
-    /// The one action it names, if it names one.
+    /// The action, if it names exactly one.
     pub fn action(&self) -> Option<ActionId> {
         let (source, name) = (self.source.as_ref()?, self.name.as_ref()?);
         ActionId::parse(&format!("{source}.{name}")).ok()
@@ -125,7 +125,7 @@ impl<'de> Deserialize<'de> for Covers {
     }
 }
 
-/// What a grant allows. What is absent is not limited.
+/// What a grant allows. An absent field sets no limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrantTerms {
@@ -133,10 +133,10 @@ pub struct GrantTerms {
     /// Only calls made in this space.
     pub space: Option<SpaceId>,
     pub covers: Covers,
-    /// JSON Schema 2020-12 that the params must fit besides the action's own.
+    /// JSON Schema 2020-12 that the params must fit, in addition to the action's own schema.
     pub condition: Option<Value>,
     pub calls_max: Option<u32>,
-    /// The definition it was given for, where it covers one action: another one is not covered.
+    /// The definition it was given for, if it covers one action. It does not cover another definition.
     pub definition: Option<GrantedDefinition>,
 }
 
@@ -151,13 +151,13 @@ pub struct GrantedDefinition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantState {
-    /// An agent asks for it; it allows nothing.
+    /// An agent has requested it; it allows nothing yet.
     Requested,
     Active,
-    /// A person said no to the request.
+    /// A person denied the request.
     Refused,
     Revoked,
-    /// Its time has run out, as a request or as a grant.
+    /// The request or the grant has passed its expiry.
     Expired,
 }
 
@@ -186,16 +186,16 @@ pub struct Grant {
     pub terms: GrantTerms,
     pub state: GrantState,
     pub used: u32,
-    /// Who asked for it, where an agent did.
+    /// Who requested it, if an agent did.
     pub requested_by: Option<PrincipalId>,
     pub reason: Option<String>,
-    /// How long it is to live from the moment it is given; kept for a request.
+    /// How long the grant lasts from the moment it is given. A request stores it until then.
     pub lifetime_seconds: u64,
     pub given_by: Option<PrincipalId>,
-    /// Everybody it was given by: whoever gave it, or all who approved the call it came with.
+    /// Everybody who gave it: one person, or all approvers of the call that it was given with.
     pub givers: Vec<UserId>,
     pub given_at: Option<Timestamp>,
-    /// The approval it came with.
+    /// The approved call that it was given with.
     pub invocation: Option<InvocationId>,
     pub ended_by: Option<PrincipalId>,
     pub ended_at: Option<Timestamp>,

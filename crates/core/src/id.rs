@@ -1,5 +1,5 @@
-//! Ids that cannot be swapped in code and are recognised at once in a log.
-//! An id is its prefix and 26 characters: 48 bits of milliseconds, then 80 random bits, so ids sort by birth.
+//! Ids. Each kind is a type of its own, so ids cannot be mixed up in code, and has a prefix that is recognised in a log.
+//! An id is its prefix and 26 characters: 48 bits of milliseconds, then 80 random bits. So ids sort by creation time.
 
 use crate::Timestamp;
 use std::fmt;
@@ -24,7 +24,7 @@ macro_rules! prefixed_id {
         impl $name {
             pub const PREFIX: &'static str = $prefix;
 
-            /// Makes an id born at `at`; `random` must be unpredictable wherever ids meet strangers.
+            /// Makes an id with the creation time `at`; `random` must be unpredictable for ids that strangers see.
             pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
                 Self(encode($prefix, at, random).into())
             }
@@ -78,7 +78,7 @@ macro_rules! prefixed_id {
 }
 
 prefixed_id! {
-    /// A tenant: nothing is ever read across it.
+    /// A tenant. No data is ever read across orgs.
     OrgId = "org_";
     /// A scope inside an org, with its own risk band and keys.
     SpaceId = "spc_";
@@ -90,13 +90,13 @@ prefixed_id! {
     TokenId = "tok_";
     /// One request to perform one action.
     InvocationId = "inv_";
-    /// Several of them, asked for together.
+    /// Several invocations, requested together.
     BatchId = "bat_";
     /// One person's answer to one pending invocation.
     ApprovalId = "apr_";
-    /// The signed record before an effect.
+    /// The signed entry before an effect.
     IntentId = "int_";
-    /// The signed record that ends an invocation.
+    /// The signed entry that ends an invocation.
     ReceiptId = "rcp_";
     /// An immutable fact.
     EventId = "evt_";
@@ -106,11 +106,11 @@ prefixed_id! {
     NotificationId = "ntf_";
     /// A standing permission, or the request for one.
     GrantId = "grt_";
-    /// A user's leave for one purpose.
+    /// A person's consent to one purpose.
     ConsentId = "cns_";
-    /// A text that was laid out to be stolen.
+    /// A canary token.
     CanaryId = "cny_";
-    /// One process that serves, from its start to its end.
+    /// One server process, from its start to its end.
     ServerId = "srv_";
     /// A saved automation definition.
     AutomationId = "aut_";

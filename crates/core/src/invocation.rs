@@ -1,4 +1,4 @@
-//! One request to perform one action, with its life.
+//! An invocation: one request to perform one action, with everything that happens to it.
 
 use crate::Call;
 use crate::batch::PartOf;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use utoipa::ToSchema;
 
-/// Where an invocation is in its life.
+/// The status of an invocation.
 ///
 /// `pending → approved → running → succeeded | failed | reverted`, or straight to an end: `denied`, `quarantined`,
 /// `expired`, `cancelled`. `in_doubt` is neither: the effect may have happened, and nobody knows until it is reconciled.
@@ -68,7 +68,7 @@ impl Status {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
-    /// Whether it carries a receipt and never changes again.
+    /// Whether an invocation in this status has a receipt and never changes again.
     pub const fn is_final(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed | Self::Reverted | Self::Denied | Self::Quarantined | Self::Expired | Self::Cancelled => true,
@@ -76,7 +76,7 @@ impl Status {
         }
     }
 
-    /// The legal changes; anything else is a bug and is refused by the store.
+    /// The legal changes of status. Any other change is a bug, and the store refuses it.
     pub const fn may_become(self, next: Self) -> bool {
         match self {
             Self::Pending => matches!(next, Self::Approved | Self::Denied | Self::Expired | Self::Cancelled),
@@ -87,7 +87,7 @@ impl Status {
         }
     }
 
-    /// The event that tells of having reached this status.
+    /// The event that announces this status.
     pub const fn event_name(self) -> &'static str {
         match self {
             Self::Pending => "invocation.held",
@@ -111,10 +111,10 @@ impl fmt::Display for Status {
     }
 }
 
-/// What the keys of calls that take an effect back begin with. No caller may choose such a key.
+/// The prefix of the idempotency keys of reverts. No caller may choose such a key.
 pub const REVERT_KEY: &str = "revert:";
 
-/// The key of whatever takes back the effect of this invocation: one effect is taken back once.
+/// The idempotency key for reverting this invocation, so that one effect is reverted once.
 pub fn revert_key(reversed: &InvocationId) -> String {
     format!("{REVERT_KEY}{reversed}")
 }
@@ -123,32 +123,32 @@ pub fn revert_key(reversed: &InvocationId) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedBy {
-    /// The mode was `deny`, or a gate said no.
+    /// The mode was `deny`, or a gate denied it.
     Policy,
-    /// A person said no.
+    /// A person denied it.
     Person,
-    /// What the approval was bound to changed before it could be used.
+    /// Something that the approval was bound to changed before it could be used.
     Binding,
-    /// The definition changed while it waited.
+    /// The definition changed while the call was pending.
     Drift,
 }
 
-/// Whether the effect is wanted, or only what it would be.
+/// What the call is to do: perform the effect, report what it would be, or revert an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intention {
     Effect,
     DryRun,
-    /// The effect of an earlier invocation is to be taken back.
+    /// Revert the effect of an earlier invocation.
     Revert,
 }
 
-/// What the call is, as digests under the space's key and of the definition it was checked against.
+/// The digests that identify a call and the definition it was checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digests {
     /// HMAC of the canonical params as sent.
     pub raw: Digest,
-    /// HMAC of the canonical params after redaction and edit: what the source receives.
+    /// HMAC of the canonical params after redaction and edits, as the source receives them.
     pub params: Digest,
     /// SHA-256 of the definition's structure.
     pub structural: Digest,
@@ -156,7 +156,7 @@ pub struct Digests {
     pub textual: Digest,
 }
 
-/// What an approval is bound to: the digest of every fact of the call, and the moment it ends.
+/// What an approval is bound to: the digest of every fact of the call, and its expiry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     pub digest: Digest,
@@ -166,17 +166,17 @@ pub struct Binding {
     pub facts: Value,
 }
 
-/// A person's answer, as kept with the invocation.
+/// A person's answer, as stored with the invocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub by: PrincipalId,
     pub at: Timestamp,
     pub reason: Option<String>,
-    /// What a yes is to do besides letting this one call run.
+    /// What an approval permits beyond this one call.
     pub beyond: Beyond,
 }
 
-/// What an approval does beyond the one call. It takes effect with the call's intent, in the same transaction.
+/// What an approval permits beyond the one call. It takes effect with the call's intent, in the same transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beyond {
@@ -185,11 +185,11 @@ pub enum Beyond {
     Once,
     /// The action is allowed from now on: a mode row.
     Always,
-    /// More calls like it, up to a bound: a grant.
+    /// More calls like this one, up to a limit: a grant.
     Grant(GrantOffer),
 }
 
-/// The grant an approver gives along.
+/// The grant that an approver gives with the approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantOffer {
     pub scope: GrantScope,
@@ -197,53 +197,53 @@ pub struct GrantOffer {
     pub lifetime_seconds: u64,
 }
 
-/// How an approver changed the params before saying yes. The caller's own stay known by their digest.
+/// How an approver edited the params before approving. The requester's params stay known by their digest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Edit {
     pub by: PrincipalId,
     pub at: Timestamp,
-    /// HMAC of the params that were asked for.
+    /// HMAC of the params that were requested.
     pub proposed: Digest,
-    /// As they were shown, redacted and bounded.
+    /// The requested params as they were shown, redacted and truncated.
     pub proposed_params: Value,
     /// Where the two differ: RFC 6901 pointers.
     pub changed: Vec<String>,
 }
 
-/// The caller's own words about the call.
+/// What the caller claims about the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claimed {
     pub time: Option<String>,
     pub device: Option<String>,
     pub actor: Option<String>,
-    /// Whom the caller says it acts as.
+    /// Whom the caller claims to act for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The caller's own name for the call.
+    /// The caller's own id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_id: Option<String>,
-    /// How sure the caller says it is.
+    /// How sure the caller claims to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Number>,
-    /// How the caller would take it back. Nothing here follows it.
+    /// How the caller would revert the call. Countersign does not follow this plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_plan: Option<Value>,
 }
 
-/// What redaction took out, and the way back.
+/// What redaction took out of the params, and how to restore it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakenOut {
     pub counts: BTreeMap<String, u32>,
-    /// Which token stands for what, sealed under the space's key, as base64.
+    /// The map from tokens to the original values, sealed under the space's key, as base64.
     pub sealed_map: String,
 }
 
-/// When nobody can answer any more.
+/// When a pending call expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     At(Timestamp),
-    /// A kill switch has stopped the clock; this much is left.
+    /// A kill switch suspends the deadline; this much time is left.
     Stopped {
         left_ms: u64,
     },
@@ -256,22 +256,22 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a receipt must say as the intents before it said, and what nothing else of the invocation tells.
+/// Facts from the intents that the receipt must repeat and that no other field of the invocation has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announced {
-    /// The rules that decided it.
+    /// The digest of the rules that decided the call.
     pub policy_slice: Digest,
     pub profile: String,
 }
 
-/// Where in the org's log the receipt stands.
+/// The position of the receipt in the org's audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptRef {
     pub id: ReceiptId,
     pub seq: u64,
 }
 
-/// The whole of an invocation as it is stored. Its params and its result are redacted and bounded.
+/// An invocation as it is stored. Its params and its result are redacted and truncated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Invocation {
     pub id: InvocationId,
@@ -290,47 +290,47 @@ pub struct Invocation {
     pub digests: Digests,
     pub call: Call,
     pub result: Option<Value>,
-    /// What is needed to undo or check the effect; never the content itself. Written with the intent, before the effect.
+    /// What is needed to revert or check the effect; never the content itself. Written with the intent, before the effect.
     pub evidence: Option<Value>,
     /// What the latest attempt is for.
     pub purpose: Purpose,
     #[serde(default, skip_serializing_if = "Aftermath::is_empty")]
     pub aftermath: Aftermath,
-    /// The invocation whose effect this one takes back.
+    /// The invocation whose effect this one reverts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<InvocationId>,
     /// The batch it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<PartOf>,
-    /// What running its code has cost, and under what isolation; what is in doubt is recorded long after it ran.
+    /// What running its code has cost, and under which isolation. Stored here because a call in doubt is recorded long after it ran.
     #[serde(default, skip_serializing_if = "Meter::is_unused")]
     pub meter: Meter,
     pub failure: Option<Failure>,
     pub denied_by: Option<DeniedBy>,
     pub idempotency_key: Option<String>,
     pub binding: Option<Binding>,
-    /// Kept beside the rest, since it moves while the clock is stopped.
+    /// Stored in a column of its own, since it moves while a kill switch suspends it.
     #[serde(skip)]
     pub deadline: Option<Deadline>,
-    /// Everyone who said yes so far, each to the same binding.
+    /// The approvals so far, all of the same binding.
     pub approvals: Vec<Answer>,
-    /// The answer that settled it.
+    /// The answer that ended the wait.
     pub answer: Option<Answer>,
     pub edit: Option<Edit>,
-    /// What stood in for a person.
+    /// The grant that replaced the approval.
     pub grant: Option<GrantId>,
-    /// What was taken out of the params before the source saw them.
+    /// What was redacted from the params before the source saw them.
     pub redacted: Option<TakenOut>,
     /// The quarantined call that a person released as this one.
     pub released_from: Option<InvocationId>,
-    /// What its intents say besides; known once it has begun.
+    /// Further facts from its intents; set once it has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub announced: Option<Announced>,
-    /// The org's policies that concerned the action, by digest.
+    /// The digest of the org's policies that concerned the action.
     pub policies: Option<Digest>,
     pub attempts: u32,
     pub created_at: Timestamp,
-    /// When it was first taken up again: approved, and not started by who was to, such as a server that stopped before it could.
+    /// When another walk first claimed the approved call, because it had not been started, for example by a server that stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_up_at: Option<Timestamp>,
     pub started_at: Option<Timestamp>,

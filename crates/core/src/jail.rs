@@ -1,5 +1,5 @@
-//! Where a program nobody trusts runs: bounded, unable to reach anything it was not given, and unable to change anything but a stage
-//! that is read once it is dead, and a scratch that nobody reads. A port: whoever runs code of others sees this and not how it is done.
+//! The port to the jail, in which untrusted programs run. A program there has limits, can reach only what it was given, and can write only
+//! to a stage, which is read after the program is dead, and to a scratch folder, which is never read.
 
 use crate::Future;
 use crate::action::Profile;
@@ -13,17 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Confines programs.
 pub trait Jail: Send + Sync {
-    /// Runs one program to its end. Dropping the future ends it, with everything it started.
+    /// Runs one program to its end. Dropping the future ends it, with every process it started.
     fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, Error>>;
 }
 
-/// What a run waits its turn for, where as many run as may.
+/// The queue in which a run waits when the maximum number of runs is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// To make something: with whatever else these make. One of them never takes all the turns.
+    /// To make an effect. `whose` names the package or source; a single one never gets all the turns.
     ToMake { whose: String },
-    /// To look at what was made, or to take it back: that must not wait for others to make something. One of them never takes all of
-    /// these turns either.
+    /// To check an effect or to revert it. These runs have turns of their own, so that they do not wait for effects. Here too a single one
+    /// never gets all the turns.
     Afterwards { whose: String },
 }
 
@@ -31,39 +31,39 @@ pub enum Turn {
 #[derive(Clone, Debug)]
 pub struct Confinement {
     pub turn: Turn,
-    /// `InProcess` is no confinement, and is refused.
+    /// `InProcess` is no confinement, so it is refused.
     pub profile: Profile,
-    /// The very file whose bytes have this digest.
+    /// The program; it is run only if its bytes have `program_digest`.
     pub program: PathBuf,
     /// BLAKE3 of its bytes.
     pub program_digest: [u8; 32],
     pub args: Vec<String>,
     /// The whole environment.
     pub env: Vec<(String, String)>,
-    /// Where it starts, and what it finds by a relative path: a folder it is shown. `None`: its stage.
+    /// The working directory, one of the folders that it is shown. `None`: its stage.
     pub starts_in: Option<PathBuf>,
-    /// Paths of the host, and where the program sees them, read-only.
+    /// Host paths, and the paths at which the program sees them, read-only.
     pub read_only: Vec<(PathBuf, PathBuf)>,
-    /// Folders of the host of which it sees a part, read-only.
+    /// Host folders of which it sees a part, read-only.
     pub views: Vec<View>,
-    /// Files the program finds, read-only, by their absolute path in the jail.
+    /// Files given to the program, read-only, by their absolute path in the jail.
     pub inputs: Vec<Input>,
     pub stdin: Vec<u8>,
-    /// From when it is asked for, waiting for its turn included, to its end; then everything is killed.
+    /// From the request to the end of the run, including the wait for a turn; then everything is killed.
     pub wall_ms: u64,
-    /// What the program, its stage and what it puts aside may hold together; then it is killed.
+    /// The limit for the program, its stage and its scratch together; beyond it the program is killed.
     pub memory_bytes: u64,
-    /// What the files on the stage may hold together, and how many there may be.
+    /// The limits for the files on the stage: bytes together, and number.
     pub stage_bytes_max: u64,
     pub stage_files_max: u64,
-    /// Told each line of the log as it arrives.
+    /// Gets each line of the log as it arrives.
     pub progress: Option<Progress>,
-    /// Whom it may ask over the network. `None`: it has no way out at all.
+    /// The way to the network. `None`: the program has none.
     pub egress: Option<Arc<dyn Egress>>,
 }
 
-/// A part of a folder of the host: these entries, by their paths in it, and nothing beside them or added to them while it runs. None of
-/// them lies in another. What is not there is not shown, and neither is one that is, or lies behind, another mount.
+/// A part of a host folder: these entries, by their paths in it, and nothing else, not even what is added while the program runs. No entry
+/// lies inside another. An entry that does not exist, or that is or lies behind another mount, is not shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     pub host: PathBuf,
@@ -77,19 +77,19 @@ pub struct Input {
     pub bytes: Arc<[u8]>,
 }
 
-/// A run that took place, however it ended. Every process of it is dead.
+/// The result of a run, however it ended. All its processes are dead.
 #[derive(Clone, Debug)]
 pub struct Confined {
     pub ended: Ended,
     pub stdout: Vec<u8>,
-    /// There was more on stdout than is kept.
+    /// Whether stdout was longer than what is kept.
     pub is_cut: bool,
-    /// What it wrote to stderr, as text that steers no terminal.
+    /// Its stderr, with terminal control characters made harmless.
     pub log: String,
     pub cpu_ms: u64,
-    /// Under what isolation it ran, as a receipt says it.
+    /// The isolation that it ran under, in the form a receipt has.
     pub facts: Value,
-    /// What it left on its stage: whole, or why none of it is taken.
+    /// The files that it left on its stage: all of them, or why none is taken.
     pub staged: Result<Vec<StagedFile>, String>,
 }
 
@@ -101,7 +101,7 @@ pub enum Ended {
     OutOfMemory,
     /// It printed far more than is kept.
     Flooded,
-    /// It was killed because whoever asked for it no longer wants it.
+    /// It was killed because its caller no longer wants the result.
     Cancelled,
 }
 
@@ -115,7 +115,7 @@ pub struct StagedFile {
     pub mode: u32,
 }
 
-/// What running code has cost so far, and under what isolation: told by who runs it, read by who records it. Clones are one meter.
+/// What running code has cost so far, and under which isolation. The runner adds to it, the recorder reads it. Clones share one meter.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Metered", into = "Metered")]
 pub struct Meter(Arc<Mutex<Metered>>);
@@ -141,7 +141,7 @@ impl From<Meter> for Metered {
 }
 
 impl Meter {
-    /// Whether nothing ran outside the server.
+    /// Whether no code ran outside the server.
     pub fn is_unused(&self) -> bool {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) == Metered::default()
     }
@@ -152,7 +152,7 @@ impl Meter {
         metered.facts = Some(confined.facts.clone());
     }
 
-    /// One more request that was let out. `host` is one of the few a definition names.
+    /// Counts one request that was let out. `host` is one that the definition declares, or `egress::OTHER`.
     pub fn made(&self, host: &str) {
         self.traffic_to(host, |(made, _)| *made += 1);
     }
@@ -166,19 +166,19 @@ impl Meter {
         count(metered.traffic.entry(host.to_owned()).or_default());
     }
 
-    /// Of all runs, by host.
+    /// The requests of all runs, by host.
     pub fn traffic(&self) -> Vec<Traffic> {
         let metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let traffic = metered.traffic.iter();
         traffic.map(|(host, &(made, refused))| Traffic { host: host.clone(), made, refused }).collect()
     }
 
-    /// `None` where nothing ran outside the server.
+    /// `None` if no code ran outside the server.
     pub fn cpu_ms(&self) -> Option<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).cpu_ms
     }
 
-    /// Of the latest run.
+    /// The isolation of the latest run.
     pub fn facts(&self) -> Option<Value> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).facts.clone()
     }
@@ -190,19 +190,19 @@ impl PartialEq for Meter {
     }
 }
 
-/// Why there is nothing to say about a run. Whether anything ran is what tells them apart.
+/// Why a run has no result. The variants differ in whether anything ran.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The host cannot confine as the profile demands. Nothing weaker is taken instead.
+    /// The host cannot confine programs as the profile demands. A weaker confinement is never used instead.
     #[error("{message}")]
     Unavailable { message: String },
-    /// The program is not there, or not the one that was expected.
+    /// The program does not exist, or is not the expected one.
     #[error("{message}")]
     Refused { message: String },
     #[error("{message}; nothing ran, retrying is safe")]
     Busy { message: String },
-    /// It may have begun, and how it went is not known. It was ended, its stage was thrown away, and its way out is shut; what it sent
-    /// before is known to whoever let it out.
+    /// The program may have started, and its outcome is unknown. It was killed, its stage was thrown away and its way to the network is
+    /// closed. The `Egress` knows what it sent before.
     #[error("{message}; it may have run")]
     Lost { message: String },
 }

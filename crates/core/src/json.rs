@@ -1,5 +1,5 @@
-//! JSON from strangers: read strictly, because what is hashed and signed must have one meaning.
-//! Refused: duplicate keys, integers that canonicalisation would change, nesting beyond `JSON_DEPTH_MAX`.
+//! Strict reading of JSON from strangers: a text that is hashed and signed must have exactly one meaning.
+//! It refuses duplicate keys, integers that canonicalisation would change, and nesting beyond `JSON_DEPTH_MAX`.
 
 mod canonical;
 
@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::fmt;
 
-/// The largest integer whose neighbours are exact in every JSON reader, 2^53 - 1.
+/// The largest integer up to which every integer is exact in every JSON reader, 2^53 - 1.
 pub const INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
-/// The text is not JSON we accept; `pointer` is where (RFC 6901, empty for the whole text).
+/// The text is not JSON that we accept. `pointer` is the place (RFC 6901, empty for the whole text).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", if pointer.is_empty() { String::new() } else { format!("at `{pointer}`: ") })]
 pub struct Error {
@@ -29,12 +29,12 @@ pub fn parse_strict(bytes: &[u8]) -> Result<Value, Error> {
     result.map_err(|error| Error { pointer: pointer(&path.borrow()), message: error.to_string() })
 }
 
-/// The one canonical form (RFC 8785), as text. Whole numbers beyond 2^53 - 1 are rounded, as the RFC asks: see `canonical_exact`.
+/// The canonical form (RFC 8785), as text. Integers beyond 2^53 - 1 are rounded, as the RFC demands; see `canonical_exact`.
 pub fn canonical<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     canonical::write(value).map(|canonical| canonical.text).map_err(no_form)
 }
 
-/// The canonical form of a value that has exactly one meaning: refused where a whole number would be rounded.
+/// The canonical form of a value without loss: an error if an integer would be rounded.
 pub fn canonical_exact<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     let canonical = canonical::write(value).map_err(no_form)?;
     if canonical.is_exact { Ok(canonical.text) } else { Err(no_form("an integer is beyond 2^53 - 1".to_owned())) }
@@ -58,12 +58,12 @@ fn pointer(path: &[Step]) -> String {
         .collect()
 }
 
-/// One reference token of a JSON pointer.
+/// Escapes a key as one reference token of a JSON pointer.
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// A JSON pointer as people write a place: `permissions.commands[0]`.
+/// Turns a JSON pointer into the form people write: `permissions.commands[0]`.
 pub fn path_of(pointer: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")) {
@@ -76,7 +76,7 @@ pub fn path_of(pointer: &str) -> String {
     path
 }
 
-/// What is wrong with a value's shape, without the names of our types: whoever wrote the value has never heard of them.
+/// What is wrong with the shape of a value, without the names of our Rust types, which the author of the value does not know.
 pub fn in_plain_words(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
     if let Some((before, name)) = text.split_once("expected struct ") {
@@ -92,7 +92,7 @@ struct Strict<'p> {
 }
 
 impl<'p> Strict<'p> {
-    /// The path is left standing on an error, so that the error can say where.
+    /// On an error the path is not popped, so that the error can say where it happened.
     fn below<E>(&self, step: Step, read: impl FnOnce(Strict<'p>) -> Result<Value, E>) -> Result<Value, E>
     where
         E: serde::de::Error,
@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        // An integer too large for 64 bits arrives here as a float: refuse it like its smaller siblings.
+        // An integer too large for 64 bits arrives here as a float. It is refused like every integer beyond 2^53 - 1.
         if value.fract() == 0.0 && value.abs() > INTEGER_MAX as f64 {
             return Err(E::custom("a whole number beyond 2^53 - 1 would change when it is signed; send it as a string"));
         }
@@ -296,13 +296,13 @@ mod tests {
 
     #[test]
     fn what_has_no_form_is_an_error() {
-        // No JSON value: `serde_json` writes it as `null`, everywhere.
+        // NaN is no JSON value: `serde_json` always writes it as `null`.
         assert_eq!(canonical(&f64::NAN).unwrap(), "null");
         assert!(canonical(&serde_json::value::RawValue::from_string("{ }".to_owned()).unwrap()).is_err());
     }
 
     proptest! {
-        /// Another implementation of the same RFC agrees to the byte.
+        /// Another implementation of the same RFC writes the same bytes.
         #[test]
         fn canonical_text_is_what_others_write(value in any_json(), float in any::<f64>(), integer in any::<i64>()) {
             let float = if float.is_finite() { float } else { 0.5 };

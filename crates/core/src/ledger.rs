@@ -1,4 +1,4 @@
-//! All ports of the store that the pipeline uses, as one.
+//! All ports of the store that the pipeline uses, as one trait.
 
 pub use crate::ports::Error;
 pub use crate::ports::batches::{EndBatch, NewBatch, OpenedBatch};

@@ -1,5 +1,5 @@
-//! The nouns of Countersign, the legal changes of their state, its limits, and the ports the rest plugs into.
-//! Nothing here reads a clock, rolls a die or touches the outside: whoever needs those is handed a port.
+//! The nouns of Countersign, the legal changes of their state, its limits, and the ports that the other crates implement.
+//! This crate has no IO, no clock and no randomness: code that needs them gets a port.
 //! Start with `invocation`, then `decision`, then the ports: `source`, and `ports` for the store.
 
 pub mod action;
@@ -52,15 +52,15 @@ pub use secret::Secret;
 pub use session::{Band, Session, Space};
 pub use time::Timestamp;
 
-/// A future a port returns: boxed, so that a port can be held as `dyn`.
+/// The future that a port method returns: boxed, so that the port can be used as `dyn`.
 pub type Future<'a, T> = futures_util::future::BoxFuture<'a, T>;
 
-/// Where time comes from. Only the composition root reads the system's clock; tests own theirs.
+/// The source of time. Only the server's start-up code reads the system's clock; tests have their own.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// Where randomness comes from: ids, nonces, tokens and jitter. Never predictable outside tests.
+/// The source of randomness for ids, nonces, tokens and jitter. It must be unpredictable outside tests.
 pub trait Random: Send + Sync {
     fn fill(&self, bytes: &mut [u8]);
 }

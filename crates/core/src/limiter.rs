@@ -1,4 +1,4 @@
-//! Abuse protection: how often a session may invoke.
+//! The port for rate limiting: how often a session may invoke.
 
 use crate::{Future, SessionId};
 
@@ -9,7 +9,7 @@ pub enum Admission {
     Refused { retry_after_ms: u64 },
 }
 
-/// Counts invocations per session and minute. When its store is away it admits: it protects from abuse, it does not decide.
+/// Counts invocations per session and minute. It admits calls while its store is unavailable: it protects from abuse and is no access rule.
 pub trait RateLimiter: Send + Sync {
     fn admit<'a>(&'a self, session: &'a SessionId) -> Future<'a, Admission>;
 }

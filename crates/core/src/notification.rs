@@ -3,20 +3,20 @@
 use crate::{Future, InvocationId, NotificationId, OrgId, SpaceId, Timestamp, ledger};
 use serde::{Deserialize, Serialize};
 
-/// A message shown to people inside the product; its text is the sender's and is shown as plain text.
+/// A message shown to people inside the product. The sender writes the text, and it is shown as plain text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
     pub id: NotificationId,
     pub org: OrgId,
     pub space: SpaceId,
-    /// The invocation that sent it: at most one notification each, so a repeated call does not notify twice.
+    /// The invocation that sent it. Each invocation sends at most one notification, so a repeated call does not notify twice.
     pub invocation: InvocationId,
     pub title: String,
     pub body: String,
     pub created_at: Timestamp,
 }
 
-/// Delivers notifications; durable when it returns.
+/// Delivers notifications. When it returns, the notification is durable.
 pub trait Notifier: Send + Sync {
     fn deliver<'a>(&'a self, notification: &'a Notification) -> Future<'a, Result<(), ledger::Error>>;
 }

@@ -3,20 +3,21 @@
 use crate::decision::Gate;
 use serde::{Deserialize, Serialize};
 
-/// The Cedar source of each gate's policies; an empty text is a gate without any.
+/// The Cedar source of each gate's policies; an empty text means that the gate has no policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyTexts {
-    /// May forbid, and may permit what the action `requires` and the principal does not hold.
+    /// A policy here may forbid, and may permit an action whose `requires` the principal does not hold.
     pub rbac: String,
-    /// May forbid. Its permits loosen nothing, and neither do those of the next two: what no policy forbids passes there.
+    /// A policy here may only forbid, and the same holds for `consent` and `space`: a `permit` has no effect there, and a call that no
+    /// policy forbids passes.
     pub abac: String,
     pub consent: String,
     pub space: String,
 }
 
 impl PolicyTexts {
-    /// The text of one gate; `None` for a gate that is not ruled by policies.
+    /// The text of one gate; `None` for a gate that has no policies.
     pub fn text_of(&self, gate: Gate) -> Option<&str> {
         match gate {
             Gate::Rbac => Some(&self.rbac),
@@ -32,7 +33,7 @@ impl PolicyTexts {
     }
 }
 
-/// The policies in force, and since which change of the org's rules.
+/// The policies in force, and the rules version that introduced them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoliciesInForce {
     /// 0 when none were ever set.

@@ -1,5 +1,5 @@
-//! What the rest asks of the store: one port for each group of questions, with the types it asks and answers with.
-//! Every write is one transaction: it happens whole, durably, or not at all.
+//! The ports to the store: one trait for each group of requests, with its types.
+//! Every write is one transaction: it happens completely and durably, or not at all.
 
 pub mod batches;
 pub mod breakers;
@@ -26,19 +26,19 @@ pub use sessions::Sessions;
 /// The store could not do its work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Away, full or read-only. Nothing was written; retrying is safe.
+    /// The store is unreachable, full or read-only. Nothing was written; retrying is safe.
     #[error("the store is not available: {message}; nothing was written, retrying is safe")]
     Unavailable { message: String },
-    /// The connection was lost while committing: it may or may not have been written.
+    /// The connection was lost during the commit: the write may or may not have happened.
     #[error("the store went away during a commit: {message}; it may have been written, read before retrying")]
     CommitUnknown { message: String },
-    /// What was read does not make sense, or a rule of the schema refused a write that should be legal.
+    /// The stored data makes no sense, or the schema refused a write that should be legal.
     #[error("the store holds something unexpected: {message}")]
     Corrupt { message: String },
 }
 
 impl Error {
-    /// Whether trying the same call again may succeed and cannot do harm.
+    /// Whether the same call may succeed later and can do no harm.
     pub const fn is_transient(&self) -> bool {
         match self {
             Self::Unavailable { .. } => true,

@@ -96,7 +96,7 @@ impl Role {
         Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
 
-    /// As a sentence names one who has it.
+    /// The role with its article, for a sentence.
     pub const fn with_article(self) -> &'static str {
         match self {
             Self::Viewer => "a viewer",
@@ -107,7 +107,7 @@ impl Role {
         }
     }
 
-    /// The lowest role that holds the permission: the whole table of roles and permissions.
+    /// The lowest role that holds the permission. This is the whole table of roles and permissions.
     const fn lowest_with(permission: Permission) -> Self {
         match permission {
             Permission::Read | Permission::ReadSession => Self::Viewer,
@@ -122,10 +122,10 @@ impl Role {
     }
 }
 
-/// How far a person reaches, and with them whoever acts for them.
+/// The role and the highest band of a person. It also limits whoever acts for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Absent where there is nobody.
+    /// `None` if there is no such person.
     pub role: Option<Role>,
     /// The most dangerous band they may act in.
     pub max_band: Band,
@@ -199,12 +199,12 @@ impl Principal {
         Permission::ALL.into_iter().filter(|permission| self.may(*permission))
     }
 
-    /// The only place that says who may do what at a door.
+    /// The only place that decides who may do what at a door.
     pub fn may(&self, permission: Permission) -> bool {
         match &self.id {
             PrincipalId::User(_) => self.role.is_some_and(|role| role.may(permission)),
             PrincipalId::Agent(_) => matches!(permission, Permission::Invoke | Permission::ReadSession),
-            // A service holds what its scopes say, and never answers for a person.
+            // A service has the permissions of its scopes, and never approves in place of a person.
             PrincipalId::Service(_) => permission != Permission::Approve && self.scopes.contains(&permission),
             PrincipalId::Automation(_) => matches!(permission, Permission::Invoke | Permission::ReadSession),
         }

@@ -1,4 +1,4 @@
-//! What was too dangerous to run: the call has ended, and what it held is kept, sealed, until an admin releases or discards it.
+//! Quarantine: the call has ended, and its dangerous content is kept, sealed, until an admin releases or discards it.
 
 use crate::{ActionId, Digest, InvocationId, PrincipalId, SessionId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -18,9 +18,9 @@ pub struct Caught {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Holds {
-    /// The params of a call that was not made.
+    /// The params of a call that was not performed.
     Params,
-    /// What a source answered to a call that was: the effect has happened, and only the answer is withheld.
+    /// The source's answer to a call that was performed: the effect has happened, and only the answer is withheld.
     Output,
 }
 
@@ -44,7 +44,7 @@ pub enum QuarantineState {
     Held,
     Released,
     Discarded,
-    /// Nobody looked in time; what it held is gone.
+    /// It was not settled in time, and its content is gone.
     Expired,
 }
 
@@ -68,7 +68,7 @@ impl QuarantineState {
 /// A quarantined call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// The invocation that ended so.
+    /// The invocation that was quarantined.
     pub invocation: InvocationId,
     pub space: SpaceId,
     pub session: SessionId,
@@ -76,14 +76,14 @@ pub struct Quarantine {
     pub principal: PrincipalId,
     pub owner: Option<UserId>,
     pub holds: Holds,
-    /// HMAC of what it holds, under the key of the space: whoever settles it can name what they looked at.
+    /// HMAC of the content, under the key of the space, so that a person can say which content they looked at.
     pub digest: Digest,
     pub caught: Vec<Caught>,
     pub state: QuarantineState,
     pub settled_by: Option<PrincipalId>,
     pub settled_at: Option<Timestamp>,
     pub reason: Option<String>,
-    /// The new invocation a release started.
+    /// The new invocation that a release started.
     pub released_as: Option<InvocationId>,
     pub expires_at: Timestamp,
     pub created_at: Timestamp,

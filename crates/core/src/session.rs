@@ -1,11 +1,11 @@
-//! Where calls come from: a session inside a space inside an org.
+//! Sessions, and the spaces they belong to.
 
 use crate::{AutomationId, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
 
-/// What a session has come to hold, and by which call.
+/// A label of a session, and the call that set it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionLabel {
     /// `private_data` or `untrusted_content`.
@@ -49,15 +49,15 @@ pub struct Session {
     pub id: SessionId,
     pub org: OrgId,
     pub space: SpaceId,
-    /// Whoever created it: a person, or a service with the permission.
+    /// Its creator: a person, or a service with the permission.
     pub created_by: PrincipalId,
-    /// The person it works for, where there is one.
+    /// The person it works for, if there is one.
     pub owner: Option<UserId>,
     pub title: String,
     pub attendance: Attendance,
     pub automation: Option<AutomationId>,
     pub created_at: Timestamp,
-    /// After this nothing can be invoked in it.
+    /// After this, no call can be made in it, except reverts.
     pub ended_at: Option<Timestamp>,
 }
 
@@ -105,26 +105,26 @@ pub struct Space {
     pub name: String,
     pub band: Band,
     pub self_approval: SelfApproval,
-    /// How many people must say yes.
+    /// How many people must approve a call.
     pub quorum: Quorum,
-    /// What must not reach a source.
+    /// What is redacted before a source sees it.
     pub redaction: SpaceRedaction,
     pub created_at: Timestamp,
 }
 
-/// How many different people must say yes to a call, by its tier. One where nothing is said.
+/// How many different people must approve a call, by its tier. The default is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Quorum(BTreeMap<Tier, u32>);
 
 impl Quorum {
-    /// People needed at most; more would leave a small org stuck for ever.
+    /// The highest number of people; more would block a small org for ever.
     pub const PEOPLE_MAX: u32 = 10;
 
-    /// `None` when a number is not between 1 and `PEOPLE_MAX`.
+    /// `None` if a number is not between 1 and `PEOPLE_MAX`.
     pub fn new(by_tier: BTreeMap<Tier, u32>) -> Option<Self> {
         let fits = by_tier.values().all(|people| (1..=Self::PEOPLE_MAX).contains(people));
-        // One is what holds anyway: said or not, it is the same rule.
+        // One is the default, so it is not stored: two equal rules are then equal values.
         fits.then(|| Self(by_tier.into_iter().filter(|(_, people)| *people > 1).collect()))
     }
 
@@ -145,7 +145,7 @@ pub enum Kind {
     Email,
     Phone,
     Secret,
-    /// Painted over inside a picture: counted, without a token and without a way back.
+    /// Painted over inside an image. It is counted, but has no token and cannot be restored.
     Face,
 }
 
@@ -166,11 +166,11 @@ impl Kind {
     }
 }
 
-/// What a space wants taken out before a source sees it; by default nothing.
+/// What a space redacts before a source sees it; by default nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpaceRedaction {
     pub kinds: BTreeSet<Kind>,
-    /// Two capital letters each: where national telephone numbers are from.
+    /// Two capital letters each: the countries whose national phone numbers are recognised.
     pub regions: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The kill switch: nothing it covers is executed, what waits is kept, and its clocks stand still.
+//! The kill switch: no call that it covers is executed, pending calls are kept, and their deadlines are suspended.
 
 use crate::{ActionId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 pub enum SwitchScope {
     Org,
     Space(SpaceId),
-    /// One agent's, or one person's, working context.
+    /// One session, of an agent or a person.
     Session(SessionId),
     Source(SourceId),
     Action(ActionId),
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for SwitchScope {
 pub enum Stop {
     #[default]
     Everything,
-    /// What a call would change may still be asked.
+    /// Dry runs are still possible.
     ExceptDryRuns,
 }
 

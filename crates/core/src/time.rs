@@ -1,4 +1,4 @@
-//! A moment, as integer microseconds since 1970 in UTC: what the database stores and what receipts print.
+//! A point in time: integer microseconds since 1970 in UTC, printed as RFC 3339.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Saturates instead of wrapping: a far deadline is still a deadline.
+    /// Saturates instead of wrapping, so that a far deadline stays in the future.
     pub const fn plus_seconds(self, seconds: u64) -> Self {
         let micros = if seconds > (i64::MAX / 1_000_000) as u64 { i64::MAX } else { seconds as i64 * 1_000_000 };
         Self(self.0.saturating_add(micros))
@@ -38,7 +38,7 @@ impl Timestamp {
     }
 }
 
-/// RFC 3339 in UTC, always with six decimals, so that texts sort as moments do.
+/// RFC 3339 in UTC, always with six decimals, so that texts sort by time.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {

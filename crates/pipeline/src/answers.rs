@@ -1,4 +1,4 @@
-//! What people say to calls: yes, no, with other params; their decision on what is quarantined or in doubt.
+//! How people answer calls: approve, deny, edit the params, and decide about calls that are quarantined or in doubt.
 
 pub(crate) mod approve;
 pub(crate) mod doubt;

@@ -1,8 +1,8 @@
-//! Several calls asked for together. Each part is an invocation with its own gates, decision and receipt; the batch is their order, and
-//! what a part that fails means for the others.
+//! Several calls requested together. Each part is an invocation with its own gates, decision and receipt; the batch defines their order,
+//! and what the failure of one part means for the others.
 //!
-//! How far a batch has come is read from its parts, never remembered beside them: whoever takes it up after a crash, or after a person's
-//! answer, does what is left of the same list.
+//! The progress of a batch is read from its parts and never stored beside them, so a batch that is continued after a crash, or after a
+//! person's answer, goes on with the rest of the same list.
 
 mod parts;
 mod undo;
@@ -28,7 +28,7 @@ pub struct BatchRequest {
     pub principal: Principal,
     pub session: SessionId,
     pub mode: BatchMode,
-    /// Of all its parts: the effect, or what it would be.
+    /// Applies to every part: perform the effects, or make a dry run.
     pub intention: Intention,
     pub parts: Vec<PartRequest>,
     pub idempotency_key: Option<String>,
@@ -36,16 +36,16 @@ pub struct BatchRequest {
     pub trace_id: String,
 }
 
-/// A batch as far as it has come, with what its parts answered while the caller waited: redacted, and whole.
+/// The current state of a batch, with the results of its parts so far: redacted, and complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batched {
     pub batch: Batch,
-    /// One for each part; `None` also where only the invocation knows.
+    /// One for each part. `None` also if the result was not seen here; then the invocation has it.
     pub results: Vec<Option<Value>>,
 }
 
 impl Pipeline {
-    /// Performs several actions: ends in one receipt each and one for them all, or waits for a person.
+    /// Performs several actions. Each part ends in a receipt, and so does the batch; or the batch waits for a person.
     pub async fn batch(&self, request: BatchRequest) -> Result<Batched, Error> {
         let pipeline = self.clone();
         self.walk.survive(Box::pin(async move { pipeline.open_batch(request).await })).await
@@ -91,7 +91,7 @@ impl Pipeline {
         };
         let sealed_parts = key.seal(&parts::context_of(&batch.id), parts::to_text(&request.parts)?.as_bytes());
         let raw = batch.raw;
-        // Its id was drawn just now: nobody else walks it.
+        // The id is new, so no other walk can have claimed it.
         let walking = self.batches.claim(&batch.id);
         match self.ledger().open_batch(NewBatch { batch, sealed_parts }).await? {
             OpenedBatch::New(batch) => {
@@ -106,7 +106,7 @@ impl Pipeline {
         }
     }
 
-    /// What makes no sense as a batch is refused whole, before anything is kept.
+    /// Refuses a batch that makes no sense as a whole, before anything is stored.
     async fn checked_parts(&self, org: &OrgId, request: &BatchRequest) -> Result<Vec<ActionId>, Error> {
         if request.parts.is_empty() || request.parts.len() > BATCH_PARTS_MAX {
             return Err(refused(None, format!("it must have 1 to {BATCH_PARTS_MAX} parts, and has {}", request.parts.len())));
@@ -134,7 +134,7 @@ impl Pipeline {
     async fn can_be_taken_back(&self, org: &OrgId, action: &ActionId, part: &PartRequest) -> Result<bool, Error> {
         let found = self.walk.inner.catalogue.find(org, action).await;
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
-        // An action that is not there changes nothing: its part says so.
+        // An action that does not exist changes nothing; its part will fail and say so.
         Ok(found.is_none_or(|(_, definition)| {
             let action = &definition.action;
             let tier = part.call.bounds.tier.map_or(action.tier, |tier| tier.max(action.tier));
@@ -142,7 +142,7 @@ impl Pipeline {
         }))
     }
 
-    /// Takes up a batch that waits, if what it waits for has come. Where somebody else in this process is at it, says who.
+    /// Continues a pending batch, if its parts permit it. If another walk in this process has claimed it, returns that claim.
     async fn advance_batch(&self, org: &OrgId, id: &BatchId) -> Result<Option<OtherClaim>, Error> {
         let before = self.batches.find(id);
         let Some(mut batch) = self.ledger().find_batch(org, id).await? else {
@@ -156,20 +156,20 @@ impl Pipeline {
             Err(other) => return Ok(Some(other)),
         };
         batch.status = BatchStatus::Running;
-        // Of several servers, whoever saves first runs it.
+        // If several servers try, the first that saves the batch runs it.
         if let Some(batch) = self.ledger().save_batch(batch).await? {
             self.take_up_batch(batch, walking).await?;
         }
         Ok(None)
     }
 
-    /// The same, for whoever has just changed one of its parts: what goes wrong is tried again by the sweep.
+    /// Continues the batch of a part that has just changed. Errors are ignored: the sweep tries again.
     pub(crate) async fn advance_of(&self, part: &Invocation) {
         self.try_to_advance(part).await;
     }
 
-    /// The same, for whoever wants to see what comes of it: where another walk in this process is at it, such as the sweep's, that one is
-    /// waited for. It may have looked at the parts before the last one changed, so they are looked at again after it.
+    /// Continues the batch of a part and waits for the result. If another walk in this process is running it, for example the sweep, this
+    /// waits for that walk and then looks again, because that walk may have read the parts before the last one changed.
     pub(crate) async fn advance_and_see(&self, part: &Invocation) {
         let deadline = tokio::time::Instant::now() + Duration::from_millis(CALL_TIMEOUT_MS);
         while let Some(other) = self.try_to_advance(part).await {
@@ -195,7 +195,7 @@ impl Pipeline {
             let row = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
             let status = row.map(|row| row.status);
             match (batch.mode, status) {
-                // Its end decides about the others, whatever becomes of them.
+                // How the running part ends decides about the others, so the batch waits for it.
                 (_, Some(Status::Running)) => return Ok(false),
                 (BatchMode::AllOrNothing, Some(Status::Denied | Status::Expired | Status::Quarantined | Status::Cancelled)) => {
                     is_lost = true;
@@ -205,11 +205,11 @@ impl Pipeline {
                 (BatchMode::AllOrNothing | BatchMode::BestEffort, _) => {}
             }
         }
-        // One that is lost decides at once: nobody needs to be asked about the others.
+        // A part that can no longer run decides at once: nobody needs to answer the others.
         Ok(is_lost || !waits)
     }
 
-    /// Everything a crash, or a store that was away, left behind; of a server that starts alone, whatever runs.
+    /// Continues the batches that a crash or an unavailable store left behind. A server that starts alone takes every running batch.
     pub(crate) async fn settle_batches(&self, org: &OrgId, is_alone: bool) -> Result<(), Error> {
         let left = match is_alone {
             true => self.ledger().list_batches_in_status(org, BatchStatus::Running).await?,
@@ -217,7 +217,7 @@ impl Pipeline {
         };
         for batch in left {
             if let Ok(walking) = self.batches.claim(&batch.id) {
-                // Of several servers, whoever saves first runs it.
+                // If several servers try, the first that saves the batch runs it.
                 if let Some(batch) = self.ledger().save_batch(batch).await? {
                     self.spawn_batch(batch, walking);
                 }
@@ -283,14 +283,15 @@ impl Pipeline {
         }
     }
 
-    /// Whoever asked for it can no longer act: nothing more is done, and what was done is taken back where it should be.
+    /// Ends a batch whose requester can no longer act: no further part is performed, and effects are reverted if the batch's mode asks for
+    /// it.
     async fn abandon_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
         self.note_parts(&mut batch).await?;
         let ran = self.call_off(batch).await?;
         self.end_or_pause(ran).await
     }
 
-    /// Saves how far it has come. An error where somebody else runs it now.
+    /// Saves the progress. An error if another server runs the batch now.
     async fn save_batch(&self, batch: Batch) -> Result<Batch, Error> {
         let id = batch.id.clone();
         self.ledger().save_batch(batch).await?.ok_or(Error::BatchTaken { batch: id })
@@ -337,7 +338,7 @@ impl Pipeline {
         Ok(ended)
     }
 
-    /// The batch, held back up to `limit` while it is still on its way.
+    /// Reads a batch. While it has not ended, the answer is held back for up to `limit`.
     pub async fn watch_batch(&self, org: &OrgId, id: &BatchId, limit: Duration) -> Result<Option<Batch>, Error> {
         let waiter = self.batch_wakeups.join(id);
         let deadline = tokio::time::Instant::now() + limit;
@@ -357,10 +358,10 @@ impl Pipeline {
     }
 }
 
-/// How far a run got.
+/// How far a run of a batch got.
 enum Ran {
     Ended(Batch),
-    /// A person has to answer first, or a part that still runs has to end.
+    /// The batch waits for a person's answer, or for a part that is still running.
     Waits(Batch),
 }
 

@@ -1,5 +1,5 @@
-//! The sources and what they offer. The pipeline owns them: nobody else holds one.
-//! `catalogue/org.rs` says when a source is asked for its actions; finding an action is a look-up.
+//! The sources and their actions. The pipeline owns the sources: no other part of the server holds one.
+//! `catalogue/org.rs` decides when a source is asked for its actions; finding an action is only a look-up.
 
 mod definition;
 mod listing;
@@ -19,13 +19,13 @@ pub(crate) use definition::{Definition, compile_condition};
 
 /// The sources of every org, by name.
 pub struct Catalogue {
-    /// Every org has these, and they list the same for each.
+    /// Every org has these, and they list the same actions for each.
     builtin: Vec<Arc<Slot>>,
     registries: Vec<Arc<dyn SourceRegistry>>,
     listings: Arc<dyn Listings>,
     clock: Arc<dyn Clock>,
     orgs: RwLock<HashMap<OrgId, Arc<OrgCatalogue>>>,
-    /// Texts known to be in the store.
+    /// Digests of the texts that are known to be in the store.
     archived: RwLock<HashMap<OrgId, HashSet<Digest>>>,
 }
 
@@ -34,7 +34,7 @@ pub struct SourceListing {
     pub id: String,
     pub title: String,
     pub actions: Vec<Arc<Action>>,
-    /// Why the source could not be asked. Its actions are then those it listed last, or none.
+    /// Why the source could not be asked. Its actions are then the ones it listed last, or none.
     pub error: Option<String>,
 }
 
@@ -49,14 +49,14 @@ impl Catalogue {
         Self { builtin, registries, listings, clock, orgs: RwLock::default(), archived: RwLock::default() }
     }
 
-    /// Every source with what it offers. A source that fails is shown with its failure.
+    /// Every source with its actions. A source that fails is listed with its error.
     pub async fn list(&self, org: &OrgId) -> Vec<SourceListing> {
         let (catalogue, sources) = self.of(org).await;
         let listed = sources.slots.iter().map(|slot| listing_of(&catalogue, &sources, slot));
         join_all(listed).await
     }
 
-    /// Every action there is now. A source that cannot be asked has those it listed last, or none.
+    /// Every action there is now. A source that cannot be asked contributes the actions it listed last, or none.
     pub async fn all_actions(&self, org: &OrgId) -> Vec<Arc<Action>> {
         self.list(org).await.into_iter().flat_map(|source| source.actions).collect()
     }
@@ -83,7 +83,7 @@ impl Catalogue {
         Some(text)
     }
 
-    /// The action as its source defines it now, made ready.
+    /// The action as its source defines it now, compiled.
     pub(crate) async fn find(&self, org: &OrgId, id: &ActionId) -> Result<Option<(Arc<dyn Source>, Arc<Definition>)>, Error> {
         let (catalogue, sources) = self.of(org).await;
         let Some(slot) = sources.find(id.source()) else {
@@ -94,8 +94,8 @@ impl Catalogue {
         Ok(definition.map(|definition| (Arc::clone(&slot.source), definition)))
     }
 
-    /// The action as it was when this was decided about, for what it is otherwise now, or is no more. Only what was kept of it then,
-    /// with the digests it had then, counts.
+    /// The action as it was when this invocation was decided, for an action that has changed or gone since. It counts only if the
+    /// definition that was kept then still has the digests it had then.
     pub(crate) async fn find_past(&self, of: &Invocation) -> Option<(Arc<dyn Source>, Arc<Definition>)> {
         let evidence = of.evidence.as_ref()?;
         for registry in &self.registries {

@@ -1,3 +1,5 @@
+//! Tests of the catalogue: when a source is asked for its actions, and which listing and findings a look-up gets.
+
 use super::*;
 use countersign_core::limits::{LISTING_RETRY_SECONDS, LISTING_SECONDS};
 use countersign_core::source::KeptListing;
@@ -6,7 +8,7 @@ use parking_lot::Mutex;
 use std::time::Duration;
 use testkit::{FakeRegistry, FakeSource, FixedClock};
 
-/// What a catalogue is made of; every `open` is a new process on the same store.
+/// The parts of a catalogue; every `open` acts as a new process on the same store.
 #[derive(Default)]
 struct World {
     registry: FakeRegistry,
@@ -61,7 +63,7 @@ async fn rules(catalogue: &Catalogue, action: &str) -> Vec<&'static str> {
     find(catalogue, action).await.unwrap().findings.iter().map(|finding| finding.rule).collect()
 }
 
-/// For what is done by a task that nobody waits for.
+/// Waits for the result of a background task.
 async fn until<F: std::future::Future<Output = bool>>(is_so: impl Fn() -> F) {
     let soon = async {
         while !is_so().await {
@@ -132,7 +134,7 @@ async fn callers_who_come_together_ask_once_and_share_a_failure() {
             held.arrived().await;
             held.release();
         };
-        // The callers are all polled once before the list can be released.
+        // All callers are polled once before the list is released.
         let (answers, ()) = tokio::join!(join_all((0..20).map(|_| catalogue.find(&org, &action))), released);
         answers.into_iter().map(|answer| answer.is_ok_and(|found| found.is_some())).collect::<Vec<_>>()
     };
@@ -156,7 +158,7 @@ async fn a_source_that_hangs_holds_up_nobody_else() {
     assert!(find(&catalogue, "ours.make_note").await.is_some());
     assert!(find(&catalogue, "quick.make_note").await.is_some());
     assert!(!waiting.is_finished());
-    // What it listed is looked at beside the others once it is there, without anybody waiting for that.
+    // Its definitions are scanned together with the others once it has answered; nobody waits for that.
     assert_eq!(rules(&catalogue, "quick.make_note").await.len(), 1, "beside `ours`");
     held.release();
     assert!(waiting.await.unwrap());
@@ -171,7 +173,7 @@ async fn a_remote_source_is_asked_again_when_its_listing_is_old() {
     far.redefine("make_note", |action| action.description = "New.".into());
     assert_eq!(description(&catalogue, "far.make_note").await, before);
     world.clock.advance_seconds(LISTING_SECONDS);
-    // While it hangs, what is known goes on being used.
+    // While the source hangs, the known listing stays in use.
     let mut held = far.will_hold_list(Ok(()));
     assert_eq!(description(&catalogue, "far.make_note").await, before);
     held.arrived().await;
@@ -179,7 +181,7 @@ async fn a_remote_source_is_asked_again_when_its_listing_is_old() {
     held.release();
     until(async || description(&catalogue, "far.make_note").await.as_deref() == Some("New.")).await;
     assert_eq!(far.lists(), 2);
-    // One that answers is waited for.
+    // A source that answers is waited for.
     far.withdraw("make_note");
     world.clock.advance_seconds(LISTING_SECONDS);
     assert_eq!(description(&catalogue, "far.make_note").await, None);
@@ -194,7 +196,7 @@ async fn a_source_that_says_it_changed_is_asked_before_the_next_call() {
     far.redefine("make_note", |action| action.description = "New.".into());
     far.says_it_changed();
     assert_eq!(description(&catalogue, "far.make_note").await.as_deref(), Some("New."));
-    // What is known to be outdated is not used in place of what cannot be had.
+    // A listing that is known to be outdated is not used, even if the source cannot be asked.
     far.says_it_changed();
     far.becomes_unreachable(Some("down"));
     assert_eq!(catalogue.find(&org(1), &id("far.make_note")).await.err().unwrap().code(), "source_unreachable");
@@ -212,7 +214,7 @@ async fn what_a_source_listed_last_outlives_its_absence_and_a_restart() {
     let listed = catalogue.list(&org(1)).await.remove(0);
     assert_eq!(listed.actions.len(), 1);
     assert!(listed.error.unwrap().contains("down"));
-    // Another org never had it.
+    // The other org never had a listing of this source.
     world.registry.add(&org(2), far.clone());
     assert!(catalogue.find(&org(2), &id("far.make_note")).await.is_err());
     far.becomes_unreachable(None);
@@ -230,12 +232,12 @@ async fn findings_follow_the_listings_of_other_sources() {
     world.registry.add(&org(1), two.clone());
     two.redefine("other_thing", |action| action.description = "Call one.send_all first.".into());
     assert_eq!(rules(&catalogue, "two.other_thing").await, ["safety.other_action"]);
-    // The other one is looked at again without anybody calling it.
+    // The other source's definitions are scanned again although nobody called them.
     two.redefine("other_thing", |action| action.id = id("two.send_all"));
     assert_eq!(rules(&catalogue, "two.send_all").await, ["safety.other_action", "safety.shadowed_name"]);
     until(async || rules(&catalogue, "one.send_all").await == ["safety.shadowed_name"]).await;
     assert_eq!(one.lists(), 1);
-    // What comes later changes nothing about a builtin source.
+    // A source that is added later does not change the findings of a builtin source.
     world.registry.add(&org(1), source("late"));
     assert_eq!(rules(&catalogue, "ours.make_note").await, [""; 0]);
     world.registry.remove_all(&org(1));

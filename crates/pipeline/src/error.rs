@@ -1,4 +1,4 @@
-//! Why the pipeline could not do its work. A denial is not here: it is an outcome, with a receipt.
+//! Why the pipeline could not do its work. A denial is not an error: it is an outcome, with a receipt.
 
 use countersign_core::invocation::Failure;
 use countersign_core::principal::Permission;
@@ -8,29 +8,29 @@ use countersign_core::{ActionId, BatchId, InvocationId, SessionId, Status, ledge
 /// What is wrong with one param, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamError {
-    /// RFC 6901, from the root of `params`; of what stands beside them, from the root of the request.
+    /// RFC 6901, from the root of `params`. For a field outside the params, from the root of the request.
     pub pointer: String,
     pub message: String,
 }
 
-/// Why an answer, or a call that refers to one, does not fit.
+/// Why an answer to a pending call does not fit, or why a call that refers to an earlier one does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// A person said no.
+    /// A person denied the call.
     Rejected,
-    /// Spent: it was approved and used.
+    /// The approval was already used.
     Consumed,
-    /// Its time had run out.
+    /// The deadline had passed.
     Expired,
-    /// It was taken back, or ended otherwise.
+    /// The call was cancelled, or ended in another way.
     Ended,
     ArgsMismatch,
     DefinitionMismatch,
     PolicyMismatch,
     TupleMismatch,
-    /// A kill switch is on: the queue is kept, nothing runs.
+    /// A kill switch is on: the queue is kept, and no call runs.
     Stopped,
-    /// The same person has said yes already; others are needed.
+    /// This person has already approved the call; the quorum needs other people.
     AlreadyApproved,
 }
 
@@ -104,7 +104,7 @@ pub enum Error {
     MayNotApprove,
     #[error("you may not do this: it takes the permission `{}`", permission.as_str())]
     Forbidden { permission: Permission },
-    /// SECURITY: every way in which a link is wrong sounds the same, until its signature was checked.
+    /// SECURITY: until the signature of a link has been checked, every fault of the link gives this one error.
     #[error("this link is not valid, or what it is about has changed")]
     LinkInvalid,
     #[error("this link has expired")]
@@ -144,26 +144,26 @@ pub enum Error {
     NotLast { part: usize, action: ActionId },
     #[error("the idempotency key was used for `{batch}` with other parts")]
     BatchKeyTaken { batch: BatchId },
-    /// Another server has taken it up.
+    /// Another server has claimed the batch.
     #[error("batch `{batch}` is being run by another server; read it again later")]
     BatchTaken { batch: BatchId },
-    /// Of a part that nobody had to be asked about when its batch began.
+    /// A part of a batch needs approval now, and did not when the batch was requested.
     #[error("it needs a person's approval now, and did not when `{batch}` was asked for")]
     NeedsPersonNow { batch: BatchId },
     #[error("{message}")]
     SourceUnavailable { message: String },
     #[error(transparent)]
     Store(#[from] ledger::Error),
-    /// The effect may have happened, and its receipt waits for the store: trying again could repeat it.
+    /// The effect may have happened, and its receipt could not be written yet. A retry could repeat the effect.
     #[error("`{invocation}` was started, and what became of it could not be recorded yet; do not retry, read it again later")]
     Unrecorded { invocation: InvocationId },
-    /// A bug: logged in full, told as little as possible.
+    /// A bug: logged in full, and the caller is told as little as possible.
     #[error("{message}")]
     Internal { message: String },
 }
 
 impl Error {
-    /// As what was asked for would have failed with it; `None` for what says nothing about that.
+    /// This error as the failure of the call that was requested; `None` if the error says nothing about that call.
     pub(crate) fn to_failure(&self) -> Option<Failure> {
         let code = match self {
             Self::UnknownAction { .. } => "unknown_action",
@@ -217,7 +217,7 @@ impl Error {
         Some(Failure { code: code.into(), message: policy::redact_text(&message) })
     }
 
-    /// Nothing was done; whoever changes rules so often will stop.
+    /// The rules changed too often while the call was decided. The call was not performed, so the caller may retry.
     pub(crate) fn rules_keep_changing() -> Self {
         Self::Store(ledger::Error::Unavailable { message: "the rules keep changing while the call is decided".to_owned() })
     }

@@ -1,8 +1,8 @@
-//! The one way to perform an action.
+//! The pipeline: the only way to perform an action.
 //!
-//! `walk/` is the life of one call, its stages in order: read `walk.rs` first. Above it stand the parts that start, continue or look at
-//! calls: `batch`, `preview`, `answers`, `recovery`, `progress`, `rules`. Arrows run towards `walk` only
-//! (`crates/testkit/tests/it/arrows.rs`).
+//! `walk/` takes one call through its stages, in order: read `walk.rs` first. Above `walk` are the modules that start, continue or inspect
+//! calls: `batch`, `preview`, `answers`, `recovery`, `progress`, `rules`. They depend on `walk`; `walk` depends on none of them
+//! (`crates/testkit/tests/it/parts.rs` checks this).
 
 mod error;
 mod request;

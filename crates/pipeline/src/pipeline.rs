@@ -1,5 +1,5 @@
-//! The one way to perform an action, as the doors see it. What a call goes through is in `walk`; what people and the clock do to calls is in
-//! the parts above it, each of which adds its methods to `Pipeline`.
+//! The public handle of the pipeline. `walk` has the stages of a call; the modules above `walk` (answers, batches, recovery and the others)
+//! each add their methods to `Pipeline`.
 
 use crate::catalogue::Catalogue;
 use crate::error::Error;
@@ -11,7 +11,7 @@ use countersign_core::{BatchId, Invocation, InvocationId, OrgId, Status};
 use durable::{Claims, Wakeups};
 use std::time::Duration;
 
-/// Cheap to clone; clones share everything.
+/// The pipeline. Cheap to clone; clones share all state.
 #[derive(Clone)]
 pub struct Pipeline {
     pub(crate) walk: Walk,
@@ -30,34 +30,35 @@ impl Pipeline {
         Self { walk: Walk::new(ports, settings), batches: Claims::default(), batch_wakeups: Wakeups::default() }
     }
 
-    /// Performs one action for one principal: ends in exactly one receipt, or waits for a person. It goes on when the caller goes away.
+    /// Performs one action for one principal. The call ends in exactly one receipt, or waits for a person. It goes on if the caller
+    /// disconnects.
     pub async fn invoke(&self, request: Request) -> Result<Outcome, Error> {
         let principal = request.principal.clone();
         let outcome = self.walk.invoke(self.walk.draw_id(), request).await?;
         Ok(outcome_told_to(&principal, outcome))
     }
 
-    /// The invocation, held back up to `limit` while it is still on its way.
+    /// Reads an invocation. While it has not ended, the answer is held back for up to `limit`.
     pub async fn watch(&self, org: &OrgId, invocation: &InvocationId, limit: Duration) -> Result<Invocation, Error> {
         self.walk.wait_until(org, invocation, limit, |status| status.is_final() || status == Status::InDoubt).await
     }
 
-    /// An invocation somebody referred to that is not their org's.
+    /// Counts that somebody referred to an invocation that does not exist in their org.
     pub async fn count_unknown(&self, org: &OrgId, invocation: &InvocationId) {
         self.walk.count_unknown(org, invocation).await;
     }
 
-    /// What can be invoked.
+    /// The actions that can be invoked.
     pub fn catalogue(&self) -> &Catalogue {
         &self.walk.inner.catalogue
     }
 
-    /// Answers everyone who waits for a change with what there is, so that a stop is not held up by them.
+    /// Answers every caller who waits for a change with the current state, so that they do not delay a shutdown.
     pub fn stop_waiting(&self) {
         self.walk.inner.closing.cancel();
     }
 
-    /// Waits until everything that runs has ended. New calls may still be made; stop the doors first.
+    /// Waits until every running call has ended. It does not stop new calls: close the doors first.
     pub async fn finish(&self) {
         self.walk.inner.tasks.close();
         self.walk.inner.tasks.wait().await;

@@ -1,4 +1,4 @@
-//! What would happen, asked without a trace: nothing here is performed, recorded or counted.
+//! Questions about what a call would do. They leave no trace: this module performs, records and counts nothing.
 
 pub(crate) mod explain;
 pub(crate) mod foresee;

@@ -1,4 +1,4 @@
-//! Reading along: lines as they are told, each made safe as it leaves; then the end.
+//! Following a running call: its lines as they are printed, each redacted when it is sent, and then its end.
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
@@ -10,30 +10,30 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What stands for a line that must not be read.
+/// Replaces a line that must not be shown.
 const WITHHELD: &str = "[withheld]";
 
-/// Something a running call has told.
+/// Progress of a running call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgressEvent {
     /// Numbered from 1.
     Line { seq: u64, text: String },
-    /// So many lines were gone before they could be read.
+    /// So many lines were dropped before they could be read.
     Missed { count: u64 },
 }
 
-/// What comes next for whoever follows an invocation.
+/// The next thing for a follower of an invocation.
 #[derive(Clone, Debug)]
 pub enum Next {
     Progress(ProgressEvent),
-    /// Nothing for a while; it goes on.
+    /// There was no news for a while; the call is still running.
     Silence,
     Ended(Box<Invocation>),
-    /// The server stops, and nobody is kept waiting.
+    /// The server is stopping, and no follower is kept waiting.
     Closing,
 }
 
-/// Somebody who reads along. Dropped, it leaves nothing behind.
+/// Follows one invocation. Dropping it leaves nothing behind.
 pub struct Follower {
     pipeline: Pipeline,
     board: Arc<Board>,
@@ -41,14 +41,14 @@ pub struct Follower {
 }
 
 impl Pipeline {
-    /// Follows an invocation from the line behind `after`. Whether the caller may read it is the door's to say.
+    /// Follows an invocation from the line after `after`. The door must have checked that the caller may read it.
     pub fn follow(&self, invocation: &Invocation, after: u64) -> Follower {
         let board = self.walk.inner.progress.open(&invocation.id);
         board.state.lock().place = Some(Place::from(invocation));
         Follower::new(self, board, after)
     }
 
-    /// The same as `invoke`, and what it tells can be read from its first line on, before anybody else knows of it.
+    /// The same as `invoke`, with a follower that sees every line from the first on.
     pub fn invoke_followed(&self, request: Request) -> (Follower, impl Future<Output = Result<Outcome, Error>> + Send + use<>) {
         let id = self.walk.draw_id();
         let pipeline = self.clone();
@@ -57,7 +57,7 @@ impl Pipeline {
         (follower, async move { Ok(outcome_told_to(&principal, pipeline.walk.invoke(id, request).await?)) })
     }
 
-    /// A line as an answer would be handed on: without what the space keeps in and without secrets, or not at all.
+    /// A line, redacted as an answer would be: without what the space redacts and without secrets, or withheld.
     async fn handed_on(&self, place: &Place, invocation: &InvocationId, line: String) -> String {
         let line = Value::String(line);
         let findings = policy::scan_output(&line);
@@ -80,12 +80,12 @@ impl Follower {
         Self { pipeline: pipeline.clone(), board, seen }
     }
 
-    /// As long as nothing may be heard before who follows is told that somebody is still there.
+    /// Ends after the longest time without news, after which a follower gets a sign that the connection is alive.
     pub fn silence(&self) -> tokio::time::Sleep {
         tokio::time::sleep(Duration::from_millis(self.pipeline.walk.inner.settings.progress_silence_ms))
     }
 
-    /// The next line that is there already. Given up half-way, it is still the next.
+    /// The next line, if there is one already. If this future is dropped early, the same line comes next time.
     pub async fn kept(&mut self) -> Option<ProgressEvent> {
         let (place, decided_under) = {
             let state = self.board.state.lock();
@@ -94,7 +94,7 @@ impl Follower {
         if let Some(version) = decided_under
             && self.pipeline.ledger().rules_version(&place.org).await.ok() != Some(version)
         {
-            // It will be decided again, and perhaps otherwise: until then nothing of it is given out.
+            // The rules have changed, so the call will be decided again. Until then none of its lines is shown.
             return None;
         }
         match self.board.after(self.seen)? {
@@ -110,7 +110,7 @@ impl Follower {
         }
     }
 
-    /// The next line, as soon as there is one.
+    /// Waits for the next line.
     pub async fn event(&mut self) -> ProgressEvent {
         let board = Arc::clone(&self.board);
         loop {
@@ -123,12 +123,12 @@ impl Follower {
         }
     }
 
-    /// What comes next of an invocation that has a row: its lines, then its end, wherever it runs.
+    /// The next thing of an invocation that has a row: its lines, then its end, on whichever server it runs.
     pub async fn next(&mut self) -> Result<Next, Error> {
         let (pipeline, board) = (self.pipeline.clone(), Arc::clone(&self.board));
         let waiter = pipeline.walk.inner.wakeups.join(&board.invocation);
         loop {
-            // Listening begins before looking, so what happens in between still wakes us.
+            // Listening begins before the read, so a change between the two still wakes us.
             let mut told = std::pin::pin!(board.changed.notified());
             told.as_mut().enable();
             let mut moved = std::pin::pin!(waiter.changed());
@@ -136,10 +136,10 @@ impl Follower {
             if let Some(told) = self.kept().await {
                 return Ok(Next::Progress(told));
             }
-            // While it is walked here, its end is heard from who walks it.
+            // While this process walks the call, the walk announces its end.
             let is_walked = board.state.lock().walks > 0;
             if !is_walked && let Some(over) = self.over().await? {
-                // What was told last may have come while we looked.
+                // A last line may have been printed since it was checked.
                 return Ok(self.kept().await.map_or_else(|| Next::Ended(Box::new(over)), Next::Progress));
             }
             tokio::select! {
@@ -151,7 +151,7 @@ impl Follower {
         }
     }
 
-    /// The invocation, once nothing more will be told of it.
+    /// The invocation, if it has ended or is in doubt.
     async fn over(&self) -> Result<Option<Invocation>, Error> {
         let unknown = || Error::UnknownInvocation { invocation: self.board.invocation.to_string() };
         let org = self.board.state.lock().place.as_ref().map(|place| place.org.clone()).ok_or_else(unknown)?;
@@ -166,7 +166,7 @@ impl Drop for Follower {
     }
 }
 
-/// Nothing is left that a terminal obeys, or that hides or turns around what stands beside it.
+/// Escapes characters that control a terminal, or that hide or reorder the text beside them.
 fn harmless(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! What a crash, a restart or the clock leaves behind, brought to an honest end.
+//! Ends or resumes the calls that a crash, a restart or an expired deadline left unfinished.
 
 mod reconcile;
 mod recover;

@@ -1,4 +1,4 @@
-//! What goes into the pipeline, and what comes out.
+//! The input and the output of the pipeline.
 
 use countersign_core::invocation::{Intention, revert_key};
 use countersign_core::{Call, Invocation, InvocationId, Principal, SessionId};
@@ -13,10 +13,10 @@ pub struct Request {
     pub action: String,
     pub call: Call,
     pub idempotency_key: Option<String>,
-    /// An earlier invocation of the same call that a person was asked about: the answer to that one is wanted.
+    /// An earlier invocation of the same call, which a person was asked about. The caller asks for the outcome of that one.
     pub approval_ref: Option<InvocationId>,
     pub intention: Intention,
-    /// The invocation whose effect is to be taken back.
+    /// The invocation whose effect this call reverts.
     pub reverses: Option<InvocationId>,
     pub trace_id: String,
 }
@@ -24,13 +24,13 @@ pub struct Request {
 /// How a walk ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// With its receipt. `result` is redacted but whole; the stored one may be truncated.
+    /// The call ended, with a receipt. `result` is redacted but complete; the stored result may be truncated.
     Ended { invocation: Box<Invocation>, result: Option<Value> },
-    /// The answer of an earlier call under the same idempotency key.
+    /// An earlier call under the same idempotency key already answered this one.
     Replayed(Box<Invocation>),
-    /// Waits for a person.
+    /// The call waits for a person.
     Pending(Box<Invocation>),
-    /// The effect may have happened; it is reconciled, never repeated blindly.
+    /// The effect may have happened. The call is reconciled, never repeated blindly.
     InDoubt(Box<Invocation>),
 }
 
@@ -45,7 +45,7 @@ impl Outcome {
 }
 
 impl Request {
-    /// The call that takes an effect back.
+    /// The call that reverts the effect of `reverted`.
     pub(crate) fn reverting(principal: &Principal, reverted: &Invocation, reason: Option<String>, trace_id: String) -> Self {
         Self {
             action: reverted.action.to_string(),
@@ -60,7 +60,7 @@ impl Request {
         }
     }
 
-    /// The call as it was asked for first.
+    /// The same request that `first` was made from, with these params.
     pub(crate) fn again(first: &Invocation, principal: Principal, params: Value) -> Self {
         Self {
             action: first.action.to_string(),

@@ -1,4 +1,4 @@
-//! What people decide ahead of calls: reviews, policies, and how an action stands by them.
+//! Rules that people set before calls are made: reviews and policies, and the current state of an action under them.
 
 pub(crate) mod grants;
 pub(crate) mod policies;

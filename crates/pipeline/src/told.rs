@@ -1,5 +1,5 @@
-//! What a caller is told of a call that a canary token stopped. Whoever may read everything is told the truth. An agent is told what it
-//! would be told of a call that a policy of the org denied: one that learns where the canary tokens are walks around them.
+//! What a caller may know about a call that a canary token stopped. A principal with the `Read` permission sees the truth. An agent sees
+//! the call as if one of the org's policies had denied it: an agent that learns where the canary tokens are can avoid them.
 
 use crate::request::Outcome;
 use crate::walk::gate::denied_by;
@@ -10,10 +10,10 @@ use countersign_core::{Invocation, Principal, Status};
 use policy::scan::CANARY_EGRESS_ID;
 use serde_json::json;
 
-/// The gate that is said to have denied such a call, and by what.
+/// The gate and the rule that an agent is told denied such a call.
 const SAID: (Gate, &str) = (Gate::Abac, "abac.content");
 
-/// An invocation as this principal may know it.
+/// An invocation as this principal may see it.
 pub fn told_to(principal: &Principal, mut invocation: Invocation) -> Invocation {
     if principal.may(Permission::Read) {
         return invocation;
@@ -23,14 +23,16 @@ pub fn told_to(principal: &Principal, mut invocation: Invocation) -> Invocation 
     {
         (invocation.status, invocation.denied_by, invocation.failure) = (Status::Denied, Some(DeniedBy::Policy), Some(failure));
     }
-    // The params of such a call are kept nowhere but sealed, so an agent is not told those of any call a gate denied. It sent them.
+    // The params of a quarantined call exist only sealed, so they cannot be shown to an agent. To make the two cases look alike, an agent
+    // is not shown the params of any call that a gate denied. The agent knows them, since it sent them.
     if is_denied_by_gate(&invocation) {
         invocation.call.params = json!({});
     }
     invocation
 }
 
-/// Whether the log's entries of an invocation are for this principal: they are signed as they are, and say which rule a gate went by.
+/// Whether this principal may read the audit log entries of an invocation. Entries are signed and cannot be changed for a reader, and they
+/// name the rule that a gate applied.
 pub fn may_read_entries(principal: &Principal, invocation: &Invocation) -> bool {
     principal.may(Permission::Read) || !is_denied_by_gate(&told_to(principal, invocation.clone()))
 }
@@ -45,7 +47,7 @@ pub(crate) fn outcome_told_to(principal: &Principal, outcome: Outcome) -> Outcom
     }
 }
 
-/// What is said instead, where gates that quarantined a call did so for a canary token and this principal is not told.
+/// Replaces the verdicts and returns the failure to show, if a canary token quarantined the call and this principal may not know it.
 pub(crate) fn said_instead(principal: &Principal, gates: &mut [GateVerdict]) -> Option<Failure> {
     (!principal.may(Permission::Read) && is_canary(gates)).then(|| denied_by(&said_of(gates)))
 }
@@ -59,7 +61,7 @@ fn is_canary(gates: &[GateVerdict]) -> bool {
     gates.iter().any(is_it)
 }
 
-/// Leaves the verdicts as they are where a policy denied: the gates that look at content were not asked.
+/// Makes the verdicts look as they do after a denial by a policy: the gates that look at the content have not run.
 fn said_of(gates: &mut [GateVerdict]) -> GateVerdict {
     let (gate, rule) = SAID;
     let said = GateVerdict::new(gate, Verdict::Deny, vec![rule.to_owned()]);

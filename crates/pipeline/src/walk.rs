@@ -1,8 +1,9 @@
-//! The life of one call, from request to receipt. This file holds the order and nothing else: no SQL, no HTTP, no rules.
+//! The life of one call, from request to receipt. To *walk* a call is to take it through these stages. This file only holds their order: no
+//! SQL, no HTTP, no rules.
 //! Read `walk_once`, then the stage files in the order of the `mod` lines.
 //!
-//! **Arrows:** a stage uses the stages before it, `ending` (which writes the end of a call) and `ground` (the ports). Nothing in this folder
-//! knows the parts above it: answers, batches, recovery, preview.
+//! **Dependencies:** a stage uses the stages before it, `ending` (which writes the end of a call) and `ground` (the ports). No file in this
+//! folder knows the modules above it: answers, batches, recovery, preview.
 
 pub(crate) mod ground;
 pub(crate) mod progress_log;
@@ -67,9 +68,9 @@ use serde_json::json;
 use tracing::{Instrument as _, Span};
 
 impl Walk {
-    /// Performs one action for one principal: ends in exactly one receipt, or waits for a person.
+    /// Performs one action for one principal. The call ends in exactly one receipt, or waits for a person.
     ///
-    /// It goes on when the caller goes away: an effect is never abandoned half-way because a connection closed.
+    /// The call goes on if the caller disconnects: an effect is never abandoned half-way because a connection closed.
     pub(crate) async fn invoke(&self, id: InvocationId, request: Request) -> Result<Outcome, Error> {
         let walk = self.clone();
         self.survive(Box::pin(async move {
@@ -87,7 +88,7 @@ impl Walk {
     async fn walk_once(&self, admitted: Box<Admitted>) -> Result<Walked, Error> {
         match self.reach(admitted).await? {
             Reached::Stopped(walked) => Ok(walked),
-            // On the heap: what most calls never do would make each of them many times larger.
+            // The rare paths are boxed: inline, they would make the future of every call many times larger.
             Reached::Fresh(Decided::Denied(denied)) => Box::pin(self.record_refusal(denied, Status::Denied, None)).await,
             Reached::Fresh(Decided::Pending(pending)) => Box::pin(self.hold(pending)).await,
             Reached::Fresh(Decided::Preview(preview)) => Box::pin(self.dry_run(preview)).await,
@@ -95,7 +96,7 @@ impl Walk {
         }
     }
 
-    /// As far as the decision: nothing is performed, and nobody is asked.
+    /// Takes a call through the stages up to the decision. No action is performed and no person is asked.
     pub(crate) async fn reach(&self, admitted: Box<Admitted>) -> Result<Reached, Error> {
         let resolved = self.resolve(admitted).await?;
         let validated = self.validate(resolved).await?;
@@ -115,7 +116,7 @@ impl Walk {
         })
     }
 
-    /// The rest of the way, for a call that is cleared to run.
+    /// The remaining stages, for a call that is cleared to run.
     pub(crate) async fn perform(&self, cleared: Cleared) -> Result<Walked, Error> {
         let span = span::of_execution(&cleared);
         self.perform_within(cleared, span.clone()).instrument(span).await
@@ -135,7 +136,7 @@ impl Walk {
         outcome.map(Step::Done)
     }
 
-    /// Runs an approved call, if everything its approval is bound to is still so.
+    /// Runs an approved call, if everything that its approval is bound to still holds.
     pub(crate) async fn resume(&self, approved: Invocation) -> Result<Outcome, Error> {
         let _telling = self.inner.progress.telling(&approved.id, (&approved).into());
         let params = self.open_params(&approved).await?;
@@ -148,13 +149,13 @@ impl Walk {
     async fn resume_once(&self, approved: &Invocation, admitted: Box<Admitted>) -> Result<Walked, Error> {
         match self.redeem(approved, admitted).await? {
             Ok(cleared) => self.perform(*cleared).await,
-            // It keeps its approval, and is taken up once the switch is off.
+            // The call keeps its approval, and is resumed once the kill switch is off.
             Err(Conflict::Stopped) => Err(Error::Conflict { invocation: approved.id.clone(), conflict: Conflict::Stopped }),
             Err(conflict) => self.void(approved.clone(), conflict).await.map(Step::Done),
         }
     }
 
-    /// A dry run: what would change, asked of the source, with no intent because there is no effect.
+    /// Performs a dry run: asks the source what would change. No intent is written, because there is no effect.
     pub(crate) async fn dry_run(&self, preview: Box<PreviewOnly>) -> Result<Walked, Error> {
         let PreviewOnly { gated, decision, policy_slice } = *preview;
         let mut invocation = gated.to_invocation(Status::Running, &decision);
@@ -162,7 +163,7 @@ impl Walk {
         self.inner.progress.decided(&invocation.id, gated.validated.resolved.admitted.rules_version);
         let answer = match gated.validated.resolved.action().preview {
             Preview::Supported => self.ask_for_preview(&gated, &invocation).await,
-            // A read, by `validate`: it is not made, and changes nothing.
+            // `validate` lets only reads get here. The read is not made; it would change nothing.
             Preview::Unsupported => Ok(Output::new(json!({ "changes": [], "untried": UNTRIED }))),
         };
         invocation.ended_at = Some(self.now());
@@ -171,13 +172,13 @@ impl Walk {
     }
 }
 
-/// What the dry run of a read says: nothing is read for it.
+/// The note in the result of a dry run of a read: the read is not made.
 const UNTRIED: &str = "a dry run does not read, so whether this call would succeed is not known";
 
-/// What came of the stages before anything is done.
+/// How far a call got in the stages before anything is performed.
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
 pub(crate) enum Reached {
-    /// It goes no further: a gate said no, or it was answered before.
+    /// The call goes no further: a gate denied or quarantined it, or an earlier call already answered it.
     Stopped(Walked),
     Fresh(Decided),
 }

@@ -1,6 +1,6 @@
-//! The one canonical form of a JSON value (RFC 8785), written in one pass.
-//! Members are written as they come; an object whose members came out of order is put in order where it stands. Nothing is
-//! built beside the text, which is why every receipt can afford it (`docs/decisions/0005-canonical-json.md`).
+//! The canonical form of a JSON value (RFC 8785), written in one pass.
+//! Members are written in the order they come. When an object closes and its members were not in order, they are sorted in place. No second
+//! structure is built, so the form is cheap enough for every receipt (`docs/decisions/0005-canonical-json.md`).
 
 use super::INTEGER_MAX;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::io;
 use std::ops::Range;
 
-/// The text, and whether every whole number in it is exact in every JSON reader.
+/// The text, and whether every integer in it is exact in every JSON reader.
 pub(super) struct Canonical {
     pub(super) text: String,
     pub(super) is_exact: bool,
@@ -25,10 +25,10 @@ pub(super) fn write<T: Serialize + ?Sized>(value: &T) -> Result<Canonical, Strin
     Ok(Canonical { text, is_exact: page.is_exact.get() })
 }
 
-/// Room for a receipt, so that its text is not moved while it grows.
+/// Room for a typical receipt, so that the buffer need not grow.
 const TEXT_BYTES: usize = 2_048;
 
-/// What the pen writes and the formatter looks back at.
+/// The buffer that `Pen` writes and that the formatter reads again to sort members.
 struct Page {
     text: RefCell<Vec<u8>>,
     is_exact: Cell<bool>,
@@ -52,21 +52,22 @@ impl io::Write for Pen<'_> {
     }
 }
 
-/// One member of an open object: its key with its quotes. It ends before the comma of the next one, or where the text does.
+/// One member of an open object, by the range of its key with the quotes. It ends before the comma of the next member, or at the end of the
+/// text.
 struct Member {
     key: Range<usize>,
-    /// No byte of its key needs to be read as anything else: such keys are ordered by their bytes.
+    /// The key is ASCII without escapes, so it can be compared by its bytes.
     is_plain: bool,
 }
 
 /// An object that is being written.
 struct Open {
-    /// Where its members begin among all.
+    /// The index of its first member in `Members::members`.
     first: usize,
     is_in_order: bool,
 }
 
-/// Compact JSON whose objects are put in order as they close.
+/// Writes compact JSON and sorts the members of an object when it closes.
 struct Members<'p> {
     page: &'p Page,
     open: Vec<Open>,
@@ -175,7 +176,7 @@ impl Formatter for Members<'_> {
     }
 }
 
-/// The members stand at the end of the text, with a comma between each two.
+/// Sorts the members, which are at the end of the text with commas between them.
 fn put_in_order(text: &mut Vec<u8>, members: &[Member]) {
     let Some(begin) = members.first().map(|member| member.key.start) else {
         return;
@@ -199,7 +200,7 @@ fn order(text: &[u8], one: &Member, other: &Member) -> Ordering {
     if one.is_plain && other.is_plain { bare(one).cmp(bare(other)) } else { compare(&text[one.key.clone()], &text[other.key.clone()]) }
 }
 
-/// By UTF-16 code units, as the RFC asks; among plain ASCII that is the order of bytes.
+/// Compares by UTF-16 code units, as the RFC demands. For plain ASCII this is the order of the bytes.
 fn compare(one: &[u8], other: &[u8]) -> Ordering {
     let units = |key: &[u8]| serde_json::from_slice::<String>(key).unwrap_or_default().encode_utf16().collect::<Vec<_>>();
     units(one).cmp(&units(other))

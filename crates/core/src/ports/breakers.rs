@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub trait Breakers: Send + Sync {
     /// Every target that has failed since it last worked.
     fn list_breakers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Breaker>>, Error>>;
-    /// Counts a failure of a target. A label that is one too many is left out: nothing is counted under it.
+    /// Counts a failure of a target. If there are too many keys with a caller's label, a new one is not counted.
     fn break_once<'a>(
         &'a self,
         org: &'a OrgId,
@@ -17,8 +17,8 @@ pub trait Breakers: Send + Sync {
         reason: &'a str,
         let_through: LetThrough,
     ) -> Future<'a, Result<(), Error>>;
-    /// A target works: what was counted is forgotten.
+    /// The target works: its failures are forgotten.
     fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>>;
-    /// Lets one call through to a target whose time has passed; whether it is this one.
+    /// Lets one call through to a target whose waiting time has passed. Returns whether it is this call.
     fn claim_probe<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, lease_seconds: u64) -> Future<'a, Result<bool, Error>>;
 }

@@ -1,21 +1,21 @@
-//! Which server works on what, so that of several on one database only one continues what another left behind.
+//! Which server works on which call, so that of several servers on one database only one continues a call that was left behind.
 
 use super::Error;
 use crate::{Future, Invocation, InvocationId, OrgId, Status};
 
 /// Claims of this server on running and unfinished invocations.
 pub trait Claims: Send + Sync {
-    /// This server begins its work: from here on what it runs is known to be its own, for as long as it renews its lease. Whether no
-    /// other server works on this database: only then is everything that is `running` left over from a crash.
+    /// Registers this server: from here on the calls it runs are marked as its own, for as long as it renews its lease. Returns whether no
+    /// other server uses this database: only then is everything that is `running` left over from a crash.
     fn join(&self) -> Future<'_, Result<bool, Error>>;
-    /// Every org, for background loops; each further read is by org again.
+    /// Every org, for background loops; each further read is for one org again.
     fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>>;
-    /// At most 100 running invocations that no other live server is busy with, those of servers that are gone and this one's own, oldest
-    /// first, from behind this one. Whether it is busy with one of its own it must know itself.
+    /// At most 100 running invocations that no other live server is running, oldest first, after this one: those of servers that are gone,
+    /// and this server's own. The caller must know which of its own it is still running.
     fn list_left_behind<'a>(&'a self, org: &'a OrgId, after: Option<&'a InvocationId>) -> Future<'a, Result<Vec<Invocation>, Error>>;
-    /// Takes up an invocation in this status that no live server is busy with. Whether it is this server's: then no other asks about it.
-    /// One that was approved, and is started by nobody but who takes it up, keeps since when.
+    /// Claims an invocation in this status that no live server is working on. Returns whether this server now has it; then no other
+    /// reconciles it. For an approved invocation, the time of the first claim is stored.
     fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>>;
-    /// Lets go of an invocation in doubt, so that another server may ask about it.
+    /// Releases an invocation in doubt, so that another server may reconcile it.
     fn release<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<(), Error>>;
 }

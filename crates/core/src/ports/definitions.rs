@@ -1,4 +1,4 @@
-//! The definitions of actions: which one a person reviewed, and what happens when another is seen.
+//! The definitions of actions: which one a person reviewed, and what happens when a source offers another.
 
 use super::Error;
 use super::invocations::{Finish, Finished};
@@ -10,19 +10,19 @@ use std::sync::Arc;
 /// Reviewed and archived definitions of actions.
 pub trait Definitions: Send + Sync {
     fn find_pin<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<Pin>, Error>>;
-    /// A person stands for this definition from here on.
+    /// Pins this definition as reviewed by a person.
     fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>>;
-    /// The same, unless there is a definition already that somebody stands for.
+    /// The same, unless the action already has a pinned definition.
     fn pin_first<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>>;
-    /// Notes that an action is no longer what was reviewed, which blocks its pending calls, and revokes its grants; then ends these
-    /// pending calls. Returns how each of them ended, in their order. Give it at most `limits::DRIFT_ENDS_PER_WRITE` of them, and the
-    /// rest in further calls: a drift that is known already is not noted twice.
+    /// Records that an action is no longer what was reviewed, which blocks its pending calls and revokes its grants; then ends these
+    /// pending calls. Returns how each of them ended, in their order. Pass at most `limits::DRIFT_ENDS_PER_WRITE` of them, and the rest in
+    /// further calls: a drift that is already known is not recorded twice.
     fn drift<'a>(&'a self, org: &'a OrgId, drift: NewDrift, ends: Vec<Arc<Finish>>) -> Future<'a, Result<Vec<Finished>, Error>>;
-    /// Keeps a definition under its digest; a second time changes nothing.
+    /// Stores a definition under its digest. Storing it again changes nothing.
     fn archive_definition<'a>(&'a self, org: &'a OrgId, definition: ArchivedDefinition) -> Future<'a, Result<(), Error>>;
 }
 
-/// A definition kept for whoever verifies receipts later.
+/// A definition that is kept for later verification of receipts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedDefinition {
     pub digest: Digest,
@@ -35,21 +35,22 @@ pub struct ArchivedDefinition {
 pub struct Pin {
     pub structural: Digest,
     pub textual: Digest,
-    /// Whether a change of words alone matters.
+    /// Whether a change of the texts alone counts as drift.
     pub wording: Wording,
-    /// The other definition that was seen last, where one was.
+    /// The digests of the last other definition that was seen, if any.
     pub seen: Option<(Digest, Digest)>,
 }
 
-/// Whether an action whose words have changed waits for a review.
+/// How the texts of the definition were reviewed, which decides whether a change of them is drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wording {
     #[default]
     Reviewed,
-    /// A person said that changes of words may pass.
+    /// A reviewer permitted changes of the texts.
     Ignored,
-    /// Somebody let the action run as it was, and nobody has read it: what differs is drift, and what was found in it still asks.
+    /// The action was allowed as it was, and nobody has read it. A difference is drift, and findings in the definition still need an
+    /// approval.
     Unread,
 }
 

@@ -1,4 +1,4 @@
-//! Events: immutable facts, published in the transaction of what they tell.
+//! Events: immutable facts, published in the same transaction as the change they announce.
 
 use super::Error;
 use crate::{EventId, Future, OrgId, ReceiptId, Timestamp};
@@ -13,7 +13,7 @@ pub trait EventFeed: Send + Sync {
     fn wait_for_event<'a>(&'a self, org: &'a OrgId, after: i64) -> Future<'a, ()>;
 }
 
-/// An event to be published in the same transaction.
+/// An event to publish in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDraft {
     pub id: EventId,
@@ -33,7 +33,7 @@ pub struct Event {
     pub id: EventId,
     pub name: String,
     pub key: String,
-    /// The receipt it tells of, where it does.
+    /// The receipt that it announces, if any.
     pub receipt: Option<ReceiptId>,
     /// JSON.
     pub body: String,

@@ -1,5 +1,5 @@
-//! The life of an invocation. Every write is one transaction over its row, its entry in the log, its idempotency key and its event.
-//! Entries given here are signed and chained inside that transaction; the caller never sees a key or a position first.
+//! The life of an invocation. Every write is one transaction over its row, its entry in the audit log, its idempotency key and its event.
+//! Entries passed here are signed and chained inside that transaction; the caller sees neither the key nor, beforehand, the position.
 
 use super::Error;
 use super::events::EventDraft;
@@ -12,15 +12,15 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Invocations, from pending or begun to ended.
+/// Invocations, from the first row to the end.
 pub trait Invocations: Send + Sync {
-    /// The database's clock: it alone decides expiry.
+    /// The time of the database's clock, which alone decides expiry.
     fn now(&self) -> Future<'_, Result<Timestamp, Error>>;
     fn find_invocation<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Invocation>, Error>>;
-    /// Whether there is such an invocation and it is not this org's. Nothing else of it is told.
+    /// Whether there is such an invocation in another org. Nothing else about it is returned.
     fn is_of_another_org<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
     fn find_sealed_params<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
-    /// A taken key whose time has not run out.
+    /// A taken key that has not expired.
     fn find_reservation<'a>(
         &'a self,
         org: &'a OrgId,
@@ -28,48 +28,48 @@ pub trait Invocations: Send + Sync {
         action: &'a ActionId,
         key: &'a str,
     ) -> Future<'a, Result<Option<Reservation>, Error>>;
-    /// At most 100 invocations in this status, oldest first, from behind this one.
+    /// At most 100 invocations in this status, oldest first, after this one.
     fn list_in_status<'a>(
         &'a self,
         org: &'a OrgId,
         status: Status,
         after: Option<&'a InvocationId>,
     ) -> Future<'a, Result<Vec<Invocation>, Error>>;
-    /// At most 100 invocations in this status whose time has run out by the database's clock, oldest first.
+    /// At most 100 invocations in this status that have expired by the database's clock, oldest first.
     fn list_expired<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>>;
     /// At most `limits::DRIFT_ENDS_PER_WRITE` pending invocations of this action, oldest first.
     fn list_pending_of<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Vec<Invocation>, Error>>;
     fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>>;
     fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>>;
     fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>>;
-    /// Another attempt of a running invocation: its own intent before its own effect.
+    /// Starts another attempt of a running invocation: it has an intent of its own before its effect.
     fn begin_again(&self, begin: BeginAgain) -> Future<'_, Result<Begun, Error>>;
-    /// `running` becomes `in_doubt`: the effect may have happened. Its key stays taken.
+    /// `running` becomes `in_doubt`: the effect may have happened. The idempotency key stays taken.
     fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>>;
-    /// Shared with whoever asks, who tries again when the store was away.
+    /// Takes an `Arc`, so that the caller can retry with the same value if the store was unavailable.
     fn finish(&self, finish: Arc<Finish>) -> Future<'_, Result<Finished, Error>>;
 }
 
-/// What an entry of the log records.
+/// The kind and the id of an audit log entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryId {
     Intent(IntentId),
     Receipt(ReceiptId),
 }
 
-/// The body of an entry, canonical JSON; the store adds position, chain and signature.
+/// The body of an audit log entry, as canonical JSON; the store adds position, chain and signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryDraft {
     pub id: EntryId,
     pub body: String,
 }
 
-/// An idempotency key to be taken for one invocation.
+/// An idempotency key to take for one invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewReservation {
     pub key: String,
     pub expires_at: Timestamp,
-    /// A call in doubt that this one repeats: where it has the key, the key passes on.
+    /// A call in doubt that this one repeats: if that call has the key, the key passes on.
     pub instead_of: Option<InvocationId>,
 }
 
@@ -77,27 +77,27 @@ pub struct NewReservation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     pub invocation: InvocationId,
-    /// As proposed by whoever took it.
+    /// The digest of the params as the holder sent them.
     pub raw: Digest,
 }
 
-/// How a transaction finds the invocation's row.
+/// How a transaction finds the row of the invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// It is new: its id was drawn for it and never written. A second write under it would fail all that share its commit.
+    /// The row is new: its id was just drawn and never written. A second write of it would fail every write in the same commit.
     Insert,
-    /// It is new, unless an earlier try of this very write was kept after all.
+    /// The row is new, unless an earlier try of this very write was committed after all.
     InsertAgain,
-    /// This process began it, so it is `running` and nobody else ends it. Were it not, or had another server claimed it, all that share the commit would fail and
-    /// could be tried again as `From(Running)`.
+    /// This process started the invocation, so it is `running` and no other process ends it. If that is not so, or another server has
+    /// claimed it, every write in the same commit fails, and the caller may retry with `From(Running)`.
     Begun,
-    /// It must be in this status, else nothing happens.
+    /// The row must have this status; otherwise nothing is written.
     From(Status),
-    /// It must be in this status and past its expiry by the database's clock, else nothing happens.
+    /// The row must have this status and have expired by the database's clock; otherwise nothing is written.
     ExpiredFrom(Status),
 }
 
-/// Pends an invocation until a person answers.
+/// Makes an invocation pending until a person answers.
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub invocation: Invocation,
@@ -106,7 +106,7 @@ pub struct Hold {
     pub reservation: Option<NewReservation>,
     pub event: EventDraft,
     pub pending_max: u32,
-    /// The rules it was decided by must still be the org's.
+    /// Must still be the version of the org's rules.
     pub rules_version: i64,
 }
 
@@ -118,7 +118,7 @@ pub enum Held {
     KeyTaken(Reservation),
 }
 
-/// Records the intent of an effect, just before it: from here on a crash leaves it `in_doubt`.
+/// Records the intent just before the effect. After it, a crash leaves the call in doubt.
 #[derive(Clone, Debug)]
 pub struct Begin {
     /// With status `running`.
@@ -128,26 +128,26 @@ pub struct Begin {
     /// The params of a call that was not held, sealed until it ends.
     pub sealed_params: Option<Vec<u8>>,
     pub reservation: Option<NewReservation>,
-    /// The rules it was decided by must still be the org's.
+    /// Must still be the version of the org's rules.
     pub rules_version: i64,
-    /// What the approvers said it should do besides.
+    /// What the approvers permitted beyond this call.
     pub beyond: Option<BeyondOnce>,
 }
 
-/// Records the intent of a further attempt, just before it.
+/// Records the intent of a further attempt just before it.
 #[derive(Clone, Debug)]
 pub struct BeginAgain {
-    /// With status `running`; or `in_doubt`, claimed by who finds out what became of it, which it stays.
+    /// With status `running`. Or with status `in_doubt`, which it keeps, if this server has claimed it to reconcile it.
     pub invocation: Invocation,
     pub intent: EntryDraft,
-    /// The rules it was decided by must still be the org's; nothing said: it goes on whatever they are.
+    /// Must still be the version of the org's rules; `None`: the attempt is made whatever the rules are.
     pub rules_version: Option<i64>,
 }
 
-/// What becomes true with the intent of an approved call, and not before.
+/// What takes effect together with the intent of an approved call, and not before.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BeyondOnce {
-    /// Of the automation the call was made for, or of the org.
+    /// Sets the mode of the automation that the call was made for, or of the org.
     Always {
         automation: Option<AutomationId>,
         by: PrincipalId,
@@ -163,24 +163,24 @@ pub enum BeyondOnce {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
     Started,
-    /// Somebody changed a rule since: decide again.
+    /// A rule has changed since: decide again.
     RulesChanged,
-    /// The grant it relied on is used up, revoked or past its time: decide again.
+    /// The grant is used up, revoked or expired: decide again.
     GrantSpent,
     KeyTaken(Reservation),
-    /// The row was not in the expected status; this is the one it has.
+    /// The row did not have the expected status; this is its status.
     Not(Status),
-    /// The approval's time had run out by the database's clock.
+    /// The approval had expired by the database's clock.
     Expired,
     Missing,
 }
 
-/// What becomes of the idempotency key when an invocation ends.
+/// What happens to the idempotency key when an invocation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFate {
     /// Later calls under the key get this receipt.
     Answers,
-    /// Nothing happened: the key may be used again.
+    /// There is no effect: the key may be used again.
     Freed,
 }
 
@@ -193,16 +193,16 @@ pub struct Finish {
     pub receipt: EntryDraft,
     pub event: EventDraft,
     pub key: KeyFate,
-    /// The answer that ended it, where a person did.
+    /// The answer that ended it, if a person did.
     pub approval: Option<Approval>,
     pub grant: GrantUse,
-    /// Of an end that no intent came before: the rules it was decided by must still be the org's.
+    /// For an end without an intent: must still be the version of the org's rules.
     pub rules_version: Option<i64>,
-    /// What the call held, where it was too dangerous to run.
+    /// The content of a call that was quarantined.
     pub quarantine: Option<NewQuarantine>,
 }
 
-/// What a quarantined call held, to be kept for review.
+/// The content of a quarantined call, to be kept for review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewQuarantine {
     pub holds: Holds,
@@ -211,32 +211,32 @@ pub struct NewQuarantine {
     pub lifetime_seconds: u64,
 }
 
-/// What was dangerous, sealed under the key of its space, with the HMAC by which it is named.
+/// Dangerous content, sealed under the key of its space, with the HMAC that identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedPayload {
     pub bytes: Vec<u8>,
     pub digest: Digest,
 }
 
-/// What becomes of the use of a grant.
+/// What happens to the use of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantUse {
-    /// It is spent, or there was none.
+    /// The use is spent, or there was no grant.
     Kept,
-    /// The call provably never left: the use is given back.
+    /// The call provably never reached the source: the use is given back.
     Returned,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// With the receipt's position in the log.
+    /// With the receipt's position in the audit log.
     Recorded {
         seq: u64,
     },
-    /// The row was not in the expected status, or not yet past its time; this is the status it has. `running` where it was expected to
-    /// be: another server has claimed it. Nothing was written.
+    /// The row did not have the expected status, or had not expired yet; this is its status. If this is `running` and `running` was
+    /// expected, another server has claimed it. Nothing was written.
     Not(Status),
-    /// Somebody changed a rule since: decide again. Nothing was written.
+    /// A rule has changed since: decide again. Nothing was written.
     RulesChanged,
     Missing,
 }
@@ -247,30 +247,30 @@ pub struct Approval {
     pub id: ApprovalId,
     pub answer: Answer,
     pub approves: bool,
-    /// What was shown to the person: must equal the row's binding.
+    /// The binding that was shown to the person: must equal the row's binding.
     pub binding: Digest,
 }
 
-/// Counts one person's yes; with the last that is needed `pending` becomes `approved`.
+/// Counts one person's approval; with the last one needed, `pending` becomes `approved`.
 #[derive(Clone, Debug)]
 pub struct Approve {
     pub org: OrgId,
     pub invocation: InvocationId,
     pub approval: Approval,
-    /// How many different people must say yes.
+    /// How many different people must approve.
     pub needed: u32,
-    /// The approver changed the params first: everyone before has approved something else.
+    /// Set if the approver edited the params first. Earlier approvals then do not count, since they were for other params.
     pub edited: Option<Edited>,
-    /// Told when it becomes `approved`.
+    /// Published when the invocation becomes `approved`.
     pub event: EventDraft,
-    /// Told when more people are needed.
+    /// Published when more people are needed.
     pub event_counted: EventDraft,
 }
 
-/// A pending call with other params than it was asked with.
+/// A pending call with edited params.
 #[derive(Clone, Debug)]
 pub struct Edited {
-    /// Bound anew.
+    /// With its new binding.
     pub invocation: Box<Invocation>,
     pub sealed_params: Vec<u8>,
     /// The binding the approver saw.
@@ -279,11 +279,11 @@ pub struct Edited {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Approved {
-    /// With everyone who said yes.
+    /// With everyone who approved.
     Approved(Box<Invocation>),
     /// More people are needed.
     Counted(Box<Invocation>),
-    /// This person has said yes already.
+    /// This person has already approved.
     Already,
     Not(Status),
     Expired,

@@ -1,4 +1,4 @@
-//! Who may act, and how far.
+//! Who may act, with which role and up to which band.
 
 use super::Error;
 use crate::principal::Standing;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 /// Principals and what they may do now.
 pub trait Principals: Send + Sync {
-    /// Who this is now; `None` when they can no longer act: disabled, alone or with their org, revoked, ended.
+    /// The principal as it is now; `None` if it can no longer act: it or its org is disabled, or it was revoked or has ended.
     fn find_principal<'a>(&'a self, org: &'a OrgId, principal: &'a PrincipalId) -> Future<'a, Result<Option<Principal>, Error>>;
-    /// How far this person reaches now.
+    /// The current role and highest band of this person.
     fn find_standing<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Standing, Error>>;
-    /// Everyone who may say yes.
+    /// Everyone who may approve calls.
     fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>>;
 }

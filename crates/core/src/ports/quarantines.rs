@@ -7,20 +7,20 @@ use crate::{Digest, Future, InvocationId, OrgId, PrincipalId};
 /// Quarantines and a person's decision on them.
 pub trait Quarantines: Send + Sync {
     fn find_quarantine<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Quarantine>, Error>>;
-    /// What a quarantined call held; `None` once it was discarded or its time ran out.
+    /// The sealed content of a quarantined call; `None` once it was discarded or has expired.
     fn find_quarantined<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
-    /// Tells that somebody looks at what a quarantined call held, before they do.
+    /// Records that a person looks at the content of a quarantined call, before they see it.
     fn look_at_quarantined<'a>(
         &'a self,
         org: &'a OrgId,
         invocation: &'a InvocationId,
         by: &'a PrincipalId,
     ) -> Future<'a, Result<(), Error>>;
-    /// Ends a quarantine with a person's word; `None` when there is no such quarantine.
+    /// Ends a quarantine with a person's decision; `None` if there is no such quarantine.
     fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>>;
 }
 
-/// A person's word on a quarantine.
+/// A person's decision on a quarantine.
 #[derive(Clone, Debug)]
 pub struct Settling {
     pub invocation: InvocationId,
@@ -28,18 +28,18 @@ pub struct Settling {
     pub state: QuarantineState,
     pub reason: String,
     pub by: PrincipalId,
-    /// What was looked at, where they say so.
+    /// The digest of the content they looked at, if they sent it.
     pub digest: Option<Digest>,
-    /// The new invocation a release starts.
+    /// The new invocation that a release starts.
     pub released_as: Option<InvocationId>,
 }
 
-/// What became of it.
+/// The result of a decision on a quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     Done(Box<Quarantine>),
-    /// It is no longer held.
+    /// It was already released or discarded, or it has expired.
     Not(QuarantineState),
-    /// It holds something else than what was looked at.
+    /// Its content is not the one that the person looked at.
     OtherPayload,
 }

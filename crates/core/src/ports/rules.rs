@@ -1,4 +1,4 @@
-//! The rules a call is decided by. They are read at every call and rarely change.
+//! The rules that a call is decided by. They are read for every call and rarely change.
 
 use super::Error;
 use crate::decision::Lock;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 /// The org's rules in force.
 pub trait Rules: Send + Sync {
-    /// Grows with every change of any rule of the org. Read it before the rules: what then changes is noticed.
+    /// Grows with every change of any rule of the org. Read it before the rules, so that a later change is noticed.
     fn rules_version<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
-    /// The same, asked of the database itself, for what no later write compares: the rules read after it are those in force at this moment.
+    /// The same, read from the database itself, for a decision that no later write compares. Rules read after it are those in force now.
     fn rules_version_anew<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
     fn find_space<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<Space>, Error>>;
     fn find_modes<'a>(
@@ -24,13 +24,13 @@ pub trait Rules: Send + Sync {
     fn list_switches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Switch>>, Error>>;
     /// The org's policies in force.
     fn find_policies<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<PoliciesInForce>, Error>>;
-    /// The purposes this person has given leave for in this space, now.
+    /// The purposes that this person currently consents to in this space.
     fn find_purposes<'a>(&'a self, org: &'a OrgId, user: &'a UserId, space: &'a SpaceId) -> Future<'a, Result<Vec<String>, Error>>;
-    /// Whether this action may reach from the space into the other, named as the params name it.
+    /// Whether this action may reach from one space into another, which is named as the params name it.
     fn is_crossing<'a>(&'a self, org: &'a OrgId, from: &'a SpaceId, to: &'a str, action: &'a ActionId) -> Future<'a, Result<bool, Error>>;
-    /// Texts that were laid out to be stolen.
+    /// The texts of the org's canary tokens.
     fn list_canary_texts<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
-    /// Grants that could stand in for a person now, the narrowest first.
+    /// Grants that could replace an approval now, the narrowest first.
     fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>>;
 }
 
@@ -44,7 +44,7 @@ pub struct ModeRows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeRow {
     pub mode: Mode,
-    /// Of an org's row only.
+    /// Used only in an org's row.
     pub lock: Lock,
     /// Grows with every change of any mode in the org.
     pub version: i64,

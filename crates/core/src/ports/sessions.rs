@@ -8,11 +8,11 @@ use std::sync::Arc;
 /// Sessions and their labels.
 pub trait Sessions: Send + Sync {
     fn find_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Option<Session>, Error>>;
-    /// What the session has come to hold.
+    /// The labels of the session.
     fn find_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
-    /// The same with where it came from, in the order it came.
+    /// The labels with the calls that set them, oldest first.
     fn list_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Vec<SessionLabel>, Error>>;
-    /// The first call that brings something in is the one it came from.
+    /// Sets a label. The first call that sets it is stored with it.
     fn label_session<'a>(
         &'a self,
         org: &'a OrgId,

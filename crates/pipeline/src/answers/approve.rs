@@ -1,4 +1,4 @@
-//! A person's answer to a pending invocation. Approval is bound to the exact call, single use, and runs it at once.
+//! A person's answer to a pending invocation. An approval covers exactly one call, is used once, and runs the call at once.
 
 use crate::error::{Conflict, Error, ParamError};
 use crate::pipeline::Pipeline;
@@ -18,20 +18,20 @@ use countersign_core::session::{SelfApproval, Space};
 use countersign_core::{ApprovalId, Band, Digest, Invocation, InvocationId, Principal, PrincipalId, Status, Tier, UserId};
 use serde_json::Value;
 
-/// A person's yes.
+/// A person's approval.
 #[derive(Clone, Debug, Default)]
 pub struct Yes {
-    /// The binding the person saw, when the door sends it along.
+    /// The binding that the person saw, if the door sends it along.
     pub shown: Option<Digest>,
     pub reason: Option<String>,
     pub beyond: BeyondAsked,
-    /// Other params than the ones that were asked for.
+    /// Edited params, if the approver changed them.
     pub params: Option<Value>,
-    /// The action's id as the person typed it. R4 is approved by name, and so one call at a time.
+    /// The action's id as the person typed it. An R4 call must be approved by name, and so one at a time.
     pub confirm: Option<String>,
 }
 
-/// What a yes is to do beyond this one call.
+/// What the approver asks to permit beyond this one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BeyondAsked {
     #[default]
@@ -44,7 +44,7 @@ pub enum BeyondAsked {
     },
 }
 
-/// Whose later calls a grant is for, seen from the call that is approved.
+/// Whose later calls the grant covers, relative to the approved call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantFor {
     Session,
@@ -53,10 +53,10 @@ pub enum GrantFor {
 }
 
 impl Pipeline {
-    /// Approves this one invocation; with the last yes that is needed it runs.
+    /// Approves this one invocation; the last approval of the quorum runs it.
     pub async fn approve(&self, principal: &Principal, id: &InvocationId, yes: Yes) -> Result<Outcome, Error> {
         let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
-        // An approver who goes away after the answer is durable does not stop what they approved.
+        // An approver who disconnects after the answer is durable does not stop the approved call.
         self.walk
             .survive(async move {
                 let answered = pipeline.approve_and_run(&principal, &id, yes).await;
@@ -77,7 +77,7 @@ impl Pipeline {
         }
         let cannot_run = match self.why_impossible(&pending).await? {
             None if yes.params.is_none() => self.refused_ahead(&pending).await,
-            // Other params are judged when they are taken.
+            // Edited params are checked when they are applied.
             known => known,
         };
         if let Some(failure) = cannot_run {
@@ -99,7 +99,7 @@ impl Pipeline {
             approval: approval.clone(),
             edited,
         };
-        // Before the answer is kept: whatever is approved and not being walked was left behind.
+        // Joined before the answer is stored: recovery treats an approved call that no process is walking as left behind.
         let walking = self.walk.inner.walking.join(id);
         let approved = match self.ledger().approve(approve).await? {
             Approved::Approved(approved) => approved,
@@ -127,13 +127,13 @@ impl Pipeline {
         drop(walking);
         self.advance_of(&approved).await;
         match resumed {
-            // The answer is kept; the sweep takes the call up once the store is back.
+            // The answer is stored; the sweep resumes the call once the store is back.
             Err(Error::Store(_)) => Ok(Outcome::Pending(approved)),
             settled => settled,
         }
     }
 
-    /// It runs with the others of its batch, once every one of them may.
+    /// An approved part runs with the rest of its batch, once every part may run.
     async fn approve_part(&self, approved: Invocation) -> Result<Outcome, Error> {
         self.advance_and_see(&approved).await;
         let now = self.ledger().find_invocation(&approved.org, &approved.id).await?;
@@ -151,7 +151,7 @@ impl Pipeline {
         })
     }
 
-    /// Says no. The reason reaches whoever asked.
+    /// Denies the call. The requester sees the reason.
     pub async fn deny(&self, principal: &Principal, id: &InvocationId, reason: Option<String>) -> Result<Invocation, Error> {
         let answered = self.say_no(principal, id, reason).await;
         self.walk.counted(&principal.org, answered).await
@@ -177,13 +177,14 @@ impl Pipeline {
         Ok(denied)
     }
 
-    /// What this person may answer: it waits, and they are not who asked where that matters.
+    /// Checks that this person may answer the call: it is pending, and if the space refuses self-approval, they are not its requester or
+    /// owner.
     async fn answerable(&self, principal: &Principal, id: &InvocationId) -> Result<Answerable, Error> {
         must_approve(principal)?;
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let invocation = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
         if invocation.status != Status::Pending {
-            // Not every denial is a person's.
+            // A denial by drift, a policy or a void approval is another conflict than a person's denial.
             let conflict = match invocation.denied_by {
                 Some(DeniedBy::Drift) => Conflict::DefinitionMismatch,
                 Some(DeniedBy::Policy | DeniedBy::Binding) => Conflict::Ended,
@@ -191,7 +192,8 @@ impl Pipeline {
             };
             return Err(Error::Conflict { invocation: id.clone(), conflict });
         }
-        // First the number, of the database itself: who may answer is what holds now, also where another server has just changed it.
+        // The rules version is read from the database first, so that the space's rules are those in force now, even if another server has
+        // just changed them.
         self.ledger().rules_version_anew(&invocation.org).await?;
         let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
         if space.self_approval == SelfApproval::Refused && is_own(principal, &invocation.principal, invocation.owner.as_ref()) {
@@ -200,13 +202,13 @@ impl Pipeline {
         Ok(Answerable { invocation, space })
     }
 
-    /// What the approver gives beyond this call, if that can be given at all.
+    /// What the approver grants beyond this call, or why that cannot be granted.
     async fn beyond_of(&self, principal: &Principal, pending: &Invocation, space: &Space, asked: BeyondAsked) -> Result<Beyond, Error> {
         let refused = |reason| Err(Error::NotGrantable { invocation: pending.id.clone(), reason });
         if asked == BeyondAsked::Once {
             return Ok(Beyond::Once);
         }
-        // By the review itself: a decision that asks anyway does not name the drift.
+        // The drift is computed from the review: a decision that requires an approval anyway does not name it.
         let pin = self.ledger().find_pin(&pending.org, &pending.action).await?;
         let is_drifted = pin.is_some_and(|pin| drift_from(&pin, pending.digests.structural, pending.digests.textual) != Drift::None);
         if pending.tier.class() == Class::Danger {
@@ -220,7 +222,7 @@ impl Pipeline {
         }
         match asked {
             BeyondAsked::Once => Ok(Beyond::Once),
-            // It writes a mode, so it takes the right to.
+            // This sets a mode, so it needs the permission for that.
             BeyondAsked::Always if !principal.may(Permission::ManagePolicy) => {
                 Err(Error::Forbidden { permission: Permission::ManagePolicy })
             }
@@ -279,24 +281,24 @@ struct Answerable {
     space: Space,
 }
 
-/// How many people must say yes. Whoever changes what destroys is not the only one to approve it.
+/// How many people must approve. An approver who edits an R4 call cannot be its only approver.
 fn needed(space: &Space, pending: &Invocation, is_edited: bool) -> u32 {
     let quorum = space.quorum.of(pending.tier);
     if is_edited && pending.tier == Tier::R4 { quorum.max(2) } else { quorum }
 }
 
-/// A reason is a sentence, not a document: it is kept and shown.
+/// Limits the length of a reason, which is stored and shown.
 fn bounded(reason: Option<&str>) -> Result<(), Error> {
     let message = match reason {
         Some(reason) if reason.chars().count() > REASON_CHARS_MAX => format!("longer than {REASON_CHARS_MAX} characters"),
-        // A column of text cannot hold it everywhere.
+        // Not every database can store U+0000 in a text column.
         Some(reason) if reason.contains('\0') => "holds the character U+0000".to_owned(),
         Some(_) | None => return Ok(()),
     };
     Err(Error::InvalidRequest { errors: vec![ParamError { pointer: "/reason".into(), message }] })
 }
 
-/// A reason that must be given, without secrets.
+/// Checks a mandatory reason, and redacts it.
 pub fn needed_reason(reason: &str) -> Result<String, Error> {
     bounded(Some(reason))?;
     let reason = reason.trim();
@@ -307,12 +309,12 @@ pub fn needed_reason(reason: &str) -> Result<String, Error> {
     Ok(policy::redact_text(reason))
 }
 
-/// Only people answer calls, and of them only whose role says so.
+/// Only people whose role permits it may answer calls.
 pub fn must_approve(principal: &Principal) -> Result<(), Error> {
     if principal.may(Permission::Approve) { Ok(()) } else { Err(Error::MayNotApprove) }
 }
 
-/// Whether they asked for it themselves, or own the agent that did.
+/// Whether this person requested the call, or owns the agent that did.
 pub(super) fn is_own(principal: &Principal, asked_by: &PrincipalId, owner: Option<&UserId>) -> bool {
     principal.id == *asked_by || matches!(&principal.id, PrincipalId::User(user) if owner == Some(user))
 }

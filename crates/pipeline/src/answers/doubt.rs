@@ -1,4 +1,4 @@
-//! A person settles an effect in doubt: it happened, it did not, or it may be made again.
+//! A person settles a call in doubt: the effect happened, it did not, or the call may be made again.
 
 use super::approve::{must_approve, needed_reason};
 use crate::error::Error;
@@ -10,19 +10,19 @@ use crate::walk::ground::Walking;
 use countersign_core::effect::SettledBy;
 use countersign_core::{Invocation, InvocationId, OrgId, Principal, Status};
 
-/// What a person says of an effect in doubt.
+/// What a person says about a call in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// It happened.
+    /// The effect happened.
     Succeeded,
-    /// It did not.
+    /// The effect did not happen.
     Failed,
-    /// Nobody knows, and it may be made again, as a new invocation: twice does no harm.
+    /// It is unknown, and the call may be made again as a new invocation, because a second effect does no harm.
     Retry,
 }
 
 impl Pipeline {
-    /// A person's word on an effect in doubt.
+    /// Settles a call in doubt.
     pub async fn settle_doubt(&self, principal: &Principal, id: &InvocationId, said: Settlement, reason: &str) -> Result<Outcome, Error> {
         must_approve(principal)?;
         let (pipeline, org, id) = (self.clone(), principal.org.clone(), id.clone());
@@ -45,7 +45,7 @@ impl Pipeline {
             .await
     }
 
-    /// A call in doubt, as it is once nobody asks about it any more: what is found out meanwhile, or done to find it out, is better known.
+    /// Claims a call in doubt and reads it again. Refused while the call is being reconciled, since that result is more reliable.
     async fn take_doubt(&self, org: &OrgId, id: &InvocationId) -> Result<(Invocation, Walking), Error> {
         let doubted = self.find_doubted(org, id).await?;
         let Some(walking) = self.walk.claim(&doubted).await? else {
@@ -64,8 +64,8 @@ impl Pipeline {
         Ok(doubted)
     }
 
-    /// The same call as a new invocation, decided by the rules as they are now; the key passes on to it. The doubted one ends last: should
-    /// the server die meanwhile, it is still in doubt, and the person's word can be given again.
+    /// Makes the same call as a new invocation, decided by the rules in force now; the idempotency key passes on to it. The call in doubt
+    /// ends last: if the server dies in between, it is still in doubt, and the person can settle it again.
     async fn try_doubted_again(&self, doubted: Invocation, settled: SettledBy, reason: String) -> Result<Outcome, Error> {
         let again = self.make_doubted_again(&doubted).await;
         if again.is_ok() {

@@ -1,4 +1,4 @@
-//! An approver changes the params before saying yes: the call is validated, gated, decided and bound again, as the changed one.
+//! An approver edits the params before approving: the edited call is validated, gated, decided and bound again.
 
 use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
@@ -11,13 +11,13 @@ use countersign_core::ledger::Edited;
 use countersign_core::{Digest, Invocation, Mode, Principal, Status};
 use serde_json::Value;
 
-/// What an approver of the edited call says yes to.
+/// The binding that an approver of the edited call approves.
 pub(super) fn bound_to(edited: &Edited) -> Option<Digest> {
     edited.invocation.binding.as_ref().map(|binding| binding.digest)
 }
 
 impl Pipeline {
-    /// The pending call with other params; `None` when they are the ones it has.
+    /// The pending call with the edited params; `None` if they do not differ.
     pub(super) async fn edit(
         &self,
         principal: &Principal,
@@ -51,7 +51,7 @@ impl Pipeline {
         invocation.binding = Some(to_binding(&bound)?);
         invocation.deadline = pending.deadline;
         let (proposed, proposed_params) = match &pending.edit {
-            // What was asked for first stays what was asked for.
+            // The requester's original params stay recorded through several edits.
             Some(earlier) => (earlier.proposed, earlier.proposed_params.clone()),
             None => (pending.digests.params, pending.call.params.clone()),
         };
@@ -61,7 +61,7 @@ impl Pipeline {
     }
 }
 
-/// Where two values differ, as RFC 6901 pointers to the smallest parts that do.
+/// The RFC 6901 pointers to the smallest parts in which two values differ.
 fn changed(before: &Value, after: &Value) -> Vec<String> {
     let mut pointers = Vec::new();
     compare(before, after, &mut String::new(), &mut pointers);

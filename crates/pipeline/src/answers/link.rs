@@ -1,5 +1,5 @@
-//! Links that answer one invocation in one person's name, for a message on a phone. Signed under the key of the invocation's
-//! space, bound to what the person would see, and over when the invocation is answered.
+//! Links that answer one invocation in one person's name, for example from a message on a phone. A link is signed under the key of the
+//! invocation's space, bound to what the person would see, and no longer valid once the invocation is answered.
 
 use super::approve::must_approve;
 use crate::error::{Conflict, Error, ParamError};
@@ -8,17 +8,17 @@ use countersign_core::action::Class;
 use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
 
-/// A link that was made.
+/// A new link.
 pub struct AnswerLink {
-    /// Whoever holds it can use it, once, until it ends.
+    /// Whoever has this text can use it, once, until it expires.
     pub text: String,
     pub expires_at: Timestamp,
 }
 
-/// A link that is good, and what it is good for.
+/// A valid link, and what it answers.
 pub struct OpenedLink {
     pub invocation: Invocation,
-    /// In whose name it answers.
+    /// The person in whose name it answers.
     pub principal: Principal,
     /// What the person was shown when the link was made.
     pub binding: Digest,
@@ -59,7 +59,7 @@ impl Pipeline {
         if found.status != Status::Pending {
             return Err(Error::Conflict { invocation: found.id, conflict: Conflict::Ended });
         }
-        // It is approved by its name, and a link has none.
+        // An R4 call must be approved by typing its name, which a link cannot do.
         if found.tier.class() == Class::Danger {
             return Err(Error::NeedsConfirmation { invocation: found.id, action: found.action });
         }
@@ -73,7 +73,7 @@ impl Pipeline {
         Ok(AnswerLink { text: link.text(mac), expires_at })
     }
 
-    /// What a link is good for, if it is.
+    /// Checks a link, and returns what it answers.
     pub async fn open_link(&self, text: &str) -> Result<OpenedLink, Error> {
         let (link, mac) = Link::parse(text).ok_or(Error::LinkInvalid)?;
         let invocation = self.ledger().find_invocation(&link.org, &link.invocation).await?.ok_or(Error::LinkInvalid)?;
@@ -88,7 +88,7 @@ impl Pipeline {
         Ok(OpenedLink { invocation, principal, binding })
     }
 
-    /// Over everything in it, and what the invocation is bound to: edited since, it is another question.
+    /// The signature covers every field of the link and the binding of the invocation. If the call is edited, the link is no longer valid.
     async fn link_mac(&self, link: &Link, invocation: &Invocation) -> Result<Digest, Error> {
         let key = self.walk.inner.keyring.space_key(&link.org, &invocation.space).await?;
         let binding = invocation.binding.as_ref().map(|binding| binding.digest.to_string()).unwrap_or_default();

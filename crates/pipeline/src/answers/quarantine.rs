@@ -1,5 +1,5 @@
-//! What was too dangerous to run has ended, and what it held is kept, sealed. An admin may release it, as a new call that passes every
-//! other gate again, or discard it. Where the space separates duties, that is not whoever asked for it, or owns the agent that did.
+//! What people do with a quarantined call. The call has ended, and its content is kept, sealed. An admin may release it, as a new call that
+//! passes every other gate again, or discard it. If the space refuses self-approval, the requester and the agent's owner may do neither.
 
 use super::approve::{is_own, must_approve, needed_reason};
 use crate::error::{Conflict, Error};
@@ -14,28 +14,28 @@ use countersign_core::session::SelfApproval;
 use countersign_core::{Digest, InvocationId, OrgId, Principal, json};
 use serde_json::Value;
 
-/// How long a released call may take to be on record before it counts as lost.
+/// How long a released call may take to appear in the store before it counts as lost.
 const RELEASED_SECONDS: u64 = 15;
 
-/// What a person says about a quarantined call.
+/// A person's decision on a quarantined call.
 #[derive(Clone, Debug)]
 pub struct Word {
     pub reason: String,
-    /// What they looked at. With it, nothing else is settled.
+    /// The digest of the content they looked at. If given, the decision applies to that content only.
     pub digest: Option<Digest>,
 }
 
-/// What a release led to.
+/// The result of a release.
 #[derive(Debug)]
 pub enum Released {
     /// The call was made again, as a new invocation.
     Call(Box<Outcome>),
-    /// What a source had answered and was withheld.
+    /// The source's answer that had been withheld.
     Output(Value),
 }
 
 impl Pipeline {
-    /// What a quarantined call held, for who may settle it. That they look is told.
+    /// Shows the content of a quarantined call to a person who may settle it. That they looked at it is recorded.
     pub async fn look_at(&self, principal: &Principal, id: &InvocationId) -> Result<(Quarantine, Value), Error> {
         let held = self.settleable(principal, id).await?;
         let plain = self.open_quarantined(&held, &principal.org).await?;
@@ -43,7 +43,7 @@ impl Pipeline {
         Ok((held, plain))
     }
 
-    /// Lets a quarantined call go, as a new invocation in the name of who first asked.
+    /// Releases a quarantined call, as a new invocation in the name of the original requester.
     pub async fn release_quarantined(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Released, Error> {
         let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
         self.walk.survive(Box::pin(async move { pipeline.release_and_run(&principal, &id, word).await })).await
@@ -56,7 +56,7 @@ impl Pipeline {
         }
         let plain = self.open_quarantined(&held, &principal.org).await?;
         let again = match (&held.state, &held.released_as) {
-            // It was let go before, and the call was lost in a crash: it is made now.
+            // It was released before, and a crash lost the new call, so the call is made now.
             (QuarantineState::Released, Some(again)) if self.is_lost(&held, &principal.org, again).await? => again.clone(),
             (QuarantineState::Released, None) if held.holds == Holds::Output => return Ok(Released::Output(plain)),
             _ => {
@@ -72,14 +72,14 @@ impl Pipeline {
         self.make_again(&held, principal, again, plain).await.map(|outcome| Released::Call(Box::new(outcome)))
     }
 
-    /// Whether whoever let it go cannot still be making the call.
+    /// Whether the new call of an earlier release is lost: enough time has passed, and it does not exist.
     async fn is_lost(&self, held: &Quarantine, org: &OrgId, again: &InvocationId) -> Result<bool, Error> {
         let now = self.ledger().now().await?;
         let is_stale = held.settled_at.is_none_or(|at| at.plus_seconds(RELEASED_SECONDS) <= now);
         Ok(is_stale && self.ledger().find_invocation(org, again).await?.is_none())
     }
 
-    /// Throws away what a quarantined call held.
+    /// Discards the content of a quarantined call.
     pub async fn discard(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Quarantine, Error> {
         self.settleable(principal, id).await?;
         self.end_quarantine(principal, id, QuarantineState::Discarded, word, None).await
@@ -95,7 +95,7 @@ impl Pipeline {
         self.walk.walk(admitted).await
     }
 
-    /// What this person may settle: also their own, where the space lets people answer what they asked for.
+    /// Finds a quarantined call that this person may settle. It may be their own, if the space permits self-approval.
     async fn settleable(&self, principal: &Principal, id: &InvocationId) -> Result<Quarantine, Error> {
         must_approve(principal)?;
         if !principal.may(Permission::ManagePolicy) {
@@ -103,7 +103,8 @@ impl Pipeline {
         }
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let held = self.ledger().find_quarantine(&principal.org, id).await?.ok_or_else(unknown)?;
-        // First the number, of the database itself: the rule that holds now, also where another server has just changed it.
+        // The rules version is read from the database first, so that the space's rules are those in force now, even if another server has
+        // just changed them.
         self.ledger().rules_version_anew(&principal.org).await?;
         let space = self.ledger().find_space(&principal.org, &held.space).await?.ok_or_else(unknown)?;
         if space.self_approval == SelfApproval::Refused && is_own(principal, &held.principal, held.owner.as_ref()) {

@@ -1,4 +1,4 @@
-//! The parts of a batch, one after the other.
+//! Performs the parts of a batch, one after the other.
 
 use super::Ran;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 impl Pipeline {
-    /// Each for itself. What waits for a person goes its own way; the batch ends when all of them have.
+    /// Performs each part independently. A part that needs a person becomes pending by itself; the batch ends when all parts have ended.
     pub(super) async fn run_each(
         &self,
         mut batch: Batch,
@@ -39,7 +39,7 @@ impl Pipeline {
         Ok(if batch.parts.iter().any(is_open) { Ran::Waits(batch) } else { Ran::Ended(batch) })
     }
 
-    /// Nothing starts before every part may; then all of them, in order; what fails takes the others back.
+    /// Starts no part before every part may run; then runs all of them, in order. If one fails, the others are reverted.
     pub(super) async fn run_all_or_nothing(
         &self,
         mut batch: Batch,
@@ -49,7 +49,7 @@ impl Pipeline {
     ) -> Result<Ran, Error> {
         self.note_parts(&mut batch).await?;
         if !batch.parts.iter().any(Part::ran) {
-            // Again after every wait: by now a rule may ask about a part that nobody had to be asked about.
+            // Repeated after every wait: by now the rules may require an approval for a part that did not need one.
             let counted = if batch.asked { Counted::Not } else { Counted::Now };
             self.ask_all(&mut batch, principal, asked, counted).await?;
             batch.asked = true;
@@ -71,9 +71,9 @@ impl Pipeline {
             self.walk.fault("batch.part");
             match batch.parts[index].status {
                 Some(Status::Succeeded) => {}
-                // Whoever has taken it up still finds out what became of it, or its end is still being written.
+                // Another walk is still reconciling the part, or its end is still being written.
                 Some(Status::Running) => return Ok(Ran::Waits(batch)),
-                // A kill switch is on: as long as nothing has run, it waits like any approved call.
+                // A kill switch is on. As long as no part has run, the batch waits like any approved call.
                 Some(Status::Approved) if !batch.parts.iter().any(Part::ran) => return Ok(Ran::Waits(batch)),
                 _ => return self.call_off(batch).await,
             }
@@ -81,7 +81,7 @@ impl Pipeline {
         Ok(Ran::Ended(batch))
     }
 
-    /// Every part is decided first: nobody is bothered about a batch that a rule refuses anyway.
+    /// Decides every part first, so that nobody is asked about a batch that a rule denies anyway.
     async fn ask_all(&self, batch: &mut Batch, principal: &Principal, asked: &[PartRequest], counted: Counted) -> Result<(), Error> {
         let mut to_hold = Vec::new();
         for (index, request) in asked.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Pipeline {
             }
         }
         for (index, admitted) in to_hold {
-            // The walk as ever: by now it may even be allowed, and then it must not run yet.
+            // The part is decided again. By now it may even be allowed; it must not run yet in any case.
             let held = self.stand(admitted, Asking::Now).await;
             if held.is_err() {
                 return settle(&mut batch.parts[index], held).map(|_| ());
@@ -109,7 +109,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Where a part stands by the rules as they are. Nothing is performed.
+    /// Decides a part by the rules in force now. Nothing is performed.
     async fn stand(&self, admitted: Box<Admitted>, asking: Asking) -> Result<Standing, Error> {
         self.walk.until_decided(admitted, |admitted| self.stand_once(admitted, asking)).await
     }
@@ -130,7 +130,7 @@ impl Pipeline {
         })
     }
 
-    /// The part that everything was asked about beforehand. One that would wait for a person now does not.
+    /// Performs a part after every part was decided. A part that needs an approval only now fails instead of waiting.
     async fn perform_part(
         &self,
         batch: &Batch,
@@ -182,7 +182,7 @@ impl Pipeline {
         self.walk.admit_counted(batch.parts[index].invocation.clone(), request, entrance, counted).await
     }
 
-    /// How every part stands now.
+    /// Updates every part from its invocation.
     pub(super) async fn note_parts(&self, batch: &mut Batch) -> Result<(), Error> {
         for index in 0..batch.parts.len() {
             self.note_part(batch, index).await?;
@@ -199,7 +199,7 @@ impl Pipeline {
         Ok(invocation)
     }
 
-    /// What the parts ask for, as it was kept.
+    /// Opens the sealed requests of the parts.
     pub(super) async fn open_parts(&self, batch: &Batch) -> Result<Vec<PartRequest>, Error> {
         let broken = || Error::Internal { message: format!("the parts of `{}` are gone or do not open", batch.id) };
         let sealed = self.ledger().find_sealed_parts(&batch.org, &batch.id).await?.ok_or_else(broken)?;
@@ -210,15 +210,15 @@ impl Pipeline {
     }
 }
 
-/// Where a part stands before anything has run.
+/// The state of a part before any part has run.
 enum Standing {
     Cleared,
     NeedsPerson(Box<Admitted>),
-    /// It has ended with its receipt, or waits in the inbox.
+    /// It has ended with a receipt, or it is pending.
     Ended,
 }
 
-/// Whether a person is asked now, or it is only found out that one has to be.
+/// Whether to ask a person now, or only to find out whether one is needed.
 #[derive(Clone, Copy)]
 enum Asking {
     NotYet,
@@ -231,12 +231,12 @@ fn is_lost(part: &Part) -> bool {
     ended || part.status.is_none() && part.failure.is_some()
 }
 
-/// What kept a part from becoming an invocation is the part's own failure. What kept us from our work is not: the batch is taken up
-/// again later.
+/// If an error kept a part from becoming an invocation, it is the failure of that part. An error of our own is returned: the batch is
+/// continued later.
 fn settle<T>(part: &mut Part, walked: Result<T, Error>) -> Result<Option<T>, Error> {
     match walked {
         Ok(walked) => Ok(Some(walked)),
-        // The invocation itself says why.
+        // The invocation has the reason.
         Err(Error::Conflict { .. }) => Ok(None),
         Err(error) => match error.to_failure() {
             Some(failure) => {

@@ -1,4 +1,4 @@
-//! What becomes of the other parts when one fails: those that wait are called off, those that were done are reverted, the last first.
+//! After a part has failed: cancels the parts that are still waiting, and reverts the finished ones, the last first.
 
 use super::Ran;
 use crate::error::Error;
@@ -11,11 +11,12 @@ use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::{Batch, Invocation, Status};
 
-/// How a part ends that waited while another failed.
+/// The failure code of a part that was cancelled because another part failed.
 const CALLED_OFF: &str = "batch_called_off";
 
 impl Pipeline {
-    /// Waits for a part that still runs: only its end tells whether there is something of it to take back.
+    /// Cancels and reverts the other parts. A part that is still running is waited for: only its end shows whether there is an effect to
+    /// revert.
     pub(super) async fn call_off(&self, mut batch: Batch) -> Result<Ran, Error> {
         let why = why_called_off(&batch);
         for index in 0..batch.parts.len() {
@@ -42,13 +43,13 @@ impl Pipeline {
         Ok(Ran::Ended(batch))
     }
 
-    /// Nothing ran: the receipt says that another part kept it from running.
+    /// Cancels a waiting part. It did not run, and its receipt names the part that failed.
     async fn cancel_part(&self, waiting: Invocation, why: &str) -> Result<Invocation, Error> {
         let (org, id, from) = (waiting.org.clone(), waiting.id.clone(), waiting.status);
         let failure = Failure { code: CALLED_OFF.into(), message: format!("{why}; nothing was done by this part") };
         match self.walk.record_ending(Ending::unexecuted(waiting, Status::Cancelled, None, failure, Row::From(from))).await {
             Ok(cancelled) => Ok(cancelled),
-            // Somebody has just ended it otherwise.
+            // The part has just ended in another way.
             Err(Error::Conflict { .. }) => {
                 let row = self.ledger().find_invocation(&org, &id).await?;
                 row.ok_or_else(|| Error::UnknownInvocation { invocation: id.to_string() })
@@ -57,8 +58,8 @@ impl Pipeline {
         }
     }
 
-    /// A call of its own, with its own receipt, and what it leaves of the part. It needs no person: whoever let the part run let it run
-    /// on these terms. However often it is asked for, the key of such calls lets it happen once.
+    /// Reverts the effect of a part, as a call of its own with its own receipt, and says what is left of the effect. It needs no approval:
+    /// letting a part of such a batch run includes letting the batch revert it. The idempotency key makes sure that it happens once.
     async fn take_part_back(&self, batch: &Batch, index: usize) -> Result<(Undone, PartEffect), Error> {
         let part = &batch.parts[index];
         let not_asked_for = |failure| (Undone { ok: false, invocation: None, receipt: None, failure: Some(failure) }, PartEffect::Stands);
@@ -90,14 +91,14 @@ impl Pipeline {
                 };
                 Ok((undone, left_by(invocation.status)))
             }
-            // An earlier walk of this batch asked for it, and what became of that is being found out: the batch is taken up again later.
+            // An earlier walk of this batch requested the revert, and it is still being reconciled. The batch is continued later.
             Err(error @ Error::IdempotencyInFlight { .. }) => Err(error),
             Err(error) => error.to_failure().map(not_asked_for).ok_or(error),
         }
     }
 }
 
-/// Which part the others are called off for. Where it is none of them, nobody can go on with the batch.
+/// Names the part that the others are cancelled for. If no part failed, the batch itself cannot be continued.
 fn why_called_off(batch: &Batch) -> String {
     let failed = |part: &Part| part.failure.as_ref().is_some_and(|failure| failure.code != CALLED_OFF);
     match batch.parts.iter().position(failed) {
@@ -106,7 +107,7 @@ fn why_called_off(batch: &Batch) -> String {
     }
 }
 
-/// What is left of a part whose taking back has come this far.
+/// What is left of a part's effect, by the status of its revert.
 const fn left_by(undoing: Status) -> PartEffect {
     match undoing {
         Status::Succeeded => PartEffect::Reverted,

@@ -1,4 +1,4 @@
-//! An action made ready to check calls with.
+//! An action, compiled so that calls can be checked against it.
 
 use countersign_core::action::{Effect, Reversibility};
 use countersign_core::source::Error;
@@ -6,7 +6,7 @@ use countersign_core::{Action, Digest, Tier};
 use jsonschema::{PatternOptions, Validator};
 use std::sync::Arc;
 
-/// An action made ready to check calls with: schemas compiled, digests computed, once.
+/// An action, compiled so that calls can be checked against it: its schemas are compiled and its digests computed once.
 #[derive(Clone)]
 pub(crate) struct Definition {
     pub(crate) action: Arc<Action>,
@@ -14,14 +14,14 @@ pub(crate) struct Definition {
     pub(crate) textual: Digest,
     pub(crate) params: Arc<Validator>,
     pub(crate) result: Arc<Validator>,
-    /// Kept so that receipts can be verified against it later: digest and canonical text.
+    /// Archived so that receipts can be verified against it later: digest and canonical text.
     pub(crate) archive: Arc<[(Digest, String); 2]>,
-    /// What is odd about it, also beside the actions of the other sources.
+    /// What the scan found, also in comparison with the actions of other sources.
     pub(crate) findings: Vec<policy::Finding>,
 }
 
 impl Definition {
-    /// Compiles everything; the findings are left to whoever knows the other sources.
+    /// Compiles everything except the findings, which depend on the other sources.
     pub(super) fn new(action: Arc<Action>) -> Result<Self, Error> {
         check_promise(&action)?;
         let structural = policy::digest::structural(&action);
@@ -33,7 +33,7 @@ impl Definition {
     }
 }
 
-/// R2 is for what is checked and can be taken back: a write that is neither has no business there.
+/// Tier R2 is for writes that are verified and can be reverted; a file write that is not both is refused.
 fn check_promise(action: &Action) -> Result<(), Error> {
     let writes = action.tier == Tier::R2 && action.effects.contains(&Effect::FilesystemWrite);
     if writes && (action.reversibility != Reversibility::Reversible || action.checks.is_empty()) {
@@ -50,12 +50,12 @@ fn compile(action: &Action, schema: &serde_json::Value) -> Result<Validator, Err
     })
 }
 
-/// Whether this is a schema that params can be held against.
+/// Whether this is a valid schema for params.
 pub fn check_condition(schema: &serde_json::Value) -> Result<(), String> {
     compile_condition(schema).map(|_| ())
 }
 
-/// SECURITY: patterns run on a linear-time engine and references are resolved inside the schema only, since schemas come from strangers.
+/// SECURITY: schemas come from strangers, so patterns run on a linear-time engine and references are resolved inside the schema only.
 pub(crate) fn compile_condition(schema: &serde_json::Value) -> Result<Validator, String> {
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)

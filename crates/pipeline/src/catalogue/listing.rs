@@ -1,4 +1,4 @@
-//! What one source listed, made ready for look-ups.
+//! The actions that one source listed, compiled for look-ups.
 
 use super::definition::Definition;
 use countersign_core::source::Error;
@@ -8,18 +8,18 @@ use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The actions of one source. The same `Arc` as long as the source lists the same.
+/// The actions of one source. It stays the same `Arc` while the listing does not change.
 pub(super) type Actions = Arc<Vec<Arc<Action>>>;
 
-/// What a source answered, or what is known of it where it could not be asked.
+/// What a source listed, or what it listed before if it could not be asked.
 #[derive(Clone)]
 pub(super) struct Listed {
     pub(super) actions: Actions,
     /// The source's `revision` when it was asked.
     pub(super) revision: u64,
-    /// When to ask again; only remote sources are.
+    /// When to ask again; only remote sources are asked again.
     pub(super) due: Option<Timestamp>,
-    /// Why the source could not be asked last time: the actions are those it listed before.
+    /// Why the source could not be asked last time; the actions are then the ones it listed before.
     pub(super) error: Option<Error>,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct Listed {
 pub(super) struct Listing {
     pub(super) listed: Listed,
     pub(super) definitions: HashMap<ActionId, Result<Arc<Definition>, Error>>,
-    /// The actions of other sources that the definitions were scanned beside.
+    /// The actions of other sources that the definitions were compared with in the scan.
     beside: Vec<Actions>,
 }
 
 impl Listing {
-    /// Compiles what is new since `before`, and scans what is new or stands beside other actions than before.
+    /// Compiles the definitions that are new since `before`, and scans those that are new or are compared with other actions than before.
     pub(super) fn new(listed: Listed, beside: Vec<Actions>, before: Option<&Self>) -> Self {
         let is_beside_same = before.is_some_and(|before| before.is_beside(&beside));
         let others = LazyCell::new(|| Others::new(beside.iter().flat_map(|actions| actions.iter()).map(AsRef::as_ref)));
@@ -61,7 +61,7 @@ fn scanned(mut definition: Definition, others: &Others) -> Arc<Definition> {
     Arc::new(definition)
 }
 
-/// Whether two listings are equal. Most sources hand out the same `Arc`s again.
+/// Whether two listings are equal. Most sources return the same `Arc`s again.
 pub(super) fn are_same(one: &[Arc<Action>], other: &[Arc<Action>]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
 }

@@ -1,5 +1,5 @@
-//! The sources of one org and what each of them listed. A look-up never asks a source whose listing is known and not outdated; sources
-//! are asked by tasks of their own, one at a time per source, and definitions are scanned there.
+//! The sources of one org and their listings. A look-up never asks a source whose listing is known and current. Background tasks ask the
+//! sources, one task per source at a time, and scan the definitions.
 
 use super::listing::{Actions, Listed, Listing, are_same};
 use countersign_core::limits::{LIST_TIMEOUT_MS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a task that asks a source ends, for everyone who waits for it.
+/// The result of a task that asks a source, shared by everyone who waits for it.
 type Refresh = Shared<BoxFuture<'static, Result<Arc<Listing>, Error>>>;
 
-/// One source and what is known of it.
+/// One source and its listing.
 pub(super) struct Slot {
     pub(super) source: Arc<dyn Source>,
     pub(super) is_builtin: bool,
@@ -33,12 +33,12 @@ impl Slot {
     }
 }
 
-/// Which sources an org has, until the registries answer otherwise.
+/// The sources of an org, until a registry returns other ones.
 pub(super) struct Sources {
     registered: Vec<OrgSources>,
     pub(super) slots: Vec<Arc<Slot>>,
     by_name: HashMap<String, Arc<Slot>>,
-    /// Ends once new sources are listed and scanned beside each other, or `LISTING_WAIT_MS` after they came.
+    /// Completes once new sources have been listed and scanned together, or `LISTING_WAIT_MS` after they appeared.
     settled: Shared<BoxFuture<'static, ()>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct OrgCatalogue {
     pub(super) listings: Arc<dyn Listings>,
     pub(super) clock: Arc<dyn Clock>,
     sources: RwLock<Option<Arc<Sources>>>,
-    /// Held while listings are scanned and published, so that each scan sees all that were published before it.
+    /// Held while listings are scanned and published, so that each scan sees every listing published before it.
     scanning: tokio::sync::Mutex<()>,
 }
 
@@ -66,7 +66,7 @@ impl OrgCatalogue {
         Self { org, listings, clock, sources: RwLock::default(), scanning: tokio::sync::Mutex::default() }
     }
 
-    /// The builtin sources and the registered ones. A registered source never takes the name of one that comes before it.
+    /// The builtin sources and the registered ones. A registered source cannot take the name of a source before it.
     pub(super) fn sources(self: &Arc<Self>, builtin: &[Arc<Slot>], registered: Vec<OrgSources>) -> Arc<Sources> {
         if let Some(sources) = self.sources.read().as_ref().filter(|sources| sources.are(&registered)) {
             return Arc::clone(sources);
@@ -93,7 +93,7 @@ impl OrgCatalogue {
         sources
     }
 
-    /// Asks every new source, and scans all definitions beside each other when the answers are there. Builtin sources by themselves need
+    /// Asks every new source, and scans all definitions together once the answers are there. An org with only builtin sources needs
     /// neither.
     fn settle(self: &Arc<Self>, slots: &[Arc<Slot>]) -> impl Future<Output = ()> + Send + 'static {
         let new = if slots.iter().all(|slot| slot.is_builtin) { &[] } else { slots };
@@ -106,7 +106,7 @@ impl OrgCatalogue {
         settling.map(|_| ())
     }
 
-    /// What the source lists now, from memory where that is up to date.
+    /// The current listing of a source, from memory if it is up to date.
     pub(super) async fn listing(self: &Arc<Self>, sources: &Sources, slot: &Arc<Slot>) -> Result<Arc<Listing>, Error> {
         if !slot.is_builtin {
             sources.settled.clone().await;
@@ -114,7 +114,7 @@ impl OrgCatalogue {
         let revision = slot.source.revision();
         let Some(known) = slot.known().filter(|known| known.listed.revision == revision) else {
             let listing = self.refresh(slot).await?;
-            // A task that began before the source changed answers what was true before.
+            // A task that started before the source changed returns the old listing, so the source is asked again.
             return if listing.listed.revision == revision { Ok(listing) } else { self.refresh(slot).await };
         };
         let is_due = known.listed.due.is_some_and(|due| due <= self.clock.now());
@@ -127,7 +127,7 @@ impl OrgCatalogue {
         }
     }
 
-    /// Starts to ask a source, or joins whoever is at it. The task goes on when nobody waits for it.
+    /// Starts a task that asks a source, or joins the one that is running. The task goes on even if nobody waits for it.
     fn refresh(self: &Arc<Self>, slot: &Arc<Slot>) -> Refresh {
         let mut refresh = slot.refresh.lock();
         if let Some(refresh) = &*refresh {
@@ -142,7 +142,7 @@ impl OrgCatalogue {
     }
 
     async fn ask(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<Arc<Listing>, Error> {
-        // Read first, so that a change that comes while it lists is not missed.
+        // Read first, so that a change during the listing is not missed.
         let revision = slot.source.revision();
         let known = slot.known();
         let answer = list_of(&*slot.source, &self.org).await;
@@ -166,7 +166,7 @@ impl OrgCatalogue {
         Ok(listing)
     }
 
-    /// The actions a source answered with: the known ones where they are the same. New ones of a remote source are kept in the store.
+    /// The listed actions; the known `Arc` if they have not changed. A new listing of a remote source is kept in the store.
     async fn taken(&self, slot: &Slot, known: Option<&Listing>, actions: Vec<Arc<Action>>) -> Actions {
         if let Some(known) = known.filter(|known| are_same(&known.listed.actions, &actions)) {
             return Arc::clone(&known.listed.actions);
@@ -180,7 +180,7 @@ impl OrgCatalogue {
         Arc::new(actions)
     }
 
-    /// What a remote source that cannot be asked listed before. Not after it said that it changed: then that is known to be outdated.
+    /// The last listing of a remote source that cannot be asked. `None` if the source has changed its revision: that listing is outdated.
     async fn last_known(&self, slot: &Slot, known: Option<&Listing>, revision: u64) -> Option<Actions> {
         if !slot.source.is_remote() {
             return None;
@@ -197,7 +197,7 @@ impl OrgCatalogue {
         }
     }
 
-    /// Scans every definition again that stands beside other actions than before.
+    /// Scans every definition again whose set of actions to compare with has changed.
     async fn rescan(&self) {
         let _alone = self.scanning.lock().await;
         let Some(sources) = self.sources.read().clone() else { return };
@@ -218,8 +218,8 @@ impl OrgCatalogue {
         Ok(listing)
     }
 
-    /// What an action could be taken for, or could speak of: the actions of the other sources. A builtin action is scanned by itself:
-    /// it was here before all others, so whoever takes its name is the odd one.
+    /// The actions of the other sources, which an action could be mistaken for or could mention. A builtin action is scanned alone: it was
+    /// there first, so a source that takes its name is the suspicious one.
     fn beside(&self, slot: &Slot) -> Vec<Actions> {
         let sources = self.sources.read().clone();
         let slots = sources.iter().filter(|_| !slot.is_builtin).flat_map(|sources| sources.slots.iter());
@@ -228,7 +228,7 @@ impl OrgCatalogue {
     }
 }
 
-/// A source that is being asked. Dropped, also by a panic, it may be asked again.
+/// Marks a source as being asked. When it is dropped, even by a panic, the source may be asked again.
 struct Asked(Arc<Slot>);
 
 impl Drop for Asked {
@@ -237,7 +237,7 @@ impl Drop for Asked {
     }
 }
 
-/// What a source lists of its own: an action under the name of another source is not its to offer.
+/// The actions that a source lists. Actions under the name of another source are dropped.
 async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, Error> {
     let limit = Duration::from_millis(LIST_TIMEOUT_MS);
     let unreachable = |message| Error::Unreachable { source_id: source.id().to_string(), message };

@@ -1,4 +1,4 @@
-//! What would happen to a call now, and why: the same stages, asked without a trace. Nothing is counted, kept, noted or performed.
+//! Explains what would happen to a call now, and why. It runs the same stages and leaves no trace: nothing is counted, stored or performed.
 
 use crate::error::{Error, ParamError};
 use crate::pipeline::Pipeline;
@@ -13,30 +13,30 @@ use countersign_core::decision::{Drift, GateVerdict, Verdict};
 use countersign_core::invocation::Intention;
 use countersign_core::{ActionId, Call, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
 
-/// A call that somebody wonders about.
+/// A hypothetical call to explain.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub org: OrgId,
-    /// As whom: the agent of this session.
+    /// The session whose agent would make the call.
     pub session: SessionId,
     pub action: String,
     pub call: Call,
-    /// Without params, whether they fit is left out of the answer.
+    /// If false, the answer leaves out whether the params fit the schema.
     pub has_params: bool,
 }
 
-/// What would become of it.
+/// What would happen to the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Would {
     Run,
     Ask,
     Deny,
     Quarantine,
-    /// The params do not fit: it would not even become an invocation.
+    /// The params do not fit, so the call would not even become an invocation.
     Refuse,
 }
 
-/// The answer.
+/// The answer to a `Question`.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub principal: Principal,
@@ -45,18 +45,18 @@ pub struct Explanation {
     pub tier: Tier,
     pub drift: Drift,
     pub would: Would,
-    /// In one sentence, what decides it.
+    /// One sentence that says what decides.
     pub because: String,
     pub decision: Decision,
     pub gates: Vec<GateVerdict>,
     pub grant: Option<GrantId>,
-    /// How many people would have to say yes, where any would.
+    /// How many people would have to approve, if any.
     pub approvals_needed: Option<u32>,
     pub errors: Vec<ParamError>,
 }
 
 impl Explanation {
-    /// As this principal may know it.
+    /// The explanation as this principal may see it.
     #[must_use]
     pub fn told_to(mut self, principal: &Principal) -> Self {
         if self.would == Would::Quarantine
@@ -87,7 +87,7 @@ impl Pipeline {
         Ok(explanation)
     }
 
-    /// What would become of a call that is only imagined; with the call as the gates left it.
+    /// Decides a hypothetical call. Also returns the call as the gates left it.
     pub(crate) async fn judge(&self, resolved: Resolved) -> Result<(Explanation, Gated), Error> {
         let (action, tier, drift) = (resolved.action().id.clone(), resolved.tier(), resolved.drift);
         let Admitted { session, request, space, .. } = &*resolved.admitted;
@@ -124,7 +124,7 @@ impl Pipeline {
         Ok((explanation, gated))
     }
 
-    /// What was read is what asks: which calls brought it in, and the way out of it.
+    /// If the session's labels are why an approval is needed: which calls set them, and that a new session would not have them.
     async fn by_what_is_held(&self, gates: &[GateVerdict], session: &Session) -> Result<String, Error> {
         let asks = |gate: &GateVerdict| {
             gate.verdict == Verdict::NeedsApproval && gate.determining.iter().any(|rule| rule == policy::scan::TRIFECTA_ID)
@@ -141,7 +141,7 @@ impl Pipeline {
         Ok(format!("; the session holds {}, and a new one would hold neither", since.collect::<Vec<_>>().join(" and ")))
     }
 
-    /// The call, as far as it would be resolved.
+    /// The hypothetical call, resolved.
     async fn imagine(&self, question: Question) -> Result<Resolved, Error> {
         let agent = PrincipalId::Agent(question.session.clone());
         let session = self.ledger().find_session(&question.org, &question.session).await?;

@@ -1,5 +1,6 @@
-//! What is known of a held call before it runs: whether it could run at all, what it would change, and what made us ask. Nobody is asked
-//! about what cannot run, and whoever is asked sees what they would let happen. Nothing here is performed, recorded or counted.
+//! What is known about a pending call before it runs: whether it could run at all, what it would change, and why a person is asked. So
+//! nobody is asked about a call that cannot run, and an approver sees what they would permit. This file performs, records and counts
+//! nothing.
 
 use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
@@ -21,32 +22,32 @@ use policy::digest::Mismatch;
 use policy::scan::Severity;
 use serde_json::{Value, json};
 
-/// What a person who is asked can know.
+/// What an approver can know about a pending call.
 #[derive(Clone, Debug, Default)]
 pub struct Foresight {
-    /// Why it could not run now, whatever the answer.
+    /// Why the call could not run now, whatever the answer.
     pub blocked: Option<Failure>,
-    /// Its source says so; else the rules do, or what became of its action.
+    /// The source blocks the call. If false, the rules or a change of its action do.
     pub is_blocked_by_source: bool,
-    /// All of the params, redacted, where those of the invocation were too large to be kept whole: nobody says yes to what they cannot see.
+    /// All params, redacted, if the stored ones were truncated: an approver must be able to see everything they approve.
     pub params: Option<Value>,
-    /// What would change, as its source tells it; redacted.
+    /// What would change, as the source reports it; redacted.
     pub changes: Option<Value>,
-    /// Why that is not known.
+    /// Why the changes are not known.
     pub unknown: Option<String>,
-    /// Code of others was run, without effect, to know all this.
+    /// Package code was run, without effect, to find this out.
     pub ran_code: bool,
-    /// What about its content made us ask.
+    /// The findings in its content that make an approval necessary.
     pub concerns: Vec<Finding>,
-    /// What its session has come to hold, and by which call.
+    /// The labels of its session, and the calls that set them.
     pub labels: Vec<Held>,
 }
 
-/// What a session has come to hold.
+/// A label of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub label: SessionLabel,
-    /// Of the call that brought it in.
+    /// The action of the call that set it.
     pub action: Option<ActionId>,
 }
 
@@ -72,7 +73,7 @@ impl Pipeline {
         };
         let moded = self.walk.mode_of(&gated).await?;
         let mut foresight = match blocked_by(held, &gated, &moded)? {
-            // What is there by now is not what a yes would be to: it is not rehearsed.
+            // An approval would not cover the action as it is now, so its changes are not previewed.
             Some(conflict) => Foresight::blocked(failure_by(conflict)),
             None => self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &moded.decision)).await?,
         };
@@ -93,7 +94,7 @@ impl Pipeline {
         Ok(blocked.filter(|why| Mismatch::ALL.iter().any(|mismatch| mismatch.code() == why.code)))
     }
 
-    /// The pending calls whose approval would still fit; of one action, or all.
+    /// The pending calls that an approval would still fit, of one action or of all.
     pub async fn valid_pending(&self, org: &OrgId, action: Option<&ActionId>) -> Result<Vec<Invocation>, Error> {
         let mut valid = Vec::new();
         let mut after = None;
@@ -109,7 +110,7 @@ impl Pipeline {
         }
     }
 
-    /// How many of these are void by now.
+    /// How many of these calls have become void.
     pub async fn count_void(&self, pending: &[Invocation]) -> Result<u64, Error> {
         let mut void = 0;
         for one in pending {
@@ -121,14 +122,14 @@ impl Pipeline {
     async fn is_void(&self, pending: &Invocation) -> Result<bool, Error> {
         match self.void_reason(pending).await {
             Ok(reason) => Ok(reason.is_some()),
-            // Answered meanwhile: it is no longer pending, so nothing about it can be void.
+            // It was answered meanwhile: it is no longer pending, so it cannot be void.
             Err(Error::Conflict { .. }) => Ok(false),
             Err(other) => Err(other),
         }
     }
 
-    /// The params of a call that waits, redacted, where they were too large to be kept whole; `None` where they were not, and where the call
-    /// could not run any more.
+    /// The redacted params of a pending call, if the stored ones were truncated. `None` if they were not, or if the call could no longer
+    /// run.
     pub async fn whole_params(&self, held: &Invocation) -> Result<Option<Value>, Error> {
         if !is_truncated(&held.call.params) {
             return Ok(None);
@@ -136,7 +137,7 @@ impl Pipeline {
         Ok(self.gated_again(held).await?.ok().map(|gated| gated.params_told()))
     }
 
-    /// The call through the gates of now, or why it does not get there.
+    /// The pending call after the gates as they are now, or why it does not pass them.
     async fn gated_again(&self, held: &Invocation) -> Result<Result<Gated, Failure>, Error> {
         if held.status != Status::Pending {
             return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_with(held.status) });
@@ -163,7 +164,7 @@ impl Pipeline {
         if let Some(failure) = self.walk.impossible(Subject::of(gated, invocation)).await {
             return Ok(Foresight::refused(failure));
         }
-        // What is taken back is what was kept: there is nothing to rehearse.
+        // A revert restores the stored evidence, so there is nothing to preview.
         if invocation.intention == Intention::Revert {
             let changes = self.walk.kept_by_reversed(invocation).await?.and_then(|evidence| put_back(&evidence));
             return Ok(Foresight { changes, ..Foresight::default() });
@@ -183,7 +184,7 @@ impl Pipeline {
             return Ok(unknown(failure.message));
         }
         let asked = self.walk.ask_for_preview(gated, invocation).await;
-        // Code nobody saw the end of has no meter, and was run all the same.
+        // Package code whose end was not seen has left no meter reading, but it may have run.
         let may_have_run = action.package_sha256.is_some() && asked.as_ref().is_err_and(|error| error.after() == AfterError::Unknown);
         let foresight = match asked {
             Ok(output) => match self.tellable(invocation, &output.value).await {
@@ -196,7 +197,7 @@ impl Pipeline {
         Ok(Foresight { ran_code: may_have_run || !invocation.meter.is_unused(), ..foresight })
     }
 
-    /// The same of it that an answer would tell.
+    /// The preview as far as an answer of the source would be shown; `None` if it must not be shown.
     async fn tellable(&self, invocation: &Invocation, value: &Value) -> Option<Value> {
         let (handed_on, unreadable) = self.walk.take_out_of_answer(&invocation.org, &invocation.space, value).await;
         let is_safe = caught(&policy::scan_output(value)).is_empty() && unreadable.is_empty();
@@ -212,11 +213,11 @@ impl Pipeline {
         Ok(labels)
     }
 
-    /// The same of a call that waits already. What its action is now is for `resume` to compare.
+    /// Why a pending call could not be performed. Whether its action has changed is not compared here; `resume` does that.
     pub(crate) async fn why_impossible(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
         let found = match &held.reverses {
             None => self.walk.inner.catalogue.find(&held.org, &held.action).await.ok().flatten(),
-            // What takes back is asked of whoever made the effect, also where that is gone.
+            // A revert is asked of the source that made the effect, even if that source is gone from the catalogue.
             Some(reversed) => match self.ledger().find_invocation(&held.org, reversed).await? {
                 Some(reversed) => self.walk.source_then(&reversed).await,
                 None => None,
@@ -228,21 +229,20 @@ impl Pipeline {
         Ok(self.walk.impossible(Subject { source: &*source, definition: &definition, params: &Value::Null, invocation: held }).await)
     }
 
-    /// Why a call that waits would be refused by what it meets, as its card says: a yes is not spent on it. Code of others is not run to know,
-    /// and a part of a batch meets what the parts before it leave.
+    /// Why the source would refuse a pending call, as its card in the inbox shows it, so that no approval is used on it. Package code is
+    /// not run for this. A part of a batch is left out, since earlier parts may change the state it meets.
     pub(crate) async fn refused_ahead(&self, held: &Invocation) -> Option<Failure> {
         let (_, definition) = self.walk.inner.catalogue.find(&held.org, &held.action).await.ok().flatten()?;
         if held.batch.is_some() || definition.action.package_sha256.is_some() {
             return None;
         }
-        // Whoever answered meanwhile has ended it, and a store that is away says so itself: looking is in nobody's way.
+        // Errors are ignored: a call that was answered meanwhile, or an unavailable store, is reported by the approval itself.
         let seen = self.foresee(held).await.ok()?;
         seen.blocked.filter(|_| seen.is_blocked_by_source)
     }
 }
 
-/// What keeps a pending call from running now, whatever the answer: a kill switch, a denial, or something its approval is bound to and is no
-/// longer so.
+/// What keeps a pending call from running now, whatever the answer: a kill switch, a denial, or a part of its binding that no longer holds.
 fn blocked_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
     match (moded.stopped(), moded.decision.mode) {
         (Some(_), _) => Ok(Some(Conflict::Stopped)),
@@ -251,7 +251,7 @@ fn blocked_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<
     }
 }
 
-/// The files that would be as they were again, in the words of a preview; `None` where it is not about files.
+/// The files that a revert would restore, in the format of a preview; `None` if the evidence names no files.
 fn put_back(evidence: &Value) -> Option<Value> {
     let change = |file: ChangedFile| {
         let change = match file.change.undone() {
@@ -265,8 +265,8 @@ fn put_back(evidence: &Value) -> Option<Value> {
     (!changes.is_empty()).then(|| json!({ "changes": changes }))
 }
 
-/// Why a call that waits is no longer one that could be asked for. Whoever says yes to it is told that its action has changed, and so is
-/// whoever looks at it; in what is said besides.
+/// Why a pending call is no longer valid, if it is not. An invalid call is reported as a changed definition, both to an approver and to a
+/// reader; the original message is added.
 fn unresolved(error: &Error) -> Option<Failure> {
     let failure = error.to_failure()?;
     if !is_redefined(error) {

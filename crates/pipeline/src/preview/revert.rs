@@ -1,4 +1,4 @@
-//! Reverting the effect of an earlier invocation on demand: a call of its own, with its own gates, decision and receipt.
+//! Reverts the effect of an earlier invocation on demand: a call of its own, with its own gates, decision and receipt.
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
@@ -9,12 +9,12 @@ use crate::walk::admit::{Counted, Entrance};
 use crate::walk::reversal::{has_effect, why_no_way_back};
 use countersign_core::{Invocation, InvocationId, Principal, Status};
 
-/// What taking an effect back would come to.
+/// What a revert would do.
 #[derive(Clone, Debug)]
 pub struct RevertForesight {
-    /// Whether it would run, or whom it would ask.
+    /// Whether the revert would run at once or need an approval.
     pub explanation: Explanation,
-    /// What would be as it was again, or why it could not be.
+    /// What would be restored, or why it could not be.
     pub foresight: Foresight,
 }
 
@@ -30,7 +30,7 @@ impl Pipeline {
         self.invoke(Request::reverting(principal, &reversed, reason, trace_id)).await
     }
 
-    /// What taking it back would come to, asked without a trace. What could not even be asked for is refused as the taking back would be.
+    /// Previews a revert, without a trace. It fails with the same error that the revert itself would be refused with.
     pub async fn foresee_revert(&self, principal: &Principal, id: &InvocationId) -> Result<RevertForesight, Error> {
         let reversed = self.reversed(principal, id).await?;
         let request = Request::reverting(principal, &reversed, None, String::new());
@@ -46,7 +46,7 @@ impl Pipeline {
         Ok(RevertForesight { explanation, foresight })
     }
 
-    /// Those of these that have a way back, by what was kept of them. Whether they were taken back already is not looked at.
+    /// Those of the invocations that can be reverted, by their stored evidence. It does not check whether they already were.
     pub async fn with_a_way_back(&self, invocations: Vec<Invocation>) -> Result<Vec<Invocation>, Error> {
         let now = self.ledger().now().await?;
         let mut found = Vec::with_capacity(invocations.len());

@@ -1,6 +1,7 @@
-//! What other rules would have made of the calls that were recorded. Each is decided twice, by the rules in force and by the proposed
-//! ones, and what differs is told: so a change is the proposal's, and not that of rules which have changed since. Params are the stored
-//! ones, redacted and perhaps shortened; consents and limits are those of now; what content checks said then is taken as it was said.
+//! How recorded calls would have been decided under other rules. Each call is decided twice, by the rules in force and by the proposed
+//! ones, and the differences are reported. So a difference comes from the proposal, and not from rules that have changed since the call.
+//! The params are the stored ones, redacted and possibly truncated; consents and limits are today's; the recorded verdicts of the content
+//! gates are reused.
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
@@ -15,18 +16,18 @@ use policy::{CallFacts, Policies};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Rules to be tried. What is absent stays as it is.
+/// Rules to try. A rule that is absent stays as it is.
 pub struct Proposal {
     pub policies: Option<Arc<Policies>>,
     pub keeps_policies: bool,
-    /// Rows for the org and for automations that would be set.
+    /// Mode rows that would be set, for the org and for automations.
     pub modes: Option<ProposedModes>,
 }
 
-/// By whose they are, the org's or an automation's, and by action.
+/// By owner (`None` is the org) and by action.
 pub type ProposedModes = HashMap<(Option<AutomationId>, ActionId), (Mode, Lock)>;
 
-/// How a call fares.
+/// How a call would end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Runs,
@@ -34,20 +35,20 @@ pub enum Fate {
     Denied,
 }
 
-/// What became of one recorded call.
+/// The result for one recorded call.
 #[derive(Clone, Debug)]
 pub enum Replayed {
-    /// Its action, session or principal is gone, or it was only a dry run.
+    /// The action, session or principal is gone, or the call was a dry run.
     Skipped,
-    /// A kill switch ended it. What the rules would have said was never the question.
+    /// A kill switch stopped the call, so the rules did not decide it.
     Stopped,
-    /// A content check ended it, and no proposal would change that.
+    /// A content gate quarantined the call, and no proposal would change that.
     Quarantined,
     Same,
     Changed(Box<WhatIf>),
 }
 
-/// A call that would fare otherwise.
+/// A call that would be decided differently.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
     pub invocation: InvocationId,
@@ -59,14 +60,14 @@ pub struct WhatIf {
     pub because: String,
 }
 
-/// The rules a call is decided by.
+/// The rules that a call is decided by.
 struct Tried<'a> {
     policies: Option<&'a Policies>,
     modes: ModeRows,
 }
 
 impl Pipeline {
-    /// How a recorded call would fare.
+    /// Decides a recorded call by the proposed rules.
     pub async fn what_if(
         &self,
         org: &OrgId,
@@ -100,7 +101,7 @@ impl Pipeline {
         let consents = self.walk.purposes_of(&principal, &space).await?;
         let cross_space_listed = self.walk.is_listed_crossing(&space, &recorded.call.params, &action.id).await?;
         let obtainable = self.obtainable(recorded, &session, &space, &principal).await?;
-        // What the session held then is not recorded; where the caller said content came from is.
+        // The labels of the session at that time are not recorded; the provenance that the caller declared is.
         let labels: Vec<_> = recorded.call.labels().collect();
         let call = CallFacts {
             principal: &principal,
@@ -132,12 +133,12 @@ impl Pipeline {
         })))
     }
 
-    /// Every action there is now, to replay against.
+    /// Every action there is now.
     pub async fn actions_now(&self, org: &OrgId) -> Vec<Arc<Action>> {
         self.walk.inner.catalogue.all_actions(org).await
     }
 
-    /// The yes this call can get, as `gate` sees it: where nobody approves their own calls, it is not theirs to give.
+    /// The approval that this call could get, as `gate` computes it. If the space refuses self-approval, the owner does not count.
     async fn obtainable(
         &self,
         recorded: &Invocation,
@@ -153,7 +154,7 @@ impl Pipeline {
 }
 
 impl Proposal {
-    /// The rows for an action in a session. A row that is not proposed stays in force.
+    /// The mode rows for an action in a session. A row without a proposal stays in force.
     fn modes_of(&self, session: &Session, action: &ActionId, in_force: ModeRows) -> ModeRows {
         let Some(proposed) = &self.modes else { return in_force };
         let row = |automation: Option<&AutomationId>| {
@@ -167,7 +168,7 @@ impl Proposal {
 
 fn decided(call: &CallFacts<'_>, recorded: &Invocation, tried: Tried<'_>) -> (Fate, Vec<GateVerdict>, Decision) {
     let mut gates = policy::gate(call, tried.policies);
-    // The params that were looked at are no longer there to be looked at again.
+    // The content gates cannot run again, because the original params are gone. Their recorded verdicts are used.
     for gate in &mut gates {
         let content = [Gate::Safety, Gate::Redaction].contains(&gate.gate);
         if let Some(said) = recorded.gates.iter().find(|said| content && said.gate == gate.gate) {

@@ -1,4 +1,4 @@
-//! Effects nobody saw the end of: the source is asked what became of each.
+//! Reconciles effects whose outcome is unknown: the source is asked what became of each.
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
@@ -18,7 +18,7 @@ use countersign_core::source::{self, Output};
 use countersign_core::{Invocation, Status};
 
 impl Pipeline {
-    /// Asks the source what became of it, and records that. `None`: it cannot tell, and nothing has changed.
+    /// Asks the source what became of a call, and records it. `None`: the source cannot tell, and nothing has changed.
     pub(crate) async fn reconcile(&self, left: Invocation) -> Result<Option<Outcome>, Error> {
         if left.tier.class() == Class::Read {
             return self.end_read(left).await.map(Some);
@@ -40,7 +40,7 @@ impl Pipeline {
         }
     }
 
-    /// A read that broke off has changed nothing, whatever became of it: it is never in doubt, and may simply be made again.
+    /// Ends an interrupted read. A read changes nothing, so it is never in doubt and may simply be repeated.
     async fn end_read(&self, left: Invocation) -> Result<Outcome, Error> {
         let key = self.walk.inner.keyring.space_key(&left.org, &left.space).await?;
         let ending = Ending::begun(left, Status::Failed, Some(failure_of(&interrupted())), &*key);
@@ -48,9 +48,9 @@ impl Pipeline {
         Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
     }
 
-    /// What a crash left, with everything needed to go on; `None` where something of it is gone.
+    /// A call that a crash interrupted, with everything needed to go on; `None` if a part of that is gone.
     async fn left_behind(&self, mut left: Invocation) -> Result<Option<Box<Done>>, Error> {
-        // Another definition may mean something else by the same evidence.
+        // The definition must be the one at the time: another definition may read the same evidence differently.
         let found = self.walk.source_then(&left).await;
         let Some((source, definition)) = found else {
             return Ok(None);
@@ -60,7 +60,7 @@ impl Pipeline {
         };
         let key = self.walk.inner.keyring.space_key(&left.org, &left.space).await?;
         let row = Row::From(left.status);
-        // It ends when that is recorded. Until then its row says what it said.
+        // The call ends when its outcome is recorded. Until then the row stays as it is.
         left.ended_at = None;
         let Some(policy_slice) = left.announced.as_ref().map(|announced| announced.policy_slice) else {
             return Ok(None);
@@ -111,7 +111,7 @@ impl Pipeline {
         }
     }
 
-    /// It was being taken back: that is done once more, which changes nothing where it was done already.
+    /// Repeats a rollback that was interrupted. It changes nothing if the effect was already rolled back.
     async fn roll_back_again(&self, mut done: Box<Done>) -> Option<Looked> {
         self.seen_taken_back(&done).await?;
         done.invocation.aftermath.rollback = Some(Remedy::DONE);
@@ -124,8 +124,8 @@ impl Pipeline {
         Some(Verified::looked(done, None))
     }
 
-    /// `None` where it cannot be taken back now: that tells nothing about how far the try that broke off had come. Somebody may have changed
-    /// since what it had put back.
+    /// Reverts the effect again. `None` if that fails now, which does not tell how far the interrupted try had come: what it had restored
+    /// may have been changed since.
     async fn seen_taken_back(&self, done: &Done) -> Option<Output> {
         let evidence = done.invocation.evidence.clone()?;
         let restored = self.walk.ask_to_revert(done.subject(), &evidence).await;
@@ -134,7 +134,7 @@ impl Pipeline {
     }
 }
 
-/// Why there was anything to repair or take back: what its checks said before the crash, where they are known.
+/// Why the effect was to be repaired or rolled back: the failed check from before the crash, if it is known.
 fn failure_before(done: &Done, unknown: fn() -> Failure) -> Failure {
     done.invocation.aftermath.checks.as_deref().and_then(checks::failure_of).unwrap_or_else(unknown)
 }

@@ -1,4 +1,4 @@
-//! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
+//! Recovery after a crash or a restart, and the regular sweep: ends or resumes invocations that are expired, stale or interrupted.
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
@@ -16,22 +16,22 @@ use std::collections::HashSet;
 use std::future::Future;
 use tracing::Instrument as _;
 
-/// How long an approved call may wait to be started by the walk that approved it before another takes it up.
+/// How long an approved call may wait for the walk that approved it before another walk resumes it.
 const APPROVED_SECONDS: u64 = 15;
 
 /// Which invocations count as left behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// This process has just started and no other works on the database: all that began until then.
+    /// This process has just started and no other server uses the database: everything that began before the start.
     AllUntil(Timestamp),
-    /// Others work on it: only those of servers that are gone, those no walk can still be busy with, and this one's own whose walk
-    /// broke off. At a start also what is in
-    /// doubt is asked about, because this server may see what the others do not.
+    /// Other servers use the database: only calls of servers that are gone, calls that are too old for any walk to be still running, and
+    /// this server's own calls whose walk broke off. At a start the calls in doubt are reconciled too, because this server may see what the
+    /// others cannot.
     Stale { is_starting: bool },
 }
 
 impl Pipeline {
-    /// Once at start: to be called before any door opens, and awaited when there is time. Nothing that begins later is touched.
+    /// Run once at the start. Call it before any door opens; the future may be awaited later. It does not touch calls that begin later.
     pub fn recover(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static {
         let (pipeline, before) = (self.clone(), self.walk.now());
         async move {
@@ -41,13 +41,13 @@ impl Pipeline {
         }
     }
 
-    /// Every few seconds: ends what nobody answered, and takes up what another process dropped.
+    /// Run every few seconds: expires calls that were not answered, and resumes calls that another process dropped.
     pub async fn sweep(&self) -> Result<(), Error> {
         for org in self.ledger().list_orgs().await? {
             for status in [Status::Pending, Status::Approved] {
                 for invocation in self.ledger().list_expired(&org, status).await? {
                     let (id, span) = (invocation.id.clone(), span::of_left(&invocation));
-                    // One that cannot be ended does not keep the others from ending.
+                    // A call that cannot be expired does not keep the others from expiring.
                     if let Err(error) = self.walk.expire(invocation, status).instrument(span.clone()).await {
                         let _within = span.enter();
                         tracing::warn!(invocation = %id, %error, "could not be expired; it is tried again");
@@ -58,12 +58,12 @@ impl Pipeline {
         self.settle(Which::Stale { is_starting: false }).await
     }
 
-    /// A server that could not reach the database for long may be taken for gone and still live, and a call then be doubted too early:
-    /// the walk that still runs it corrects that when it records how it ended.
+    /// A server that lost the database for long may be considered gone although it lives, and its call may be marked as in doubt too early.
+    /// The walk that still runs the call corrects that when it records the outcome.
     async fn settle(&self, which: Which) -> Result<(), Error> {
         let now = self.ledger().now().await?;
         for org in self.ledger().list_orgs().await? {
-            // Each is asked about once, also where nobody could tell.
+            // Each call is reconciled once per run, even if its source could not tell.
             let mut asked = HashSet::new();
             self.settle_running(&org, which, now, &mut asked).await?;
             if which != (Which::Stale { is_starting: false }) {
@@ -134,9 +134,9 @@ impl Pipeline {
             after = Some(last.id.clone());
             for approved in approved {
                 let since = approved.answer.as_ref().map_or(approved.created_at, |answer| answer.at);
-                // While a kill switch is on it waits with its clock stopped.
+                // While a kill switch is on, the call waits and its deadline is suspended.
                 let is_stopped = matches!(approved.deadline, Some(Deadline::Stopped { .. }));
-                // A part of a batch that is all or nothing is started by its batch.
+                // A part of an all-or-nothing batch is started by its batch.
                 let is_part = approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing);
                 let is_due = match which {
                     Which::AllUntil(start) => since <= start,
@@ -150,7 +150,7 @@ impl Pipeline {
         }
     }
 
-    /// The source may be able to tell what became of it; else a person has to.
+    /// Reconciles a call that was left running. If its source cannot tell, the call becomes in doubt, and a person has to settle it.
     async fn end_left_behind(&self, left: Invocation) {
         let id = left.id.clone();
         let Some(_walking) = self.claim_or_leave(&left).await else {
@@ -163,7 +163,8 @@ impl Pipeline {
                 Ok(())
             }
             Ok(None) => self.doubt_left_behind(left).await,
-            // It goes on behind our back, or the store has to be back first: either way it is known better later than doubted now.
+            // The call goes on in the background, or the store has to come back first. Its outcome will be known then, so it is not in
+            // doubt yet.
             Err(Error::Unrecorded { .. }) => Ok(()),
             Err(Error::Store(error)) if is_passing(&error) => Err(Error::Store(error)),
             Err(error) => {
@@ -176,16 +177,16 @@ impl Pipeline {
         }
     }
 
-    /// What nobody could tell the last time, perhaps somebody can now.
+    /// Reconciles a call in doubt once more: its source may be able to tell now.
     pub(crate) async fn ask_about(&self, doubted: Invocation) {
         let left = doubted.clone();
         let Some(_walking) = self.claim_or_leave(&doubted).await else {
             return;
         };
         match self.reconcile(doubted).await {
-            // It was made, and still nobody could look at it.
+            // The effect happened and could still not be checked, or the source could not tell.
             Ok(Some(Outcome::InDoubt(_)) | None) => {}
-            // Or it goes on behind our back, and is let go of when it has ended.
+            // The call has ended, or it goes on in the background and its claim is released at its end.
             Ok(Some(_)) | Err(Error::Unrecorded { .. }) => return,
             Err(error) => tracing::warn!(invocation = %left.id, %error, "stays in doubt"),
         }
@@ -200,7 +201,7 @@ impl Pipeline {
     }
 
     async fn doubt_left_behind(&self, left: Invocation) -> Result<(), Error> {
-        // What was tried to find it out is written in its row.
+        // Read again, because reconciling may have added an attempt to the row.
         let Some(mut invocation) = self.ledger().find_invocation(&left.org, &left.id).await? else {
             return Ok(());
         };
@@ -217,7 +218,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Runs an approved call whose walk was lost. One that is still being made ready, here or by a server that lives, is left to its walk.
+    /// Runs an approved call whose walk was lost. A call that is still being prepared, here or on a live server, is left to its walk.
     async fn take_up(&self, approved: Invocation) {
         let Some(walking) = self.claim_or_leave(&approved).await else {
             return;
@@ -235,7 +236,7 @@ impl Pipeline {
         });
     }
 
-    /// As its row is since it was claimed.
+    /// Resumes the call from its row as it is after the claim.
     async fn resume_claimed(&self, approved: &Invocation) -> Result<Outcome, Error> {
         let claimed = self.ledger().find_invocation(&approved.org, &approved.id).await?;
         self.walk.resume(claimed.ok_or_else(|| Error::UnknownInvocation { invocation: approved.id.to_string() })?).await

@@ -1,4 +1,4 @@
-//! Checks again what nobody could check when it was made.
+//! Checks effects again that could not be checked when they were made.
 
 use crate::pipeline::Pipeline;
 use countersign_core::limits::{RECOVERED_AT_ONCE, UNVERIFIED_SECONDS};
@@ -6,7 +6,7 @@ use countersign_core::{InvocationId, OrgId, Status};
 use futures_util::{StreamExt as _, stream};
 
 impl Pipeline {
-    /// Every few seconds: checks again what nobody could check, once its time has come.
+    /// Run every few seconds: checks again the effects that are due.
     pub async fn look_at_unverified(&self) {
         let due = self.walk.inner.unverified.take_due(self.walk.now());
         stream::iter(due).for_each_concurrent(RECOVERED_AT_ONCE, |(id, org)| self.look_once_more(org, id)).await;
@@ -18,7 +18,7 @@ impl Pipeline {
         {
             self.ask_about(doubted).await;
         }
-        // A store that is away, and a source that cannot be asked, may be back the next time.
+        // The store or the source may be back the next time.
         match self.ledger().find_invocation(&org, &id).await {
             Ok(Some(row)) if row.status != Status::InDoubt => {}
             Ok(None) => {}

@@ -1,9 +1,9 @@
-//! What a grant may be.
+//! The limits of a grant.
 
 use crate::error::{Error, ParamError};
 use countersign_core::limits::GRANT_SECONDS_MAX;
 
-/// A grant covers at least one call and ends.
+/// Checks that a grant covers at least one call and expires.
 pub fn check_bounds(calls_max: Option<u32>, lifetime_seconds: u64) -> Result<(), Error> {
     let mut errors = Vec::new();
     if calls_max == Some(0) {

@@ -1,4 +1,4 @@
-//! An org's own policies, before they are saved, and the vocabulary they are written in.
+//! Checks an org's own policies before they are saved, and describes the vocabulary they are written in.
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
@@ -9,10 +9,10 @@ use policy::{Policies, PolicyProblem};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What people can consent to.
+/// The purposes that people can consent to.
 pub struct KnownPurposes {
     actions: BTreeSet<String>,
-    /// Those that policies name.
+    /// The purposes that the org's policies name.
     pub of_policies: BTreeSet<String>,
 }
 
@@ -24,24 +24,25 @@ impl KnownPurposes {
 }
 
 impl Pipeline {
-    /// Compiles policies as if they were saved: the problems say where, and nothing is kept.
+    /// Compiles policies without saving them; problems name their place in the text.
     pub async fn compile(&self, org: &OrgId, texts: PolicyTexts) -> Result<Result<Arc<Policies>, Vec<PolicyProblem>>, Error> {
         let actions = self.catalogue().all_actions(org).await;
         let compiled = tokio::task::spawn_blocking(move || policy::cedar::compile(&texts, &actions)).await;
         compiled.map(|compiled| compiled.map(Arc::new)).map_err(|error| Error::Internal { message: error.to_string() })
     }
 
-    /// Every purpose that a consent can have an effect for: those of the org's actions, and those its policies name.
+    /// Every purpose for which a consent can have an effect: those of the org's actions, and those that its policies name.
     pub async fn known_purposes(&self, org: &OrgId) -> Result<KnownPurposes, Error> {
         let texts = &self.ledger().find_policies(org).await?.texts;
-        // A purpose has no character that a string would escape, and nothing outside a string reads like one.
+        // Splitting at quotes finds every purpose: a purpose has no character that needs an escape, and no text outside a string looks like
+        // one.
         let named = [&texts.rbac, &texts.abac, &texts.consent, &texts.space].into_iter().flat_map(|text| text.split('"'));
         let of_policies = named.filter(|text| is_purpose(text)).map(str::to_owned).collect();
         let actions = self.catalogue().all_actions(org).await.iter().map(|action| action.id.to_string()).collect();
         Ok(KnownPurposes { actions, of_policies })
     }
 
-    /// The vocabulary policies are written in: every action and what is known of a call.
+    /// The vocabulary that policies are written in: every action and the facts of a call.
     pub async fn policy_schema(&self, org: &OrgId) -> String {
         policy::cedar::schema(&self.catalogue().all_actions(org).await)
     }

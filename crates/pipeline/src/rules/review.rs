@@ -1,4 +1,4 @@
-//! A person's review of what an action is: what differs from it later is drift.
+//! A person's review of an action's definition. A later difference from the reviewed definition is drift.
 
 use crate::catalogue::Definition;
 use crate::error::Error;
@@ -11,7 +11,7 @@ use countersign_core::{ActionId, Digest, OrgId, Principal, Tier};
 use std::sync::Arc;
 
 impl Pipeline {
-    /// A person stands for the definition as it is now; what differs from it later is drift. `shown` is the digest they saw.
+    /// Marks the current definition as reviewed; a later difference is drift. `shown` is the digest that the person saw.
     pub async fn review(
         &self,
         principal: &Principal,
@@ -32,8 +32,8 @@ impl Pipeline {
         Ok(Reviewed::Done)
     }
 
-    /// Whoever installs a package has looked at it: that is the first review of each of its actions. An action that was reviewed as
-    /// something else stays unreviewed until a person has seen what changed.
+    /// Installing a package counts as the first review of each of its actions, because the person who installs it has looked at it. If an
+    /// action was reviewed with another definition before, this does not review it: a person has to look at the change.
     pub async fn review_installed(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
         let pin = self.ledger().find_pin(&principal.org, action).await?;
         let now = self.definition_of(&principal.org, action).await?;
@@ -44,8 +44,8 @@ impl Pipeline {
         self.review(principal, action, None, Wording::Reviewed).await.map(|_| ())
     }
 
-    /// Keeps what an action is now for who lets it run without a person: what differs from it later is drift, though nobody has
-    /// read it. A source that cannot be asked has nothing to keep.
+    /// Pins the current definition of an action that is allowed to run without a person. A later difference is then drift, although nobody
+    /// has read the definition. If the source cannot be asked, nothing is pinned.
     pub async fn keep_as_it_is(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
         let Ok(Some(definition)) = self.definition_now(&principal.org, action).await else {
             return Ok(());
@@ -56,7 +56,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Digests and text of an action's definition as it is now; `None` when there is no such action.
+    /// Digests and text of an action's current definition; `None` if there is no such action.
     pub async fn definition_of(&self, org: &OrgId, action: &ActionId) -> Result<Option<DefinitionNow>, Error> {
         let definition = self.definition_now(org, action).await?;
         Ok(definition.map(|definition| DefinitionNow {
@@ -81,7 +81,7 @@ pub struct DefinitionNow {
     pub textual: Digest,
     /// Canonical JSON.
     pub text: String,
-    /// What destroys is approved one call at a time.
+    /// Whether no grant can cover the action: its calls must be approved one at a time.
     pub is_never_granted: bool,
 }
 
@@ -91,10 +91,10 @@ impl DefinitionNow {
     }
 }
 
-/// What became of a review.
+/// The result of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reviewed {
     Done,
-    /// What was shown is not what the action is now.
+    /// The definition that was shown is not the current one.
     OtherDefinition,
 }

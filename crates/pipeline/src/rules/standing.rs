@@ -1,4 +1,4 @@
-//! The mode an action has before anybody calls it.
+//! The current mode of an action, without a call.
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
@@ -7,14 +7,14 @@ use countersign_core::switch::SwitchScope;
 use countersign_core::{Action, Band, Decision, OrgId, Session, Space};
 use std::sync::Arc;
 
-/// How an action stands in a place, before anybody calls it.
+/// The current mode and drift of an action.
 pub struct Standing {
     pub decision: Decision,
     pub drift: Drift,
 }
 
 impl Pipeline {
-    /// The mode an action has now: for a session, or for anybody in a green space.
+    /// The current mode of an action: in a session, or without one as in a green space.
     pub async fn standing(&self, org: &OrgId, session: Option<(&Session, &Space)>, action: &Arc<Action>) -> Result<Standing, Error> {
         let version = self.ledger().rules_version(org).await?;
         let automation = session.and_then(|(session, _)| session.automation.as_ref());

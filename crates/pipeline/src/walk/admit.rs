@@ -1,4 +1,4 @@
-//! Stage 1: may this principal invoke in this session now? Asked before anything about the call itself is looked at.
+//! Stage 1: may this principal invoke in this session now? This is checked before the call itself is looked at.
 
 use crate::error::Error;
 use crate::request::{Outcome, Request};
@@ -13,53 +13,54 @@ use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId,
 use serde_json::Value;
 use std::time::Duration;
 
-/// How long a call waits before it is decided again.
+/// How long a call waits before it is decided again, so that a rule change made by another server has arrived.
 const RULES_HEARD: Duration = Duration::from_millis(2);
 
-/// A request that may be looked at. It has its id from here on.
+/// A request that passed the first stage. From here on it has an invocation id.
 pub(crate) struct Admitted {
     pub(crate) id: InvocationId,
     pub(crate) created_at: Timestamp,
     pub(crate) session: Session,
     pub(crate) space: Space,
-    /// Read before any rule was: what changes after it is noticed when the intent is written.
+    /// Read before any rule was read, so a later rule change is noticed when the intent is written.
     pub(crate) rules_version: i64,
     pub(crate) request: Request,
     pub(crate) entrance: Entrance,
 }
 
-/// How a call comes to be walked.
+/// How a call came to be walked.
 pub(crate) enum Entrance {
-    /// It was just asked for, by itself.
+    /// The call was just requested, by itself.
     Fresh,
-    /// It is a part of a batch.
+    /// The call is a part of a batch.
     Part(PartOf),
-    /// It reverts what another part of its batch did.
+    /// The call reverts the effect of another part of its batch.
     Compensation(Compensation),
-    /// A person released it from quarantine; this is the call that was quarantined.
+    /// A person released the call from quarantine. The id is the quarantined call.
     Released(InvocationId),
-    /// A person had it made again; this is the call in doubt that it replaces, and whose idempotency key passes on to it.
+    /// A person had a call in doubt made again. The id is that call; its idempotency key passes on to this one.
     Replacing(InvocationId),
-    /// It was held for a person and comes back.
+    /// The call was held for a person and enters again.
     Resumed(Resumed),
 }
 
-/// What a held call keeps from how it first entered.
+/// What a held call keeps from its first entry.
 pub(crate) struct Resumed {
     /// HMAC of the params as they were first sent.
     raw: Digest,
     released_from: Option<InvocationId>,
     part: Option<PartOf>,
-    /// An approver has changed the params: nobody has released these.
+    /// An approver has edited the params. A release from quarantine does not cover the edited params.
     pub(crate) is_edited: bool,
 }
 
-/// A batch's permission to revert one of its parts: whoever let that part run let it run on these terms.
+/// A batch's permission to revert one of its parts. It needs no approval: letting a part of such a batch run includes letting the batch
+/// revert it.
 #[derive(Clone)]
 pub(crate) struct Compensation(PartOf);
 
 impl Compensation {
-    /// Only for a part whose effect stands.
+    /// Returns one only for a part whose effect stands.
     pub(crate) fn of(batch: &Batch, index: usize) -> Option<Self> {
         let part = batch.parts.get(index)?;
         (part.effect == PartEffect::Stands).then(|| Self(batch.part_of(index)))
@@ -97,7 +98,7 @@ impl Entrance {
         }
     }
 
-    /// A held call has the key already.
+    /// The call in doubt that this one replaces. `None` for a resumed call, which already holds the key.
     pub(crate) const fn replaces(&self) -> Option<&InvocationId> {
         match self {
             Self::Replacing(replaced) => Some(replaced),
@@ -113,18 +114,18 @@ impl Entrance {
 /// How far a step of a call got.
 pub(crate) enum Step<T> {
     Done(T),
-    /// A rule changed since the call was decided. Nothing has happened yet, and it is decided again.
+    /// A rule changed since the call was decided. The call has not been performed, and it is decided again.
     RulesChanged(Box<Admitted>),
 }
 
-/// How far a call got.
+/// How far a whole call got.
 pub(crate) type Walked = Step<Outcome>;
 
-/// Whether a call counts against how often its session may invoke.
+/// Whether a call counts against the rate limit of its session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     Now,
-    /// It was counted when it was asked for, or is only imagined.
+    /// The call was counted when it was requested, or it is only a preview.
     Not,
 }
 
@@ -150,7 +151,7 @@ impl Walk {
         self.admit_in(session, id, request, entrance).await
     }
 
-    /// A call in a session that is known to be the right one.
+    /// Admits a call in a session that was already checked.
     pub(crate) async fn admit_in(
         &self,
         session: Session,
@@ -158,13 +159,14 @@ impl Walk {
         request: Request,
         entrance: Entrance,
     ) -> Result<Box<Admitted>, Error> {
-        // First: what changes while the rest is read is noticed by it.
+        // The version is read first, so a change made while the rest is read is noticed.
         let rules_version = self.ledger().rules_version(&session.org).await?;
         let space = self.space_of(&session).await?;
         Ok(Box::new(Admitted { id, created_at: self.now(), session, space, rules_version, request, entrance }))
     }
 
-    /// A held call that enters again. It was admitted and counted when it was first asked for. `None`: who asked can no longer act.
+    /// Admits a held call again. It was checked and counted when it was first requested. `None`: its requester or session can no longer
+    /// act.
     pub(crate) async fn admit_held(&self, held: &Invocation, params: Value) -> Result<Option<Box<Admitted>>, Error> {
         let rules_version = self.ledger().rules_version(&held.org).await?;
         let principal = self.ledger().find_principal(&held.org, &held.principal).await?;
@@ -190,7 +192,7 @@ impl Walk {
         })))
     }
 
-    /// Repeats `decide` for as long as a rule changes between a decision and the write that rests on it.
+    /// Repeats `decide` while a rule changes between the decision and the write that depends on it.
     pub(crate) async fn until_decided<T, F>(
         &self,
         mut admitted: Box<Admitted>,
@@ -208,14 +210,14 @@ impl Walk {
         Err(Error::rules_keep_changing())
     }
 
-    /// The same call, to be decided by the rules as they are now. It was counted when it came in.
+    /// Admits the same call again, to be decided by the rules in force now. It was counted when it was first admitted.
     async fn admit_again(&self, mut admitted: Box<Admitted>) -> Result<Box<Admitted>, Error> {
-        // A change that another server made is heard of some milliseconds after it can be read.
+        // This server hears of a rule change made by another server some milliseconds after the change can be read.
         tokio::time::sleep(RULES_HEARD).await;
         admitted.rules_version = self.ledger().rules_version(&admitted.session.org).await?;
         let request = &mut admitted.request;
         admitted.session = match &admitted.entrance {
-            // What a batch did in a session can be reverted after the session has ended.
+            // The effects of a batch can be reverted after their session has ended.
             Entrance::Compensation(_) => admitted.session,
             Entrance::Resumed(_) => {
                 let ended = || Error::SessionEnded { session: request.session.clone() };
@@ -230,7 +232,7 @@ impl Walk {
         Ok(admitted)
     }
 
-    /// The space of a session, as it is now: what it tolerates decides.
+    /// The space of a session as it is now, because its current band and rules decide.
     pub(crate) async fn space_of(&self, session: &Session) -> Result<Space, Error> {
         let missing = || Error::Internal { message: format!("session `{}` is in no space", session.id) };
         self.ledger().find_space(&session.org, &session.space).await?.ok_or_else(missing)
@@ -243,7 +245,7 @@ impl Walk {
         let Some(session) = self.ledger().find_session(&principal.org, id).await? else {
             return Err(Error::UnknownSession { session: id.clone() });
         };
-        // What was done in it can be reverted after it.
+        // Effects made in a session can be reverted after the session has ended.
         let is_reverting = intention == Intention::Revert && may_revert(principal);
         if session.ended_at.is_some() && !is_reverting {
             return Err(Error::SessionEnded { session: session.id });
@@ -255,7 +257,7 @@ impl Walk {
     }
 }
 
-/// Whoever answers for what agents do may revert it, wherever it was done.
+/// A person who may approve calls may also revert them, in any session.
 fn may_revert(principal: &Principal) -> bool {
     principal.may(Permission::Approve) && matches!(principal.id, PrincipalId::User(_))
 }

@@ -1,5 +1,5 @@
-//! The questions a source is asked. The only file that calls one; each answer is bounded in time, and a panic in a source is a
-//! broken source, not a lost invocation.
+//! All requests to a source. This is the only file that calls one. Every request has a time limit, and a panic in a source counts as a
+//! broken source, not as a lost invocation.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place where a source is asked")]
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Whom to ask, and about what.
+/// The source to ask, and the call to ask about.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) source: &'a dyn Source,
@@ -29,11 +29,11 @@ pub(crate) struct Subject<'a> {
     pub(crate) invocation: &'a Invocation,
 }
 
-/// Whether a source that is asked to reconcile may make the same request once more.
+/// Whether a source that is asked to reconcile may send the same request again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Again {
     No,
-    /// The attempt has an intent of its own.
+    /// Yes: that attempt has an intent of its own.
     Announced,
 }
 
@@ -45,19 +45,20 @@ impl<'a> Subject<'a> {
 
     pub(crate) fn asked(&self) -> Asked<'a> {
         let action = &self.definition.action;
-        // What waits has its params sealed.
+        // The params of a pending call are sealed; `null` is passed in their place.
         let params = Some(self.params).filter(|params| params.is_object());
         Asked { action: &action.id, params, scope: &self.invocation.call.scope, code: action.package_sha256 }
     }
 
-    /// What an effect is asked for with: for as long as its caller wants to wait, and no longer than the action may take.
+    /// The context for performing the effect. Its timeout is the caller's, up to the action's limit.
     fn context_of_effect(&self, walk: &Walk) -> CallContext {
         let mut context = self.context(walk);
         context.timeout_ms = self.invocation.call.bounds.timeout_ms.unwrap_or(u64::MAX).clamp(1, context.timeout_ms);
         context
     }
 
-    /// What it is looked at, looked for and taken back with: no caller's impatience leaves an effect unchecked, or there.
+    /// The context for verifying, reconciling and reverting. The caller's shorter timeout does not apply, so it cannot leave an effect
+    /// unchecked or in place.
     fn context(&self, walk: &Walk) -> CallContext {
         let Invocation { org, space, session, id, attempts, evidence, call, trace_id, .. } = self.invocation;
         CallContext {
@@ -80,15 +81,15 @@ impl<'a> Subject<'a> {
 }
 
 impl Walk {
-    /// Whether such a call could be made at all.
+    /// Asks whether such a call could be performed at all.
     ///
-    /// Every call is asked about, so this waits for no turn and knows no more of the call than it needs.
+    /// This is asked for every call, so it takes no slot and passes only the facts of the call that it needs.
     pub(crate) async fn ask_whether_possible(&self, source: &dyn Source, asked: Asked<'_>) -> Result<(), Error> {
-        // Asked within what is watched: a bug in a source must not end the walk, wherever in the answer it lies.
+        // `check` is called inside the guarded future: a panic anywhere in it must not end the walk.
         answered(source.id().as_str(), CALL_TIMEOUT_MS, async { source.check(asked).await }).await
     }
 
-    /// Makes ready what the effect needs and what undoes it.
+    /// Asks the source to prepare the effect and its rollback.
     pub(super) async fn ask_to_prepare(
         &self,
         cleared: &Cleared,
@@ -100,7 +101,7 @@ impl Walk {
         self.bounded(&subject, &context, subject.source.prepare(&context, &subject.definition.action.id, subject.params)).await
     }
 
-    /// The effect. Takes what was cleared, and nothing else.
+    /// Asks for the effect. It takes only a cleared call.
     pub(super) async fn ask_to_call(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, Error> {
         let subject = Subject::of(cleared.gated(), invocation);
         let context = CallContext { failed_checks: failed.to_vec(), ..subject.context_of_effect(self) };
@@ -113,33 +114,34 @@ impl Walk {
         self.bounded(&subject, &context, subject.source.preview(&context, &subject.definition.action.id, subject.params)).await
     }
 
-    /// Looks whether the effect is as it should be.
+    /// Asks the source to check the effect.
     pub(crate) async fn ask_to_verify(&self, subject: Subject<'_>, output: &Output) -> Result<Vec<Check>, Error> {
         let context = subject.context(self);
         let asked = subject.source.verify(&context, &subject.definition.action.id, subject.params, output);
         self.bounded_by(&subject, afterwards_ms(&context), asked).await
     }
 
-    /// Takes the effect back. What was cleared to happen may always be undone; undoing it on demand is cleared as a call of its own.
+    /// Asks the source to revert the effect. A rollback inside a call needs no clearance of its own; a revert on demand is a cleared call
+    /// itself.
     pub(crate) async fn ask_to_revert(&self, subject: Subject<'_>, evidence: &Value) -> Result<Output, Error> {
         let context = subject.context(self);
         let asked = subject.source.revert(&context, &subject.definition.action.id, evidence);
         self.bounded_by(&subject, afterwards_ms(&context), asked).await
     }
 
-    /// Whether an effect could be taken back at all.
+    /// Asks whether an effect could be reverted at all.
     pub(crate) async fn ask_whether_revertible(&self, subject: Subject<'_>, evidence: &Value) -> Result<(), Error> {
         let context = subject.context(self);
         self.bounded(&subject, &context, subject.source.check_revert(&context, &subject.definition.action.id, evidence)).await
     }
 
-    /// Finds out what became of an effect nobody saw the end of.
+    /// Asks what became of an effect whose outcome is unknown.
     pub(super) async fn ask_to_reconcile(&self, subject: Subject<'_>, again: Again) -> Result<Reconciled, Error> {
         let context = CallContext { may_ask_again: again == Again::Announced, ..subject.context(self) };
         self.bounded(&subject, &context, subject.source.reconcile(&context, &subject.definition.action.id, subject.params)).await
     }
 
-    /// So many questions at a time: a source that hangs holds up its own callers and nobody else.
+    /// The slots of a source. They limit its concurrent requests, so a source that hangs delays only its own callers.
     fn slots_of(&self, source: &str) -> Arc<Semaphore> {
         let mut slots = self.inner.slots.lock();
         if let Some(known) = slots.get(source) {
@@ -150,7 +152,7 @@ impl Walk {
         new
     }
 
-    /// One of the commands that the caller wants to see succeed after the effect.
+    /// Runs one of the check commands that the caller wants to succeed after the effect.
     pub(crate) async fn ask_to_run_command(&self, subject: Subject<'_>, command: &str) -> Result<Check, Error> {
         let Some(commands) = &self.inner.commands else {
             return Ok(Check::failed(command, "this server runs no commands"));
@@ -199,13 +201,14 @@ impl Walk {
 async fn answered<T>(source_id: &str, timeout_ms: u64, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
         Ok(Ok(answer)) => answer,
-        // What it said is in the server's log; it may quote params.
+        // The panic message is in the server's log only; it may quote params.
         Ok(Err(_panic)) => Err(Error::Broken { source_id: source_id.to_owned(), message: "it stopped working, by a bug".to_owned() }),
         Err(_) => Err(Error::TimedOut { source_id: source_id.to_owned(), timeout_ms }),
     }
 }
 
-/// What looks at an effect, or takes it back, may wait for its turn half as long as it may then take: waiting takes nothing from its time.
+/// The limit for a check or a revert: its timeout and half of it again. The extra half is for waiting for a turn, so that the wait does not
+/// shorten the work.
 const fn afterwards_ms(context: &CallContext) -> u64 {
     context.timeout_ms + context.timeout_ms / 2
 }

@@ -1,4 +1,5 @@
-//! What an approval is bound to: the exact call, its definition, the rules, who asked, and until when. Change any of them and it is void.
+//! What an approval is bound to: the exact call, its definition, the rules, the requester and the deadline. If any of them changes, the
+//! approval is void.
 
 use super::gate::Gated;
 use super::ground::Walk;
@@ -15,7 +16,7 @@ pub(crate) struct Redeemed {
 }
 
 impl Redeemed {
-    /// Only of an approved call, and only if everything its approval is bound to is still so.
+    /// Returns one only for an approved call, and only if everything that its approval is bound to still holds.
     pub(crate) fn of(approved: &Invocation, live: &Bound) -> Result<Result<Self, Conflict>, Error> {
         if approved.status != Status::Approved {
             return Ok(Err(Conflict::Consumed));

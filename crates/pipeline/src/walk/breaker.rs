@@ -1,5 +1,5 @@
-//! Whether a target is worth asking. One that fails again and again is left alone for a while; then one call is let through, and
-//! decides for all. What a person has approved is tried all the same: they know more than a counter.
+//! The circuit breaker. A target that fails again and again is not called for a while; then one call is let through, and its outcome
+//! decides for all. A call that a person approved is tried anyway: a person knows more than a counter.
 
 use crate::error::Error;
 use crate::walk::decide::Cleared;
@@ -13,16 +13,16 @@ use countersign_core::source::{self, Output};
 pub(crate) enum Target {
     Works,
     HasFailed,
-    /// It has, and this is the call that was let through to decide whether it still does.
+    /// It has failed, and this is the call that was let through to find out whether it still fails.
     IsTried,
 }
 
 impl Walk {
-    /// What is known of the call's target, or why it is not asked.
+    /// The state of the call's target, or the error if the breaker is open.
     pub(crate) async fn breaker(&self, cleared: &Cleared) -> Result<Result<Target, source::Error>, Error> {
         let org = &cleared.gated().validated.resolved.admitted.session.org;
         let failing = self.ledger().list_breakers(org).await?;
-        // Nearly always nothing fails: then nobody asks what the call is counted under.
+        // Nearly always no target fails; then the keys of the call need not be computed.
         if failing.is_empty() {
             return Ok(Ok(Target::Works));
         }
@@ -50,7 +50,7 @@ impl Walk {
         Ok(Ok(target))
     }
 
-    /// Counts how it went. A store that is away counts nothing, and keeps nobody from their answer.
+    /// Counts the outcome. If the store is unavailable, nothing is counted and the caller still gets the answer.
     pub(crate) async fn count_outcome(&self, cleared: &Cleared, target: Target, answer: &Result<Output, source::Error>) {
         let org = &cleared.gated().validated.resolved.admitted.session.org;
         let failed_with = match answer.as_ref().map_or_else(|error| said_by(error, patience_of(cleared)), |_| Said::Works) {
@@ -75,8 +75,8 @@ impl Walk {
     }
 }
 
-/// What a call is counted under: its action with its target and, where the caller has a label for it, with that too. A label is one more
-/// reason to be left alone, and no way around the others.
+/// The keys that a call is counted under: its action with its target and, if the caller gave a breaker label, one more key with the label.
+/// A label adds a breaker; it cannot bypass the other one.
 fn keys_of(cleared: &Cleared) -> impl Iterator<Item = BreakerKey> {
     let resolved = &cleared.gated().validated.resolved;
     let request = &resolved.admitted.request;
@@ -85,12 +85,12 @@ fn keys_of(cleared: &Cleared) -> impl Iterator<Item = BreakerKey> {
     std::iter::once(BreakerKey::new(action, target.as_deref(), None)).chain(labelled)
 }
 
-/// How long a call was waited for.
+/// How long we waited for the call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
-    /// As long as the action may take.
+    /// As long as the action's timeout permits.
     Whole,
-    /// Its caller wanted to wait for less.
+    /// The caller asked for a shorter timeout.
     Shorter,
 }
 
@@ -101,30 +101,30 @@ fn patience_of(cleared: &Cleared) -> Patience {
     if wanted_ms.is_some_and(|wanted_ms| wanted_ms < limit_ms) { Patience::Shorter } else { Patience::Whole }
 }
 
-/// What an answer says about the target.
+/// What an answer tells about the health of the target.
 enum Said {
     Works,
-    /// With this code.
+    /// The target fails, with this code.
     Fails(&'static str),
     Nothing,
 }
 
-/// How a package's code ends that did not come to an end of its own.
+/// The codes for package code that did not end by itself.
 const ENDED: [&str; 5] = [OUT_OF_TIME, "package_killed", "package_out_of_memory", "package_flooded", "package_lost"];
 
-/// What of these is the end of the time it had.
+/// The one of these codes that means a timeout.
 const OUT_OF_TIME: &str = "package_timed_out";
 
 fn said_by(error: &source::Error, patience: Patience) -> Said {
     match error {
-        // What its caller gave up early says nothing about the target; else any caller could close it to everybody.
+        // A timeout that the caller shortened says nothing about the target; otherwise any caller could open the breaker for everybody.
         source::Error::TimedOut { .. } | source::Error::Failed { code: OUT_OF_TIME, .. } if patience == Patience::Shorter => Said::Nothing,
         source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => Said::Fails(error.code()),
         source::Error::TimedOut { .. } => Said::Fails(error.code()),
-        // Code that was ended is not code that said no.
+        // Package code that was killed or timed out counts as a failure. Code that ended with an error of its own does not.
         source::Error::Failed { code, .. } if ENDED.contains(code) => Said::Fails(code),
         source::Error::Failed { .. } => Said::Works,
-        // It was refused by us, and nobody was asked.
+        // We refused the call; the target was not asked.
         source::Error::NoTurn { .. }
         | source::Error::Refused { .. }
         | source::Error::WorkspaceElsewhere

@@ -1,4 +1,4 @@
-//! What is checked after an effect, and what the checks say together.
+//! The checks after an effect, and their combined verdict.
 
 use super::execute::Done;
 use super::ground::Walk;
@@ -9,17 +9,17 @@ use countersign_core::invocation::{Failure, Intention};
 use countersign_core::limits::{CHECK_DETAIL_CHARS_MAX, CHECK_NAME_CHARS_MAX};
 use countersign_core::source;
 
-/// What looking at an executed call came to.
+/// The result of verifying an executed call.
 pub(crate) enum Looked {
     Verified(Verified),
-    /// It was repaired, and nobody knows whether that happened; or nobody could look.
+    /// A repair was tried and its outcome is unknown, or the effect could not be checked.
     InDoubt(Box<Invocation>),
 }
 
-/// An executed call that was looked at, and what came of it.
+/// An executed call that was verified, with the result.
 pub(crate) struct Verified {
     pub(crate) done: Box<Done>,
-    /// Why the result does not count.
+    /// Why the result does not count, if it does not.
     pub(crate) failure: Option<Failure>,
 }
 
@@ -33,11 +33,11 @@ pub(crate) const VERIFICATION_FAILED: &str = "verification_failed";
 const RESULT_SCHEMA: &str = "result_schema";
 
 impl Walk {
-    /// What is looked at after an effect; `None` where there is nothing to look at. What cannot be looked at has not passed.
+    /// Runs the checks after an effect; `None` if there is nothing to check. A check that could not be made has not passed.
     pub(crate) async fn check(&self, done: &Done) -> Option<Checks> {
         let output = done.answer.as_ref().ok()?;
         match done.invocation.intention {
-            // A preview has a shape of its own, and what was taken back was looked at by who took it back.
+            // A preview has a result of another shape, and the source itself checks a revert.
             Intention::DryRun | Intention::Revert => return None,
             Intention::Effect => {}
         }
@@ -72,8 +72,8 @@ impl Walk {
         Some(checks.bounded(declared))
     }
 
-    /// Asks again a few times where we had no turn to ask. Looking changes nothing, so it needs no intent. A source that is away was asked,
-    /// and what it cannot show has failed.
+    /// Asks again a few times if the source was not asked because too many calls were under way. Checking changes nothing, so it needs no
+    /// intent. A source that is unreachable was asked, so that check has failed.
     async fn patiently<T, Asked>(&self, ask: impl Fn() -> Asked) -> Result<T, source::Error>
     where
         Asked: Future<Output = Result<T, source::Error>>,
@@ -91,19 +91,19 @@ impl Walk {
     }
 }
 
-/// What was to be looked at after an effect.
+/// The checks that were due after an effect.
 #[derive(Default)]
 pub(crate) struct Checks {
     made: Vec<Check>,
-    /// Nobody had a turn to look. They have not passed, and have not failed either.
+    /// Checks that were not made, because too many calls were under way. They have neither passed nor failed.
     unmade: Vec<Check>,
 }
 
-/// What all of them together say.
+/// The combined result of all checks.
 pub(crate) enum Verdict {
     Passed,
     Failed(Failure),
-    /// Nothing that was looked at is wrong, and not everything was looked at.
+    /// No check failed, but not every check could be made.
     Unknown(Failure),
 }
 
@@ -120,7 +120,7 @@ impl Checks {
         Self { made: bounded(self.made), unmade: bounded(self.unmade) }
     }
 
-    /// What was seen to be wrong weighs more than what nobody saw.
+    /// A failed check outweighs one that could not be made.
     pub(crate) fn verdict(&self) -> Verdict {
         match (failure_of(&self.made), self.unmade.first()) {
             (Some(failure), _) => Verdict::Failed(failure),
@@ -129,14 +129,14 @@ impl Checks {
         }
     }
 
-    /// As they are kept: those that were made first.
+    /// The checks as they are stored: first those that were made.
     pub(crate) fn into_kept(mut self) -> Vec<Check> {
         self.made.append(&mut self.unmade);
         self.made
     }
 }
 
-/// As it may be kept and signed, where others chose the words: names that the definition declares are known.
+/// A check as it may be stored and signed. Texts written by others are redacted and bounded; names that the definition declares are known.
 fn kept(check: Check, declared: &[String]) -> Check {
     if check.detail.is_none() && (check.name == RESULT_SCHEMA || declared.contains(&check.name)) {
         return check;
@@ -149,7 +149,7 @@ fn kept(check: Check, declared: &[String]) -> Check {
     }
 }
 
-/// The first thing that is not as it should be.
+/// The failure of the first check that did not pass.
 pub(crate) fn failure_of(checks: &[Check]) -> Option<Failure> {
     let failed = checks.iter().find(|check| !check.ok)?;
     let detail = failed.detail.as_deref().unwrap_or("it failed");

@@ -1,11 +1,11 @@
-//! Taking up a call that another walk, perhaps of another server, has left: one at a time.
+//! Claims a call that another walk, possibly on another server, has left: only one claim at a time succeeds.
 
 use super::ground::{Walk, Walking};
 use crate::error::Error;
 use countersign_core::Invocation;
 
 impl Walk {
-    /// Whoever has claimed a call reconciles it, or starts it, and nobody else does. Should that server die, its lease runs out.
+    /// Claims a call. Only the holder of the claim reconciles or starts the call. If its server dies, the lease runs out.
     pub(crate) async fn claim(&self, left: &Invocation) -> Result<Option<Walking>, Error> {
         let Ok(walking) = self.inner.walking.claim(&left.id) else {
             return Ok(None);
@@ -13,7 +13,7 @@ impl Walk {
         Ok(self.ledger().claim(&left.org, &left.id, left.status).await?.then_some(walking))
     }
 
-    /// Lets other servers ask about what stays in doubt, and a person settle it.
+    /// Releases the claim of a call that stays in doubt, so that other servers may reconcile it and a person may settle it.
     pub(crate) async fn let_go(&self, left: &Invocation) {
         if let Err(error) = self.ledger().release(&left.org, &left.id).await {
             tracing::warn!(invocation = %left.id, %error, "stays in doubt, and no other server asks about it while this one lives");

@@ -1,10 +1,12 @@
-//! The caller's own words about a call: bounded before anything else, and kept without secrets. Nothing here is evaluated.
+//! What the caller claims about a call (time, device, actor and so on). Claims are checked for size and stored without secrets; they decide
+//! nothing.
 
 use crate::error::ParamError;
 use countersign_core::invocation::Claimed;
 use countersign_core::limits::{CLAIMED_CHARS_MAX, ROLLBACK_PLAN_BYTES_MAX};
 
-/// What is too much to be recorded. Who speaks an older contract has other names for these, and is told at the door.
+/// Claims that are too large to record. The pointers use the field names of the current API; the compatibility endpoints have other names
+/// for some fields and check those themselves.
 pub(crate) fn errors_in(claimed: &Claimed) -> Vec<ParamError> {
     let words = [("time", &claimed.time), ("device", &claimed.device), ("actor", &claimed.actor)];
     let is_unfit = |word: &String| word.chars().count() > CLAIMED_CHARS_MAX || word.contains('\0');
@@ -18,7 +20,7 @@ pub(crate) fn errors_in(claimed: &Claimed) -> Vec<ParamError> {
     errors
 }
 
-/// As it is kept and shown.
+/// The claims as they are stored and shown.
 pub(crate) fn without_secrets(claimed: &Claimed) -> Claimed {
     let text = |word: &Option<String>| word.as_deref().map(policy::redact_text);
     Claimed {

@@ -1,27 +1,27 @@
-//! Counts every answer, and every call that refers to one, that did not fit, by why.
+//! Counts, by reason, the answers that did not fit and the calls that referred to an earlier call and did not fit.
 
 use crate::error::Error;
 use crate::walk::ground::Walk;
 use countersign_core::{InvocationId, OrgId, ledger};
 
 const NOT_FOUND: &str = "not_found";
-/// ProgressEvent like `not_found`, to the letter; only whoever reads the metrics learns that somebody tried.
+/// The caller gets exactly the answer of `not_found`; only the metric shows that somebody tried to reach another org.
 const CROSS_TENANT: &str = "cross_tenant";
 
-/// For what a door refuses before it asks the pipeline.
+/// Counts a conflict. Public for the doors, which refuse some requests before they reach the pipeline.
 pub fn count_conflict(conflict: &'static str) {
     metrics::counter!("countersign_conflicts_total", "conflict" => conflict).increment(1);
 }
 
 impl Walk {
-    /// An invocation somebody referred to that is not their org's.
+    /// Counts that somebody referred to an invocation that does not exist in their org.
     pub(crate) async fn count_unknown(&self, org: &OrgId, invocation: &InvocationId) {
-        // Whether it is another org's is worth a metric, and no failure of its own.
+        // If this look-up fails, the reference counts as `not_found`: a metric must not fail the request.
         let is_foreign = self.ledger().is_of_another_org(org, invocation).await.unwrap_or(false);
         count_conflict(if is_foreign { CROSS_TENANT } else { NOT_FOUND });
     }
 
-    /// Counts what did not fit, and hands it on.
+    /// Counts the error if the answer did not fit, and returns the result unchanged.
     pub(crate) async fn counted<T>(&self, org: &OrgId, answered: Result<T, Error>) -> Result<T, Error> {
         let Err(error) = &answered else { return answered };
         match error {

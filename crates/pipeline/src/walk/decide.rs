@@ -1,4 +1,4 @@
-//! Stage 5: run now, ask a person, or refuse. The only place, with `hold`, that clears a call to run.
+//! Stage 5: run now, ask a person, or deny. Only this stage and `hold` clear a call to run.
 
 use crate::error::Error;
 use crate::walk::admit::{Admitted, Compensation};
@@ -13,21 +13,21 @@ use countersign_core::invocation::{Failure, Intention};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{Decision, Digest, GrantId, Mode, Tier};
 
-/// What policy answered.
+/// What the policy decided.
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
 pub(crate) enum Decided {
     Cleared(Cleared),
     Pending(Box<Pending>),
-    /// A dry run that is not denied: it may say what would change, and nothing more.
+    /// A dry run that is not denied. It may only report what would change.
     Preview(Box<PreviewOnly>),
     Denied(Box<Denied>),
 }
 
 /// An invocation that policy, or a person, has cleared to run. `execute` accepts nothing else.
 ///
-/// Fields are private to this file. `decide` builds one on `allow`, with a grant that `grant.rs` found to fit, or with the `Compensation` of
-/// a batch whose part stands; `hold::redeem` builds one by handing in a `Redeemed` approval, which is made only of an approved call whose
-/// binding still holds. There is no other way that compiles.
+/// The fields are private to this file. `decide` builds one on `allow`, or with a grant that `grant.rs` found to fit, or with a
+/// `Compensation` from a batch whose part's effect stands. `hold::redeem` builds one from a `Redeemed` approval, which exists only for an
+/// approved call whose binding still holds. No other way compiles.
 pub(crate) struct Cleared {
     gated: Gated,
     decision: Decision,
@@ -35,7 +35,7 @@ pub(crate) struct Cleared {
     by: Clearance,
 }
 
-/// What gave leave.
+/// What cleared the call.
 enum Clearance {
     Policy,
     Grant(Fitting),
@@ -43,7 +43,7 @@ enum Clearance {
     Person(Redeemed),
 }
 
-/// A call that policy refused.
+/// A call that was denied.
 pub(crate) struct Denied {
     pub(crate) gated: Gated,
     pub(crate) decision: Decision,
@@ -66,7 +66,7 @@ pub(crate) struct PreviewOnly {
 }
 
 impl Decided {
-    /// The same call, which cannot be made.
+    /// The same call, denied because it cannot be performed.
     pub(crate) fn refused(self, failure: Failure) -> Self {
         let (gated, decision, policy_slice) = match self {
             Self::Cleared(Cleared { gated, decision, policy_slice, by: _ }) => (gated, decision, policy_slice),
@@ -165,7 +165,8 @@ impl Walk {
         })
     }
 
-    /// A preview that shows what a read would show is held to that read's mode: it must not be the way around it.
+    /// The preview of some actions shows what a read would show. Such a dry run needs the read's mode to be `allow`, so that it is no way
+    /// around the read's rules.
     pub(crate) async fn reads_too_much(&self, gated: &Gated) -> Result<Option<Failure>, Error> {
         let resolved = &gated.validated.resolved;
         let Some(read) = &resolved.action().preview_reads else {
@@ -175,7 +176,7 @@ impl Walk {
         let found = self.inner.catalogue.find(&session.org, read).await;
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), read).await?;
-        // An action that is not there cannot be allowed.
+        // An action that does not exist counts as R4, so it is never allowed.
         let tier = found.map_or(Tier::R4, |(_, definition)| definition.action.tier);
         let facts = policy::Facts { tier, profile: Profile::InProcess, drift: Drift::None, asks: None, stopped: None };
         let rules = policy::Rules { version: resolved.admitted.rules_version, modes, band: resolved.admitted.space.band, policies: None };
@@ -186,13 +187,13 @@ impl Walk {
         }))
     }
 
-    /// A gate said no. The mode is still resolved, so that the receipt shows the whole decision.
+    /// A gate denied the call. The mode is still decided, so that the receipt shows the whole decision.
     pub(crate) async fn refuse(&self, gated: Gated, failure: Failure) -> Result<Box<Denied>, Error> {
         let Moded { decision, policy_slice, .. } = self.mode_of(&gated).await?;
         Ok(Box::new(Denied { gated, decision, policy_slice, failure }))
     }
 
-    /// The decision, and the digest of the rules that made it.
+    /// The decision, and the digest of the rules it was made by.
     pub(crate) async fn mode_of(&self, gated: &Gated) -> Result<Moded, Error> {
         let resolved = &gated.validated.resolved;
         let Admitted { session, space, request, rules_version, .. } = &*resolved.admitted;
@@ -217,16 +218,16 @@ impl Walk {
     }
 }
 
-/// What the rules make of a call.
+/// The mode that the rules give a call.
 pub(crate) struct Moded {
     pub(crate) decision: Decision,
     pub(crate) policy_slice: Digest,
-    /// Whether a grant may stand in for a person.
+    /// Whether a grant may replace the approval.
     pub(crate) is_grantable: bool,
 }
 
 impl Moded {
-    /// The kill switch that keeps it from running, if one does.
+    /// The kill switch that stops the call, if there is one.
     pub(crate) fn stopped(&self) -> Option<&SwitchScope> {
         stopped_by(&self.decision)
     }

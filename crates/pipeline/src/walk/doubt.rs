@@ -1,4 +1,4 @@
-//! What nobody knows the end of: the row says so, durably, before its caller hears it.
+//! Marks a call as in doubt: the row says so, durably, before the caller hears it.
 
 use super::ending::{STORE_AWAY_MAX, is_away};
 use super::ground::{Walk, Walking};
@@ -18,7 +18,7 @@ impl Walk {
             written = self.try_doubt(&invocation).await;
         }
         if is_away(&written) {
-            // The effect may have happened and nobody can be told so durably yet: the caller must not try again.
+            // The effect may have happened, and the doubt cannot be stored yet: the caller is told not to retry.
             let id = invocation.id.clone();
             self.doubt_later(invocation, walking);
             return Err(Error::Unrecorded { invocation: id });
@@ -43,9 +43,9 @@ impl Walk {
     async fn try_doubt(&self, invocation: &Invocation) -> Result<(), Error> {
         let event = self.event(invocation, Status::InDoubt);
         match self.ledger().doubt(invocation.clone(), event).await? {
-            // A repeat after an uncertain commit finds the work done.
+            // After an uncertain commit, this retry finds that the row was already written.
             Finished::Recorded { .. } | Finished::Not(Status::InDoubt) => {}
-            // Another server took this one for gone: it doubts it, too, or finds out more.
+            // Another server considered this one gone and claimed the call. That server marks it as in doubt, or reconciles it.
             Finished::Not(Status::Running) => return Ok(()),
             Finished::Not(status) => {
                 return Err(Error::Internal { message: format!("`{}` became `{status}` while it ran", invocation.id) });
@@ -59,7 +59,7 @@ impl Walk {
     }
 }
 
-/// Whether the effect may have happened, and matters.
+/// Whether the effect may have happened. A read has no effect.
 pub(crate) fn leaves_doubt(error: &source::Error, invocation: &Invocation) -> bool {
     error.after() == AfterError::Unknown && invocation.tier.class() != Class::Read
 }

@@ -1,4 +1,4 @@
-//! Whether an action is still what a person reviewed. Checked with every call, not only when somebody lists.
+//! Whether an action is still what a person reviewed. This is checked with every call, not only when actions are listed.
 
 use super::admit::Admitted;
 use super::ending::Ending;
@@ -11,8 +11,8 @@ use countersign_core::ledger::{Finished, NewDrift, Pin, Row, Wording};
 use countersign_core::{Action, ActionId, Digest, OrgId, Status};
 
 impl Walk {
-    /// How the definition differs from the reviewed one. The first to see a difference notes it, which voids what waits for the
-    /// action and its grants.
+    /// How the definition differs from the reviewed one. The first call that sees a difference records it, which ends the action's pending
+    /// calls and revokes its grants.
     pub(crate) async fn drift_of(&self, admitted: &mut Admitted, definition: &Definition) -> Result<Drift, Error> {
         let org = admitted.session.org.clone();
         let action = &definition.action.id;
@@ -22,22 +22,22 @@ impl Walk {
         let drift = drift_from(&pin, definition.structural, definition.textual);
         let noted = NewDrift { action: action.clone(), drift, structural: definition.structural, textual: definition.textual };
         let is_known = pin.seen == Some((definition.structural, definition.textual));
-        // What is known may have been noted by a server that stopped before it had ended all pending calls.
+        // A known drift is checked too: the server that recorded it may have stopped before it had ended all pending calls.
         if drift != Drift::None && self.note(&org, noted, is_known).await? {
-            // Noting it is a change of the rules: what was read of them before is read again.
+            // Recording the drift changed the rules, so everything read under the old version is read again.
             admitted.rules_version = self.ledger().rules_version(&org).await?;
             admitted.space = self.space_of(&admitted.session).await?;
         }
         Ok(drift)
     }
 
-    /// How an action differs from what was reviewed, only looked at.
+    /// How an action differs from its reviewed definition, without recording it.
     pub(crate) async fn drift_seen(&self, org: &OrgId, action: &Action) -> Result<Drift, Error> {
         let pin = self.ledger().find_pin(org, &action.id).await?;
         Ok(pin.map_or(Drift::None, |pin| drift_from(&pin, policy::digest::structural(action), policy::digest::textual(action))))
     }
 
-    /// What is odd about a definition that nobody has read as it is now.
+    /// The scan's findings in a definition, if no person has read the definition in its current form.
     pub(crate) async fn unread_findings<'a>(&self, org: &OrgId, definition: &'a Definition) -> Result<&'a [policy::Finding], Error> {
         if definition.findings.is_empty() {
             return Ok(&[]);
@@ -48,8 +48,8 @@ impl Walk {
         Ok(if pin.as_ref().is_some_and(is_read) { &[] } else { &definition.findings })
     }
 
-    /// Notes a drift that is not known yet, and ends pending calls of other definitions, a bounded number at a time. Whether there was
-    /// anything to do.
+    /// Records a drift that is not known yet, and ends pending calls of other definitions, a bounded number at a time. Returns whether
+    /// there was anything to do.
     async fn note(&self, org: &OrgId, drift: NewDrift, mut is_known: bool) -> Result<bool, Error> {
         if !is_known {
             tracing::warn!(action = %drift.action, drift = drift.drift.as_str(), "the definition is no longer the one that was reviewed");
@@ -77,7 +77,7 @@ impl Walk {
     }
 }
 
-/// Words alone matter unless whoever reviewed it said that they do not.
+/// A change of the wording alone is drift too, unless the reviewer chose to ignore wording.
 pub(crate) fn drift_from(pin: &Pin, structural: Digest, textual: Digest) -> Drift {
     if pin.structural != structural {
         Drift::Structural

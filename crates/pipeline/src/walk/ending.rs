@@ -1,4 +1,4 @@
-//! The end of a call, written: status, receipt, idempotency key and event become true in one transaction.
+//! Writes the end of a call: status, receipt, idempotency key and event become durable in one transaction.
 
 use super::ground::{Walk, Walking};
 use super::reward::{self, Execution, Measured, RewardWeights};
@@ -25,13 +25,13 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything a receipt is made of.
+/// Everything that a receipt is made of.
 pub(crate) struct Ending {
     pub(super) invocation: Box<Invocation>,
     pub(super) row: Row,
     pub(crate) policy_slice: Digest,
     pub(crate) approval: Option<ApprovalBody>,
-    /// The answer that ends it, when a person does.
+    /// The answer that ends the call, if a person ends it.
     pub(super) answered: Option<Approval>,
     pub(crate) idempotency: Option<Digest>,
     pub(crate) profile: String,
@@ -42,20 +42,20 @@ pub(crate) struct Ending {
     pub(super) timeout_ms: u64,
     pub(super) key_fate: KeyFate,
     pub(super) grant_use: GrantUse,
-    /// What was dangerous, to be kept for review.
+    /// The dangerous content to keep for review.
     pub(crate) quarantine: Option<NewQuarantine>,
-    /// HMAC of the caller's own words.
+    /// HMAC of the caller's claims.
     pub(super) claimed: Option<Digest>,
     /// The receipt of the quarantined call this one was released from.
     pub(super) supersedes: Option<ReceiptId>,
-    /// The rules it was decided by, where no intent has compared them.
+    /// The rules version that the call was decided under, if no intent has compared it.
     pub(super) rules_version: Option<i64>,
-    /// Recovery leaves the invocation alone until its outcome is recorded.
+    /// Keeps recovery away from the invocation until its outcome is recorded.
     pub(super) walking: Option<Walking>,
 }
 
 impl Ending {
-    /// The end of something that never ran.
+    /// The end of a call that never ran.
     pub(crate) fn unexecuted(
         invocation: impl Into<Box<Invocation>>,
         status: Status,
@@ -91,13 +91,13 @@ impl Ending {
         }
     }
 
-    /// The end a person gave to what was in doubt.
+    /// The end that a person gave to a call in doubt.
     pub(crate) fn settled(doubted: Invocation, status: Status, key: &dyn SpaceKey) -> Self {
         let failure = doubted.failure.clone().filter(|_| status != Status::Succeeded);
         Self::begun(doubted, status, failure, key)
     }
 
-    /// The end of something that was announced, and whose source nobody asks any more.
+    /// The end of a call that has an intent, and whose source is not asked any more.
     pub(crate) fn begun(begun: Invocation, status: Status, failure: Option<Failure>, key: &dyn SpaceKey) -> Self {
         let (announced, row) = (begun.announced.clone(), Row::From(begun.status));
         let approval = approval_of(&begun);
@@ -115,14 +115,14 @@ impl Ending {
         ending
     }
 
-    /// It never left, so it has used nothing.
+    /// Returns the grant use: the call never reached the source.
     pub(crate) fn return_grant(&mut self) {
         if self.invocation.grant.is_some() {
             self.grant_use = GrantUse::Returned;
         }
     }
 
-    /// The person's answer that ends it.
+    /// Adds the person's answer that ends the call.
     #[must_use]
     pub(crate) fn answered(mut self, approval: Approval) -> Self {
         self.invocation.answer = Some(approval.answer.clone());
@@ -132,7 +132,7 @@ impl Ending {
 }
 
 impl Walk {
-    /// Ends something that no rule decides any more.
+    /// Ends a call whose end does not depend on the current rules.
     pub(crate) async fn record_ending(&self, ending: Ending) -> Result<Invocation, Error> {
         match self.record_by_rules(ending).await? {
             Recorded::Ended(invocation) => Ok(*invocation),
@@ -140,7 +140,7 @@ impl Walk {
         }
     }
 
-    /// Ends what nobody answered in time. Does nothing if someone did after all.
+    /// Expires a call that was not answered in time. Does nothing if it was answered after all.
     pub(crate) async fn expire(&self, invocation: Invocation, from: Status) -> Result<(), Error> {
         let failure = Failure { code: Conflict::Expired.code().into(), message: "nobody answered in time".into() };
         match self.record_ending(Ending::unexecuted(invocation, Status::Expired, None, failure, Row::ExpiredFrom(from))).await {
@@ -149,7 +149,7 @@ impl Walk {
         }
     }
 
-    /// Writes the receipt and everything that becomes true with it.
+    /// Writes the receipt and everything that changes with it. If the rules have changed since the decision, it writes nothing and says so.
     pub(crate) async fn record_by_rules(&self, mut ending: Ending) -> Result<Recorded, Error> {
         let _timed = self.timed(Stage::Record);
         let id = ReceiptId::new(self.now(), self.random_bytes());
@@ -168,7 +168,7 @@ impl Walk {
         Ok(Recorded::Ended(invocation))
     }
 
-    /// What ends it, with its receipt.
+    /// The record that ends a call, with its receipt.
     pub(crate) fn finish_of(&self, ending: Ending) -> Result<Arc<Finish>, Error> {
         self.finish_as(&ReceiptId::new(self.now(), self.random_bytes()), ending)
     }
@@ -189,7 +189,7 @@ impl Walk {
         }))
     }
 
-    /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back. `None`: the rules changed.
+    /// Tries a few times, since the effect has happened; then goes on trying in the background. `None`: the rules changed.
     async fn write_ending(
         &self,
         mut finish: Arc<Finish>,
@@ -213,7 +213,7 @@ impl Walk {
         written.map(|seq| seq.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq)))
     }
 
-    /// Its batch, where it is a part of one, is taken up by the next sweep.
+    /// Goes on trying to write the end in the background. If the call is a part of a batch, the next sweep continues the batch.
     fn record_later(&self, finish: Arc<Finish>, receipt: ReceiptId, walking: Option<Walking>) {
         let walk = self.clone();
         self.spawn(async move {
@@ -230,7 +230,7 @@ impl Walk {
         });
     }
 
-    /// The receipt's position; `None` when the rules changed.
+    /// The position of the receipt in the audit log; `None` if the rules changed.
     async fn try_ending(&self, finish: &Arc<Finish>, receipt: &ReceiptId) -> Result<Option<u64>, Error> {
         let invocation = &finish.invocation;
         match self.ledger().finish(Arc::clone(finish)).await? {
@@ -238,16 +238,16 @@ impl Walk {
             Finished::RulesChanged => Ok(None),
             Finished::Missing => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
             Finished::Not(status) => {
-                // After an uncertain commit the row may already say what we wanted to write.
+                // After an uncertain commit, the row may already have this receipt.
                 let row = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
                 match row.and_then(|row| row.receipt) {
                     Some(written) if written.id == *receipt => Ok(Some(written.seq)),
-                    // Somebody who could not know better called it in doubt; we know how it ended.
+                    // Recovery marked the call as in doubt meanwhile, and this walk knows how it ended.
                     None if status == Status::InDoubt && matches!(finish.row, Row::Begun | Row::From(Status::Running)) => {
                         let resolved = Arc::new(Finish { row: Row::From(Status::InDoubt), ..Finish::clone(finish) });
                         Box::pin(self.try_ending(&resolved, receipt)).await
                     }
-                    // Another server took this one for gone, or asks about what is in doubt: how it ended is said when that one is done.
+                    // Another server has claimed the call to reconcile it. This end is written once that server is done.
                     None if busy_status(finish.row) == Some(status) => {
                         let message = format!("another server finds out what became of `{}`", invocation.id);
                         Err(Error::Store(ledger::Error::Unavailable { message }))
@@ -258,7 +258,7 @@ impl Walk {
         }
     }
 
-    /// Wakes who waits for it, counts it and logs it. Call when its new status is durable.
+    /// Counts and logs a new status, and wakes the callers who wait for it. Call this once the status is durable.
     pub(crate) fn tell(&self, invocation: &Invocation) {
         self.count(invocation);
         self.inner.wakeups.wake(&invocation.id);
@@ -288,7 +288,7 @@ impl Walk {
         );
     }
 
-    /// The event that tells of a status.
+    /// The event for a status.
     pub(crate) fn event(&self, invocation: &Invocation, status: Status) -> EventDraft {
         let body = EventBody {
             invocation_id: &invocation.id,
@@ -305,19 +305,19 @@ impl Walk {
             id: EventId::new(self.now(), self.random_bytes()),
             name: status.event_name(),
             key: invocation.id.to_string(),
-            // Ids and words only: they have a form.
+            // Serialising cannot fail: the body has only ids and fixed words.
             body: serde_json::to_string(&body).unwrap_or_default(),
         }
     }
 }
 
-/// How long an outcome is held in memory for a store that is away.
+/// How long an outcome is kept in memory while the store is unavailable.
 pub(crate) const STORE_AWAY_MAX: Duration = Duration::from_secs(RECORD_RETRY_SECONDS);
 
-/// What became of an end that was to be written.
+/// The result of writing the end of a call.
 pub(crate) enum Recorded {
     Ended(Box<Invocation>),
-    /// It was decided by rules that are no longer in force; nothing was written.
+    /// The call was decided under rules that are no longer in force; nothing was written.
     RulesChanged,
 }
 
@@ -334,7 +334,7 @@ struct EventBody<'a> {
     trace_id: &'a str,
 }
 
-/// Under what isolation it ran, as the sandbox itself tells.
+/// The isolation that the call ran under, as the sandbox reports it.
 fn sandbox_of(ending: &Ending) -> Sandbox {
     let mut sandbox = Sandbox::none(ending.profile.clone());
     let traffic = ending.invocation.meter.traffic().into_iter();
@@ -394,7 +394,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending, weights: &RewardWeights) -> Res
         rollback: invocation.aftermath.rollback,
         reverses: invocation.reverses.clone(),
         settled: invocation.aftermath.settled.clone(),
-        // Code inside the server shares its processor time with every other call: there is no honest figure for one.
+        // Code inside the server shares its processor time with every other call, so no honest figure exists for a single call.
         cost: Cost { cpu_ms: invocation.meter.cpu_ms() },
         timing: Timing {
             queued_ms: invocation.started_at.map_or(0, |started| started.millis_since(invocation.created_at)),
@@ -425,7 +425,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending, weights: &RewardWeights) -> Res
     body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })
 }
 
-/// Who said yes to what has begun.
+/// Who approved a call that has started.
 pub(crate) fn approval_of(begun: &Invocation) -> Option<ApprovalBody> {
     let binding = begun.binding.as_ref().filter(|_| !begun.approvals.is_empty())?;
     let approvers = begun.approvals.iter().map(|approval| approval.by.clone()).collect();
@@ -445,7 +445,7 @@ fn to_policy(verdict: &GateVerdict) -> (Gate, PolicyVerdict) {
     (*gate, PolicyVerdict { verdict: *verdict, determining: determining.clone(), errors: errors.clone() })
 }
 
-/// The status a row must have to be written, where others may be busy with one in that status.
+/// The status that the row must have for this write, if another server may have claimed a row in that status.
 const fn busy_status(row: Row) -> Option<Status> {
     match row {
         Row::Begun => Some(Status::Running),
@@ -454,7 +454,7 @@ const fn busy_status(row: Row) -> Option<Status> {
     }
 }
 
-/// How a write that may have been kept finds its row: nothing is certain any more.
+/// How to find the row when a write is repeated after an uncertain commit: the first write may have been committed.
 const fn again(row: Row) -> Row {
     match row {
         Row::Insert | Row::InsertAgain => Row::InsertAgain,
@@ -471,12 +471,12 @@ pub(crate) const fn is_passing(error: &ledger::Error) -> bool {
     }
 }
 
-/// Whether the store was away: the same may succeed later.
+/// Whether the store was unavailable: the same request may succeed later.
 pub(crate) fn is_away<T>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::Store(error)) if is_passing(error))
 }
 
-/// What an answer runs into when the row is already in this status.
+/// The conflict for an answer to a row that already has this status.
 pub(crate) const fn conflict_with(status: Status) -> Conflict {
     match status {
         Status::Denied => Conflict::Rejected,

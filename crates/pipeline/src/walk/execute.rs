@@ -1,4 +1,4 @@
-//! Stage 8: the effect. What undoes it first, then the intent, durably; then the source; then what is known of the outcome.
+//! Stage 8: the effect. It stores the rollback evidence, then writes the intent, then asks the source, then reports what is known.
 
 use super::admit::Admitted;
 use super::ask::{Subject, failure_of};
@@ -24,19 +24,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) enum Executed {
-    /// The source answered, or is known not to have done anything.
+    /// The source answered, or is known to have done nothing.
     Done(Box<Done>),
-    /// It may have happened.
+    /// The effect may have happened.
     InDoubt(Box<Invocation>),
-    /// Another call under the same idempotency key was first.
+    /// Another call under the same idempotency key started first.
     Elsewhere(Box<Taken>),
-    /// The approval could not be used any more.
+    /// The approval could no longer be used.
     Void(Box<Void>),
-    /// A rule changed, or the grant was used up: nothing has happened, and it is decided again.
+    /// A rule changed, or the grant was used up. The call has not been performed, and it is decided again.
     RulesChanged(Box<Admitted>),
 }
 
-/// A call that the source answered, one way or the other.
+/// A call that the source answered, with a result or an error.
 pub(crate) struct Done {
     pub(crate) origin: Origin,
     pub(crate) source: Arc<dyn Source>,
@@ -48,15 +48,15 @@ pub(crate) struct Done {
     pub(crate) approval: Option<ApprovalBody>,
     pub(crate) key: Arc<dyn SpaceKey>,
     pub(crate) idempotency: Option<Digest>,
-    /// Recovery leaves it alone until its outcome is recorded.
+    /// Keeps recovery away from the invocation until its outcome is recorded.
     pub(crate) walking: Option<Walking>,
 }
 
-/// What a call that was answered is made of.
+/// Where an answered call comes from.
 pub(crate) enum Origin {
     Cleared(Box<Cleared>),
     Previewed(Box<Gated>),
-    /// A crash left it behind: it was cleared then, and can be looked at, taken back and recorded now, but not made again.
+    /// A crash interrupted the call. It was cleared then; now it can be verified, rolled back and recorded, but not performed again.
     LeftBehind {
         params: Value,
     },
@@ -80,7 +80,7 @@ impl Walk {
         };
         self.label_before(cleared.gated()).await?;
         self.inner.progress.decided(&invocation.id, cleared.rules_version());
-        // Before its row is there: whatever runs and is not being walked was left behind.
+        // Joined before the row exists: recovery treats a running row that no process is walking as left behind.
         let walking = self.inner.walking.join(&invocation.id);
         let (row, ready) = if needs_intent(&cleared) {
             let ready = self.make_ready(&cleared, &mut invocation, &[]).await?;
@@ -115,7 +115,8 @@ impl Walk {
         Ok(Executed::Done(Box::new(Done::cleared(cleared, invocation, row, answer, walking))))
     }
 
-    /// What undoes the effect is kept before it. An error here is the answer of the attempt: nothing has happened.
+    /// Asks the source to prepare the effect and stores the rollback evidence. An inner error is the answer of the attempt: there is no
+    /// effect yet.
     pub(crate) async fn make_ready(
         &self,
         cleared: &Cleared,
@@ -139,7 +140,7 @@ impl Walk {
         })
     }
 
-    /// Tries until the source answers, or an error is not transient, or the attempts are used up.
+    /// Tries until the source answers, or an error is not transient, or no attempts are left.
     async fn attempt(
         &self,
         cleared: &Cleared,
@@ -155,7 +156,7 @@ impl Walk {
             let Err(error) = &answer else {
                 return Ok(answer);
             };
-            // A transient error says that nothing was done: only then is another try safe.
+            // A transient error guarantees that there was no effect: only then is another attempt safe.
             if !error.is_transient() || self.asks_for_too_long(error) || invocation.attempts >= self.attempts_max(invocation) {
                 return Ok(answer);
             }
@@ -168,7 +169,7 @@ impl Walk {
             let mut next = Box::new(invocation.clone());
             next.attempts += 1;
             ready = Box::pin(self.make_ready(cleared, &mut next, &[])).await?;
-            // Without its own intent there is no other try: what the last one answered is the outcome.
+            // Without an intent of its own there is no further attempt: the last answer is the outcome.
             if !Box::pin(self.begin_again(cleared, &next, Some(cleared.rules_version()))).await? {
                 return Ok(answer);
             }
@@ -176,13 +177,13 @@ impl Walk {
         }
     }
 
-    /// How often an effect is tried at most: as often as we would, and no more often than its caller wants.
+    /// The highest number of attempts: the server's setting, or the caller's limit if that is lower.
     pub(crate) fn attempts_max(&self, invocation: &Invocation) -> u32 {
         let wanted = invocation.call.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
         self.inner.settings.attempts_max.min(wanted)
     }
 
-    /// The effect, once: what was asked for, or its undoing.
+    /// Makes one attempt: performs the requested effect, or reverts it.
     pub(crate) async fn once(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, source::Error> {
         match (invocation.intention, &invocation.evidence) {
             (Intention::Effect | Intention::DryRun, _) => self.ask_to_call(cleared, invocation, failed).await,
@@ -194,14 +195,14 @@ impl Walk {
         }
     }
 
-    /// Nobody knows whether it happened; the source may be able to tell.
+    /// Asks the source what became of an effect whose outcome is unknown.
     pub(crate) async fn look_again(
         &self,
         cleared: &Cleared,
         invocation: &mut Invocation,
         error: source::Error,
     ) -> Result<Result<Output, source::Error>, Error> {
-        // Taking back what is taken back already changes nothing: what cannot be seen to be done is asked for once more.
+        // A revert can safely be repeated: it changes nothing if the effect is already reverted. So it is simply made again.
         if invocation.intention == Intention::Revert {
             return Ok(self.once(cleared, invocation, &[]).await.map_err(|_| error));
         }
@@ -218,12 +219,12 @@ impl Walk {
         })
     }
 
-    /// Whether the source wants to be left alone for longer than anybody would wait: then it is.
+    /// Whether the source asks for a longer wait than the retry cap. Then it is not retried.
     pub(crate) fn asks_for_too_long(&self, error: &source::Error) -> bool {
         matches!(error, source::Error::Busy { retry_after_ms: Some(asked_ms), .. } if *asked_ms > self.inner.settings.ladder.cap_ms)
     }
 
-    /// How long to wait before another try.
+    /// How long to wait before the next attempt.
     pub(crate) fn backoff(&self, attempts: u32, error: &source::Error) -> Duration {
         let asked_ms = match error {
             source::Error::Busy { retry_after_ms, .. } => retry_after_ms.unwrap_or(0),
@@ -300,7 +301,7 @@ impl Done {
 }
 
 impl Origin {
-    /// What goes back to be decided again, where nothing was announced.
+    /// The request to decide again, for a call that has no intent yet.
     pub(crate) fn undecided(self) -> Option<Box<Admitted>> {
         match self {
             Self::Cleared(cleared) => Some(cleared.undecided()),
@@ -310,7 +311,7 @@ impl Origin {
     }
 }
 
-/// Preparing changes nothing, so whatever stops it leaves no doubt.
+/// Preparing changes nothing, so an error while preparing leaves no doubt.
 fn certain(error: source::Error) -> source::Error {
     match error.after() {
         AfterError::NoEffect => error,

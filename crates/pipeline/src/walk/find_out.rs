@@ -1,5 +1,5 @@
-//! What became of an effect nobody saw the end of. Looking for it changes nothing; where only the same request made once more can tell,
-//! that is an attempt of its own, announced before it and counted like any other.
+//! Finds out what became of an effect whose outcome is unknown. Looking for it changes nothing. If only sending the same request again can
+//! tell, that is an attempt of its own, with an intent, and it is counted like any other.
 
 use super::ask::{Again, Subject};
 use super::intent::{AnnouncedAgain, Announcement};
@@ -11,10 +11,10 @@ use countersign_core::effect::Reconciled;
 use countersign_core::limits::IDEMPOTENCY_SECONDS;
 use countersign_core::source;
 
-/// What was found out.
+/// The result of asking.
 pub(crate) struct Found {
     pub(crate) reconciled: Result<Reconciled, source::Error>,
-    /// The invocation with one more attempt, where the request was made once more.
+    /// The invocation with one more attempt, if the request was sent again.
     pub(crate) tried: Option<Box<Invocation>>,
 }
 
@@ -38,8 +38,9 @@ impl Walk {
         Ok(Found { reconciled, tried: Some(Box::new(next)) })
     }
 
-    /// The rules under which nothing speaks against making the same request once more: it is not long ago, they are still those it was
-    /// decided by, it has attempts left, and nobody knows already that it was made. Where that cannot be found out, something does.
+    /// The rules version under which the same request may be sent again. It may be if the call started recently, if the rules it was
+    /// decided under are still in force, if attempts are left, and if it is not already known that the effect happened. `None` if any of
+    /// this cannot be read.
     async fn rules_to_ask_again_by(&self, invocation: &Invocation) -> Option<i64> {
         let (now, version) = (self.ledger().now().await.ok()?, self.ledger().rules_version(&invocation.org).await.ok()?);
         if is_unverified(invocation) {

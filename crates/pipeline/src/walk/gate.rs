@@ -1,5 +1,5 @@
-//! Stage 4: the checks before the mode. Every gate leaves its verdict; the first denial decides. The last two look at the content
-//! and run only for what nobody denied: one ends what is dangerous, the other takes out what must not reach the source.
+//! Stage 4: the gates, which run before the mode is decided. Every gate records its verdict; the first denial decides. The last two gates
+//! look at the content and run only if no other gate denied: `safety` quarantines dangerous calls, `redaction` redacts the params.
 
 mod outgoing;
 
@@ -25,26 +25,26 @@ use policy::{CallFacts, Finding, Provenance};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A call that every gate has looked at.
+/// A call that has passed through the gates, with their verdicts.
 pub(crate) struct Gated {
     pub(crate) validated: Validated,
     pub(crate) gates: Vec<GateVerdict>,
-    /// The org's own policies that concern the action, by digest.
+    /// The digest of the org's policies that concern the action.
     pub(crate) policies: Option<Digest>,
     pub(crate) taken_out: Option<TakenOut>,
-    /// The params as they came, where something was taken out of them since.
+    /// The params as the caller sent them, if they were redacted since.
     as_sent: Option<Value>,
-    /// What is kept of the params, where the call ended before anything was taken out of them and the space wants it out.
+    /// The params to store, if the call was denied before the redaction gate and the space asks for redaction.
     for_the_record: Option<Value>,
 }
 
 impl Gated {
-    /// The params as people are told them: without what is secret.
+    /// The params as people see them: without secrets.
     pub(crate) fn params_told(&self) -> Value {
         policy::redact(self.for_the_record.as_ref().unwrap_or(&self.validated.resolved.admitted.request.call.params)).value
     }
 
-    /// The call as it is stored: without secrets, bounded, and without its params where they are kept for review.
+    /// The call as it is stored: without secrets, truncated, and without the params of a quarantined call, which are sealed for review.
     fn call_told(&self, status: Status) -> Call {
         let call = &self.validated.resolved.admitted.request.call;
         Call {
@@ -70,7 +70,7 @@ impl Gated {
         }
     }
 
-    /// The invocation as it is stored from here on; what comes later fills in the rest.
+    /// The invocation row as it is stored from here on; later stages fill in the rest.
     pub(crate) fn to_invocation(&self, status: Status, decision: &Decision) -> Box<Invocation> {
         let resolved = &self.validated.resolved;
         let Admitted { id, created_at, session, request, .. } = &*resolved.admitted;
@@ -119,7 +119,7 @@ impl Gated {
         })
     }
 
-    /// The rules changed before it could be used: what it was made of goes back, as it came, to be decided again.
+    /// Returns the request as it was sent, to be decided again: the rules changed before this decision could be used.
     pub(crate) fn undecided(self) -> Box<Admitted> {
         let mut admitted = self.validated.resolved.admitted;
         if let Some(params) = self.as_sent {
@@ -138,14 +138,14 @@ impl Gated {
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
 pub(crate) enum Gates {
     Passed(Gated),
-    /// By which gate, and why.
+    /// A gate denied the call; the failure names the gate and the rule.
     Denied(Box<Gated>, Failure),
-    /// It ends here, and what it held is kept for review.
+    /// The call ends here, and its content is kept for review.
     Quarantined(Box<Gated>, Vec<Caught>),
 }
 
 impl Walk {
-    /// `yes` is the approval that was given, when the call comes back with one.
+    /// `yes` is the approval, if the call enters again with one.
     pub(crate) async fn gate(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<Gates, Error> {
         let _timed = self.timed(Stage::Gate);
         let (gated, slice) = self.ruled(validated, yes).await?;
@@ -153,13 +153,13 @@ impl Walk {
         self.look_inside(gated).await
     }
 
-    /// The same for who only wonders: nothing is kept, logged or counted.
+    /// Runs the gates for a preview: nothing is stored, logged or counted.
     pub(crate) async fn gate_readonly(&self, validated: Validated) -> Result<Gates, Error> {
         let (gated, _) = self.ruled(validated, None).await?;
         self.look_inside(gated).await
     }
 
-    /// Keeps what the org's policies said, and alerts where one of them could not be evaluated.
+    /// Archives the policies that were applied, and raises an alert if one of them could not be evaluated.
     async fn note_ruling(&self, gated: &Gated, slice: Option<Slice>) -> Result<(), Error> {
         let resolved = &gated.validated.resolved;
         for broken in gated.gates.iter().filter(|verdict| !verdict.errors.is_empty()) {
@@ -172,7 +172,7 @@ impl Walk {
         }
     }
 
-    /// The two gates that look at the content.
+    /// Runs the two gates that look at the content.
     async fn look_inside(&self, mut gated: Gated) -> Result<Gates, Error> {
         if let Some(denial) = policy::denied(&gated.gates) {
             let failure = denied_by(denial);
@@ -186,7 +186,7 @@ impl Walk {
         self.take_out(gated).await
     }
 
-    /// The four gates that are ruled: our own rules, and the org's policies.
+    /// Runs the first four gates, which apply our own rules and the org's policies.
     async fn ruled(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<(Gated, Option<Slice>), Error> {
         let policies = self.inner.compiled.of(&validated.resolved.admitted.session.org, self.ledger()).await?;
         let gates = self.verdicts(&validated, policies.as_deref(), yes.as_ref()).await?;
@@ -195,7 +195,7 @@ impl Walk {
         Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None, for_the_record: None }, slice))
     }
 
-    /// Whether what is ruled lets the call pass with this yes.
+    /// Whether the first four gates let the call pass with this approval.
     pub(crate) async fn passes_with(&self, gated: &Gated, yes: &policy::Approval) -> Result<bool, Error> {
         let policies = self.inner.compiled.of(&gated.validated.resolved.admitted.session.org, self.ledger()).await?;
         let gates = self.verdicts(&gated.validated, policies.as_deref(), Some(yes)).await?;
@@ -214,7 +214,7 @@ impl Walk {
         let standing = self.standing_of(&request.principal).await?;
         let cross_space_listed = self.is_listed_crossing(space, &request.call.params, &action.id).await?;
         let mut facts = Facts::default();
-        // Only policies ask for the rest.
+        // Only the org's policies need the remaining facts.
         if policies.is_some() {
             facts = self.facts(validated).await?;
         }
@@ -249,7 +249,8 @@ impl Walk {
         Ok(Facts { now, consents, labels, obtainable })
     }
 
-    /// How far the person behind the caller reaches. Read here and not from the token: it is a rule, and of the version decided under.
+    /// The role and the highest band of the person behind the caller. It is read here and not taken from the token, because it is a rule
+    /// and must belong to the rules version that the call is decided under.
     pub(crate) async fn standing_of(&self, principal: &Principal) -> Result<Standing, Error> {
         match &principal.owner {
             Some(owner) => Ok(self.ledger().find_standing(&principal.org, owner).await?),
@@ -257,7 +258,7 @@ impl Walk {
         }
     }
 
-    /// What the person behind the caller has consented to, here and now.
+    /// The purposes that the person behind the caller has consented to in this space.
     pub(crate) async fn purposes_of(&self, principal: &Principal, space: &Space) -> Result<Vec<String>, Error> {
         match &principal.owner {
             Some(owner) => Ok(self.ledger().find_purposes(&principal.org, owner, &space.id).await?),
@@ -275,7 +276,7 @@ impl Walk {
         }
     }
 
-    /// What is dangerous, or odd, about the content.
+    /// What the scan finds in the content of a call.
     pub(crate) async fn findings_in(&self, resolved: &Resolved) -> Result<Vec<Finding>, Error> {
         let Admitted { session, request, .. } = &*resolved.admitted;
         let labels = self.ledger().find_labels(&session.org, &session.id).await?;
@@ -288,7 +289,7 @@ impl Walk {
         Ok(policy::scan(resolved.action(), &request.call.params, &provenance))
     }
 
-    /// Looks at the content. What comes back must not run; what only asks for a person is noted.
+    /// Scans the content. Returns the findings that quarantine the call; a finding that only needs approval is noted in the verdict.
     async fn scan(&self, gated: &mut Gated) -> Result<Vec<Caught>, Error> {
         let findings = self.findings_in(&gated.validated.resolved).await?;
         let resolved = &gated.validated.resolved;
@@ -296,12 +297,12 @@ impl Walk {
         let mut verdict = policy::scan::verdict(&findings);
         let unread = self.unread_findings(&session.org, &resolved.definition).await?;
         let unread: BTreeSet<_> = unread.iter().map(|finding| format!("definition:{}", finding.rule)).collect();
-        // A person has looked at exactly this and let it go.
+        // A person has released exactly these params from quarantine.
         let entrance = &resolved.admitted.entrance;
         if let (Some(from), Verdict::Quarantine, false) = (entrance.released_from(), verdict.verdict, entrance.is_edited()) {
             let mut determining = vec![format!("released:{from}")];
             determining.extend(verdict.determining);
-            // Of the content, not of what the action is.
+            // The release covers the content only. An unread definition still needs an approval.
             let left = if unread.is_empty() { Verdict::Ok } else { Verdict::NeedsApproval };
             determining.extend(unread);
             gated.set(GateVerdict::new(Gate::Safety, left, determining));
@@ -317,7 +318,7 @@ impl Walk {
     }
 }
 
-/// What only policies ask about.
+/// Facts that only the org's policies need.
 #[derive(Default)]
 struct Facts {
     now: Timestamp,
@@ -326,7 +327,7 @@ struct Facts {
     obtainable: Option<policy::Approval>,
 }
 
-/// What was found, without what was found in.
+/// The findings that quarantine a call, without the content they were found in.
 pub(crate) fn caught(findings: &[Finding]) -> Vec<Caught> {
     let dangerous = findings.iter().filter(|finding| finding.severity == Severity::Quarantines);
     dangerous
@@ -346,7 +347,7 @@ fn session_label(text: &str) -> Option<SessionLabel> {
     serde_json::from_value(Value::String(text.to_owned())).ok()
 }
 
-/// The purpose somebody consents to so that an action gets what would be redacted.
+/// The purpose that a person consents to so that an action receives values that would otherwise be redacted.
 fn exemption_purpose(action: &countersign_core::ActionId) -> String {
     purpose_of(action).replacen("action:", "redaction:", 1)
 }

@@ -1,4 +1,4 @@
-//! A grant that stands in for a person: found here, used up in the transaction that writes the intent.
+//! Grants that replace an approval: a grant is found here, and used in the transaction that writes the intent.
 
 use crate::catalogue::compile_condition;
 use crate::error::Error;
@@ -20,7 +20,7 @@ impl Fitting {
 }
 
 impl Walk {
-    /// The narrowest grant that fits, if the decision leaves room for one.
+    /// The narrowest grant that fits, if the decision permits a grant.
     pub(crate) async fn fitting_grant(&self, gated: &Gated, is_grantable: bool) -> Result<Option<Fitting>, Error> {
         if !is_grantable {
             return Ok(None);
@@ -40,7 +40,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// Whether every policy that asks for a person is satisfied with the people who gave the grant.
+    /// Whether every policy that requires an approval accepts the people who gave the grant.
     async fn answers(&self, grant: &Grant, gated: &Gated) -> Result<bool, Error> {
         if policy::asking(&gated.gates).is_none() {
             return Ok(true);
@@ -50,8 +50,8 @@ impl Walk {
     }
 }
 
-/// What the store cannot tell: whether it stands in for the people this call needs, whether the definition is the one it was given
-/// for, and whether the params fit its condition.
+/// Checks what the store cannot: whether the grant replaces the approvals that this call needs, whether it was given for this definition,
+/// and whether the params meet its condition.
 fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     let resolved = &gated.validated.resolved;
     let definition = &resolved.definition;
@@ -61,8 +61,8 @@ fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     stands_in(grant, gated, approvers) && is_same && grant.terms.condition.as_ref().is_none_or(is_met)
 }
 
-/// A grant is worth as much as the approval it spares, by the rules of now: it was given by as many people as the space asks for,
-/// each of them may still approve, and where nobody approves their own calls none of them is who asks.
+/// A grant must be worth the approval it replaces, by the rules in force now: it was given by as many people as the space's quorum, each
+/// of them may still approve, and where self-approval is refused, none of them is the owner behind this call.
 fn stands_in(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
     let quorum = space.quorum.of(gated.validated.resolved.tier()) as usize;

@@ -1,4 +1,4 @@
-//! What every stage stands on: the ports, the settings, and what this process remembers while it works.
+//! The base of every stage: the ports, the settings, and the state that this process keeps in memory.
 
 use super::policies::Compiled;
 use super::reward::RewardWeights;
@@ -26,25 +26,25 @@ use tracing::Instrument as _;
 /// Marks an invocation as being walked in this process, for as long as it is held.
 pub(crate) type Walking = Claim<InvocationId>;
 
-/// Takes calls through the stages. Cheap to clone; clones share everything.
+/// Takes calls through the stages. Cheap to clone; clones share all state.
 #[derive(Clone)]
 pub(crate) struct Walk {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// The ports the pipeline stands on.
+/// The ports that the pipeline uses.
 pub struct Ports {
     pub ledger: Arc<dyn Ledger>,
     pub keyring: Arc<dyn Keyring>,
     pub limiter: Arc<dyn RateLimiter>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
-    /// The builtin sources, which every org has. Given away: from here on only the pipeline can reach them.
+    /// The builtin sources, which every org has. They are moved in: after this, only the pipeline can reach them.
     pub sources: Vec<Arc<dyn Source>>,
-    /// Where the other sources of an org come from. Where two have a source of the same name, the first one's counts.
+    /// Where the other sources of an org come from. If two registries have a source of the same name, the first registry wins.
     pub registries: Vec<Arc<dyn SourceRegistry>>,
     pub listings: Arc<dyn Listings>,
-    /// Runs what a call wants checked; absent: nothing is.
+    /// Runs the check commands that a call asks for. `None`: no command is run.
     pub commands: Option<Arc<dyn Commands>>,
     pub faults: Faults,
 }
@@ -56,13 +56,14 @@ pub struct Settings {
     pub attempts_max: u32,
     /// How long to wait between attempts.
     pub ladder: Ladder,
-    /// Questions one source is asked at a time.
+    /// How many requests one source gets at a time.
     pub calls_per_source_max: usize,
-    /// How long a call waits for the one that holds its key before it is told that it runs.
+    /// How long a call waits for the call that holds its idempotency key. After that the caller is told that the other call is still
+    /// running.
     pub key_wait_ms: u64,
-    /// How long a follower hears nothing before it looks, and is told that the line is still open.
+    /// After this long without news, a follower of a call checks the call's state and gets a sign that the connection is alive.
     pub progress_silence_ms: u64,
-    /// What each part counts in the reward of a receipt.
+    /// The weight of each part in the reward of a receipt.
     pub reward: RewardWeights,
 }
 
@@ -96,13 +97,13 @@ pub(crate) struct Inner {
     pub(crate) wakeups: Wakeups<InvocationId>,
     pub(crate) progress: ProgressLog,
     pub(crate) tasks: TaskTracker,
-    /// Set when the server stops: nobody is kept waiting then.
+    /// Set when the server stops: from then on no caller is kept waiting.
     pub(crate) closing: CancellationToken,
-    /// Invocations this process is walking right now: recovery leaves them alone.
+    /// Invocations that this process is walking right now. Recovery leaves them alone.
     pub(crate) walking: Claims<InvocationId>,
-    /// Effects that nobody could look at.
+    /// Effects that could not be verified.
     pub(crate) unverified: Unverified,
-    /// How many more questions each source may be asked now.
+    /// The free request slots of each source.
     pub(crate) slots: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
@@ -133,7 +134,7 @@ impl Walk {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Keep the value until the stage ends.
+    /// Measures a stage: keep the returned value until the stage ends.
     pub(crate) fn timed(&self, stage: Stage) -> Timed<'_> {
         self.inner.stages.timed(stage)
     }
@@ -158,7 +159,7 @@ impl Walk {
         random_bytes(&*self.inner.random)
     }
 
-    /// Goes on behind the caller's back, and is waited for when the server stops.
+    /// Runs work in the background. A shutdown waits for it.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.inner.tasks.spawn(work.in_current_span());
     }

@@ -1,5 +1,5 @@
-//! Stage 7: the call waits for a person, bound to exactly what the person will see.
-//! After the answer everything is derived again; what no longer matches does not run.
+//! Stage 7: holds the call for a person, bound to exactly what the person will see.
+//! After the answer every stage runs again; a call that no longer matches its binding does not run.
 
 use super::admit::{Admitted, Step, Walked};
 use super::binding::{Redeemed, bound, bound_to, conflict_of, seal_params, to_binding};
@@ -51,7 +51,7 @@ impl Walk {
         }
     }
 
-    /// The approved call as it may run now, or what its approval is bound to and is no longer so.
+    /// Clears the approved call to run now, or returns the part of its binding that no longer holds.
     pub(crate) async fn redeem(&self, approved: &Invocation, admitted: Box<Admitted>) -> Result<Result<Box<Cleared>, Conflict>, Error> {
         let held = bound_to(approved)?;
         let validated = match self.resolve(admitted).await {
@@ -68,7 +68,7 @@ impl Walk {
             PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => None,
         });
         let by: Vec<_> = by.collect();
-        // An approval counts for as long as who gave it may give one.
+        // An approval counts only while the person who gave it may approve.
         let approvers = self.ledger().list_approvers(&approved.org).await?;
         if by.iter().any(|user| !approvers.contains(user)) {
             return Ok(Err(Conflict::TupleMismatch));
@@ -91,7 +91,7 @@ impl Walk {
         Ok(redeemed.map(|redeemed| Box::new(Cleared::by_person(gated, decision, policy_slice, redeemed))))
     }
 
-    /// An approval that no longer fits ends the invocation: nothing ran, and the receipt says why.
+    /// Ends a call whose approval no longer fits: it did not run, and the receipt says why.
     pub(crate) async fn void(&self, approved: Invocation, conflict: Conflict) -> Result<Outcome, Error> {
         let id = approved.id.clone();
         let failure = Failure { code: conflict.code().into(), message: conflict.message().into() };
@@ -111,11 +111,11 @@ impl Walk {
         Err(Error::Conflict { invocation: id, conflict })
     }
 
-    /// The approval could not be used at the last moment.
+    /// Ends a call whose approval turned out to be unusable when the intent was written.
     pub(crate) async fn record_void(&self, void: Box<Void>) -> Result<Outcome, Error> {
         let Void { invocation, conflict } = *void;
         match self.ledger().find_invocation(&invocation.org, &invocation.id).await? {
-            // Someone else's walk has it: this one has nothing to end.
+            // Another walk is running it, so there is nothing to end here.
             Some(row) if row.status != Status::Approved => Err(Error::Conflict { invocation: row.id, conflict: Conflict::Consumed }),
             Some(row) => self.void(row, conflict).await,
             None => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
@@ -123,7 +123,7 @@ impl Walk {
     }
 }
 
-/// Whether what was asked for could be asked for then, and cannot any more.
+/// Whether the error means that the call was valid when it was requested and no longer is, because its action has changed.
 pub(crate) const fn is_redefined(error: &Error) -> bool {
     matches!(
         error,
@@ -141,14 +141,14 @@ pub(crate) struct Void {
     pub(crate) conflict: Conflict,
 }
 
-/// What a yes to a held call is bound to and is no longer so: such a yes runs nothing.
+/// The part of a held call's binding that no longer holds, if any. An approval would then run nothing.
 pub(crate) fn void_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
     let then = bound_to(held)?;
     let now = bound(gated, &as_held(held, moded.decision.clone()), moded.policy_slice, then.nonce, then.expires_at);
     Ok(mismatch(&then, &now).map(conflict_of))
 }
 
-/// With the yes a gate no longer asks; what it was held by stays what it was held by.
+/// With the approval, the gates may no longer require one, so the new decision can be weaker than the held one. The held decision stays.
 fn as_held(held: &Invocation, decision: Decision) -> Decision {
     if decision.mode < held.decision.mode {
         return Decision { rules_version: decision.rules_version, ..held.decision.clone() };

@@ -1,4 +1,4 @@
-//! The intent: what is about to happen, on disk before it does. From here on a crash leaves the effect `in_doubt`.
+//! The intent: a durable entry that says what is about to happen. After it, a crash leaves the call in doubt.
 
 use super::binding::seal_params;
 use super::decide::Cleared;
@@ -17,7 +17,7 @@ use durable::Pace;
 use receipt::body::{ApprovalBody, Body as _, DefinitionDigests, IntentBody};
 use std::sync::Arc;
 
-/// What the intents of one call all say.
+/// The facts that all intents of one call share.
 pub(crate) struct Announcement {
     pub(crate) approval: Option<ApprovalBody>,
     pub(crate) grant: Option<GrantId>,
@@ -26,28 +26,28 @@ pub(crate) struct Announcement {
     pub(crate) key: Arc<dyn SpaceKey>,
 }
 
-/// What became of the first intent of a call.
+/// The result of writing the first intent of a call.
 pub(super) enum Started {
     Row(Row),
-    /// The approval could not be used any more.
+    /// The approval could no longer be used.
     Void(Box<Void>),
-    /// Another call under the same idempotency key was first.
+    /// Another call under the same idempotency key started first.
     Elsewhere(Box<Taken>),
-    /// A rule changed, or the grant was used up: it is decided again.
+    /// A rule changed, or the grant was used up: the call is decided again.
     RulesChanged,
 }
 
-/// What became of the intent of a further attempt.
+/// The result of writing the intent of a further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnnouncedAgain {
     Written,
-    /// The store is away, or the call is another server's for the moment: the same intent may be written later.
+    /// The store is unavailable, or another server has claimed the call. The same intent may be written later.
     NotYet,
     Never,
 }
 
 impl Walk {
-    /// Writes the intent; from here on a crash leaves the effect `in_doubt`.
+    /// Writes the intent. After it, a crash leaves the call in doubt.
     pub(super) async fn begin(&self, cleared: &Cleared, invocation: &mut Invocation) -> Result<Started, Error> {
         let row = if cleared.approval().is_some() { Row::From(Status::Approved) } else { Row::Insert };
         if row != Row::Insert {
@@ -88,13 +88,13 @@ impl Walk {
         })
     }
 
-    /// Writes the intent of a further attempt that can as well not be made. Whether it is written.
+    /// Writes the intent of a further attempt that may also be left out. Returns whether it was written.
     pub(crate) async fn begin_again(&self, cleared: &Cleared, invocation: &Invocation, rules_version: Option<i64>) -> Result<bool, Error> {
         let announced = self.announce_again(&self.announcement(cleared), invocation, rules_version).await?;
         Ok(announced == AnnouncedAgain::Written)
     }
 
-    /// Writes the intent of a further attempt, of what runs or is in doubt.
+    /// Writes the intent of a further attempt of a call that is running or in doubt.
     pub(crate) async fn announce_again(
         &self,
         announcement: &Announcement,
@@ -111,16 +111,15 @@ impl Walk {
                 None => return Err(Error::Unrecorded { invocation: invocation.id.clone() }),
             },
             Err(ledger::Error::Unavailable { .. }) => AnnouncedAgain::NotYet,
-            // Another server took this one for gone, and asks what became of it.
+            // Another server considered this one gone, claimed the call, and is reconciling it.
             Ok(Begun::Not(status)) if status == invocation.status => AnnouncedAgain::NotYet,
             Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)
             | Err(ledger::Error::Corrupt { .. }) => AnnouncedAgain::Never,
         })
     }
 
-    /// Whether the row knows of this attempt: then its intent was written after all. Waits for a store that is away: the receipt
-    /// must count every intent there is, and could not be written without the store anyway.
-    /// `None`: it did not come back.
+    /// Whether the row already has this attempt, which means that its intent was written after all. Waits while the store is unavailable:
+    /// the receipt must count every intent, and could not be written without the store anyway. `None`: the store did not come back.
     async fn is_at_attempt(&self, invocation: &Invocation) -> Option<bool> {
         let (mut row, mut pace) = (self.ledger().find_invocation(&invocation.org, &invocation.id).await, Pace::for_at_most(STORE_AWAY_MAX));
         while row.is_err() && pace.again().await {
@@ -130,7 +129,7 @@ impl Walk {
         Some(row.is_some_and(|row| row.attempts == invocation.attempts))
     }
 
-    /// The intent may have been written, and nothing was sent: the row must not stay `running`.
+    /// Ends a call whose intent may have been written although nothing was sent: its row must not stay `running`.
     fn abandon(&self, cleared: &Cleared, invocation: Invocation) {
         let walk = self.clone();
         let (policy_slice, approval) = (cleared.policy_slice(), approval_body(cleared));
@@ -151,7 +150,7 @@ impl Walk {
         });
     }
 
-    /// What the held row knows and this walk does not: the answer, what it is bound to, and whether it was taken up again.
+    /// Copies what only the held row has: the answer, the approvals, the edit, the binding, and when it was claimed.
     async fn carry_answer(&self, invocation: &mut Invocation) -> Result<(), Error> {
         let held = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
         let held = held.ok_or_else(|| Error::UnknownInvocation { invocation: invocation.id.to_string() })?;
@@ -163,7 +162,7 @@ impl Walk {
         Ok(())
     }
 
-    /// What the approvers said it should do beyond this one call. It takes all of them to say the same.
+    /// What the approvers grant beyond this one call. It counts only if all of them chose the same.
     fn beyond(&self, cleared: &Cleared, invocation: &Invocation) -> Option<BeyondOnce> {
         cleared.approval()?;
         let last = invocation.approvals.last()?;
@@ -190,7 +189,7 @@ impl Walk {
         }
     }
 
-    /// The params, kept sealed until it ends, so that a crash leaves enough to find out what happened.
+    /// The params, kept sealed until the call ends, so that after a crash the call can be reconciled.
     fn kept_params(&self, cleared: &Cleared, row: Row) -> Result<Option<Vec<u8>>, Error> {
         let is_write = cleared.gated().validated.resolved.tier().class() != Class::Read;
         if row == Row::Insert && is_write { seal_params(cleared.gated()).map(Some) } else { Ok(None) }
@@ -236,7 +235,7 @@ impl Walk {
     }
 }
 
-/// Reads that spend nothing can simply be made again: they need no intent. Everything else does.
+/// A read that uses no approval, no grant and no idempotency key can simply be repeated, so it needs no intent. Every other call does.
 pub(super) fn needs_intent(cleared: &Cleared) -> bool {
     let validated = &cleared.gated().validated;
     validated.resolved.tier().class() != Class::Read

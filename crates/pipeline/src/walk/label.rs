@@ -1,5 +1,5 @@
-//! What a session has come to hold: private data, untrusted content. Both together with a way out is what ends in leaks, so it is
-//! known before the next call.
+//! Labels a session that has read private data or untrusted content. A session that holds both and can send data out can leak, so the
+//! labels are set before the next call is decided.
 
 use crate::error::Error;
 use crate::walk::admit::Admitted;
@@ -12,7 +12,7 @@ const PRIVATE_DATA: &str = "private_data";
 const UNTRUSTED_CONTENT: &str = "untrusted_content";
 
 impl Walk {
-    /// Before the call: what its action brings in is known by its effects.
+    /// Before the call: the declared effects of its action say what it brings into the session.
     pub(crate) async fn label_before(&self, gated: &Gated) -> Result<(), Error> {
         let resolved = &gated.validated.resolved;
         let Admitted { id, session, .. } = &*resolved.admitted;
@@ -26,7 +26,7 @@ impl Walk {
         Ok(())
     }
 
-    /// After it: the answer itself spoke to the agent.
+    /// After the call: its answer contained text that addresses the agent.
     pub(crate) async fn label_untrusted(&self, org: &OrgId, session: &SessionId, by: &InvocationId) {
         if let Err(error) = self.label(org, session, UNTRUSTED_CONTENT, by).await {
             tracing::error!(%error, %session, "a session could not be labelled as holding untrusted content");

@@ -1,4 +1,4 @@
-//! An org's own policies, made ready once for each version of them.
+//! An org's own policies, compiled once for each version of them.
 
 use crate::error::Error;
 use countersign_core::ledger::Ledger;
@@ -9,19 +9,19 @@ use policy::Policies;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The policies of each org, as they were last made ready.
+/// The compiled policies of each org.
 #[derive(Default)]
 pub(crate) struct Compiled(RwLock<HashMap<OrgId, Ready>>);
 
 struct Ready {
-    /// The version they were made from.
+    /// The version they were compiled from.
     version: i64,
-    /// `None` where there are none.
+    /// `None` if the org has no policies.
     policies: Option<Arc<Policies>>,
 }
 
 impl Compiled {
-    /// The policies in force. Ones that no longer read are an error, which denies: it is never as if there were none.
+    /// The policies in force. Policies that no longer parse are an error, which denies the call: they never count as no policies.
     pub(crate) async fn of(&self, org: &OrgId, ledger: &dyn Ledger) -> Result<Option<Arc<Policies>>, Error> {
         let in_force = ledger.find_policies(org).await?;
         if let Some(ready) = self.0.read().get(org)
@@ -35,7 +35,7 @@ impl Compiled {
     }
 }
 
-/// What the org's policies say about one action. Whoever verifies a receipt finds the text by its digest.
+/// The org's policies that concern one action. A verifier of a receipt finds the text by its digest.
 pub(crate) struct Slice {
     pub(crate) digest: Digest,
     pub(crate) text: String,
@@ -46,7 +46,7 @@ pub(crate) fn slice_of(policies: Option<&Policies>, action: &Action) -> Option<S
     Some(Slice { digest: policy::digest::policies(&text), text })
 }
 
-/// Off the threads that answer requests: many policies take a while.
+/// Compiles on a blocking thread, not on the threads that answer requests: many policies take a while.
 async fn load(texts: PolicyTexts) -> Result<Policies, Error> {
     let loaded = tokio::task::spawn_blocking(move || policy::cedar::load(&texts)).await;
     match loaded {

@@ -1,4 +1,4 @@
-//! Whether a call could be made at all, asked before a person is: nobody decides about what cannot run.
+//! Whether a call could be performed at all. This is checked before a person is asked, so that nobody decides about a call that cannot run.
 
 use super::ask::{Subject, failure_of};
 use super::decide::Decided;
@@ -9,11 +9,11 @@ use countersign_core::source::{self, Asked};
 use countersign_core::{Decision, Status};
 
 impl Walk {
-    /// A call that could not be made whatever anybody says is refused before anybody is asked and before anything is announced, counted or
-    /// used up for it: the same call ends the same way, whoever would have had to be asked.
+    /// Denies a call that could not be performed whatever a person answers. This comes before a person is asked, before the intent and
+    /// before a grant is used, so the same call ends the same way whether or not it needs an approval.
     pub(crate) async fn unless_impossible(&self, decided: Decided) -> Decided {
         let (gated, decision) = match &decided {
-            // What a batch takes back is done as far as it can be.
+            // A batch reverts its parts as far as possible, so its reverts are not stopped here.
             Decided::Cleared(cleared) if cleared.is_by_batch() => return decided,
             Decided::Cleared(cleared) => (cleared.gated(), cleared.decision()),
             Decided::Pending(pending) => (&pending.gated, &pending.decision),
@@ -26,7 +26,7 @@ impl Walk {
         }
     }
 
-    /// Why a call that is only decided about could not be made.
+    /// Why a call that has only been decided could not be performed.
     pub(crate) async fn would_be_impossible(&self, gated: &Gated, decision: &Decision) -> Option<Failure> {
         let resolved = &gated.validated.resolved;
         let request = &resolved.admitted.request;
@@ -43,7 +43,7 @@ impl Walk {
     pub(crate) async fn impossible(&self, subject: Subject<'_>) -> Option<Failure> {
         let asked = match subject.invocation.intention {
             Intention::Effect | Intention::DryRun => self.ask_whether_possible(subject.source, subject.asked()).await,
-            // It is put back from what was kept, whatever became of its source: only what it would overwrite is in its way.
+            // A revert restores the stored evidence, whatever became of the source. Only a state that it would overwrite can prevent it.
             Intention::Revert => {
                 let evidence = self.kept_by_reversed(subject.invocation).await.ok()??;
                 self.ask_whether_revertible(subject, &evidence).await
@@ -53,13 +53,13 @@ impl Walk {
     }
 }
 
-/// Why not, where asking again would be answered the same.
+/// The reason why not, if asking again would give the same answer.
 fn certainly(answer: Result<(), source::Error>) -> Option<Failure> {
     let refusal = answer.err()?;
     is_certain(&refusal).then(|| failure_of(&refusal))
 }
 
-/// Whether asking again would be answered the same.
+/// Whether asking again would give the same answer.
 pub(crate) const fn is_certain(error: &source::Error) -> bool {
     match error {
         source::Error::Refused { .. } | source::Error::Failed { .. } | source::Error::WorkspaceElsewhere => true,

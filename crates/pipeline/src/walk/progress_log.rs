@@ -1,5 +1,5 @@
-//! What a running call prints, line by line, for whoever reads along. It is kept in memory, within bounds, for as long as somebody
-//! walks the call or follows it, and it is part of nothing: neither stored nor signed.
+//! The lines that a running call prints, for clients that follow the call. They are kept in memory, within limits, for as long as the call
+//! is being walked or followed. They are neither stored nor signed.
 
 use countersign_core::effect::Progress;
 use countersign_core::limits::{PROGRESS_BYTES_MAX, PROGRESS_LINE_BYTES_MAX, PROGRESS_LINES_MAX};
@@ -11,16 +11,16 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
-/// What stands for a line that is one word, and too long to be looked at whole.
+/// Shown instead of a line that is a single word longer than the limit.
 const TOO_LONG: &str = "[too long to show]";
 
-/// The boards of this process. Each lives as long as somebody holds it.
+/// The boards of this process. A board lives as long as somebody holds it.
 #[derive(Clone, Default)]
 pub(crate) struct ProgressLog {
     boards: Arc<Mutex<HashMap<InvocationId, Weak<Board>>>>,
 }
 
-/// Where the lines of one invocation are.
+/// The progress lines of one invocation.
 pub(crate) struct Board {
     all: ProgressLog,
     pub(crate) invocation: InvocationId,
@@ -32,17 +32,17 @@ pub(crate) struct Board {
 pub(crate) struct State {
     lines: VecDeque<String>,
     bytes: usize,
-    /// How many lines there ever were; the last one has this number.
+    /// How many lines were ever printed; the last line has this number.
     told: u64,
     pub(crate) place: Option<Place>,
-    /// The rules the call was decided under, until its intent has compared them.
+    /// The version of the rules that the call was decided under. Cleared once the intent was written, which compares the version.
     pub(crate) decided_under: Option<i64>,
-    /// A private key takes many lines, none of which looks like one.
+    /// Whether the last line was inside a private key: its lines do not look like secrets one by one.
     in_key: bool,
     pub(crate) walks: usize,
 }
 
-/// Whose lines they are: that decides what is taken out of them.
+/// Where the call runs. This decides what is redacted from its lines.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) org: OrgId,
@@ -62,7 +62,7 @@ impl From<&Invocation> for Place {
     }
 }
 
-/// A walk that may tell something; dropped when it has nothing more to tell.
+/// Held by a walk that may print lines; dropped when the walk has ended.
 pub(crate) struct Telling {
     board: Arc<Board>,
 }
@@ -78,7 +78,7 @@ impl ProgressLog {
         new
     }
 
-    /// Call when a walk begins, and hold it until everything about it is recorded.
+    /// Call this when a walk begins, and hold the value until everything about the walk is recorded.
     pub(crate) fn telling(&self, invocation: &InvocationId, place: Place) -> Telling {
         let board = self.open(invocation);
         let mut state = board.state.lock();
@@ -88,7 +88,7 @@ impl ProgressLog {
         Telling { board }
     }
 
-    /// The call was decided under these rules and is made. What an earlier try of it told does not leave any more.
+    /// The call was decided under these rules and starts. The lines of an earlier try are dropped and no longer shown.
     pub(crate) fn decided(&self, invocation: &InvocationId, rules_version: i64) {
         self.change(invocation, |state| {
             state.lines.clear();
@@ -96,12 +96,12 @@ impl ProgressLog {
         });
     }
 
-    /// Its intent is written: from here on it runs under the rules it was decided by.
+    /// The intent of the call is written, so the rules it was decided under were still in force.
     pub(crate) fn intended(&self, invocation: &InvocationId) {
         self.change(invocation, |state| state.decided_under = None);
     }
 
-    /// Where a source tells how far it has come; it keeps nothing alive.
+    /// The handle through which a source reports progress. It does not keep the board alive.
     pub(crate) fn teller(&self, invocation: &InvocationId) -> Option<Progress> {
         let board = self.boards.lock().get(invocation)?.clone();
         Some(Progress::new(move |text| {
@@ -120,13 +120,13 @@ impl ProgressLog {
     }
 }
 
-/// What comes after what somebody has seen.
+/// The next thing for a reader who has seen some lines.
 pub(crate) enum Kept {
     Line {
         seq: u64,
         text: String,
     },
-    /// So many are gone, and the last of them had this number.
+    /// `count` lines were dropped before they were read; the last of them has the number `upto`.
     Missed {
         count: u64,
         upto: u64,
@@ -134,7 +134,7 @@ pub(crate) enum Kept {
 }
 
 impl Board {
-    /// Never waits for anybody: who reads too slowly misses lines.
+    /// Never blocks: a slow reader misses lines.
     fn tell(&self, text: &str) {
         let mut state = self.state.lock();
         text.lines().for_each(|line| state.keep(line));
@@ -173,7 +173,7 @@ impl State {
     }
 }
 
-/// Cut between two words: half a secret would no longer look like one.
+/// Cuts a long line between two words: half a secret would no longer be recognised as a secret.
 fn cut(line: &str) -> Cow<'_, str> {
     if line.len() <= PROGRESS_LINE_BYTES_MAX {
         return Cow::Borrowed(line);
@@ -186,7 +186,7 @@ fn cut(line: &str) -> Cow<'_, str> {
 impl Drop for Board {
     fn drop(&mut self) {
         let mut boards = self.all.boards.lock();
-        // Another may have been opened since the last holder of this one went away.
+        // A new board may have been opened since the last holder of this one dropped it.
         if boards.get(&self.invocation).is_some_and(|board| board.strong_count() == 0) {
             boards.remove(&self.invocation);
         }
@@ -214,7 +214,7 @@ mod tests {
         Place { org: OrgId::new(at, [1; 10]), space: SpaceId::new(at, [2; 10]), session: SessionId::new(at, [3; 10]) }
     }
 
-    /// Everything somebody who has seen so much is told.
+    /// Everything that a reader who has seen `seen` lines gets.
     fn read(board: &Board, mut seen: u64) -> Vec<String> {
         let mut read = Vec::new();
         while let Some(kept) = board.after(seen) {
@@ -240,7 +240,7 @@ mod tests {
         teller.tell("first\nsecond");
         assert_eq!(read(&telling.board, 0), ["1 first", "2 second"]);
         (0..PROGRESS_LINES_MAX).for_each(|number| teller.tell(&format!("line {number}")));
-        // Who has seen the first missed the second, and nothing else.
+        // A reader who has seen the first line missed only the second.
         let late = read(&telling.board, 1);
         assert_eq!((late.len(), late[0].as_str(), late[1].as_str()), (PROGRESS_LINES_MAX + 1, "missed 1", "3 line 0"));
         assert_eq!(read(&telling.board, 0)[0], "missed 2");
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!((boards.boards.lock().len(), follower.state.lock().walks), (1, 0));
         drop(follower);
         assert_eq!(boards.boards.lock().len(), 0);
-        // A program that outlives its walk tells nobody.
+        // Lines from a program that outlives its walk are dropped.
         teller.tell("too late");
         assert!(boards.teller(&invocation()).is_none() && boards.boards.lock().is_empty());
     }

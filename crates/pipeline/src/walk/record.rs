@@ -1,4 +1,4 @@
-//! Stage 10: the end. What is kept is redacted and bounded; `ending.rs` writes it.
+//! Stage 10: the end. The stored result is redacted and truncated; `ending.rs` writes it.
 
 use super::admit::{Step, Walked};
 use super::checks::{Looked, Verified};
@@ -49,7 +49,7 @@ impl Walk {
                     self.label_untrusted(&invocation.org, &invocation.session, &invocation.id).await;
                 }
                 if !caught.is_empty() {
-                    // The effect has happened: only the answer is kept back.
+                    // The effect has happened: only its answer is withheld.
                     let sealed = crate::walk::quarantine::sealed(&*key, &invocation.id, &output.value)?;
                     safe = withheld(&caught);
                     quarantine = Some(NewQuarantine { holds: Holds::Output, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS });
@@ -60,7 +60,7 @@ impl Walk {
                 result = Some(safe);
             }
             Err(error) => {
-                // What never left has used nothing. A repair or a rollback comes after something that did.
+                // A call that never reached the source returns its grant use. A repair or a rollback follows an attempt that did reach it.
                 if error.is_transient() && invocation.purpose == Purpose::Effect && invocation.grant.is_some() {
                     grant_use = GrantUse::Returned;
                 }
@@ -97,14 +97,14 @@ impl Walk {
         };
         Ok(match (self.record_by_rules(ending).await?, unbegun) {
             (Recorded::Ended(invocation), _) => Step::Done(Outcome::Ended { invocation, result }),
-            // What was read is not given out: it is asked for again, if it still may be.
+            // The result is not given out, because the rules changed. The call is decided again, and made again if it is still allowed.
             (Recorded::RulesChanged, Some(unbegun)) => Step::RulesChanged(unbegun),
             (Recorded::RulesChanged, None) => return Err(Error::rules_keep_changing()),
         })
     }
 }
 
-/// Only what was seen to be as it was before is `reverted`.
+/// The final status. `reverted` needs a rollback that the source confirmed.
 fn status_after(is_well: bool, aftermath: &Aftermath) -> Status {
     match aftermath.rollback {
         _ if is_well => Status::Succeeded,
@@ -113,8 +113,8 @@ fn status_after(is_well: bool, aftermath: &Aftermath) -> Status {
     }
 }
 
-/// A failure the source vouches for had no effect, and one that was taken back has none left; a result that does not fit means one
-/// may have happened, and one that was not taken back stands: under the same key it is not made a second time.
+/// Whether the idempotency key stays bound to this call. It is freed if no effect is left: the source guarantees that there was none, or
+/// the effect was rolled back. It stays if an effect may have happened or still stands, so that the same key never repeats it.
 const fn key_fate(invocation: &Invocation) -> KeyFate {
     let is_answered = match invocation.status {
         Status::Succeeded => true,
@@ -132,7 +132,7 @@ const fn key_fate(invocation: &Invocation) -> KeyFate {
     if is_answered { KeyFate::Answers } else { KeyFate::Freed }
 }
 
-/// What stands where a dangerous answer stood.
+/// Replaces an answer that was withheld.
 fn withheld(caught: &[Caught]) -> Value {
     let rules: Vec<_> = caught.iter().map(|caught| caught.rule.as_str()).collect();
     serde_json::json!({ "_withheld": true, "rules": rules })
@@ -147,7 +147,7 @@ fn claimed_digest(key: &dyn SpaceKey, invocation: &Invocation) -> Result<Option<
 }
 
 fn outputs_of(key: &dyn SpaceKey, value: &Value, withheld: bool) -> Outputs {
-    // A source may answer with numbers that have no canonical form; its compact text still has exactly one.
+    // A source may answer with numbers that have no canonical form; its compact JSON text is still unambiguous.
     let text = json::canonical(value).unwrap_or_else(|_| value.to_string());
     Outputs { digest: key.digest("outputs", text.as_bytes()), bytes: text.len() as u64, withheld }
 }

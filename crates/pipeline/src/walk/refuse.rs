@@ -1,4 +1,4 @@
-//! The end of a call that was refused, or that holds what is too dangerous to run: with its receipt, and without an effect.
+//! Ends a call that was denied or quarantined: with a receipt, and without an effect.
 
 use super::admit::{Step, Walked};
 use super::decide::Denied;
@@ -15,7 +15,7 @@ use countersign_core::limits::QUARANTINE_SECONDS;
 use countersign_core::quarantine::{Caught, Holds};
 
 impl Walk {
-    /// Ends a call that was refused or quarantined, by the rules as they are now: else it is decided again.
+    /// Ends a denied or quarantined call. If the rules have changed since it was decided, it is decided again instead.
     pub(crate) async fn record_refusal(
         &self,
         refused: Box<Denied>,

@@ -1,4 +1,4 @@
-//! What is done about an effect that failed its checks: one repair where that is safe, then a rollback where that is possible.
+//! Handles an effect that failed its checks: one repair if that is safe, then a rollback if that is possible.
 //! Each is an attempt of its own, with its own intent.
 
 use super::ask::failure_of;
@@ -17,12 +17,12 @@ use countersign_core::limits::UNVERIFIED_SECONDS;
 use countersign_core::{Status, Tier, source};
 use durable::Pace;
 
-/// How far taking an effect back has come.
+/// The result of a rollback.
 enum RolledBack {
     Ended(Remedy),
-    /// It cannot be announced: the store is away.
+    /// The intent cannot be written: the store is unavailable.
     NotYet,
-    /// It was tried, and nobody saw how that ended.
+    /// The rollback was tried, and its outcome is unknown.
     Unknown(source::Error),
 }
 
@@ -35,7 +35,7 @@ impl Walk {
             return self.take_back(done, failure).await;
         }
         let failed: Vec<Check> = done.invocation.aftermath.checks.iter().flatten().filter(|check| !check.ok).cloned().collect();
-        // What is tried again begins where the first try began.
+        // The repair must start from the same state as the first attempt, so the effect is rolled back first.
         if is_reversible(&done) {
             match self.roll_back_soon(&mut done).await? {
                 RolledBack::NotYet => return Err(self.take_back_later(done, failure)),
@@ -62,7 +62,7 @@ impl Walk {
             return self.doubt(done.invocation, done.walking).await.map(Looked::InDoubt);
         }
         let Some(checks) = self.check(&done).await else {
-            // The repair itself failed, and the source vouches that it left nothing.
+            // The repair itself failed, and the source guarantees that it left no effect.
             done.invocation.aftermath.repair = Some(Remedy::FAILED);
             return Ok(unrepaired(done, failure));
         };
@@ -79,14 +79,14 @@ impl Walk {
                 self.take_back(done, failure).await
             }
             Verdict::Unknown(failure) => {
-                // Whoever looks later says whether it is repaired.
+                // Recovery corrects this if a later check shows that the repair worked.
                 done.invocation.aftermath.repair = Some(Remedy::FAILED);
                 self.leave_unverified(done, failure).await
             }
         }
     }
 
-    /// The end of what could not be repaired.
+    /// Ends a call that could not be repaired: rolls its effect back, if that is possible.
     pub(crate) async fn take_back(&self, mut done: Box<Done>, failure: Failure) -> Result<Looked, Error> {
         if !is_reversible(&done) {
             done.invocation.aftermath.rollback = Some(Remedy::NOT_TRIED);
@@ -102,13 +102,14 @@ impl Walk {
         Ok(Verified::looked(done, Some(failure)))
     }
 
-    /// Nobody saw whether it is still there: neither `failed` nor `reverted` would be true.
+    /// Marks the call as in doubt after a rollback with an unknown outcome: neither `failed` nor `reverted` would be true.
     async fn doubt_taking_back(&self, mut done: Box<Done>, error: &source::Error) -> Result<Looked, Error> {
         done.invocation.failure = Some(failure_of(error));
         self.doubt(done.invocation, done.walking).await.map(Looked::InDoubt)
     }
 
-    /// Goes on behind the caller's back: the effect should not be there, and the store has to be back before it may be rolled back.
+    /// Rolls the effect back in the background. The effect should not stand, but the rollback needs an intent, so the store has to be back
+    /// first.
     fn take_back_later(&self, mut done: Box<Done>, failure: Failure) -> Error {
         let invocation = done.invocation.id.clone();
         tracing::error!(%invocation, "an effect that failed its checks could not be rolled back yet; trying until the store is back");
@@ -149,8 +150,8 @@ impl Walk {
         rolled_back
     }
 
-    /// Announces that the effect is taken back, and takes it back. It is well when everything is seen to be as it was. A source that could
-    /// not be asked, and so has done nothing, is asked again a few times, each time announced.
+    /// Writes the intent of a rollback and rolls the effect back. It succeeds if the source confirms that everything is as before. A source
+    /// that could not be reached, and so did nothing, is asked again a few times, each time with an intent.
     async fn roll_back(&self, done: &mut Done) -> Result<RolledBack, Error> {
         let Some(evidence) = done.invocation.evidence.clone() else {
             return Ok(RolledBack::Ended(Remedy::NOT_TRIED));
@@ -160,7 +161,7 @@ impl Walk {
             let mut next = done.invocation.clone();
             next.attempts += 1;
             next.purpose = Purpose::Rollback;
-            // Undoing what should not be there needs nobody's leave, and no change of a rule forbids it.
+            // A rollback needs no approval, and no rule change forbids it, so no rules version is compared.
             match self.announce_again(&done.announcement(), &next, None).await? {
                 AnnouncedAgain::Written => done.invocation = next,
                 AnnouncedAgain::NotYet => return Ok(RolledBack::NotYet),
@@ -170,7 +171,7 @@ impl Walk {
             let error = match self.ask_to_revert(done.subject(), &evidence).await {
                 Ok(_) => return Ok(RolledBack::Ended(Remedy::DONE)),
                 Err(error) if leaves_doubt(&error, &done.invocation) => {
-                    // A second time changes nothing where it was done, and may see it.
+                    // A second revert changes nothing if the first one worked, and its answer shows whether it did.
                     let again = self.ask_to_revert(done.subject(), &evidence).await;
                     return Ok(again.map_or(RolledBack::Unknown(error), |_| RolledBack::Ended(Remedy::DONE)));
                 }
@@ -186,7 +187,8 @@ impl Walk {
         Ok(RolledBack::Ended(rollback))
     }
 
-    /// The end of verifying where nobody could check. A read has no effect to be in doubt about: it failed, and may be made again.
+    /// Ends the verification of an effect that could not be checked. A read has no effect to be in doubt about: it failed, and may be
+    /// repeated.
     pub(crate) async fn leave_unverified(&self, mut done: Box<Done>, failure: Failure) -> Result<Looked, Error> {
         if !has_effect(&done) {
             return Ok(Verified::looked(done, Some(failure)));
@@ -199,13 +201,13 @@ impl Walk {
         done.invocation.failure = Some(failure);
         self.inner.unverified.check_at(&done.invocation.org, &done.invocation.id, self.now().plus_seconds(UNVERIFIED_SECONDS));
         if done.row == Row::From(Status::InDoubt) {
-            // It was in doubt before, and its row says so.
+            // The row already says that the call is in doubt.
             return Ok(Looked::InDoubt(done.invocation));
         }
         self.doubt(done.invocation, done.walking).await.map(Looked::InDoubt)
     }
 
-    /// The same call once more. Whether it was tried.
+    /// Makes the same call once more as a repair. Returns whether it was tried.
     async fn try_again(&self, done: &mut Done, failed: &[Check]) -> Result<bool, Error> {
         let Origin::Cleared(cleared) = &done.origin else {
             return Ok(false);
@@ -243,14 +245,14 @@ fn is_too_early(rolled_back: &Result<RolledBack, Error>) -> bool {
     matches!(rolled_back, Ok(RolledBack::NotYet))
 }
 
-/// The end of what was not repaired: the first effect was taken back before, or stands.
+/// The end of a call that was not repaired: its first effect was rolled back before the repair, or could not be and stands.
 pub(crate) fn unrepaired(mut done: Box<Done>, failure: Failure) -> Looked {
     let rollback = if is_reversible(&done) { Remedy::DONE } else { Remedy::NOT_TRIED };
     done.invocation.aftermath.rollback = Some(rollback);
     Verified::looked(done, Some(failure))
 }
 
-/// A read that fails its checks has nothing to repair.
+/// Whether there is an effect to repair or roll back. A read that fails its checks has none.
 pub(crate) fn has_effect(done: &Done) -> bool {
     done.invocation.intention == Intention::Effect && done.row != Row::Insert && done.invocation.tier >= Tier::R2
 }
@@ -259,7 +261,7 @@ fn is_reversible(done: &Done) -> bool {
     done.definition.action.reversibility == Reversibility::Reversible && done.invocation.evidence.is_some()
 }
 
-/// Once, and only where a second effect can do no harm: what was taken back first, or what may be repeated. Never what destroys.
+/// A repair is made once, and only if a second effect can do no harm: the first was rolled back, or the action is repeatable. Never for R4.
 fn may_repair(done: &Done) -> bool {
     let is_safe = is_reversible(done) || done.definition.action.repeatability == Repeatability::Repeatable;
     let may = match done.invocation.tier {

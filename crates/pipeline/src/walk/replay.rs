@@ -1,4 +1,4 @@
-//! Stage 6: was this very call made before? Then its answer is the answer, and nothing happens twice.
+//! Stage 6: was this very call made before? Then its outcome answers this call, and the effect is not repeated.
 
 use crate::error::{Conflict, Error};
 use crate::request::Outcome;
@@ -25,13 +25,13 @@ pub(crate) struct Taken {
     pub(crate) session: SessionId,
     pub(crate) owner: Option<UserId>,
     pub(crate) reservation: Reservation,
-    /// What this caller sent: must be what the holder sent.
+    /// HMAC of the params that this caller sent. It must equal the holder's.
     pub(crate) raw: Digest,
     pub(crate) scope: Scope,
     pub(crate) commands: Vec<String>,
 }
 
-/// For how long a key answers. An effect is taken back once, not once a day.
+/// How long a key is remembered. A revert's key lasts longer: an effect is reverted once, not once a day.
 pub(crate) const fn key_seconds(intention: Intention) -> u64 {
     match intention {
         Intention::Effect | Intention::DryRun => IDEMPOTENCY_SECONDS,
@@ -40,7 +40,7 @@ pub(crate) const fn key_seconds(intention: Intention) -> u64 {
 }
 
 impl Taken {
-    /// The key this invocation wanted.
+    /// For an invocation whose key another call holds.
     pub(crate) fn by(invocation: &Invocation, reservation: Reservation) -> Self {
         Self {
             org: invocation.org.clone(),
@@ -74,7 +74,7 @@ impl Walk {
         let action = &gated.validated.resolved.action().id;
         match self.ledger().find_reservation(&session.org, &session.space, action, key).await? {
             None => Ok(Replay::Fresh(decided)),
-            // The key of the very call that is made again answers nothing: it passes on.
+            // This call replaces the holder of the key. The key passes on to it, so the holder's outcome is not its answer.
             Some(held) if gated.validated.resolved.admitted.entrance.replaces() == Some(&held.invocation) => Ok(Replay::Fresh(decided)),
             Some(reservation) => {
                 let request = &gated.validated.resolved.admitted.request;
@@ -92,16 +92,16 @@ impl Walk {
         }
     }
 
-    /// Waits for the call that holds the key, and answers with what became of it.
+    /// Waits for the call that holds the key, and answers with that call's outcome.
     pub(crate) async fn attach(&self, taken: Taken) -> Result<Outcome, Error> {
         let holder = &taken.reservation.invocation;
         if taken.reservation.raw != taken.raw {
             return Err(Error::IdempotencyConflict { invocation: holder.clone() });
         }
-        // One person's agents may share a key across their sessions; nobody reads another's invocation by guessing it.
+        // One person's agents may share a key across their sessions. Others must not read an invocation by guessing its key.
         let held = self.ledger().find_invocation(&taken.org, holder).await?;
         let is_anothers = |held: &Invocation| held.session != taken.session && (held.owner.is_none() || held.owner != taken.owner);
-        // An answer that was not bounded or verified like this does not answer this call.
+        // A call with another scope or other check commands is another call, so its outcome is no answer here.
         let is_other = |held: &Invocation| held.call.scope != taken.scope || held.call.commands != taken.commands;
         if held.is_some_and(|held| is_anothers(&held) || is_other(&held)) {
             return Err(Error::IdempotencyConflict { invocation: holder.clone() });
@@ -122,7 +122,7 @@ impl Walk {
         outcome_of(invocation.await?)
     }
 
-    /// The caller repeats a call a person was asked about: it must be that call, to the letter.
+    /// The caller repeats a call that a person was asked about, and refers to it: both must be exactly the same call.
     async fn refer(&self, gated: &Gated, reference: &InvocationId) -> Result<Outcome, Error> {
         let session = &gated.validated.resolved.admitted.session;
         let unknown = || Error::UnknownInvocation { invocation: reference.to_string() };
@@ -133,7 +133,7 @@ impl Walk {
         if held.session != session.id || held.principal != request.principal.id || held.action != gated.validated.resolved.action().id {
             return conflict(Conflict::TupleMismatch);
         }
-        // As it was sent: an approver may have changed the params since.
+        // The comparison uses the params as they were first sent: an approver may have edited them since.
         if held.digests.raw != live.raw || held.call.scope != request.call.scope || held.call.commands != request.call.commands {
             return conflict(Conflict::ArgsMismatch);
         }

@@ -1,4 +1,4 @@
-//! Stage 2: which action is meant, as its source defines it now.
+//! Stage 2: finds the requested action, as its source defines it now.
 
 use crate::catalogue::Definition;
 use crate::error::Error;
@@ -16,7 +16,7 @@ pub(crate) struct Resolved {
     pub(crate) admitted: Box<Admitted>,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) definition: Arc<Definition>,
-    /// How the definition differs from the one a person reviewed.
+    /// How the definition differs from the reviewed one.
     pub(crate) drift: Drift,
 }
 
@@ -25,17 +25,17 @@ impl Resolved {
         &self.definition.action
     }
 
-    /// How risky the call is: as its definition says, or more if the caller says so.
+    /// The tier of the call: the definition's, or the caller's if that is higher.
     pub(crate) fn tier(&self) -> Tier {
         self.admitted.request.call.bounds.tier.map_or(self.action().tier, |said| said.max(self.action().tier))
     }
 }
 
-/// The action a call means.
+/// The action that a call refers to.
 struct Meant {
     source: Arc<dyn Source>,
     definition: Arc<Definition>,
-    /// As it was when an effect was made under it. Nothing of its code runs: there is nothing left for a person to review.
+    /// The definition is the one that the effect to revert was made under. It is not reviewed again: none of its code runs.
     is_past: bool,
 }
 
@@ -51,7 +51,7 @@ impl Walk {
         Ok(Resolved { admitted, source, definition, drift })
     }
 
-    /// The same for who only wonders: nothing is kept, and a drift is seen and not noted.
+    /// Resolves a call for a preview: archives nothing, and does not record a drift.
     pub(crate) async fn resolve_readonly(&self, admitted: Box<Admitted>) -> Result<Resolved, Error> {
         let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
         let drift = if is_past { Drift::None } else { self.drift_seen(&admitted.session.org, &definition.action).await? };
@@ -83,7 +83,7 @@ impl Walk {
         Error::UnknownAction { action: named.chars().filter(|character| !character.is_control()).take(160).collect(), suggestions }
     }
 
-    /// Whoever verifies a receipt later finds the definition it was checked against.
+    /// Archives the definition, so that a later verifier of a receipt finds the definition that the call was checked against.
     pub(crate) async fn archive(&self, org: &OrgId, definition: &Definition) -> Result<(), Error> {
         for (digest, body) in definition.archive.iter() {
             if !self.inner.catalogue.is_archived(org, *digest) {
@@ -93,7 +93,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Keeps a text that receipts point to by its digest.
+    /// Stores a text that receipts refer to by its digest.
     pub(crate) async fn archive_once(&self, org: &OrgId, digest: Digest, body: String) -> Result<(), Error> {
         if !self.inner.catalogue.is_archived(org, digest) {
             self.ledger().archive_definition(org, ArchivedDefinition { digest, body }).await?;

@@ -1,4 +1,4 @@
-//! Reverting the effect of an earlier invocation: what was kept of it, and whether there is a way back.
+//! Reverting the effect of an earlier invocation: finds its rollback evidence and its definition, and says whether it can be reverted.
 
 use super::admit::Admitted;
 use super::ground::Walk;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 impl Walk {
-    /// The source and the definition an effect was made under, where they are still known.
+    /// The source and the definition that an effect was made under, if they are still known.
     pub(crate) async fn source_then(&self, of: &Invocation) -> Option<(Arc<dyn Source>, Arc<Definition>)> {
         let now = self.inner.catalogue.find(&of.org, &of.action).await.ok().flatten();
         match now.filter(|(_, definition)| is_of(definition, of)) {
@@ -21,7 +21,7 @@ impl Walk {
         }
     }
 
-    /// What was kept before the effect that this call takes back.
+    /// The evidence that was stored before the effect that this call reverts.
     pub(crate) async fn kept_by_reversed(&self, invocation: &Invocation) -> Result<Option<Value>, Error> {
         let Some(reversed) = &invocation.reverses else {
             return Ok(None);
@@ -29,8 +29,8 @@ impl Walk {
         Ok(self.ledger().find_invocation(&invocation.org, reversed).await?.and_then(|reversed| reversed.evidence))
     }
 
-    /// What the action was when the effect was made, where a call takes back the effect of what is defined otherwise by now, or is gone.
-    /// `None` where that is not so, or nothing of it was kept.
+    /// The source and definition at the time of the effect, if this call reverts an effect whose action has changed or gone since.
+    /// `None` if the action has not changed, or if its old definition was not kept.
     pub(crate) async fn past_of_reversed(
         &self,
         admitted: &Admitted,
@@ -51,7 +51,7 @@ impl Walk {
     }
 }
 
-/// Why an effect cannot be taken back any more, under this definition; `None` where it can.
+/// Why an effect can no longer be reverted under this definition; `None` if it can.
 pub(crate) fn why_no_way_back(reversed: &Invocation, definition: &Definition, now: Timestamp) -> Option<&'static str> {
     let action = &definition.action;
     let until = action.reversible_seconds.and_then(|seconds| Some(reversed.ended_at?.plus_seconds(seconds)));
@@ -72,7 +72,7 @@ pub(crate) fn has_effect(reversed: &Invocation) -> bool {
     reversed.status == Status::Succeeded && reversed.intention == Intention::Effect
 }
 
-/// Whether this is what it was decided about.
+/// Whether the invocation was decided under this definition.
 pub(crate) fn is_of(definition: &Definition, invocation: &Invocation) -> bool {
     (definition.structural, definition.textual) == (invocation.digests.structural, invocation.digests.textual)
 }

@@ -1,9 +1,9 @@
-//! How well an execution went, as one number for whoever learns from receipts. Integers only: a receipt holds no floats.
+//! How well an execution went, as one number for agents that learn from receipts. Integers only: a receipt holds no floats.
 
-/// One, in the unit of every number here.
+/// 1.0 in the unit of every number here, millionths.
 const ONE: i64 = 1_000_000;
 
-/// How much each part counts, in millionths. Cost and latency are taken off.
+/// The weight of each part, in millionths. Cost and latency are subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RewardWeights {
     pub success: i64,
@@ -18,10 +18,10 @@ impl Default for RewardWeights {
     }
 }
 
-/// How far an invocation came.
+/// How far an invocation got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Execution {
-    /// Denied, expired, cancelled: there is nothing to learn, so it scores zero.
+    /// Denied, expired or cancelled: there is nothing to learn from it, so it scores zero.
     Never,
     Failed,
     Succeeded,
@@ -31,7 +31,7 @@ pub(crate) enum Execution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Measured {
     pub(crate) execution: Execution,
-    /// As the source says, in thousandths of one; more than one counts as one.
+    /// As the source says, in thousandths; a value above one counts as one.
     pub(crate) quality_thousandths: u32,
     pub(crate) cpu_ms: u64,
     pub(crate) cpu_budget_ms: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Measured {
     pub(crate) timeout_ms: u64,
 }
 
-/// The reward and what it was made of, all in millionths; cost and latency are shares of their budgets.
+/// The reward and its parts, all in millionths; cost and latency are fractions of their budgets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RewardParts {
     /// From minus one to one.
@@ -68,7 +68,7 @@ pub(crate) fn reward(measured: &Measured, weights: &RewardWeights) -> RewardPart
     RewardParts { scalar_millionths: i64::try_from(scalar).unwrap_or_default(), success, quality, cost, latency }
 }
 
-/// What part of its budget was used, at most all of it. Whatever is used of no budget is all of it.
+/// The fraction of the budget that was used, at most one. With a budget of zero, any use counts as one.
 fn share(used: u64, budget: u64) -> i64 {
     if used >= budget {
         return if used == 0 { 0 } else { ONE };

@@ -1,12 +1,12 @@
-//! The span around what is done for one call: whatever is logged within it carries the trace id of the request that asked for it, also
-//! long after that request, and also by another server.
+//! Spans around the work for one call. Every log line within a span carries the trace id of the original request, even long after that
+//! request and on another server.
 
 use crate::walk::decide::Cleared;
 use countersign_core::{Batch, Invocation};
 use tracing::Span;
 use tracing::field::Empty;
 
-/// Around an execution. `attempts` is filled in when it has ended.
+/// The span around an execution. `attempts` is filled in at its end.
 pub(crate) fn of_execution(cleared: &Cleared) -> Span {
     let resolved = &cleared.gated().validated.resolved;
     let (action, admitted) = (resolved.action(), &resolved.admitted);
@@ -22,7 +22,7 @@ pub(crate) fn of_execution(cleared: &Cleared) -> Span {
     )
 }
 
-/// Around what is done about a call that was left behind.
+/// The span around the recovery of a call that was left behind.
 pub(crate) fn of_left(left: &Invocation) -> Span {
     tracing::info_span!(
         "action.recover",
@@ -33,7 +33,7 @@ pub(crate) fn of_left(left: &Invocation) -> Span {
     )
 }
 
-/// Around what is done about a batch behind its caller's back.
+/// The span around the recovery of a batch.
 pub(crate) fn of_batch(batch: &Batch) -> Span {
     tracing::info_span!("batch.recover", trace_id = batch.trace_id, batch = batch.id.as_str())
 }

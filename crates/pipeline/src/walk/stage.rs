@@ -3,7 +3,7 @@
 use metrics::Histogram;
 use std::time::Instant;
 
-/// The stages of a call, and the call of the source within `execute`.
+/// The stages of a call. `Source` is the request to the source inside `execute`.
 #[derive(Clone, Copy)]
 pub(crate) enum Stage {
     Admit,
@@ -18,10 +18,10 @@ pub(crate) enum Stage {
     Record,
 }
 
-/// One histogram a stage, looked up once: looking one up costs more than some stages take.
+/// One histogram per stage, looked up once: a look-up costs more than some stages take.
 pub(crate) struct Stages([Histogram; 10]);
 
-/// Records when it is dropped.
+/// Records the elapsed time when it is dropped.
 pub(crate) struct Timed<'p> {
     histogram: &'p Histogram,
     began: Instant,
@@ -33,7 +33,7 @@ impl Stages {
         Self(names.map(|name| metrics::histogram!("countersign_stage_seconds", "stage" => name)))
     }
 
-    /// Keep the value until the stage ends.
+    /// Keep the returned value until the stage ends.
     pub(crate) fn timed(&self, stage: Stage) -> Timed<'_> {
         Timed { histogram: &self.0[stage as usize], began: Instant::now() }
     }

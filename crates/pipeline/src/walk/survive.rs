@@ -1,4 +1,4 @@
-//! A walk that outlives its caller. It runs where it is awaited; when whoever awaits it goes away, it goes on in a task of its own.
+//! A walk that outlives its caller. It runs where it is awaited; if the awaiting future is dropped, the walk goes on in a task of its own.
 
 use crate::error::Error;
 use crate::walk::ground::Walk;
@@ -11,21 +11,21 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument, Span};
 
-/// On the heap, because it may have to be moved to another task while it runs.
+/// Boxed, because the future may have to move to another task while it runs.
 type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 struct Surviving<T: Send + 'static> {
-    /// Taken out when it has ended.
+    /// `None` once the walk has ended.
     walk: Option<Running<T>>,
     tasks: TaskTracker,
     span: Span,
     runtime: Handle,
-    /// Makes a shutdown wait for it.
+    /// Makes a shutdown wait for the walk.
     _token: TaskTrackerToken,
 }
 
 impl Walk {
-    /// Runs a walk so that an effect is never abandoned half-way because a connection closed, and a shutdown waits for its end.
+    /// Runs a walk so that a closed connection never abandons an effect half-way, and so that a shutdown waits for the walk to end.
     pub(crate) fn survive<T: Send + 'static>(
         &self,
         walk: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -73,7 +73,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::sync::Notify;
 
-    /// A walk with a pause in its middle, and what it has done so far.
+    /// A walk with a pause in its middle, a counter of its steps, and the signal that ends the pause.
     fn walk(tasks: &TaskTracker) -> (Surviving<u32>, Arc<AtomicU32>, Arc<Notify>) {
         let (done, go_on) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
         let (counting, waiting) = (Arc::clone(&done), Arc::clone(&go_on));

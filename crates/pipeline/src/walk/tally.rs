@@ -1,4 +1,4 @@
-//! How each action does: what became of its calls, how long they took, what they cost. Counted when a call ends, once.
+//! Metrics for each action: how its calls ended, how long they took, and what they cost. A call is counted once, when it ends.
 
 use countersign_core::{ActionId, Invocation, Status};
 use metrics::{Counter, Histogram};
@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The handles of every action that was called since the start. A handle is looked up once: looking it up by its labels costs more than
-/// counting with it.
+/// The metric handles of every action that was called since the start. A handle is looked up once: looking it up by its labels costs more
+/// than counting with it.
 #[derive(Default)]
 pub(crate) struct Tally(Mutex<HashMap<ActionId, Arc<Handles>>>);
 
@@ -15,7 +15,7 @@ struct Handles {
     seconds: Histogram,
     retries: Counter,
     cpu_milliseconds: Counter,
-    /// By status and by the code of the failure, if it was one.
+    /// By status and by the failure code, if there is one.
     ended: Mutex<HashMap<(Status, Option<String>), Counter>>,
 }
 

@@ -1,27 +1,29 @@
-//! Bounds what is stored by pruning the value, never its text: what comes out is JSON by construction.
-//! Small members stay whole and large ones share what is left, so one long text does not cost the rest.
+//! Bounds stored values by pruning the JSON value, never its text, so the result is always valid JSON.
+//! Small members stay whole and large ones share the remaining room, so one long text does not push out the rest.
 
 use serde_json::{Map, Value};
 
-/// The mark of a pruned value, and how long its compact JSON was.
+/// The member that marks a pruned value, and the member with the length of its original compact JSON.
 const TRUNCATED: &str = "_truncated";
 const ORIGINAL_BYTES: &str = "_original_bytes";
-/// Where a pruned value that cannot carry the mark itself is put.
+/// The member for a pruned value that cannot carry the mark itself.
 const VALUE: &str = "value";
-/// Room in which anything can be represented: an empty array or object, a cut string, and every number whole.
+/// Any value can be represented in this room: an empty array or object, a cut string, and every number whole.
 const ROOM_BYTES_MIN: usize = 32;
-/// What stands at the end of a cut string.
+/// Ends a cut string.
 const ELLIPSIS: char = '…';
 
-/// Unchanged if its compact JSON has at most `bytes_max` bytes; otherwise pruned to fit, an object marked `_truncated`.
+/// Returns the value unchanged if its compact JSON has at most `bytes_max` bytes; otherwise prunes it to fit, as an object marked
+/// `_truncated`.
 ///
-/// Below 64 bytes there is room for little more than the mark, and below that for nothing: then it is `null`.
+/// Below 64 bytes there is room for little more than the mark. If even the mark does not fit, the result is `null`.
 pub(crate) fn truncate(value: Value, bytes_max: usize) -> Value {
     let size = Size::of(&value);
     if size.bytes <= bytes_max { value } else { marked(value, &size, bytes_max) }
 }
 
-/// Whether it may be less than it was. What carries such a mark of its own is taken for it, which costs a second look and nothing else.
+/// Whether the value may have been pruned. A value that has such a member of its own is taken for pruned too, which costs only a second
+/// look.
 pub fn is_truncated(value: &Value) -> bool {
     value.get(TRUNCATED) == Some(&Value::Bool(true))
 }
@@ -37,13 +39,13 @@ fn marked(value: Value, size: &Size, bytes_max: usize) -> Value {
     }
     let room = bytes_max - mark_bytes;
     match value {
-        // Its members join the mark: their two braces go, one comma comes.
+        // The members go into the same object as the mark: their two braces are saved, and one comma is added.
         Value::Object(members) if !members.contains_key(TRUNCATED) && !members.contains_key(ORIGINAL_BYTES) => {
             if room >= ROOM_BYTES_MIN {
                 object.extend(prune_object(members, size, room + 1));
             }
         }
-        // Not an object, or one that has a mark of its own, which must not be taken for ours.
+        // Not an object, or an object with such a member of its own, which must not be mistaken for our mark.
         value @ (Value::Object(_) | Value::Array(_) | Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null) => {
             let room = room.saturating_sub(member_bytes(VALUE));
             if room >= ROOM_BYTES_MIN {
@@ -54,7 +56,7 @@ fn marked(value: Value, size: &Size, bytes_max: usize) -> Value {
     Value::Object(object)
 }
 
-/// The length of a value's compact JSON, and of everything below it: measured once, so that pruning is not quadratic.
+/// The length of a value's compact JSON, and of every value inside it. It is measured once, so that pruning is not quadratic.
 struct Size {
     bytes: usize,
     below: Vec<Self>,
@@ -87,12 +89,12 @@ fn object_bytes(members: &Map<String, Value>) -> usize {
     object_bytes_around(members) + members.values().map(|value| Size::of(value).bytes).sum::<usize>()
 }
 
-/// Braces, keys, colons and commas.
+/// The bytes of the braces, keys, colons and commas.
 fn object_bytes_around(members: &Map<String, Value>) -> usize {
     2 + members.keys().map(|key| member_bytes(key)).sum::<usize>() - usize::from(!members.is_empty())
 }
 
-/// A key with its quotes, its colon and one comma.
+/// The bytes of a key with its quotes, its colon and one comma.
 fn member_bytes(key: &str) -> usize {
     text_bytes(key) + 2
 }
@@ -137,8 +139,8 @@ fn cut(mut text: String, room: usize) -> String {
     text
 }
 
-/// Keeps a prefix: either as many whole items as fit and what fits of the next, or, where that would lose more than half
-/// of them to a few large ones, more items with the large ones pruned.
+/// Keeps a prefix of the items: as many whole items as fit, and a pruned next one. If a few large items would cost more than half of the
+/// others, it keeps more items instead and prunes the large ones.
 fn prune_array(items: Vec<Value>, size: &Size, room: usize) -> Vec<Value> {
     // The last item needs no comma.
     let room = room - 1;
@@ -154,7 +156,7 @@ fn prune_array(items: Vec<Value>, size: &Size, room: usize) -> Vec<Value> {
     let mut kept: Vec<_> = items.into_iter().take(whole.items + 1).collect();
     let last = if kept.len() > whole.items { kept.pop() } else { None };
     if let (Some(last), Some(size)) = (last, size.below.get(whole.items)) {
-        // One byte is its comma.
+        // One byte is for the comma.
         if left > ROOM_BYTES_MIN {
             kept.push(prune(last, size, left - 1));
         }
@@ -164,11 +166,11 @@ fn prune_array(items: Vec<Value>, size: &Size, room: usize) -> Vec<Value> {
 
 struct Prefix {
     items: usize,
-    /// With one comma each.
+    /// With one comma for each item.
     bytes: usize,
 }
 
-/// The items that fit when none takes more than `item_bytes_max`.
+/// The longest prefix that fits if no item takes more than `item_bytes_max`.
 fn prefix(size: &Size, room: usize, item_bytes_max: usize) -> Prefix {
     let mut prefix = Prefix { items: 0, bytes: 0 };
     for size in &size.below {
@@ -181,7 +183,7 @@ fn prefix(size: &Size, room: usize, item_bytes_max: usize) -> Prefix {
     prefix
 }
 
-/// Keeps every member for which there is some room, in order; the large ones share what the small ones leave.
+/// Keeps every member that gets some room, in order; the large members share the room that the small ones leave.
 fn prune_object(members: Map<String, Value>, size: &Size, room: usize) -> Map<String, Value> {
     // The last member needs no comma.
     let room = room - 1;
@@ -207,7 +209,7 @@ fn prune_object(members: Map<String, Value>, size: &Size, room: usize) -> Map<St
     kept.into_iter().map(|((key, value), size)| (key, prune(value, size, level))).collect()
 }
 
-/// The most that each may take so that together they take no more than `room`: what the small ones leave, the large share.
+/// The largest size per value at which all of them fit into `room`: small values leave room, which the large ones share.
 fn level(mut sizes: Vec<usize>, room: usize) -> usize {
     sizes.sort_unstable();
     let mut room = room;
@@ -232,7 +234,7 @@ mod tests {
         serde_json::to_string(value).unwrap().len()
     }
 
-    /// Truncates, and checks what must hold for every value and bound.
+    /// Truncates, and checks the properties that must hold for every value and bound.
     fn truncated(value: &Value, bytes_max: usize) -> Value {
         let pruned = truncate(value.clone(), bytes_max);
         if bytes(value) <= bytes_max {

@@ -1,5 +1,5 @@
-//! Effects that were made and that nobody could check, because too much was under way. Rolling back what may be well would be a guess, and
-//! so would calling it well: it stands, in doubt, until somebody has checked it or a person has settled it.
+//! Effects that happened and could not be checked, because too many calls were under way. Neither a rollback nor a success would be
+//! justified, so such a call stays in doubt until it has been checked or a person has settled it.
 
 use countersign_core::effect::Check;
 use countersign_core::invocation::Failure;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 const NOT_VERIFIED: &str = "not_verified";
 
-/// Those this process checks again, and when. After a restart every doubt is reconciled anyway.
+/// The calls that this process will check again, and when. After a restart every call in doubt is reconciled anyway.
 #[derive(Default)]
 pub(crate) struct Unverified(Mutex<HashMap<InvocationId, (OrgId, Timestamp)>>);
 
@@ -23,7 +23,7 @@ impl Unverified {
     }
 }
 
-/// Whether it is known that the effect was made, and only not whether it is well: then the request is not made once more to find out.
+/// Whether the effect is known to have happened, and only its checks are missing. Then the request is not sent again to find out.
 pub(crate) fn is_unverified(invocation: &Invocation) -> bool {
     invocation.failure.as_ref().is_some_and(|failure| failure.code == NOT_VERIFIED)
 }
@@ -33,7 +33,7 @@ pub(crate) fn unverified(unmade: &Check) -> Failure {
     Failure { code: NOT_VERIFIED.into(), message: format!("it was made, and check `{}` was not: {why}", unmade.name) }
 }
 
-/// Somebody could check at last, and nothing of it is there any more.
+/// The failure if the effect could finally be checked and is no longer there.
 pub(crate) fn gone() -> Failure {
     let message = "it was made, nobody could look at it then, and it is no longer there".to_owned();
     Failure { code: NOT_VERIFIED.into(), message }

@@ -1,4 +1,4 @@
-//! Stage 3: do the params fit the schema, and what is this call known by?
+//! Stage 3: checks the params against the schema, and computes the digests and the idempotency key of the call.
 
 use super::claimed;
 use super::ground::Walk;
@@ -15,20 +15,20 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// In place of a key: one made of the params.
+/// A caller sends this instead of a key to have a key derived from the params.
 const AUTO_KEY: &str = "auto";
 const NO_AUTO_KEY: &str = "this action does not say what an automatic key would be made of; send your own";
-/// How many of the values that a param may have stand in the message that refuses another.
+/// How many of the allowed values are listed in the message that refuses a value.
 const OPTIONS_SHOWN_MAX: usize = 20;
-/// How much of a command stands in the message that refuses it.
+/// How much of a command is shown in the message that refuses it.
 const COMMAND_SHOWN_CHARS: usize = 80;
 
-/// A call whose params fit, with its digests.
+/// A call whose params fit the schema, with its digests.
 pub(crate) struct Validated {
     pub(crate) resolved: Resolved,
     pub(crate) digests: Digests,
     pub(crate) key: Arc<dyn SpaceKey>,
-    /// As it is reserved: the caller's, or derived from the params.
+    /// The key that is reserved: the caller's own, or one derived from the params.
     pub(crate) idempotency_key: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Walk {
         self.check_revertible(&resolved).await?;
         self.check_call(&resolved)?;
         let action = resolved.action();
-        // What only reads would change nothing, and that is known without asking it.
+        // A read changes nothing, so its dry run can be answered without a preview.
         let can_foresee = action.preview == Preview::Supported || action.tier.class() == Class::Read;
         if resolved.admitted.request.intention == Intention::DryRun && !can_foresee {
             return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
@@ -46,7 +46,7 @@ impl Walk {
         self.validated_as_it_is(resolved).await
     }
 
-    /// Whether there is an effect, and a way back from it.
+    /// For a revert: whether there is an effect to revert, and whether it can be reverted.
     pub(crate) async fn check_revertible(&self, resolved: &Resolved) -> Result<(), Error> {
         let Some(id) = &resolved.admitted.request.reverses else {
             return Ok(());
@@ -63,7 +63,7 @@ impl Walk {
         }
     }
 
-    /// An effect is taken back once. A batch that was interrupted while it took its parts back asks again, and is answered as before.
+    /// An effect is reverted once. A batch that was interrupted while it reverted its parts may ask again, and gets the earlier outcome.
     async fn check_not_reverted(&self, resolved: &Resolved, reversed: &Invocation) -> Result<(), Error> {
         if resolved.admitted.entrance.compensation().is_some() {
             return Ok(());
@@ -78,7 +78,7 @@ impl Walk {
         }
     }
 
-    /// Everything that is wrong is listed; what it is called is said of the first of these that anything is wrong with.
+    /// Reports everything that is wrong with a call. The kind of error comes from the first of the four checks that failed.
     fn check_call(&self, resolved: &Resolved) -> Result<(), Error> {
         let action = || resolved.action().id.to_string();
         let (params, around) = (param_errors(resolved), request_field_errors(resolved));
@@ -96,7 +96,7 @@ impl Walk {
         if commands.is_empty() { Ok(()) } else { Err(Error::CommandNotAllowed { action: action(), errors: commands }) }
     }
 
-    /// A command that would not be run is refused before the effect, not after it.
+    /// Finds commands that would not be run, so that the call is refused before its effect and not after it.
     fn refused_commands(&self, resolved: &Resolved) -> Vec<ParamError> {
         let request = &resolved.admitted.request;
         let pointer = "/verification/commands";
@@ -120,7 +120,7 @@ impl Walk {
         refused.collect()
     }
 
-    /// The call with its digests, whether or not its params fit.
+    /// Computes the digests of a call, whether or not its params fit the schema.
     pub(crate) async fn validated_as_it_is(&self, resolved: Resolved) -> Result<Validated, Error> {
         let session = &resolved.admitted.session;
         let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
@@ -138,13 +138,13 @@ impl Walk {
 }
 
 impl Validated {
-    /// The key as it may stand in a receipt: whatever the caller put in it stays with us.
+    /// A digest of the idempotency key, for the receipt: the caller's own text is not put into a receipt.
     pub(crate) fn idempotency_digest(&self) -> Option<Digest> {
         self.idempotency_key.as_ref().map(|text| self.key.digest("idempotency_key", text.as_bytes()))
     }
 }
 
-/// What cannot be held to is not taken for held to.
+/// Finds scope entries that cannot be enforced: an unclear entry is refused, not ignored.
 fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
     let unclear = resolved.admitted.request.call.scope.unclear();
     unclear.map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }).collect()
@@ -153,7 +153,7 @@ fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
 pub(crate) fn param_errors(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
     if request.intention == Intention::Revert {
-        // Its params are ours: they name what is taken back.
+        // The params of a revert are built by us: they name the invocation to revert.
         return Vec::new();
     }
     if !request.call.params.is_object() {
@@ -167,7 +167,7 @@ pub(crate) fn param_errors(resolved: &Resolved) -> Vec<ParamError> {
         .collect()
 }
 
-/// Without the value, which may be a secret; with all that it may be.
+/// The message leaves out the value, which may be a secret, and lists the allowed values.
 fn in_words(error: &ValidationError<'_>) -> String {
     let options = if let ValidationErrorKind::Enum { options } = error.kind() { options.as_array() } else { None };
     match options {
@@ -180,7 +180,7 @@ fn in_words(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// What the caller says beside the params.
+/// Errors in the fields of the request other than the params.
 pub(crate) fn request_field_errors(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
     let mut errors = Vec::new();
@@ -203,7 +203,7 @@ pub(crate) fn request_field_errors(resolved: &Resolved) -> Vec<ParamError> {
     if wants_auto_key(resolved) && resolved.action().idempotency_key_fields.is_empty() {
         errors.push(ParamError { pointer: "/idempotency_key".into(), message: NO_AUTO_KEY.into() });
     }
-    // A column of text cannot hold it everywhere.
+    // Not every database can store U+0000 in a text column.
     if request.idempotency_key.as_ref().is_some_and(|key| key.contains('\0')) {
         errors.push(ParamError { pointer: "/idempotency_key".into(), message: "holds the character U+0000".into() });
     }
@@ -219,20 +219,20 @@ fn invalid_key(message: &str) -> Error {
     Error::InvalidRequest { errors: vec![ParamError { pointer: "/idempotency_key".to_owned(), message: message.to_owned() }] }
 }
 
-/// A dry run has no effect to repeat, and needs no key.
+/// A dry run needs no key: it has no effect that could be repeated.
 fn wants_auto_key(resolved: &Resolved) -> bool {
     let request = &resolved.admitted.request;
     request.idempotency_key.as_deref() == Some(AUTO_KEY) && request.intention != Intention::DryRun
 }
 
-/// `auto` is derived from the fields the definition names; any other text is the caller's own key.
+/// `auto` becomes a key derived from the fields that the definition names; any other text is the caller's own key.
 fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<String>, Error> {
     let request = &resolved.admitted.request;
     // A dry run has no effect to repeat.
     let Some(given) = request.idempotency_key.as_deref().filter(|_| request.intention != Intention::DryRun) else {
         return Ok(None);
     };
-    // A held call enters again with the key it was reserved under.
+    // This includes a held call that enters again: it brings the key that was reserved for it.
     if given != AUTO_KEY {
         return Ok(Some(given.to_owned()));
     }
@@ -245,7 +245,7 @@ fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<Str
     Ok(Some(format!("auto:{}", key.digest("auto_key", text.as_bytes()))))
 }
 
-/// `path` is taken as it is, cleaned of `.` and doubled slashes; `sha256(text)` as a digest under the space's key.
+/// One field of an automatic key: `path` without `.` and doubled slashes, `sha256(name)` as a digest under the space's key.
 fn key_part(field: &str, params: &Value, key: &dyn SpaceKey) -> String {
     let hashed = field.strip_prefix("sha256(").and_then(|rest| rest.strip_suffix(')'));
     let value = params.get(hashed.unwrap_or(field)).unwrap_or(&Value::Null);

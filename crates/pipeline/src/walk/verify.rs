@@ -1,5 +1,5 @@
-//! Stage 9: is the effect what it should be? What fails its checks is repaired once, else rolled back (`remedy.rs`). What nobody could check
-//! is left as it is, in doubt.
+//! Stage 9: is the effect what it should be? An effect that fails its checks is repaired once, or else rolled back (`remedy.rs`). An effect
+//! that could not be checked is left as it is, in doubt.
 
 use super::checks::{Looked, Verdict, Verified};
 use super::execute::Done;

@@ -1,4 +1,4 @@
-//! Waiting for an invocation to change.
+//! Waits for an invocation to change.
 
 use super::ground::Walk;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use countersign_core::{Invocation, InvocationId, OrgId, Status};
 use std::time::Duration;
 
 impl Walk {
-    /// The invocation as soon as its status satisfies `done`, or as it is when the time is up.
+    /// Returns the invocation as soon as its status satisfies `done`, or as it is when the time is up.
     pub(crate) async fn wait_until(
         &self,
         org: &OrgId,

@@ -1,5 +1,5 @@
-//! Gate 6: what must not reach the source is taken out of the params, where the space asks for it. Then they are looked at again:
-//! a call whose params no longer fit does not go out.
+//! Gate 6, redaction: takes out of the params what must not reach the source, if the space asks for it. The redacted params are checked
+//! against the schema again; a call whose params no longer fit is not sent.
 
 use super::{Gated, Gates, exemption_purpose};
 use crate::error::Error;
@@ -16,7 +16,7 @@ use countersign_core::{OrgId, Space, SpaceId};
 use policy::{Outgoing, Redaction};
 use serde_json::{Value, json};
 
-/// The rule that the space set.
+/// The name of the space's redaction rule in a verdict.
 const SPACE: &str = "space.redaction";
 
 impl Walk {
@@ -46,8 +46,8 @@ impl Walk {
         self.send_instead(gated, outgoing)
     }
 
-    /// What may be kept of a call that another gate ended: what a space does not let out of it is not stored from it either.
-    /// `None` where the space asks for nothing. No exemption holds, since nothing needs the value any more.
+    /// The params to store of a call that another gate denied: a value that the space redacts from calls is not stored either.
+    /// `None` if the space asks for no redaction. Exemptions do not apply, since no source will use the value.
     pub(super) async fn taken_out_for_the_record(&self, gated: &Gated) -> Result<Option<Value>, Error> {
         let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
         if space.redaction.kinds.is_empty() {
@@ -57,8 +57,8 @@ impl Walk {
         Ok(Some(if outgoing.unreadable.is_empty() { outgoing.value } else { json!({ "_unreadable": true }) }))
     }
 
-    /// What a source answered, as far as it may be kept and handed on from a space; and where that cannot be said.
-    /// It never fails: the effect has happened, and what cannot be looked at is withheld.
+    /// Redacts the answer of a source before it is stored and returned, and says which places could not be read.
+    /// It never fails: the effect has already happened, and an answer that cannot be checked is withheld.
     pub(crate) async fn take_out_of_answer(&self, org: &OrgId, id: &SpaceId, answer: &Value) -> (Value, Vec<Caught>) {
         let space = self.ledger().find_space(org, id).await;
         let rules = match &space {
@@ -83,7 +83,7 @@ impl Walk {
         }
     }
 
-    /// The params become the redacted ones: what is approved, sent and recorded from here on.
+    /// Replaces the params with the redacted ones, which are approved, sent and recorded from here on.
     fn send_instead(&self, mut gated: Gated, outgoing: Outgoing) -> Result<Gates, Error> {
         let counts = outgoing.counts.iter().map(|(kind, count)| (kind.as_str().to_owned(), *count)).collect();
         let validated = &mut gated.validated;
@@ -123,7 +123,7 @@ fn unreadable(pointer: String) -> Caught {
     }
 }
 
-/// Pictures take a while: they are looked at off the threads that answer requests.
+/// Images take a while, so they are searched on a blocking thread, not on the threads that answer requests.
 async fn redacted(params: Value, rules: Redaction, exempt: Vec<String>) -> Result<Outgoing, Error> {
     if !rules.kinds.contains(&Kind::Face) {
         return Ok(policy::redact_params(&params, &rules, &exempt));
