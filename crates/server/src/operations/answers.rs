@@ -1,4 +1,4 @@
-//! What people say to pending calls, before the pipeline hears it (`pipeline/src/answers/`).
+//! People's answers to pending calls: the checks before the pipeline handles them (`pipeline/src/answers/`).
 
 use super::{Error, invocations, must_be_person, sessions};
 use crate::App;
@@ -7,13 +7,14 @@ use countersign_core::ports::Invocations;
 use countersign_core::{InvocationId, Principal, PrincipalId, Status, Timestamp};
 use std::collections::BTreeMap;
 
-/// The invocation somebody wants to answer. Whoever may not answer learns nothing about what there is.
+/// The id of the invocation that somebody wants to answer. The permission is checked first, so that a person without it learns nothing
+/// about which invocations exist.
 pub(crate) fn id_of(by: &Principal, invocation: &str) -> Result<InvocationId, Error> {
     must_answer(by)?;
     invocations::parse(invocation)
 }
 
-/// The same in a session.
+/// Like `id_of`, for an invocation of this session.
 pub(crate) async fn of_session(app: &App, by: &Principal, session: &str, invocation: &str) -> Result<InvocationId, Error> {
     must_answer(by)?;
     let session = sessions::readable(app, by, session).await?;
@@ -24,7 +25,8 @@ pub(crate) async fn of_session(app: &App, by: &Principal, session: &str, invocat
     found
 }
 
-/// Hides a pending invocation from one's own inbox for a while; returns until when. It decides nothing, and the clock goes on.
+/// Hides a pending invocation from the person's own inbox for a while; returns until when. It decides nothing, and the expiry is not
+/// postponed.
 pub(crate) async fn snooze(app: &App, by: &Principal, invocation: &str, seconds: u64) -> Result<(InvocationId, Timestamp), Error> {
     let user = must_be_person(by, "has an inbox")?;
     let found = invocations::readable(app, by, invocation).await?;
@@ -36,7 +38,7 @@ pub(crate) async fn snooze(app: &App, by: &Principal, invocation: &str, seconds:
     Ok((found.id, until))
 }
 
-/// What this person has snoozed; nobody else has an inbox.
+/// The invocations this person has snoozed. Only people have an inbox.
 pub(crate) async fn snoozed(app: &App, by: &Principal) -> Result<BTreeMap<InvocationId, Timestamp>, Error> {
     match &by.id {
         PrincipalId::User(user) => Ok(app.store().list_snoozes(&by.org, user).await?),

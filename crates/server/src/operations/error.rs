@@ -1,4 +1,4 @@
-//! Why an operation was refused. Each variant has one documented code, whichever door it leaves through; hints are the door's.
+//! Why an operation was refused. Each variant has one documented code for every door; the hints are added by the door.
 
 use api::package::PackageFindingView;
 use countersign_core::ActionId;
@@ -37,7 +37,7 @@ pub(crate) enum Error {
     NotYourSession,
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
-    /// Something of which there is none now, in a sentence of its own.
+    /// Something that does not exist now, with a message of its own.
     #[error("{message}")]
     Absent { message: String, hint: &'static str },
     #[error("there is {} {what} named `{name}` already", if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" })]
