@@ -134,7 +134,7 @@ impl Store {
         page(rows, request.limit, read_session, |session| session.id.to_string())
     }
 
-    /// What each of these sessions is called.
+    /// The title of each of these sessions.
     pub async fn session_titles(&self, org: &OrgId, sessions: &BTreeSet<SessionId>) -> Result<BTreeMap<SessionId, String>, Error> {
         let mut titles = BTreeMap::new();
         for session in sessions {
@@ -145,7 +145,7 @@ impl Store {
         Ok(titles)
     }
 
-    /// Ends a session: its token stops working at once. Ending twice changes nothing.
+    /// Ends a session: its token stops working at once. Ending it twice changes nothing.
     pub async fn end_session(&self, org: &OrgId, session: &SessionId) -> Result<Option<Session>, Error> {
         let (owned_org, owned_session) = (org.clone(), session.clone());
         self.db

@@ -26,7 +26,8 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<(Org
     Ok((find(app, by, added.org.as_str()).await?, added, token))
 }
 
-/// Disables an org for good: its tokens are refused and no new call starts, while its records stay. A call that is running comes to its end.
+/// Disables an org for good: its tokens are refused and no new call starts, while its records stay. Running calls end and get their
+/// receipts.
 pub(crate) async fn disable(app: &App, by: &Principal, org: &str) -> Result<Org, Error> {
     let found = find(app, by, org).await?;
     if found.is_first {
