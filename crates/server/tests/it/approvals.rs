@@ -205,7 +205,7 @@ async fn a_change_takes_the_earlier_yeses_with_it(kind: Kind) {
     let approved = server.owner.approve(&id).await.ok();
     assert_eq!(approved["invocation"]["status"], "succeeded");
     assert_eq!(server.source.calls()[0].params, json!({ "text": "b" }));
-    // The proposed params stay those of the agent, however often they are changed.
+    // The recorded proposal stays what the agent sent, however often approvers change the params.
     let id = agent.pending("fake.write", json!({ "text": "a" })).await;
     assert_eq!(ada.approve_with(&id, json!({ "params": { "text": "b" } })).await.status, 202);
     let again = server.owner.approve_with(&id, json!({ "params": { "text": "c" } })).await;
