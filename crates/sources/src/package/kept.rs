@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-/// The name of this folder inside the packages folder.
+/// The folder of the copies, inside the packages folder.
 pub(super) const FOLDER: &str = ".kept";
 
 pub(super) struct Kept {
