@@ -59,12 +59,12 @@ impl CallFacts<'_> {
         }
     }
 
-    /// Nobody invokes through an agent or a service what they may not invoke themselves.
+    /// Whether the principal may invoke, and also the person it acts for: an agent or a service cannot do what that person may not do.
     pub(crate) fn may_invoke(&self) -> bool {
         self.principal.may(Permission::Invoke) && self.standing.role.is_none_or(|role| role.may(Permission::Invoke))
     }
 
-    /// What the action requires, as the principal holds it by our own rules and as it does not.
+    /// The permissions the action requires: those that the principal holds by the built-in rules, and those it does not.
     pub(crate) fn requirements(&self) -> (Vec<&String>, Vec<&String>) {
         let may_invoke = self.may_invoke();
         self.action.requires.iter().partition(|permission| may_invoke && is_builtin(permission))

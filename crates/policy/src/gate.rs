@@ -46,7 +46,7 @@ fn holds(permission: &str) -> String {
 fn rbac(call: &CallFacts, asked: Option<GateVerdict>) -> GateVerdict {
     let gate = Gate::Rbac;
     if !call.may_invoke() {
-        // No policy gives the right to invoke at all.
+        // No policy can give the permission to invoke.
         return stricter(GateVerdict::new(gate, Verdict::Deny, vec![INVOKE.to_owned()]), asked);
     }
     let (held, missing) = call.requirements();

@@ -1,4 +1,4 @@
-//! Puts the parts together: store, sources, pipeline. The sources are given to the pipeline; nobody else keeps one.
+//! Builds the parts of the server: store, sources, pipeline. The sources are handed to the pipeline; no other part keeps one.
 
 use crate::config::Config;
 use crate::data_dir::{self, Absent, DataDir};
@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
 
-/// What the doors and the loops work with.
+/// The parts that the doors and the background loops work with.
 pub struct Parts {
     pub store: Store,
     pub pipeline: Pipeline,
     pub random: Arc<dyn Random>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Option<PrometheusHandle>,
-    /// Workspace and packages of each org; absent where nothing works on files.
+    /// Workspace and packages of each org; absent if no source works on files.
     pub homes: Option<Arc<Homes>>,
     /// The profiles that code of packages can have here; absent where none runs.
     pub profiles: Option<Vec<Profile>>,
@@ -49,7 +49,7 @@ impl App {
         &self.parts.store
     }
 
-    /// The org's packages; absent where none can be installed.
+    /// The org's packages; absent if none can be installed.
     pub(crate) fn packages(&self, org: &OrgId) -> Option<Arc<Packages>> {
         Some(Arc::clone(&self.parts.homes.as_ref()?.of(org).ok()?.packages))
     }
@@ -58,7 +58,7 @@ impl App {
         &self.parts.pipeline
     }
 
-    /// Waits for running walks, then signs a last checkpoint over everything they recorded. Whether all of them have ended.
+    /// Waits for running calls, then signs a last checkpoint over everything they recorded. Returns whether all of them have ended.
     pub async fn finish(&self) -> bool {
         let limit = Duration::from_secs(SHUTDOWN_SECONDS);
         let is_over = tokio::time::timeout(limit, self.parts.pipeline.finish()).await.is_ok();
@@ -74,12 +74,12 @@ impl App {
     }
 }
 
-/// Opens the store a configuration names, with nothing around it. The master key must be there: data without its key is lost.
+/// Opens the store of a configuration, without a server around it. The master key must exist: without its key the data cannot be read.
 pub async fn open_store(config: &Config) -> Result<Store, Error> {
     Ok(Store::open(store_config(config, Absent::Refuse)?).await?)
 }
 
-/// The same store, left at the schema it has: a server may be running on it.
+/// Opens the same store without migrating its schema, because a server may be running on it.
 pub async fn open_store_unchanged(config: &Config) -> Result<Store, Error> {
     Ok(Store::open_unchanged(store_config(config, Absent::Refuse)?).await?)
 }
@@ -96,7 +96,7 @@ fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error>
     Ok(store::Config { engine, master, time, patience: store::Patience::default(), random })
 }
 
-/// Builds everything. Returns the owner's token when this start created the org.
+/// Builds all parts. Returns the owner's token if this start created the org.
 pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<PrometheusHandle>) -> Result<(Parts, Option<String>), Error> {
     let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
     let store = Store::open(store_config(config, absent)?).await?;
@@ -132,27 +132,27 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
         },
         Settings { reward: config.reward_weights, ..Settings::default() },
     );
-    // The redaction rules compile at first use: here, not in the first caller's time.
+    // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
     Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), profiles }, token))
 }
 
-/// A build for development stops dead at the point that `FAULT_POINT` names, or the n-th time it comes there (`name:n`), so that a test
-/// sees what is found afterwards.
+/// In a debug build, kills the process at the point that `FAULT_POINT` names, or the n-th time it gets there (`name:n`), so that a test can
+/// check the recovery.
 fn faults() -> Faults {
     if !cfg!(debug_assertions) {
         return Faults::default();
     }
     match std::env::var("FAULT_POINT") {
         Ok(at) => Faults::at(&at, || {
-            // As `kill -9` does: nothing is flushed, nothing is told.
+            // Like `kill -9`: nothing is flushed or reported.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }),
         Err(_) => Faults::default(),
     }
 }
 
-/// The org of the first start, which this may be: then with its owner's token.
+/// The first org, with its owner's token if this call created it.
 async fn first_org(store: &Store, data: &DataDir) -> Result<(OrgId, Option<String>), Error> {
     let orgs = store.list_orgs().await?;
     let (org, token) = match orgs.into_iter().next() {
@@ -185,7 +185,7 @@ async fn limiter(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Rate
     })
 }
 
-/// The builtin sources that hold nothing of an org.
+/// The builtin sources that keep no state of an org.
 fn shared_sources(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>) -> Result<Vec<Arc<dyn Source>>, Error> {
     let failed = |error: sources::Error| Error::Source(error.to_string());
     let http =
@@ -195,7 +195,7 @@ fn shared_sources(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random
     Ok(vec![Arc::new(http), Arc::new(notify)])
 }
 
-/// The host is looked at only where code of others may run.
+/// Probes the host's sandbox only if package code may run.
 async fn jail(config: &Config) -> Result<Arc<SandboxJail>, Error> {
     let (may_run_code, allow_degraded) = (config.allow_plugin_code_execution, config.allow_degraded);
     let open = move || if may_run_code { SandboxJail::open(allow_degraded) } else { SandboxJail::closed() };

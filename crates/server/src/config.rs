@@ -1,4 +1,5 @@
-//! What an operator decides: flags, then environment, then file, then defaults. An unknown key is an error, not a typo that waits.
+//! The operator's settings: flags, then environment, then file, then defaults. An unknown key is an error, so that a typo is noticed at
+//! once.
 
 use countersign_core::limits;
 use ipnet::IpNet;
@@ -12,7 +13,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 const DEFAULT_DATA: &str = "./countersign-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 const FILE_NAME: &str = "countersign.toml";
-/// Variables of the same prefix that speak to the command line, not to the server.
+/// Variables with the same prefix that the command line reads, not the server.
 const CLIENT_VARIABLES: &[&str] = &["URL", "TOKEN", "SESSION", "ORG", "CONTEXT", "CONFIG_HOME"];
 
 /// Everything the server is built from.
@@ -26,21 +27,21 @@ pub struct Config {
     pub http_allowed_hosts: Vec<HostRule>,
     pub http_allowed_networks: Vec<IpNet>,
     pub invocations_per_minute: u32,
-    /// Absent: text for whoever watches a terminal, JSON for everything else.
+    /// Absent: text if the log goes to a terminal, otherwise JSON.
     pub log_format: Option<LogFormat>,
     pub log_level: Targets,
-    /// Where the master key is read from; absent: `master.key` inside `data`, made at first start.
+    /// The file with the master key; absent: `master.key` inside `data`, created at the first start.
     pub master_key_file: Option<PathBuf>,
-    /// Whether code of packages may run, in the sandbox. Without it they are listed, and calls of them are refused.
+    /// Whether code of packages may run, in the sandbox. If not, packages are listed and calls to them are refused.
     pub allow_plugin_code_execution: bool,
-    /// Whether the profile `default` may do without Landlock where the kernel has too little of it. Every outcome then says so.
+    /// Whether the profile `default` may run without Landlock if the kernel does not support enough of it. Every outcome then says so.
     pub allow_degraded: bool,
-    /// Whom code of packages may ask over the network, where it says that it does.
+    /// The hosts that package code may send requests to, if its manifest names them too.
     pub package_allowed_hosts: Vec<HostRule>,
     pub package_allowed_networks: Vec<IpNet>,
     /// The commands that may verify an effect.
     pub command_allowlist: Vec<AllowedCommand>,
-    /// What each part counts in the reward of a receipt.
+    /// The weight of each part of a receipt's reward.
     pub reward_weights: RewardWeights,
 }
 
@@ -51,7 +52,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// What the command line gave.
+/// The flags of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     pub data: Option<PathBuf>,
@@ -242,7 +243,7 @@ impl Environment {
     }
 }
 
-/// A host and a port; whether the host can be listened on is found out by listening.
+/// Checks that the setting is a host and a port. Whether the server can listen there is only known once it tries.
 fn listen_address(named: Option<String>) -> Result<String, ConfigError> {
     let address = named.unwrap_or_else(|| DEFAULT_LISTEN.into());
     let is_address = address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
@@ -259,7 +260,7 @@ fn true_or_false(name: String, value: &str) -> Result<bool, ConfigError> {
     value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected `true` or `false`".into() })
 }
 
-/// A named file must be there; the one inside the data folder may be absent.
+/// A file that the operator names must exist; the default file inside the data folder may be absent.
 fn read_file(named: Option<PathBuf>, data: &Path) -> Result<File, ConfigError> {
     let (path, must_exist) = match named {
         Some(path) => (path, true),
@@ -272,7 +273,7 @@ fn read_file(named: Option<PathBuf>, data: &Path) -> Result<File, ConfigError> {
     }
 }
 
-/// In one line; the parser draws a picture over several.
+/// The error in one line; the parser's own message has several.
 fn where_and_what(text: &str, error: &toml::de::Error) -> String {
     let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
     let what = error.message().replace('\n', "; ");
@@ -282,7 +283,7 @@ fn where_and_what(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
-/// `info`, or `info,store=debug`. A word that is no level would be taken for a target, and silence everything else.
+/// Such as `info` or `info,store=debug`. A word that is not a level is refused: it would count as a target and silence everything else.
 fn log_level(text: &str) -> Result<Targets, ConfigError> {
     let invalid = |message: String| ConfigError::InvalidValue { name: "log.level".into(), message };
     for part in text.split(',') {
@@ -292,7 +293,7 @@ fn log_level(text: &str) -> Result<Targets, ConfigError> {
     text.parse().map_err(|error| invalid(format!("`{text}`: {error}")))
 }
 
-/// Each `part=weight`; a part that is not named counts what it counts by default.
+/// Reads `part=weight` texts. A part that is not named keeps its default weight.
 fn reward_weights(texts: &[String]) -> Result<RewardWeights, ConfigError> {
     let mut weights = RewardWeights::default();
     for text in texts {

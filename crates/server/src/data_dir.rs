@@ -17,16 +17,16 @@ pub(crate) struct DataDir {
     _lock: File,
 }
 
-/// Where in a data folder actions work.
+/// The workspace inside a data folder.
 pub(crate) fn workspace_below(data: &Path) -> PathBuf {
     data.join("workspace")
 }
 
-/// The folders of one org: where its actions work, what they replaced, and its packages.
+/// The folders of one org: its workspace, its snapshots and its packages.
 pub(crate) struct HomeDir(PathBuf);
 
 impl HomeDir {
-    /// The first org's folders are those of the data folder itself.
+    /// The first org uses the data folder itself.
     pub(crate) fn first(data: &Path) -> Self {
         Self(data.to_owned())
     }
@@ -48,7 +48,7 @@ impl HomeDir {
     }
 }
 
-/// A data folder that no server is started on for as long as this is held.
+/// Holds the lock of a data folder, so that no server can start on it.
 pub struct HeldData {
     _folder: DataDir,
 }
@@ -82,20 +82,21 @@ impl DataDir {
         &self.path
     }
 
-    /// Who served this folder before; nobody, or nobody knows. In a copy of the folder it names a server that may well live.
+    /// The server that last served this folder, if known. A copied folder names a server that may still be alive, so the name only counts
+    /// if the folder's identity matches.
     pub(crate) fn earlier_server(&self) -> Option<ServerId> {
         let text = std::fs::read_to_string(self.server_file()).ok()?;
         let (server, folder) = text.trim().split_once(' ')?;
         ServerId::parse(server).ok().filter(|_| self.identity().is_ok_and(|identity| identity == folder))
     }
 
-    /// Who serves it now, for whoever does next.
+    /// Records the id of this server for the next one.
     pub(crate) fn write_server(&self, server: &ServerId) -> Result<(), Error> {
         let written = self.identity().and_then(|folder| write_private(&self.server_file(), format!("{server} {folder}\n").as_bytes()));
         written.map_err(|error| unusable(&self.path, &error))
     }
 
-    /// What no copy of the folder has.
+    /// Device and inode, which differ in a copy of the folder.
     fn identity(&self) -> std::io::Result<String> {
         let found = std::fs::metadata(&self.path)?;
         Ok(format!("{}:{}", found.dev(), found.ino()))
@@ -105,7 +106,7 @@ impl DataDir {
         self.path.join("server.id")
     }
 
-    /// Where this server is to be found, for whoever works on the same folder.
+    /// Records the URL of this server for other programs that use the same folder.
     pub(crate) fn write_url(&self, url: &str) -> Result<(), Error> {
         write_private(&self.path.join("server.url"), format!("{url}\n").as_bytes()).map_err(|error| unusable(&self.path, &error))
     }
@@ -114,7 +115,7 @@ impl DataDir {
         write_private(&self.owner_token_file(), format!("{}\n", token.expose()).as_bytes()).map_err(|error| unusable(&self.path, &error))
     }
 
-    /// Public: whoever verifies receipts pins it.
+    /// Writes the public key, readable by everyone: verifiers of receipts pin it.
     pub(crate) fn write_public_key(&self, pem: &str) -> Result<(), Error> {
         write_whole(&self.public_key_file(), pem.as_bytes(), READ_BY_ALL).map_err(|error| unusable(&self.path, &error))
     }
@@ -125,12 +126,12 @@ pub(crate) fn database_file(data: &Path) -> PathBuf {
     data.join("countersign.db")
 }
 
-/// Whether something is stored in the folder that a new master key would not open. Of another database nobody can say so yet.
+/// Whether the folder holds data that a new master key could not open. For PostgreSQL the folder alone does not show that.
 pub(crate) fn holds_data(config: &Config) -> bool {
     config.database.is_none() && std::fs::metadata(database_file(&config.data)).is_ok_and(|file| file.len() > 0)
 }
 
-/// Makes the folder if it is missing; nobody else may look into it.
+/// Creates the folder if it is missing. Only its owner may read it.
 pub(crate) fn prepare(path: &Path) -> Result<(), Error> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| unusable(path, &error))
 }
@@ -138,20 +139,20 @@ pub(crate) fn prepare(path: &Path) -> Result<(), Error> {
 /// What to do when there is no master key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// A first start.
+    /// Create one: this is a first start.
     Create,
-    /// The data that is there belongs to a key that is not.
+    /// Refuse: there is data, and its key is missing.
     Refuse,
 }
 
-/// Creates the database file before SQLite does, so that nobody else can read it; its companions take over its mode.
+/// Creates the database file before SQLite does, so that only its owner can read it. SQLite's companion files take over the mode.
 pub(crate) fn private_database_file(data: &Path) -> Result<PathBuf, Error> {
     let path = database_file(data);
     let made = OpenOptions::new().create(true).append(true).mode(OWNER_ONLY).open(&path);
     made.map(|_| path.clone()).map_err(|error| unusable(&path, &error))
 }
 
-/// Reads the master key, or makes it when there is none yet. A file others can read is refused.
+/// Reads the master key, or creates it if there is none yet and `absent` allows it. A file that others can read is refused.
 pub(crate) fn master_key(config: &Config, absent: Absent, random: &dyn Random) -> Result<MasterKey, Error> {
     let path = config.master_key_file.clone().unwrap_or_else(|| config.data.join("master.key"));
     let text = match File::open(&path) {
@@ -186,12 +187,12 @@ fn read_private(mut file: File, path: &Path) -> Result<Secret<String>, Error> {
     Ok(Secret::new(text))
 }
 
-/// Never readable by others, not even for a moment.
+/// Writes a file that others cannot read at any moment.
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     write_whole(path, bytes, OWNER_ONLY)
 }
 
-/// Written whole or not at all, and durable.
+/// Writes a file completely or not at all, and durably.
 fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     let part = path.with_extension("part");
     let _leftover = std::fs::remove_file(&part);

@@ -1,5 +1,5 @@
-//! What each org has for itself on this server: a workspace, the builtin sources that work in it, and its packages. Nothing of it is
-//! shared between orgs. The first org's is in the data folder itself; another org's is below `orgs/`, made when it is first needed.
+//! The home of each org on this server: a workspace, the builtin sources that work in it, and its packages. Orgs share none of it. The
+//! first org's home is the data folder itself; another org's home is below `orgs/` and is created when it is first needed.
 
 use crate::config::Config;
 use crate::data_dir::HomeDir;
@@ -20,13 +20,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What every home is made with.
+/// Everything that is needed to open a home.
 pub(crate) struct Ground {
     pub(crate) config: Config,
-    /// Where the homes are.
+    /// The data folder, which contains the homes.
     pub(crate) data: PathBuf,
     pub(crate) first: OrgId,
-    /// Builtin sources that hold nothing of an org.
+    /// Builtin sources that keep no state of an org.
     pub(crate) shared: Vec<Arc<dyn Source>>,
     pub(crate) jail: Arc<SandboxJail>,
     pub(crate) faults: Faults,
@@ -40,18 +40,18 @@ pub struct Homes {
     opened: RwLock<HashMap<OrgId, Arc<Home>>>,
 }
 
-/// One org's.
+/// The home of one org.
 pub(crate) struct Home {
     pub(crate) place: Arc<Place>,
     pub(crate) packages: Arc<Packages>,
     commands: Arc<CommandRunner>,
     builtin: Vec<Arc<dyn Source>>,
-    /// The packages' sources as they were last, and with them the builtin ones.
+    /// The package sources as last listed, and the same list with the builtin sources added.
     listed: Mutex<(OrgSources, OrgSources)>,
 }
 
 impl Homes {
-    /// Opens the first org's.
+    /// Opens the home of the first org.
     pub(crate) fn open(ground: Ground) -> Result<Self, sources::Error> {
         let first = Arc::new(Home::open(&ground, &HomeDir::first(&ground.data))?);
         let opened = RwLock::new(HashMap::from([(ground.first.clone(), Arc::clone(&first))]));
@@ -71,7 +71,7 @@ impl Homes {
         Ok(home)
     }
 
-    /// Where effects of the orgs that have acted are kept.
+    /// The workspaces of all orgs whose home is open.
     pub(crate) fn places(&self) -> Vec<Arc<Place>> {
         self.opened.read().values().map(|home| Arc::clone(&home.place)).collect()
     }
@@ -101,7 +101,7 @@ impl Home {
         Ok(Self { place, packages: Arc::new(packages), commands, builtin, listed: Mutex::default() })
     }
 
-    /// The same `Arc` for as long as the packages are the same.
+    /// The sources of the packages and the builtin ones. Returns the same `Arc` as long as the packages do not change.
     fn with_builtin(&self, packaged: OrgSources) -> OrgSources {
         let mut listed = self.listed.lock();
         if listed.1.is_empty() || !Arc::ptr_eq(&listed.0, &packaged) {
@@ -131,7 +131,7 @@ impl SourceRegistry for Homes {
 }
 
 impl Commands for Homes {
-    /// The operator's list is the same for every org.
+    /// The operator's allowlist is the same for every org.
     fn refusal(&self, command: &str, scope: &Scope) -> Option<String> {
         self.first.commands.refusal(command, scope)
     }

@@ -1,5 +1,5 @@
-//! The port `core::jail` over the sandbox: specs in, outcomes out, and a bound on how many run at once. A program's way out is joined here
-//! to who judges what goes out.
+//! Implements the port `core::jail` with the sandbox: converts specs and outcomes, and limits how many programs run at once. For a program
+//! with network access, it connects the sandbox's proxy to the `Egress` that judges each request.
 
 mod resident;
 mod turns;
@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turns::Turns;
 
-/// The process itself, under whatever name it was started.
+/// This executable itself, under whatever name it was started.
 const HELPER: &str = "/proc/self/exe";
-/// Says to a program which descriptor its way out is, where it has one.
+/// Tells a program which file descriptor its network access is.
 const EGRESS_VARIABLE: &str = "COUNTERSIGN_EGRESS_FD";
 
-/// How errors end that say nothing has begun.
+/// The end of error messages that say the program has not started.
 const NOTHING_RAN: &str = "; nothing ran, retrying is safe";
 
 /// Where package code and commands run.
@@ -32,7 +32,7 @@ pub(crate) struct SandboxJail {
 }
 
 impl SandboxJail {
-    /// Looks at what the host offers. What it does not offer is said when something is to run.
+    /// Probes what the host offers. If something is missing, the error comes when a program is to run.
     pub(crate) fn open(allow_degraded: bool) -> Self {
         let helper = Path::new(HELPER);
         let options = Options { allow_degraded, ..Options::default() };
@@ -42,7 +42,7 @@ impl SandboxJail {
         Self { sandbox, turns: Turns::new(), profiles }
     }
 
-    /// A server that runs no code of others needs no sandbox.
+    /// A jail that refuses every program, for a server that runs no package code.
     pub(crate) fn closed() -> Self {
         let why = "this server runs no code: set `allow_plugin_code_execution = true` to let it".to_owned();
         Self { sandbox: Err(why), turns: Turns::new(), profiles: None }
@@ -71,27 +71,28 @@ impl SandboxJail {
             None => sandbox.run(spec, on_log).await,
         };
         let outcome = outcome.map_err(|error| without_outcome(&error))?;
-        // Reading the stage is reading memory, but up to its whole size.
+        // The stage is in memory but may be large, so it is read on a blocking thread.
         let confined = tokio::task::spawn_blocking(move || confined(outcome)).await;
         confined.map_err(|error| Error::Lost { message: format!("the stage could not be read: {error}") })
     }
 }
 
-/// What is left of the time of a run that makes something, once it has its turn. Whoever asked counts from when it asked, and waits a little
-/// longer than this: so of the two clocks ours runs out first, which can say that nothing was changed. Whoever looks at what was made, or
-/// takes it back, has time for its turn besides.
+/// The time left for a run with an effect, after it waited for its turn. The caller's timeout started when it asked and is a little longer
+/// than this, so the jail times out first and can say that nothing was changed. A run that verifies or reverts does not lose the time it
+/// waited for its turn.
 fn left_of(wall_ms: u64, waited: Duration) -> u64 {
     wall_ms.saturating_sub(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)).max(1)
 }
 
-/// What an error of the sandbox means for whoever asked. Only where the program cannot have begun is it said that nothing ran.
+/// Translates an error of the sandbox. Only if the program cannot have started does the error say that nothing ran.
 fn without_outcome(error: &sandbox::Error) -> Error {
     let mut message = error.to_string();
     match error {
         sandbox::Error::Unavailable { .. } => Error::Unavailable { message },
         sandbox::Error::Refused { .. } | sandbox::Error::OtherProgram { .. } => Error::Refused { message },
         sandbox::Error::Host { started: false, .. } => {
-            // `Busy` says that itself, and whoever asked may have something to say that is not so harmless.
+            // `Busy` itself says that nothing ran. The suffix is removed because the caller may have to add that an effect has already
+            // happened.
             let said = message.strip_suffix(NOTHING_RAN).map_or(message.len(), str::len);
             message.truncate(said);
             Error::Busy { message }
@@ -106,7 +107,7 @@ impl Jail for SandboxJail {
     }
 }
 
-/// Gives the program one end, and answers the other.
+/// Creates a socket pair: one end goes to the program, the proxy answers on the other.
 fn open_way_out(spec: &mut Spec) -> Result<Proxy, Error> {
     let (proxy, theirs) = egress::pair().map_err(|error| Error::Busy { message: format!("a way out could not be made: {error}") })?;
     spec.egress = Some(theirs);
@@ -114,8 +115,8 @@ fn open_way_out(spec: &mut Spec) -> Result<Proxy, Error> {
     Ok(proxy)
 }
 
-/// Serves for as long as the run lasts, and no longer. Whoever drops this drops both: the program dies, what it sent and nobody read is
-/// not made, what is under way is broken off, and nothing stays open.
+/// Serves the program's requests as long as the run lasts. If this future is dropped, both end: the program is killed, requests that were
+/// not read yet are not made, requests in progress are aborted, and no connection stays open.
 async fn beside<T>(running: impl Future<Output = T>, serving: impl Future<Output = io::Result<()>>) -> T {
     tokio::pin!(running);
     tokio::select! {
@@ -125,7 +126,7 @@ async fn beside<T>(running: impl Future<Output = T>, serving: impl Future<Output
             tracing::warn!(%error, "a program's way out broke");
         },
     }
-    // It has used up what it may ask for, or wants nothing more.
+    // The program has reached its limit of requests, or has closed its end.
     running.await
 }
 
@@ -168,7 +169,7 @@ fn binds(read_only: Vec<(PathBuf, PathBuf)>) -> Vec<Bind> {
 fn ended(ended: sandbox::Ended) -> Ended {
     match ended {
         sandbox::Ended::Exited(code) => Ended::Exited(code),
-        // The kernel ends what has used up its processor time: it did not end in the time it had.
+        // The kernel sends SIGXCPU to a program that has used up its processor time, which counts as a timeout.
         sandbox::Ended::Signalled(signal) if signal == rustix::process::Signal::XCPU.as_raw() => Ended::TimedOut,
         sandbox::Ended::Signalled(signal) => Ended::Signalled(signal),
         sandbox::Ended::TimedOut => Ended::TimedOut,
@@ -200,12 +201,12 @@ fn staged(stage: &sandbox::stage::Stage) -> Result<Vec<StagedFile>, sandbox::sta
     Ok(files)
 }
 
-/// One thing the sandbox rests on, as the host has it.
+/// One host feature that the sandbox needs, as found on this host.
 pub struct HostProbe {
     pub name: &'static str,
     pub value: String,
     pub consequence: String,
-    /// The profiles that cannot be had because of it.
+    /// The profiles that are unavailable because of it.
     pub disables: Vec<&'static str>,
 }
 

@@ -1,24 +1,25 @@
-//! Telling the other servers on the same database that this one lives, from before it begins anything until nothing of it runs.
+//! Keeps this server's lease, which tells the other servers on the same database that it lives. It lasts from before the first work until
+//! no call runs any more.
 
 use countersign_core::limits::LEASE_RENEW_SECONDS;
 use std::time::Duration;
 use store::Store;
 use tokio::task::JoinHandle;
 
-/// The lease of this server while it is kept.
+/// The lease of this server while it is renewed.
 pub(crate) struct KeptLease {
     store: Store,
     renewing: JoinHandle<()>,
 }
 
 impl KeptLease {
-    /// Nothing to keep where nobody else can work on the database.
+    /// Starts the renewal; `None` if no other server can use the database.
     pub(crate) fn keep(store: &Store) -> Option<Self> {
         store.may_be_shared().then(|| Self { store: store.clone(), renewing: tokio::spawn(renew(store.clone())) })
     }
 
-    /// What may still have an effect in the last moments of a process is left to the lease to run out; else it ends at once, and what is
-    /// left is taken up at once.
+    /// Stops the renewal. If every call has ended (`is_over`), the lease ends at once and other servers claim what is left at once.
+    /// Otherwise it is left to run out, because a call may still have an effect until the process ends.
     pub(crate) async fn end(self, is_over: bool) {
         self.renewing.abort();
         if is_over && let Err(error) = self.store.end_lease().await {

@@ -1,6 +1,7 @@
-//! The composition root: everything is put together here and nowhere else.
-//! `config` says what to build, `compose` builds it, `http` is the door, `operations` has the rules behind every door, `loops` is what
-//! goes on in the background.
+//! The composition root: the server's parts are put together here and nowhere else.
+//!
+//! `config` has the settings, `compose` builds the parts, `http` is the HTTP API, `operations` has the rules behind every door (the ways
+//! in: HTTP and others), and `loops` has the background work.
 
 pub mod config;
 pub mod http;
@@ -32,7 +33,7 @@ use std::time::Duration;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
-/// Why the server could not start or go on.
+/// Why the server could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot listen on `{address}`: {message}")]
@@ -51,12 +52,12 @@ pub enum Error {
     Limiter(store::Error),
 }
 
-/// What is told once the server answers.
+/// The facts that are printed once the server accepts requests.
 #[derive(Debug, Clone)]
 pub struct Started {
     pub url: String,
     pub data: PathBuf,
-    /// Only when this start created the org.
+    /// Only set if this start created the org.
     pub owner_token: Option<String>,
     pub owner_token_file: PathBuf,
     pub public_key_file: PathBuf,
@@ -64,19 +65,19 @@ pub struct Started {
     pub workspace: PathBuf,
 }
 
-/// The first thing a process does: where it was started to confine a program, it does that and never comes back.
+/// Must be called first in `main`. If the process was started to confine a program, this call does that and never returns.
 pub fn become_jail_if_asked() {
     sandbox::main_if_asked();
 }
 
-/// What a process needs before anything else: the TLS provider.
+/// Installs the TLS provider, which everything else needs.
 pub fn init_process() {
-    // A second call finds the provider there; that is as good.
+    // A second call finds a provider installed, which is fine.
     let _already = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Finds out what became of whatever a crash left behind. Most often that is a look at the disk; where a provider has to be asked and
-/// does not answer, the door opens all the same.
+/// Reconciles the calls that a crash left behind. That is usually only a look at the disk. If a provider has to be asked and does not
+/// answer in time, the server starts all the same and the reconciling continues in the background.
 async fn recover(parts: &compose::Parts) -> Result<(), Error> {
     let mut recovering = tokio::spawn(parts.pipeline.recover());
     let grace = Duration::from_secs(countersign_core::limits::RECOVERY_GRACE_SECONDS);
@@ -98,7 +99,7 @@ async fn recover(parts: &compose::Parts) -> Result<(), Error> {
     }
 }
 
-/// The server before this one on the data folder is gone, since its lock is ours: what it left is this one's to find out about.
+/// We hold the lock of the data folder, so the earlier server on it is gone. This server takes over the calls it left.
 fn follow_earlier(store: &Store, data: &data_dir::DataDir) -> Result<(), Error> {
     if let Some(earlier) = data.earlier_server() {
         store.succeed(earlier);
@@ -106,14 +107,14 @@ fn follow_earlier(store: &Store, data: &data_dir::DataDir) -> Result<(), Error> 
     data.write_server(store.server_id())
 }
 
-/// Serves until the process is asked to stop, then finishes what runs.
+/// Serves until the process is asked to stop, then waits for running calls to end.
 pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Result<(), Error> {
     let metrics = telemetry::init_metrics();
     let data = data_dir::DataDir::open(&config)?;
     let listener = http::listen(&config.listen).await?;
     let (parts, first) = compose::compose(&config, &data, metrics).await?;
     follow_earlier(&parts.store, &data)?;
-    // Begun before anything is: finding out what was left behind may take long.
+    // The lease starts before any other work, because reconciling what a crash left may take long.
     let lease = lease::KeptLease::keep(&parts.store);
     recover(&parts).await?;
     let told = Started {
@@ -136,7 +137,8 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
             "other machines can reach this address, and nothing sent to it is encrypted: put TLS in front, and listen on 127.0.0.1"
         );
     }
-    // Heard before anybody is told that there is a server to stop: what came earlier would end it without a goodbye.
+    // The signal handlers are installed before `started` reports the server: a signal before that would kill the process without a clean
+    // shutdown.
     let asked_to_stop = ports::asked_to_stop();
     started(&told);
     http::serve(listener, app.clone(), asked_to_stop).await;

@@ -1,4 +1,4 @@
-//! What goes on in the background: sweeping what ran out, signing checkpoints, measuring the queue.
+//! The background loops: expire and remove what ran out, sign checkpoints, measure the queue.
 
 use crate::{Homes, Parts};
 use countersign_core::breaker::BreakerState;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
-/// Keys live for a day: nobody notices if one lives a minute longer.
+/// Idempotency keys live for a day, so it does no harm if one lives a minute longer.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -46,7 +46,7 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         if let Err(error) = pipeline.sweep().await {
             tracing::warn!(%error, "the sweep could not finish; it comes again");
         }
-        // Folds recorded samples into their buckets: without it they pile up until somebody scrapes.
+        // Moves recorded samples into their buckets. Otherwise they pile up until the next scrape.
         if let Some(metrics) = &metrics {
             metrics.run_upkeep();
         }
@@ -79,17 +79,17 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
     }
 }
 
-/// Apart from the sweep: whoever waits for a turn to look holds up nothing else.
+/// Verifies effects that are not verified yet. Separate from the sweep, so that waiting for a turn in the jail delays nothing else.
 async fn look_at_unverified(pipeline: Pipeline, stop: CancellationToken) {
     while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
         pipeline.look_at_unverified().await;
     }
 }
 
-/// At the start and then every hour: what can no longer be taken back needs nothing kept for it, and what is kept takes room.
+/// Runs at the start and then every hour: removes snapshots that no revert can need any more.
 async fn forget(homes: Arc<Homes>, clock: Arc<dyn Clock>, stop: CancellationToken) {
     loop {
-        // A day more than promised: what is taken back at the last moment still finds all it needs.
+        // One day more than promised, so that a revert at the last moment still finds its snapshots.
         let then = clock.now().minus_seconds((SNAPSHOT_DAYS + 1) * DAY_SECONDS);
         let mut all = Kept::default();
         for place in homes.places() {
@@ -127,7 +127,7 @@ async fn checkpoint(store: Store, stop: CancellationToken) {
     }
 }
 
-/// False when it is time to stop.
+/// Returns false when the server stops.
 async fn waited(time: Duration, stop: &CancellationToken) -> bool {
     tokio::select! {
         () = tokio::time::sleep(time) => true,

@@ -1,5 +1,5 @@
-//! What can be done beside making and answering calls, whichever door it is asked through. Each operation checks who asks and what is
-//! asked, then writes. A door reads its input, calls one of these and shows what it returns: it holds no rule and writes nothing itself
+//! Everything that can be done besides making and answering calls, for every door. Each operation checks who asks and what is asked, then
+//! writes. A door reads its input, calls an operation and shows the result: it holds no rule and writes nothing itself
 //! (`crates/testkit/tests/it/doors.rs`).
 
 pub(crate) mod answers;
@@ -30,22 +30,22 @@ use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, Principal, PrincipalId, UserId};
 
-/// Whether they hold the permission.
+/// Checks that the principal has the permission.
 fn must(by: &Principal, permission: Permission) -> Result<(), Error> {
     if by.may(permission) { Ok(()) } else { Err(pipeline::Error::Forbidden { permission }.into()) }
 }
 
-/// Everything in the org is theirs to read.
+/// Checks that the principal may read everything in the org.
 pub(crate) fn must_read(by: &Principal) -> Result<(), Error> {
     must(by, Permission::Read)
 }
 
-/// What a session of theirs is about is theirs to read.
+/// Checks that the principal may read its own session.
 pub(crate) fn must_read_session(by: &Principal) -> Result<(), Error> {
     must(by, Permission::ReadSession)
 }
 
-/// The person who asks; agents and services do not do this.
+/// Returns the person who asks. Agents, services and automations are refused.
 fn must_be_person<'a>(by: &'a Principal, does_what: &'static str) -> Result<&'a UserId, Error> {
     match &by.id {
         PrincipalId::User(user) => Ok(user),
@@ -69,7 +69,8 @@ fn named(name: &str) -> Result<&str, Error> {
     if fits { Ok(name) } else { Err(Error::BadName) }
 }
 
-/// Words that are kept and shown may be absent; a column of text cannot hold U+0000 everywhere.
+/// Checks and redacts an optional text that is stored and shown. U+0000 is refused, because not every database can store it in a text
+/// column.
 fn words(field: &str, text: Option<&str>) -> Result<Option<String>, Error> {
     match text {
         Some(text) if text.chars().count() > REASON_CHARS_MAX || text.contains('\0') => {

@@ -1,4 +1,4 @@
-//! Packages as folders, for who writes them: read and held to the rules as the server would, without one.
+//! Package folders, for their authors: read and checked by the rules of the server, without a running server.
 
 use crate::jail::SandboxJail;
 use api::package::PackageFindingView;
@@ -22,37 +22,37 @@ pub struct File {
     pub executable: bool,
 }
 
-/// A folder nothing is wrong with.
+/// The result for a folder without mistakes.
 pub struct Checked {
-    /// The ids of the actions it makes.
+    /// The ids of the package's actions.
     pub actions: Vec<String>,
-    /// What is odd about what they say of themselves, seen beside the actions every server has.
+    /// Findings in the actions' definitions, which are compared with the builtin actions too.
     pub findings: Vec<PackageFindingView>,
-    /// Its tests, by their files.
+    /// The package's tests, by file.
     pub cases: Vec<(String, Case)>,
-    /// What could not be looked at, and why.
+    /// Checks that could not be made, and why.
     pub remarks: Vec<String>,
 }
 
-/// Every file below a folder, by its path in it.
+/// Every file below a folder, by its path in the folder.
 pub fn read(folder: &Path) -> Result<BTreeMap<String, File>, Box<Problem>> {
     let files = Packages::read(folder).map_err(|mistakes| invalid(&folder.display().to_string(), mistakes))?;
     Ok(files.into_iter().map(|(path, file)| (path, File { bytes: file.bytes.to_vec(), executable: file.is_executable })).collect())
 }
 
-/// Every file of a workspace that actions see: all but its id.
+/// Every file of a workspace that actions can see, which is every file except the workspace's id.
 pub fn read_workspace(folder: &Path) -> Result<BTreeMap<String, File>, Box<Problem>> {
     let mut files = read(folder)?;
     files.remove(ID_FILE);
     Ok(files)
 }
 
-/// Whether a package may be called so.
+/// Checks that a package may have this name.
 pub fn check_name(name: &str) -> Result<(), Mistake> {
     Packages::check_name(name, &OURS)
 }
 
-/// What a folder makes, or all that is wrong with it. None of its code is run.
+/// Checks a folder: its actions, or everything that is wrong with it. None of its code runs.
 pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
     let (files, mut mistakes) = Packages::look_at(folder);
     let actions = match Packages::check_files(name, &files, &OURS, pipeline::check_condition) {
@@ -64,7 +64,7 @@ pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
         Err(refused @ Refused::Disk { .. }) => return Err(Box::new(problem_of(&refused))),
     };
     let cases = cases_of(&files, &mut mistakes);
-    // Scripts are parsed and not run, so it matters little how tightly they are held.
+    // Scripts are only parsed, not run, so a degraded sandbox is good enough.
     let jail = tokio::task::spawn_blocking(|| SandboxJail::open(true)).await;
     let jail = jail.map_err(|error| Box::new(Problem::new(Code::Internal, format!("the host could not be looked at: {error}"))))?;
     let looked = look_at_scripts(&files, &jail).await;
@@ -79,7 +79,7 @@ pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
     Err(invalid(name, mistakes))
 }
 
-/// What a person has to read of these actions before they are used, seen beside all others there are.
+/// The findings that a person has to read before these actions are used. Each action is compared with all others.
 pub(crate) fn findings_of(actions: &[Arc<Action>], others: &[Arc<Action>]) -> Vec<PackageFindingView> {
     let found = actions.iter().flat_map(|action| policy::scan_definition(action, others).into_iter().map(move |found| (action, found)));
     let view = found.map(|(action, found)| PackageFindingView {
@@ -92,7 +92,7 @@ pub(crate) fn findings_of(actions: &[Arc<Action>], others: &[Arc<Action>]) -> Ve
     view.collect()
 }
 
-/// A place of a definition, by the names its author wrote.
+/// Translates a pointer into a definition to the field names of the manifest.
 fn pointer_in_manifest(pointer: &str) -> String {
     let mut steps: Vec<_> = pointer.split('/').collect();
     if let Some(field) = steps.get_mut(1) {
@@ -106,7 +106,7 @@ fn pointer_in_manifest(pointer: &str) -> String {
     steps.join("/")
 }
 
-/// What is told to whoever installs what nobody says was read.
+/// The error for an installation whose findings nobody has accepted yet.
 pub(crate) fn unread(name: &str, findings: &[PackageFindingView]) -> Problem {
     let places = if findings.len() == 1 { "1 place".to_owned() } else { format!("{} places", findings.len()) };
     let detail = format!("package `{name}` is not installed: a person has to read {places} of it first");
@@ -122,14 +122,14 @@ pub(crate) fn unread(name: &str, findings: &[PackageFindingView]) -> Problem {
     problem
 }
 
-/// In the order somebody would go through them: file by file, and in each from the top.
+/// All mistakes as one error, sorted by file.
 fn invalid(name: &str, mut mistakes: Vec<Mistake>) -> Box<Problem> {
     mistakes.sort_by_key(|mistake| mistake.file.clone());
     mistakes.dedup();
     Box::new(problem_of(&Refused::Invalid { name: name.to_owned(), mistakes }))
 }
 
-/// What is told to whoever wanted it installed.
+/// The error for a package that was refused.
 pub(crate) fn problem_of(refused: &Refused) -> Problem {
     match refused {
         Refused::Invalid { mistakes, .. } => {

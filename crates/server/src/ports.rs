@@ -1,4 +1,4 @@
-//! The outside world's clock, randomness and signals: the only place that reads them.
+//! The real clock, randomness and signals. Only this file reads them.
 
 use countersign_core::{Clock, Random, Timestamp};
 use parking_lot::Mutex;
@@ -19,18 +19,18 @@ impl Clock for SystemClock {
 /// The operating system's randomness.
 #[derive(Debug, Default)]
 pub struct OsRandom {
-    /// Bytes that were drawn ahead and not yet used.
+    /// Random bytes that were drawn in advance and are not used yet.
     drawn: Mutex<Vec<u8>>,
 }
 
-/// Bytes drawn ahead at a time.
+/// How many bytes are drawn in advance.
 const DRAWN_BYTES: usize = 1_024;
 /// Ids have 10 random bytes and trace ids 16; the shortest secret, a nonce, has 24.
 const ID_BYTES_MAX: usize = 16;
 
 impl Random for OsRandom {
-    /// Keys, nonces and tokens are drawn as they are needed and leave no copy. Ids are no secrets, and a call draws four of them:
-    /// asking the system each time would cost more than making them.
+    /// Keys, nonces and tokens are drawn when they are needed, so that no copy stays in memory. Ids are not secret, and one call needs four
+    /// of them: asking the system for each would cost more than making them.
     fn fill(&self, bytes: &mut [u8]) {
         if bytes.len() > ID_BYTES_MAX {
             return draw(bytes);
@@ -48,7 +48,7 @@ impl Random for OsRandom {
 
 fn draw(bytes: &mut [u8]) {
     if getrandom::fill(bytes).is_err() {
-        // Without randomness every id, nonce and token would be guessable: better no process than that one.
+        // Without randomness every id, nonce and token would be guessable, so the process ends.
         tracing::error!("the operating system gives no randomness");
         std::process::abort();
     }

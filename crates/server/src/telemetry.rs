@@ -1,4 +1,4 @@
-//! Logs and metrics. Params, results and tokens are in neither.
+//! Logs and metrics. Neither contains params, results or tokens.
 
 mod json_line;
 mod text_line;
@@ -12,9 +12,9 @@ use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Seconds; from a decision in memory to a slow source.
+/// Buckets in seconds, from a decision in memory to a slow source.
 const SECONDS: [f64; 14] = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
-/// Seconds a person takes.
+/// Buckets in seconds for the time a person takes to answer.
 const APPROVAL_SECONDS: [f64; 10] = [1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3_600.0, 86_400.0];
 const BATCH_WRITES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0];
 
@@ -28,10 +28,10 @@ pub fn init_logs(format: LogFormat, level: &Targets) {
     };
 }
 
-/// Installs the recorder for this process; `None` where one is installed already.
+/// Installs the metrics recorder for this process; `None` if one is already installed.
 pub fn init_metrics() -> Option<PrometheusHandle> {
     let recorder = PrometheusBuilder::new()
-        // In full: of two suffixes that both fit, which one counts is not ours to say.
+        // The full name, because two suffixes would match and we do not decide which of them wins.
         .set_buckets_for_metric(Matcher::Full("countersign_approval_seconds".into()), &APPROVAL_SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("batch_writes".into()), &BATCH_WRITES))
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS));
@@ -51,7 +51,7 @@ mod tests {
     use std::sync::Arc;
     use tracing_subscriber::fmt::MakeWriter;
 
-    /// What was logged.
+    /// Keeps everything that was logged.
     #[derive(Clone, Default)]
     pub(super) struct Kept(Arc<Mutex<Vec<u8>>>);
 

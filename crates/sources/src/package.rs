@@ -1,6 +1,9 @@
-//! Packages: actions whose code others wrote. `manifest` says what an action may be, `folder` what a package is made of, `case` how it is
-//! tried, `mistake` what is wrong with any of it, `run` how its code is run, `language` by what, `syntax` whether it reads, `egress` whom it
-//! may ask, `kept` what its code was before, `plan` and `journal` what becomes of what it wrote, `source` how all of it is a source, `registry` which there are.
+//! Packages: actions whose code others wrote.
+//!
+//! `manifest` defines what an action may declare, `folder` the files of a package, `case` its test cases, and `mistake` the errors in any
+//! of these. `run` runs its code, `language` chooses the interpreter, `syntax` checks that scripts parse, and `egress` limits which hosts
+//! it may contact. `plan` and `journal` turn the files it wrote into an effect, `past` reverts that effect without the package, and `kept`
+//! has copies of earlier code. `source` makes a package a source, and `registry` holds the installed packages.
 
 mod case;
 mod egress;

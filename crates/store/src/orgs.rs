@@ -18,9 +18,9 @@ pub struct Org {
     /// Unique on the server.
     pub name: String,
     pub created_at: Timestamp,
-    /// The org of the first start: its owners are the operators, and it cannot be disabled.
+    /// Whether the first start created this org. Its owners are the operators, and it cannot be disabled.
     pub is_first: bool,
-    /// From then on none of its tokens works, and background loops leave it alone.
+    /// Set once the org is disabled: none of its tokens works any more, and background loops skip it.
     pub disabled_at: Option<Timestamp>,
 }
 
@@ -55,14 +55,15 @@ impl Store {
         draw_token(&*self.random, "user")
     }
 
-    /// Creates an org with its space `main`, its owner, the owner's token, its keys and its log, all or nothing.
-    /// `token` is a text from `draw_owner_token` that its bearer already holds.
+    /// Creates an org with its space `main`, its owner, the owner's token, its keys and its audit log, all or nothing. `token` is a text
+    /// from `draw_owner_token` that the owner has stored already.
     pub async fn create_org(&self, name: &str, owner_name: &str, token: Secret<String>) -> Result<NewOrg, Error> {
         let (store, name, owner_name) = (self.clone(), name.to_owned(), owner_name.to_owned());
         self.db.write_unscoped(move |tx| Box::pin(async move { insert_org(&store, tx, &name, &owner_name, token).await })).await
     }
 
-    /// The same for an operator, into whose org's log it is signed; `None` when the name is taken.
+    /// Like `create_org`, on behalf of an operator: the creation is signed into the audit log of the operator's org. `None` if the name is
+    /// taken.
     pub async fn add_org(
         &self,
         operator: &Principal,
@@ -90,7 +91,7 @@ impl Store {
             .await
     }
 
-    /// Disables an org for good, unless it is the first or disabled already, and signs that into the log of the operator's org.
+    /// Disables an org for good and signs that into the audit log of the operator's org. Does nothing for the first org or a disabled one.
     pub async fn disable_org(&self, operator: &Principal, org: &OrgId) -> Result<(), Error> {
         let (store, operator, org) = (self.clone(), operator.clone(), org.clone());
         self.db
@@ -107,7 +108,7 @@ impl Store {
             .await
     }
 
-    /// Every org, in the order they were made, disabled or not.
+    /// Every org, disabled ones included, with the first org first and then in the order of their creation.
     pub async fn list_orgs(&self) -> Result<Vec<Org>, Error> {
         let sql = "SELECT org_id, name, created_at, is_first, disabled_at FROM orgs ORDER BY is_first DESC, org_id";
         all(self.db.read(sql, &[]).await?, read_org)
@@ -215,7 +216,7 @@ async fn insert_org(store: &Store, tx: &mut Tx, name: &str, owner_name: &str, to
     Ok(NewOrg { org, space: space.id, owner })
 }
 
-/// Signs the space as it is now into the log, and tells of it.
+/// Signs the space's current settings into the audit log and publishes the event.
 async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId, event: &'static str) -> Result<(), Error> {
     let version = seal::next_rules_version(tx, &space.org).await?;
     let body = SpaceBody {

@@ -103,7 +103,7 @@ pub enum Refused {
     Revoked,
     /// The whole org was disabled.
     OrgDisabled,
-    /// The person was disabled, or the one the agent works for, or the one who made the service's token; or the session has ended.
+    /// The user, the person the agent works for, or the person who made the service's token was disabled; or the session has ended.
     Inactive,
 }
 

@@ -1,4 +1,4 @@
-//! The port `core::resident` over the sandbox.
+//! Implements the port `core::resident` with the sandbox.
 
 use super::{SandboxJail, binds, confining, ended, open_way_out, without_outcome};
 use countersign_core::jail::{Ended, Error};
@@ -35,7 +35,7 @@ impl SandboxJail {
         };
         let way_out = asked.egress.map(|egress| Ok((open_way_out(&mut spec)?, egress))).transpose()?;
         let started = sandbox.start(spec, stay, place).await.map_err(|error| without_outcome(&error))?;
-        // It lives for days, so its requests are bounded one by one and not in their number.
+        // A resident program lives for days, so each request is limited, but not the number of requests.
         let way_out = way_out.map(|(proxy, egress)| tokio::spawn(async move { proxy.serve(&*egress, usize::MAX).await }).abort_handle());
         let facts = serde_json::to_value(&started.facts).unwrap_or_default();
         Ok(Resident {

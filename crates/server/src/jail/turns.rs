@@ -1,4 +1,5 @@
-//! Who may run now. Programs are heavy, so few run at once; and whoever hangs must not keep the others from running.
+//! Decides which programs may run now. Programs are heavy, so only a few run at once, and a hanging one must not keep the others from
+//! running.
 
 use countersign_core::effect::Progress;
 use countersign_core::jail::{Error, Turn};
@@ -21,7 +22,7 @@ pub(super) struct Turns {
     resident_of: Shares,
 }
 
-/// How many turns each may have at once.
+/// How many turns each source may have at once.
 struct Shares {
     of_one: usize,
     each: Mutex<HashMap<String, Arc<Semaphore>>>,
@@ -43,7 +44,8 @@ impl Turns {
         }
     }
 
-    /// Waits its turn, but not for ever: whoever asked has a deadline, and nothing has run yet. Who has to wait is told so.
+    /// Waits for a turn, at most `patience`, because the caller has a deadline and nothing has run yet. A caller that has to wait is told
+    /// so through `progress`.
     pub(super) async fn take(&self, turn: &Turn, patience: Duration, progress: Option<&Progress>) -> Result<Taken, Error> {
         let queue = match turn {
             Turn::ToMake { whose } => {
@@ -78,7 +80,7 @@ impl Turns {
         Ok(Taken(taken))
     }
 
-    /// A place for a resident program. Nobody waits for one: those who have one may keep it for days.
+    /// A place for a resident program. There is no waiting for one, because its holder may keep it for days.
     pub(super) fn reside(&self, owner: &str) -> Result<Taken, Error> {
         let own = self.resident_of.share(owner).try_acquire_owned();
         let own =

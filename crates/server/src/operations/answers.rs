@@ -1,4 +1,4 @@
-//! What people say to pending calls, before the pipeline hears it (`pipeline/src/answers/`).
+//! People's answers to pending calls: the checks before the pipeline handles them (`pipeline/src/answers/`).
 
 use super::{Error, invocations, must, must_be_person, sessions};
 use crate::App;
@@ -8,13 +8,14 @@ use countersign_core::principal::Permission;
 use countersign_core::{InvocationId, Principal, PrincipalId, Status, Timestamp};
 use std::collections::BTreeMap;
 
-/// The invocation somebody wants to answer. Whoever may not answer learns nothing about what there is.
+/// The id of the invocation that somebody wants to answer. The permission is checked first, so that a person without it learns nothing
+/// about which invocations exist.
 pub(crate) fn id_of(by: &Principal, invocation: &str) -> Result<InvocationId, Error> {
     must_answer(by)?;
     invocations::parse(invocation)
 }
 
-/// The same in a session.
+/// Like `id_of`, for an invocation of this session.
 pub(crate) async fn of_session(app: &App, by: &Principal, session: &str, invocation: &str) -> Result<InvocationId, Error> {
     must_answer(by)?;
     let session = sessions::readable(app, by, session).await?;
@@ -25,7 +26,8 @@ pub(crate) async fn of_session(app: &App, by: &Principal, session: &str, invocat
     found
 }
 
-/// Hides a pending invocation from one's own inbox for a while; returns until when. It decides nothing, and the clock goes on.
+/// Hides a pending invocation from the person's own inbox for a while; returns until when. It decides nothing, and the expiry is not
+/// postponed.
 pub(crate) async fn snooze(app: &App, by: &Principal, invocation: &str, seconds: u64) -> Result<(InvocationId, Timestamp), Error> {
     let user = must_be_person(by, "has an inbox")?;
     let found = invocations::readable(app, by, invocation).await?;

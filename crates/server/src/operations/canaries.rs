@@ -1,4 +1,4 @@
-//! Canary tokens. Whoever changes policy sees where the traps are, and nobody else does.
+//! Canary tokens. Only principals who may change policy see them.
 
 use super::{Error, must};
 use crate::App;

@@ -1,4 +1,4 @@
-//! Consents: people give and withdraw their own.
+//! Consents: people give and withdraw their own consents.
 
 use super::{Error, must, must_be_person, spaces, words};
 use crate::App;
@@ -8,7 +8,7 @@ use countersign_core::principal::Permission;
 use countersign_core::{ConsentId, Principal};
 use store::{NewConsent, Page, PageRequest};
 
-/// Everyone's for who manages people, one's own for everybody else.
+/// Lists everyone's consents for a person who manages people, and only their own for everybody else.
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Consent>, Error> {
     must(by, Permission::Read)?;
     let own = by.owner.as_ref().filter(|_| by.role.is_some() && !by.may(Permission::ManageIdentity));

@@ -1,4 +1,4 @@
-//! Why an operation was refused. Each variant has one documented code, whichever door it leaves through; hints are the door's.
+//! Why an operation was refused. Each variant has one documented code for every door; the hints are added by the door.
 
 use crate::App;
 use api::package::PackageFindingView;

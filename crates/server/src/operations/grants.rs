@@ -1,4 +1,4 @@
-//! Grants: given by people who may approve, asked for by agents.
+//! Grants: people who may approve give them; agents request them.
 
 use super::{Error, must, spaces, words};
 use crate::App;
@@ -10,7 +10,7 @@ use countersign_core::{AutomationId, GrantId, OrgId, Principal, PrincipalId, Ses
 use serde_json::Value;
 use store::{GrantChanged, GrantFilter, NewGrant, Page, PageRequest};
 
-/// A grant as it is asked for.
+/// A grant as requested.
 pub(crate) struct Asked {
     pub(crate) covers: String,
     pub(crate) scope: AskedScope,
@@ -21,15 +21,15 @@ pub(crate) struct Asked {
     pub(crate) lifetime_seconds: u64,
 }
 
-/// Whose calls it is for.
+/// Whose calls the grant covers.
 pub(crate) enum AskedScope {
     Org,
-    /// The agent's own session where none is named.
+    /// If no session is named, the agent's own session.
     Session(Option<String>),
     Automation(Option<String>),
 }
 
-/// Grants and requests for them, newest first. An agent sees what it can use and what it has asked for.
+/// Grants and requests for them, newest first. An agent sees the grants it can use and its own requests.
 pub(crate) async fn list(app: &App, by: &Principal, mut filter: GrantFilter, request: &PageRequest) -> Result<Page<Grant>, Error> {
     match &by.session {
         Some(own) => {
@@ -41,7 +41,7 @@ pub(crate) async fn list(app: &App, by: &Principal, mut filter: GrantFilter, req
     Ok(app.store().list_grants(&by.org, &filter, request).await?)
 }
 
-/// One grant, for who may read everything, or asked for it.
+/// One grant, for principals who may read everything and for the one who requested it.
 pub(crate) async fn find(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
     let unknown = || Error::not_found("grant", grant);
     let id = GrantId::parse(grant).map_err(|_| unknown())?;
@@ -50,7 +50,7 @@ pub(crate) async fn find(app: &App, by: &Principal, grant: &str) -> Result<Grant
     found.filter(may_read).ok_or_else(unknown)
 }
 
-/// Gives a grant; for an agent, asks for one. A request allows nothing until a person gives it.
+/// Gives a grant; if an agent asks, requests one. A request allows nothing until a person approves it.
 pub(crate) async fn create(app: &App, by: &Principal, asked: Asked) -> Result<Grant, Error> {
     match &by.id {
         PrincipalId::User(_) => pipeline::must_approve(by)?,
@@ -64,25 +64,25 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: Asked) -> Result<Gr
     Ok(app.store().request_grant(&by.org, grant, &by.id).await?)
 }
 
-/// Gives what an agent asked for.
+/// Approves an agent's request.
 pub(crate) async fn approve(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
     let id = answerable(by, grant)?;
     changed(grant, app.store().approve_grant(&by.org, &id, &by.id).await?)
 }
 
-/// Refuses what an agent asked for.
+/// Refuses an agent's request.
 pub(crate) async fn refuse(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
     let id = answerable(by, grant)?;
     changed(grant, app.store().refuse_grant(&by.org, &id, &by.id).await?)
 }
 
-/// Ends a grant at once: the next call asks a person again.
+/// Ends a grant at once: the next call needs an approval again.
 pub(crate) async fn revoke(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
     let id = answerable(by, grant)?;
     changed(grant, app.store().revoke_grant(&by.org, &id, &by.id).await?)
 }
 
-/// Whoever may not approve may not grant.
+/// The id of a grant. Only people who may approve can change grants.
 fn answerable(by: &Principal, grant: &str) -> Result<GrantId, Error> {
     pipeline::must_approve(by)?;
     GrantId::parse(grant).map_err(|_| Error::not_found("grant", grant))
@@ -96,7 +96,7 @@ fn changed(grant: &str, changed: Option<GrantChanged>) -> Result<Grant, Error> {
     }
 }
 
-/// An agent asks for its own session only, and not without end.
+/// An agent may request grants for its own session only, and only so many at a time.
 async fn may_ask(app: &App, by: &Principal, terms: &GrantTerms) -> Result<(), Error> {
     let own = by.session.clone().map(GrantScope::Session);
     if own.as_ref() != Some(&terms.scope) {
@@ -108,7 +108,7 @@ async fn may_ask(app: &App, by: &Principal, terms: &GrantTerms) -> Result<(), Er
     if open >= GRANT_REQUESTS_PER_SESSION_MAX { Err(Error::TooManyRequests { open }) } else { Ok(()) }
 }
 
-/// What is asked for, if it can be a grant at all.
+/// Checks a request and turns it into a grant.
 async fn checked(app: &App, by: &Principal, asked: Asked) -> Result<NewGrant, Error> {
     let covers = Covers::parse(&asked.covers)
         .ok_or_else(|| Error::invalid("`covers` must be an action such as `files.write_text`, a source such as `files.*`, or `*`"))?;
@@ -147,7 +147,7 @@ async fn scope_of(app: &App, by: &Principal, asked: AskedScope) -> Result<GrantS
     }
 }
 
-/// A grant of one action is bound to what the action is now.
+/// A grant of one action is bound to the action's current definition.
 async fn definition_of(app: &App, org: &OrgId, covers: &Covers) -> Result<Option<GrantedDefinition>, Error> {
     let Some(action) = covers.action() else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Which invocations and batches somebody may read.
+//! Which invocations and batches a principal may read.
 
 use super::{Error, sessions};
 use crate::App;
@@ -8,7 +8,7 @@ use countersign_core::principal::Permission;
 use countersign_core::{BatchId, Invocation, InvocationId, Principal, Session};
 use pipeline::told_to;
 
-/// The invocation, for who may read everything, and for the agent of its session.
+/// The invocation, for principals who may read everything and for the agent of its session.
 pub(crate) async fn readable(app: &App, by: &Principal, invocation: &str) -> Result<Invocation, Error> {
     let found = app.store().find_invocation(&by.org, &parse(invocation)?).await?;
     let may_read =
@@ -16,14 +16,14 @@ pub(crate) async fn readable(app: &App, by: &Principal, invocation: &str) -> Res
     found.filter(may_read).map(|found| told_to(by, found)).ok_or_else(|| Error::not_found("invocation", invocation))
 }
 
-/// An invocation of this session.
+/// The id of an invocation, if it belongs to this session.
 pub(crate) async fn of_session(app: &App, session: &Session, invocation: &str) -> Result<InvocationId, Error> {
     let found = app.store().find_invocation(&session.org, &parse(invocation)?).await?;
     let found = found.filter(|found| found.session == session.id);
     found.map(|found| found.id).ok_or_else(|| Error::not_found("invocation", invocation))
 }
 
-/// The batch, for who may read its session.
+/// The batch, for principals who may read its session.
 pub(crate) async fn readable_batch(app: &App, by: &Principal, batch: &str) -> Result<Batch, Error> {
     let unknown = || Error::not_found("batch", batch);
     let id = BatchId::parse(batch).map_err(|_| unknown())?;

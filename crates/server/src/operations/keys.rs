@@ -6,7 +6,7 @@ use countersign_core::Principal;
 use countersign_core::principal::Permission;
 use store::OldKeys;
 
-/// Replaces both keys.
+/// Replaces both signing keys.
 pub(crate) async fn rotate(app: &App, by: &Principal, old: OldKeys) -> Result<(), Error> {
     must(by, Permission::ManageIdentity)?;
     app.store().rotate_keys(&by.org, old).await?;

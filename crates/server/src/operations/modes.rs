@@ -1,4 +1,4 @@
-//! The org's modes. A rule for a misspelt action would protect nothing and look as if it did.
+//! The org's modes. A mode for an unknown action is refused: a misspelt name would protect nothing and look as if it did.
 
 use super::{Error, action_named, must};
 use crate::App;
@@ -11,7 +11,7 @@ use store::{FiledMode, ModeChange};
 
 /// One mode to be set, or removed where `mode` is absent.
 pub(crate) struct Change<'a> {
-    /// Absent for the org's own.
+    /// Absent for the org's own mode.
     pub(crate) automation: Option<&'a str>,
     pub(crate) action: &'a str,
     pub(crate) mode: Option<Mode>,
@@ -22,7 +22,7 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Changed {
     pub(crate) action: ActionId,
     pub(crate) version: i64,
-    /// Pending calls that it made void.
+    /// How many pending calls became void.
     pub(crate) voided: u64,
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Resu
     Ok(Changed { action, version, voided: app.pipeline().count_void(&valid).await? })
 }
 
-/// Replaces every mode, the org's and those of automations, at once; returns how many changed, and how many pending calls that made void.
+/// Replaces every mode at once, the org's and those of automations; returns how many changed, and how many pending calls became void.
 pub(crate) async fn replace(app: &App, by: &Principal, lines: Vec<ModeLine>) -> Result<(u64, u64), Error> {
     must(by, Permission::ManagePolicy)?;
     let rows = rows_of(app, &by.org, lines).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn replace(app: &App, by: &Principal, lines: Vec<ModeLine>) -> 
     Ok((changed, app.pipeline().count_void(&valid).await?))
 }
 
-/// The lines of a file of modes; all that is wrong with them is told at once.
+/// Checks the lines of a modes file and reports all mistakes at once.
 pub(crate) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Result<Vec<FiledMode>, Error> {
     let sources = app.pipeline().catalogue().list(org).await;
     let mut rows: Vec<FiledMode> = Vec::with_capacity(lines.len());
@@ -72,7 +72,7 @@ pub(crate) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Res
     Err(Error::Invalid { message: "nothing was changed: some lines cannot be used".to_owned(), errors })
 }
 
-/// One line, or which field of it is wrong and why.
+/// One checked line, or the field that is wrong and why.
 fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Result<FiledMode, (&'static str, String)> {
     let action = ActionId::parse(&line.action).map_err(|error| ("action", error.to_string()))?;
     let automation = line.automation.as_deref().map(AutomationId::parse).transpose();
@@ -89,7 +89,7 @@ fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Resu
     Ok(FiledMode { automation, action, mode: line.mode.into(), lock })
 }
 
-/// A lock keeps automations from loosening the org's mode.
+/// Only the org's own modes can be locked. A lock keeps automations from loosening the org's mode.
 fn lockable(automation: Option<&AutomationId>, lock: Lock) -> Result<(), &'static str> {
     if automation.is_some() && lock == Lock::Locked { Err("`locked` is for the org's own modes") } else { Ok(()) }
 }

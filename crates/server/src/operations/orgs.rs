@@ -1,4 +1,4 @@
-//! Orgs, which only operators make and disable. The operators are the owners of the first org, the one of the first start.
+//! Orgs. Only operators create and disable them. The operators are the owners of the first org, which the first start created.
 
 use super::{Error, named};
 use crate::App;
@@ -6,7 +6,7 @@ use countersign_core::principal::Role;
 use countersign_core::{OrgId, Principal, Secret};
 use store::{NewOrg, Org};
 
-/// What the owner of every org is called at first.
+/// The initial name of every org's owner.
 const OWNER: &str = "owner";
 
 /// Every org, disabled or not.
@@ -26,7 +26,8 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<(Org
     Ok((find(app, by, added.org.as_str()).await?, added, token))
 }
 
-/// Disables an org for good: its tokens are refused and nothing more is done for it, while what it has recorded stays. What runs ends.
+/// Disables an org for good: its tokens are refused and no new call starts, while its records stay. Running calls end and get their
+/// receipts.
 pub(crate) async fn disable(app: &App, by: &Principal, org: &str) -> Result<Org, Error> {
     let found = find(app, by, org).await?;
     if found.is_first {

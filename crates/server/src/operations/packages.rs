@@ -1,16 +1,16 @@
-//! Who installs and removes packages.
+//! Who may install and remove packages.
 
 use super::{Error, must, must_be_person};
 use api::package::PackageFindingView;
 use countersign_core::Principal;
 use countersign_core::principal::Permission;
 
-/// Whoever manages rules installs and removes packages.
+/// Installing and removing packages takes the permission to manage policy.
 pub(crate) fn may_manage(by: &Principal) -> Result<(), Error> {
     must(by, Permission::ManagePolicy)
 }
 
-/// What was found in a package is read, and accepted, by a person before it is installed.
+/// If the scan of a package found something, a person must read and accept it before the package is installed.
 pub(crate) fn may_install(by: &Principal, name: &str, findings: &[PackageFindingView], accepted: bool) -> Result<(), Error> {
     may_manage(by)?;
     if findings.is_empty() {

@@ -8,15 +8,15 @@ use countersign_core::{OrgId, Principal};
 use policy::Policies;
 use std::sync::Arc;
 
-/// Policies that are in force now.
+/// The policies now in force.
 pub(crate) struct Set {
     pub(crate) version: i64,
     pub(crate) count: u64,
-    /// Pending calls that they made void.
+    /// How many pending calls became void.
     pub(crate) voided: u64,
 }
 
-/// Makes these the org's policies, all of them and no others.
+/// Replaces all policies of the org with these.
 pub(crate) async fn set(app: &App, by: &Principal, texts: PolicyTexts) -> Result<Set, Error> {
     must(by, Permission::ManagePolicy)?;
     let compiled = compile(app, &by.org, texts.clone()).await?;
@@ -25,7 +25,7 @@ pub(crate) async fn set(app: &App, by: &Principal, texts: PolicyTexts) -> Result
     Ok(Set { version, count: compiled.len() as u64, voided: app.pipeline().count_void(&valid).await? })
 }
 
-/// Policies as they would be in force, or everything that is wrong with them.
+/// The compiled policies, or everything that is wrong with them.
 pub(crate) async fn compile(app: &App, org: &OrgId, texts: PolicyTexts) -> Result<Arc<Policies>, Error> {
     app.pipeline().compile(org, texts).await?.map_err(|problems| Error::Policies { problems })
 }

@@ -1,4 +1,4 @@
-//! Reviews: a person confirms what an action is now.
+//! Reviews: a person confirms the current definition of an action.
 
 use super::{Error, action_named, must, must_be_person};
 use crate::App;

@@ -1,4 +1,4 @@
-//! Sessions: who creates, reads and ends one.
+//! Sessions: who may create, read and end one.
 
 use super::{Error, must};
 use crate::App;
@@ -31,7 +31,7 @@ pub(crate) async fn create(
     let space = space_of(app, by, space.unwrap_or("main")).await?;
     let automation = match automation {
         Some(text) => {
-            // Its modes may be looser than the org's.
+            // An automation's modes may be looser than the org's.
             must(by, Permission::ManagePolicy)?;
             Some(AutomationId::parse(text).map_err(|error| Error::invalid(error.to_string()))?)
         }
@@ -49,7 +49,7 @@ pub(crate) async fn create(
     Ok(app.store().create_session(&by.org, new).await?)
 }
 
-/// Ends a session, one's own or, for who manages people, anybody's: its token stops working at once.
+/// Ends a session: a principal's own or, for a principal who manages people, anybody's. Its token stops working at once.
 pub(crate) async fn end(app: &App, by: &Principal, session: &str) -> Result<Session, Error> {
     let session = readable(app, by, session).await?;
     if session.created_by != by.id {
@@ -59,7 +59,7 @@ pub(crate) async fn end(app: &App, by: &Principal, session: &str) -> Result<Sess
     Ok(ended.unwrap_or(session))
 }
 
-/// The session, if they may read it: their own, or any of the org for who may read everything.
+/// The session, if the principal may read it: its own, or any of the org for principals who may read everything.
 pub(crate) async fn readable(app: &App, by: &Principal, session: &str) -> Result<Session, Error> {
     let id = SessionId::parse(session).map_err(|_| Error::UnknownSession)?;
     if by.session.as_ref().is_some_and(|own| *own != id) {

@@ -20,7 +20,7 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<Spac
     created.ok_or_else(|| Error::NameTaken { what: "space", name: name.to_owned() })
 }
 
-/// Changes what a space tolerates, or who may answer in it.
+/// Changes a space's band, or its rules about approvals and redaction.
 pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: SpaceChange) -> Result<Space, Error> {
     must(by, Permission::ManagePolicy)?;
     let unknown = || Error::not_found("space", space);
@@ -35,7 +35,7 @@ pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: Space
     app.store().change_space(&by.org, &id, change, &by.id).await?.ok_or_else(unknown)
 }
 
-/// A name in parts divided by `:`, as older contracts name a space: `shared:household`.
+/// Checks a space's name. It may have parts divided by `:`, which older contracts use: `shared:household`.
 fn space_named(name: &str) -> Result<&str, Error> {
     for part in name.split(':') {
         named(part)?;

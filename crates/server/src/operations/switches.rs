@@ -1,4 +1,4 @@
-//! Kill switches. Whoever manages rules turns one on; only a person turns one off.
+//! Kill switches. A principal who may manage policy turns one on; only a person turns one off.
 
 use super::{Error, must, must_be_person};
 use crate::App;
@@ -7,7 +7,7 @@ use countersign_core::ports::{Rules, Sessions};
 use countersign_core::principal::Permission;
 use countersign_core::switch::{Stop, SwitchScope};
 
-/// Stops everything the switch covers; returns how many clocks of pending calls it stopped.
+/// Stops every call that the switch covers; returns for how many pending calls the expiry stops counting down.
 pub(crate) async fn on(app: &App, by: &Principal, scope: &str, stop: Stop, reason: &str) -> Result<u64, Error> {
     must(by, Permission::ManagePolicy)?;
     let covered = covered(app, by, scope).await?;
@@ -15,7 +15,7 @@ pub(crate) async fn on(app: &App, by: &Principal, scope: &str, stop: Stop, reaso
     Ok(app.store().switch_on(&by.org, covered, stop, &reason, &by.id).await?)
 }
 
-/// Lets everything it covered run again; returns how many clocks go on.
+/// Lets the covered calls run again; returns for how many pending calls the expiry counts down again.
 pub(crate) async fn off(app: &App, by: &Principal, scope: &str, reason: Option<&str>) -> Result<u64, Error> {
     must(by, Permission::ManagePolicy)?;
     // Turning it off lets effects happen again.
@@ -30,7 +30,7 @@ fn parsed(scope: &str) -> Result<SwitchScope, Error> {
     SwitchScope::parse(scope).ok_or_else(|| Error::invalid(format!("`scope` is not what a kill switch covers: {forms}")))
 }
 
-/// What is to be stopped must exist: a misspelt switch would stop nothing and look as if it did.
+/// The scope must exist: a switch with a misspelt scope would stop nothing and look as if it did.
 async fn covered(app: &App, by: &Principal, text: &str) -> Result<SwitchScope, Error> {
     let org = &by.org;
     let scope = parsed(text)?;

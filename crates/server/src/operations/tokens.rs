@@ -1,4 +1,4 @@
-//! Tokens: for whom they are made, with which scopes, and who revokes them.
+//! Tokens: who may create one for whom, with which scopes, and who may revoke it.
 
 use super::users::{find, must_be_active, must_reach};
 use super::{Error, must, named};
@@ -14,7 +14,7 @@ pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Re
     Ok(app.store().list_tokens(&by.org, request).await?)
 }
 
-/// Makes a token for a person or a service.
+/// Creates a token for a person or a service.
 pub(crate) async fn create(app: &App, by: &Principal, asked: &NewTokenRequest) -> Result<NewToken, Error> {
     let name = named(&asked.name)?;
     if asked.expires_in_days.is_some_and(|days| !(1..=TOKEN_LIFETIME_DAYS_MAX).contains(&days)) {
@@ -31,7 +31,7 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: &NewTokenRequest) -
     Ok(app.store().create_token(&by.org, kind, name, &scopes, seconds).await?)
 }
 
-/// Revokes a token at once. Revoking twice changes nothing. The last token that an owner can act with stays.
+/// Revokes a token at once. Revoking it again changes nothing. The last token that an owner can act with cannot be revoked.
 pub(crate) async fn revoke(app: &App, by: &Principal, token: &str) -> Result<Token, Error> {
     let unknown = || Error::not_found("token", token);
     let id = TokenId::parse(token).map_err(|_| unknown())?;
@@ -45,7 +45,7 @@ pub(crate) async fn revoke(app: &App, by: &Principal, token: &str) -> Result<Tok
     }
 }
 
-/// People revoke their own tokens; everyone else's takes the right to manage identity, and a role not below the bearer's.
+/// People may revoke their own tokens. Any other token takes the permission to manage identity, and a role not below its bearer's.
 async fn may_revoke(app: &App, by: &Principal, token: &Token) -> Result<(), Error> {
     let TokenKind::User(user) = &token.kind else {
         return must(by, Permission::ManageIdentity);
@@ -58,7 +58,7 @@ async fn may_revoke(app: &App, by: &Principal, token: &Token) -> Result<(), Erro
     bearer.map_or(Ok(()), |bearer| must_reach(by, bearer.role))
 }
 
-/// People make tokens for themselves; for others it takes the right to manage identity, and a role not below theirs.
+/// People may create tokens for themselves. For others it takes the permission to manage identity, and a role not below theirs.
 async fn for_user(app: &App, by: &Principal, user: &str) -> Result<TokenKind, Error> {
     let found = find(app, by, user).await?;
     if by.id != PrincipalId::User(found.id.clone()) {

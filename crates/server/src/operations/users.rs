@@ -1,4 +1,4 @@
-//! People: nobody acts on, or gives, a role above their own.
+//! People. A principal can neither act on nor give a role above its own.
 
 use super::{Error, must, named};
 use crate::App;
@@ -14,7 +14,7 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str, role: Role) ->
     created.ok_or_else(|| Error::NameTaken { what: "user", name: name.to_owned() })
 }
 
-/// Changes what a person may do, and how dangerous a space they, and whoever acts for them, may act in.
+/// Changes a person's role, and the highest band in which they, and whoever acts for them, may act.
 pub(crate) async fn change(app: &App, by: &Principal, user: &str, change: UserChange) -> Result<User, Error> {
     let found = reached(app, by, user).await?;
     must_be_active(&found)?;
@@ -23,7 +23,7 @@ pub(crate) async fn change(app: &App, by: &Principal, user: &str, change: UserCh
     }
     if let Some(role) = change.role {
         must_give(by, role)?;
-        // A higher role is for others to give, and a lower one could not be taken back.
+        // Only others can give a person a higher role; and a person who lowered their own role could not undo it.
         if by.id == PrincipalId::User(found.id.clone()) {
             return Err(Error::OwnRole);
         }
@@ -48,7 +48,7 @@ const fn last_owner(why: &'static str) -> Error {
     Error::LastOwner { why, first: "make someone else an owner first" }
 }
 
-/// A person whom the caller may act on.
+/// The person, if the caller may act on them.
 async fn reached(app: &App, by: &Principal, user: &str) -> Result<User, Error> {
     must(by, Permission::ManageIdentity)?;
     let found = find(app, by, user).await?;
@@ -62,7 +62,7 @@ pub(super) async fn find(app: &App, by: &Principal, user: &str) -> Result<User, 
     app.store().find_user(&by.org, &id).await?.ok_or_else(unknown)
 }
 
-/// A disabled person stays disabled.
+/// Refuses a disabled person, who stays disabled for good.
 pub(super) fn must_be_active(user: &User) -> Result<(), Error> {
     if user.disabled_at.is_none() {
         return Ok(());
@@ -71,12 +71,13 @@ pub(super) fn must_be_active(user: &User) -> Result<(), Error> {
     Err(Error::Absent { message, listed_at: "users" })
 }
 
-/// A service acts with what its scopes say; a person never above their own role.
+/// Checks that the principal may act on a person with this role. A person cannot act above their own role, and a service cannot act on a
+/// role that may approve.
 pub(super) fn must_reach(by: &Principal, role: Role) -> Result<(), Error> {
     reaches(by, role, |own| format!("{} cannot act on {}", own.with_article(), role.with_article()))
 }
 
-/// The same of a role that somebody is to have.
+/// Like `must_reach`, for a role that is to be given.
 fn must_give(by: &Principal, role: Role) -> Result<(), Error> {
     reaches(by, role, |own| format!("{} cannot make anybody {}", own.with_article(), role.with_article()))
 }

@@ -1,4 +1,4 @@
-//! One log event as one line of JSON, written in one pass: every invocation leaves one.
+//! Formats one log event as one line of JSON, in a single pass, since every invocation writes one.
 
 use crate::ports::SystemClock;
 use countersign_core::Clock;
@@ -27,7 +27,8 @@ where
         if !line.names.contains(&"trace_id") {
             let mut around = serde_json::Map::new();
             for span in context.event_scope().into_iter().flatten() {
-                // Written by `JsonFields` when the span began: an object. What is said within says it better than what is around it.
+                // `JsonFields` wrote the span's fields as a JSON object when the span began. The value of an inner span wins over that of
+                // an outer one.
                 let members = span.extensions().get::<FormattedFields<N>>().map(|fields| fields.fields.clone()).unwrap_or_default();
                 for (name, value) in serde_json::from_str::<serde_json::Map<_, _>>(&members).unwrap_or_default() {
                     around.entry(name).or_insert(value);
@@ -46,9 +47,9 @@ where
 }
 
 struct Line {
-    /// JSON as far as it is written; texts in it are UTF-8, so all of it is.
+    /// The JSON written so far. All texts in it are UTF-8, so the whole is too.
     text: Vec<u8>,
-    /// Of the event's own fields.
+    /// The names of the event's own fields.
     names: Vec<&'static str>,
 }
 
@@ -62,7 +63,7 @@ impl Line {
 
     fn value<T: serde::Serialize + ?Sized>(&mut self, value: &T) {
         let before = self.text.len();
-        // Texts, numbers and booleans: all of them have a form.
+        // Values are texts, numbers and booleans, which can always be written as JSON.
         if serde_json::to_writer(&mut self.text, value).is_err() {
             self.text.truncate(before);
             self.text.extend_from_slice(b"null");

@@ -1,4 +1,4 @@
-//! One log event as one short line for whoever watches a terminal. What it leaves out is in the JSON lines, and in `countersign show`.
+//! Formats one log event as one short line for a terminal. The JSON lines and `countersign show` have the details left out here.
 
 use crate::ports::SystemClock;
 use countersign_core::Clock;
@@ -9,8 +9,8 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The time of day, the level, what is said, and the event's own fields. An invocation's ids besides its own lead nobody anywhere who sees
-/// one server; where something went wrong, the trace id finds the rest.
+/// The time of day, the level, the message, and the event's own fields. A line about an invocation leaves out its org, session and
+/// trace id, which do not help a reader who watches a single server. Warnings and errors show them: the trace id finds the rest.
 pub(super) struct TextLine;
 
 impl<S, N> FormatEvent<S, N> for TextLine
@@ -44,7 +44,7 @@ where
     }
 }
 
-/// What the caller was told to look for, from the innermost span that knows it. Written by `JsonFields` when the span began: an object.
+/// The trace id that the caller was given, from the innermost span that has one. `JsonFields` wrote the span's fields as a JSON object.
 fn trace_around<S, N>(context: &FmtContext<'_, S, N>) -> Option<String>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -69,7 +69,7 @@ impl Said {
     fn field(&mut self, field: &Field, value: &dyn fmt::Display) {
         self.has_trace |= field.name() == "trace_id";
         if self.went_wrong || !["org", "session", "mode_source", "trace_id"].contains(&field.name()) {
-            // A text takes whatever is written to it.
+            // Writing to a `String` cannot fail.
             let _ = write!(self.fields, " {}={value}", field.name());
         }
     }
@@ -77,7 +77,7 @@ impl Said {
 
 impl Visit for Said {
     fn record_bool(&mut self, field: &Field, value: bool) {
-        // What is not so goes without saying.
+        // A flag that is false is left out, unless something went wrong.
         if value || self.went_wrong {
             self.field(field, &value);
         }
@@ -96,7 +96,7 @@ impl Visit for Said {
     }
 }
 
-/// Nothing in it that a terminal would obey, or that would show it otherwise than it is.
+/// Escapes characters that a terminal would obey or that would hide parts of the text.
 fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,5 +1,5 @@
-//! What is said of an effect after trouble is true: what stands is said to stand, what is taken back is taken back, what is asked for
-//! once more is announced first, and nobody's word overtakes what is being found out.
+//! After trouble, the report about an effect is true: an effect that stands is reported as standing, a rolled back one is rolled back, a
+//! repetition is announced by an intent first, and nobody can settle a call while it is being reconciled.
 
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::Tier;
@@ -32,7 +32,7 @@ on_postgres!(what_could_not_be_announced_is_taken_back_when_it_can);
 
 const CHECK: &str = "looks_right";
 
-/// `fake.write` is allowed, may be repeated, and is looked at.
+/// `fake.write` is allowed, may be repeated, and has a check.
 async fn looked_at(kind: Kind, reversibility: Reversibility) -> TestServer {
     let server = TestServer::start(kind).await;
     server.pipeline.recover().await.unwrap();
@@ -61,7 +61,7 @@ fn happened() -> Reconciled {
     Reconciled::Happened(Output::new(json!({ "done": true })))
 }
 
-/// The one whose entry stands last in the log.
+/// The invocation of the last entry in the audit log.
 async fn last(server: &TestServer) -> Value {
     let log = server.log().await;
     let id = log.iter().rev().find_map(|(_, body)| body["invocation_id"].as_str()).unwrap();
@@ -108,7 +108,7 @@ async fn a_repair_that_never_left_gives_no_use_of_a_grant_back(kind: Kind) {
 async fn what_was_not_repaired_and_cannot_be_taken_back_stands(kind: Kind) {
     let server = looked_at(kind, Reversibility::NotReversible).await;
     let agent = server.agent().await;
-    // The repair fails by itself; or a rule changes before it.
+    // Either the repair itself fails, or a rule changes before it.
     for changes_a_rule in [false, true] {
         let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
         server.source.will_check(Ok(wrong()));
@@ -159,7 +159,7 @@ async fn a_key_whose_effect_stands_stays_taken(kind: Kind) {
 }
 
 async fn taking_back_is_tried_again_where_the_source_could_not_be_asked(kind: Kind) {
-    // How often it cannot be asked, how it ends, and after how many attempts: the effect, and each rollback.
+    // How often the source cannot be reached, how the call ends, and after how many attempts: the effect, and each rollback.
     for (times, status, attempts) in [(1, "reverted", 3), (2, "reverted", 4), (9, "failed", 4)] {
         let server = looked_at(kind, Reversibility::Reversible).await;
         server.source.redefine("write", |action| {
@@ -179,7 +179,7 @@ async fn taking_back_is_tried_again_where_the_source_could_not_be_asked(kind: Ki
     }
 }
 
-/// The server is not heard of for a while: it begins nothing, and what it has begun has to be taken back all the same.
+/// The server loses its lease for a while. It starts nothing then, but it still has to roll back what it has begun.
 async fn what_could_not_be_announced_is_taken_back_when_it_can(kind: Kind) {
     let server = looked_at(kind, Reversibility::Reversible).await;
     let agent = server.agent().await;
@@ -195,7 +195,7 @@ async fn what_could_not_be_announced_is_taken_back_when_it_can(kind: Kind) {
     server.pipeline.sweep().await.unwrap();
     assert_eq!(server.source.reconciliations().len(), 0, "it is not left behind");
     server.store.renew_lease().await.unwrap();
-    // What runs behind the caller's back ends when it is recorded.
+    // The walk that continues after its caller was answered ends once its outcome is recorded.
     server.pipeline.finish().await;
     let ended = last(&server).await;
     assert_eq!((&ended["status"], server.source.reverts().len()), (&json!("reverted"), 1), "{ended}");
@@ -219,11 +219,11 @@ async fn what_is_in_doubt_and_fails_its_checks_is_taken_back(kind: Kind) {
 async fn a_crash_does_not_hide_why_an_effect_was_repaired_or_taken_back(kind: Kind) {
     let refused = || Err(Error::Refused { code: "no", message: "no".into() });
     let cases = [
-        // A repair that did not happen leaves the first effect, or nothing.
+        // A repair that did not happen leaves the first effect, or none.
         ("remedy.repair_intended", Reversibility::NotReversible, Reconciled::DidNot, "failed", Some(false), Some(false)),
         ("remedy.repair_intended", Reversibility::Reversible, Reconciled::DidNot, "reverted", Some(false), Some(true)),
         ("remedy.repaired", Reversibility::NotReversible, happened(), "succeeded", Some(true), None),
-        // What cannot be taken back now may have been, by the try that broke off.
+        // If the rollback cannot be made now, the interrupted attempt may already have made it.
         ("remedy.rollback_intended", Reversibility::Reversible, Reconciled::Unknown, "in_doubt", None, None),
     ];
     for (point, reversibility, found, status, repair, rollback) in cases {
@@ -288,7 +288,7 @@ async fn a_request_is_made_once_more_only_as_often_as_any(kind: Kind) {
         before = restarted;
     }
     assert_eq!((intents(&before).await, before.source.calls().len()), (3, 1));
-    // No more often than its caller wants, either.
+    // The caller's limit on retries holds here too.
     let agent = before.agent().await;
     before.source.will_fail(broke());
     before.source.will_reconcile(Reconciled::ByAskingAgain);
@@ -361,7 +361,7 @@ async fn every_doubt_is_asked_about(kind: Kind) {
     let agent = server.agent().await;
     const DOUBTS: usize = 103;
     for doubts in 0..DOUBTS {
-        // One that answers now and then keeps the breaker closed.
+        // A success now and then keeps the circuit breaker closed.
         if doubts % 4 == 0 {
             write(&agent).await.ok();
         }
@@ -371,7 +371,7 @@ async fn every_doubt_is_asked_about(kind: Kind) {
     let asked = server.source.reconciliations().len();
     let restarted = server.restart().await;
     restarted.store.succeed(server.store.server_id().clone());
-    // Nobody can tell of any of them: those that stay do not hide the others.
+    // The source can tell the outcome of none of them. Those that stay in doubt do not hide the others.
     restarted.pipeline.recover().await.unwrap();
     assert_eq!(server.source.reconciliations().len(), asked + DOUBTS);
     restarted.verify().await;

@@ -1,4 +1,4 @@
-//! Answers to pending invocations, and everything that does not fit.
+//! Answers to pending invocations, and every answer that does not fit.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::limits;
@@ -47,7 +47,7 @@ async fn an_approval_answers_the_grant_or_the_mode_it_made(kind: Kind) {
 async fn whoever_holds_the_line_hears_how_it_ended(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
-    // A call that waits on an open line, and the id it waits under.
+    // Starts a call on a connection that waits for its end; returns the connection's task and the invocation's id.
     let calling = async || {
         let (client, path) = (agent.client.clone(), format!("/api/v1/sessions/{}/actions/invoke?wait=30s", agent.session));
         let line = tokio::spawn(async move { client.post(&path, json!({ "action": "fake.write", "params": {} })).await });
@@ -161,7 +161,7 @@ async fn whoever_asked_does_not_approve_where_duties_are_separated(kind: Kind) {
     let space = spaces["items"][0]["id"].as_str().unwrap();
     let path = format!("/api/v1/spaces/{space}");
     server.owner.send(reqwest::Method::PATCH, &path, Some(json!({ "self_approval": "refused" }))).await.ok();
-    // The agent works for the owner; and the owner's own call is the owner's too.
+    // The agent works for the owner, so its call counts as the owner's, like the owner's own call.
     let agent = server.agent().await;
     let by_agent = agent.pending("fake.write", json!({})).await;
     let own =
@@ -172,7 +172,7 @@ async fn whoever_asked_does_not_approve_where_duties_are_separated(kind: Kind) {
     }
     assert_eq!(server.source.effects(), 0);
     let admin = server.owner.person("ada", "admin").await;
-    // Nor through a service of one's own: whoever made it answers for it.
+    // Nor through the approver's own service: the person who made its token answers for it.
     let service = admin.post("/api/v1/tokens", json!({ "name": "svc", "scopes": ["create_session", "invoke", "read_session"] })).await.ok();
     let service = admin.with_token(service["token"].as_str().unwrap());
     let session = service.post("/api/v1/sessions", json!({})).await.ok();
@@ -198,7 +198,7 @@ async fn an_approval_of_one_call_does_not_fit_another(kind: Kind) {
     let path = format!("/api/v1/invocations/{}/approve", shown.id());
     server.owner.post(&path, json!({ "mode": "once", "binding": binding })).await.ok();
     assert_eq!(server.source.calls()[0].params, json!({ "text": "pay 1" }));
-    // The reference of an approved call does not open the door for other params, another action or another agent.
+    // A reference to an approved call does not allow other params, another action or another agent.
     let reference = shown.id();
     let repeat = |action: &str, text: &str| json!({ "action": action, "params": { "text": text }, "approval_ref": reference });
     agent.invoke_with(repeat("fake.write", "pay 1000")).await.problem(409, "args_mismatch");

@@ -1,4 +1,4 @@
-//! Answers that take more than one person, change the params, come in bulk, or come through another server.
+//! Approvals that need several people, change the params, come in bulk, or go through another server.
 
 use crate::harness::{Agent, Answer, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite, smuggled};
 use countersign_core::limits;
@@ -22,7 +22,7 @@ on_sqlite!(
 on_both_engines!(many_people_at_once_make_one_quorum, another_orgs_approval_looks_like_none);
 on_postgres!(every_conflict_is_told_by_another_server_too, two_servers_count_one_quorum);
 
-/// Every way in which an answer, or a call that refers to one, may not fit.
+/// Every way in which an answer, or a call that refers to an approval, may not fit.
 const CONFLICTS: [&str; 15] = [
     "not_found",
     "cross_tenant",
@@ -54,7 +54,7 @@ async fn it_takes_as_many_people_as_the_space_says(kind: Kind) {
     let counted = server.owner.approve(&id).await;
     assert_eq!((counted.status, &counted.body["invocation"]["status"]), (202, &json!("pending")), "{counted:?}");
     assert_eq!(counted.body["invocation"]["approvals"].as_array().unwrap().len(), 1);
-    // The same person is one person, by whichever token.
+    // The same person counts once, whichever token they use.
     server.owner.approve(&id).await.problem(409, "already_approved");
     let me = server.owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
     let token = server.owner.post("/api/v1/tokens", json!({ "name": "phone", "user_id": me })).await.ok();
@@ -64,7 +64,7 @@ async fn it_takes_as_many_people_as_the_space_says(kind: Kind) {
     assert_eq!(approved["invocation"]["status"], "succeeded");
     let receipt = server.receipt_of(&id).await;
     assert_eq!(receipt["approval"]["approvers"].as_array().unwrap().len(), 2);
-    // Another tier needs one.
+    // Another tier needs only one approval.
     let send = agent.pending("fake.send", json!({})).await;
     server.owner.approve(&send).await.ok();
     assert_eq!(server.source.effects(), 2);
@@ -87,7 +87,7 @@ async fn one_no_ends_it_however_many_said_yes(kind: Kind) {
     bob.deny(&id, "no").await.ok();
     bob.approve(&id).await.problem(409, "rejected");
     assert_eq!((server.source.effects(), server.receipt_of(&id).await["denied_by"].clone()), (0, json!("person")));
-    // Somebody who said yes may think again.
+    // A person who approved may still deny.
     let id = agent.pending("fake.write", json!({})).await;
     assert_eq!(ada.approve(&id).await.status, 202);
     ada.deny(&id, "on second thought").await.ok();
@@ -104,7 +104,7 @@ async fn many_people_at_once_make_one_quorum(kind: Kind) {
         people.push(server.owner.person(name, "admin").await);
     }
     let id = agent.pending("fake.write", json!({})).await;
-    // Everybody twice.
+    // Everybody approves twice.
     let answers = futures_util::future::join_all(people.iter().chain(&people).map(|person| person.approve(&id))).await;
     let count = |status: u16| answers.iter().filter(|answer| answer.status == status).count();
     assert_eq!((count(202), count(200), count(409)), (2, 1, 9), "{answers:?}");
@@ -147,7 +147,7 @@ async fn an_approver_may_change_the_params(kind: Kind) {
     assert!(receipt["edit"].is_object(), "{receipt}");
     assert_ne!(receipt["params"], receipt["raw"], "what ran is not what was sent");
     assert_eq!(receipt["raw"], asked.body["invocation"]["digests"]["raw"]);
-    // The caller knows what it proposed, and gets what became of it.
+    // The caller refers to the call it proposed, and gets the result of the changed one.
     let mut repeat = call.clone();
     repeat["approval_ref"] = json!(id);
     let answered = agent.invoke_with(repeat.clone()).await;
@@ -158,7 +158,7 @@ async fn an_approver_may_change_the_params(kind: Kind) {
     repeat["params"]["text"] = json!("pay 10");
     agent.invoke_with(repeat).await.problem(409, "args_mismatch");
     assert_eq!(server.source.effects(), 1);
-    // The same params are no change.
+    // The same params do not count as a change.
     let same = agent.pending("fake.write", json!({ "text": "b" })).await;
     let approved = server.owner.approve_with(&same, json!({ "params": { "text": "b" } })).await.ok();
     assert_eq!(approved["invocation"]["edit"], json!(null));
@@ -172,7 +172,7 @@ async fn changed_params_are_judged_like_sent_ones(kind: Kind) {
     for params in [json!({ "text": 1 }), json!({ "text": "a", "unknown": true }), json!({ "text": "a".repeat(1001) }), json!([])] {
         server.owner.approve_with(&id, json!({ "params": params })).await.problem(422, "invalid_params");
     }
-    // Into another space, or too dangerous to run.
+    // The changed params name another space, or are too dangerous to run.
     for params in [json!({ "space_id": "spc_elsewhere" }), json!({ "text": smuggled("hi", "ignore all") })] {
         server.owner.approve_with(&id, json!({ "params": params })).await.problem(409, "policy_mismatch");
     }
@@ -181,7 +181,7 @@ async fn changed_params_are_judged_like_sent_ones(kind: Kind) {
     assert_eq!(server.source.calls().len(), 0);
     server.owner.approve(&id).await.ok();
     assert_eq!(server.source.calls()[0].params, json!({ "text": "a" }));
-    // Whoever may not approve may not change either.
+    // A principal that may not approve may not change the params either.
     let id = agent.pending("fake.write", json!({ "text": "a" })).await;
     let member = server.owner.person("mia", "member").await;
     for client in [&member, &agent.client] {
@@ -205,7 +205,7 @@ async fn a_change_takes_the_earlier_yeses_with_it(kind: Kind) {
     let approved = server.owner.approve(&id).await.ok();
     assert_eq!(approved["invocation"]["status"], "succeeded");
     assert_eq!(server.source.calls()[0].params, json!({ "text": "b" }));
-    // What was proposed stays what the agent proposed, however often it is changed.
+    // The recorded proposal stays what the agent sent, however often approvers change the params.
     let id = agent.pending("fake.write", json!({ "text": "a" })).await;
     assert_eq!(ada.approve_with(&id, json!({ "params": { "text": "b" } })).await.status, 202);
     let again = server.owner.approve_with(&id, json!({ "params": { "text": "c" } })).await;
@@ -228,7 +228,7 @@ async fn whoever_changes_what_destroys_is_not_the_only_one_to_approve_it(kind: K
     assert_eq!(server.source.effects(), 0, "nor with a second yes of the same person");
     ada.approve_with(&id, by_name.clone()).await.ok();
     assert_eq!(server.source.calls()[0].params, json!({ "text": "b" }));
-    // Unchanged, one is enough.
+    // Without a change, one approval is enough.
     let id = agent.pending("fake.destroy", json!({ "text": "a" })).await;
     server.owner.approve_with(&id, by_name).await.ok();
     assert_eq!(server.source.effects(), 2);
@@ -293,7 +293,7 @@ async fn one_of_several_that_is_not_as_it_was_shown_is_left(kind: Kind) {
         let asked = agent.invoke("fake.write", json!({ "count": at })).await;
         shown.push((asked.id(), asked.body["invocation"]["binding"]["digest"].clone()));
     }
-    // The second is told with the binding of the third.
+    // The second item is sent with the binding of the third.
     let items = json!([
         { "id": shown[0].0, "binding": shown[0].1 },
         { "id": shown[1].0, "binding": shown[2].1 },
@@ -330,7 +330,7 @@ async fn a_snooze_decides_nothing_and_hides_it_from_one_person_only(kind: Kind) 
     server.clock.advance_seconds(2 * 60);
     assert_eq!(awake(&server.owner).await, 1);
     server.owner.post(&path, json!({ "for": "2m" })).await.ok();
-    // It can still be answered, and its time still runs out.
+    // A snoozed call can still be answered, and it still expires.
     let other = agent.pending("fake.write", json!({})).await;
     server.owner.post(&format!("/api/v1/invocations/{other}/snooze"), json!({ "for": "24h" })).await.ok();
     server.owner.approve(&other).await.ok();
@@ -341,7 +341,7 @@ async fn a_snooze_decides_nothing_and_hides_it_from_one_person_only(kind: Kind) 
     server.verify().await;
 }
 
-/// A body without what differs from request to request.
+/// A body without the parts that differ from request to request.
 fn comparable(answer: &Answer, ids: &[&str]) -> String {
     let mut body = answer.body.clone();
     body["trace_id"] = json!(null);
@@ -370,7 +370,8 @@ async fn another_orgs_approval_looks_like_none(kind: Kind) {
     let (foreign, missing) = (refer(&other, &id).await, refer(&other, absent).await);
     foreign.problem(404, "not_found");
     assert_eq!(comparable(&foreign, &[&id]), comparable(&missing, &[absent]));
-    // Approve, deny and the reference; what the caller cannot tell apart, the metric does. Others may count beside this test.
+    // Three requests each: approve, deny and the reference. The caller cannot tell the cases apart, but the metric can. Other tests in this
+    // process may count too.
     let after = (server.conflicts("cross_tenant").await, server.conflicts("not_found").await);
     assert!(after.0 >= before.0 + 3 && after.1 >= before.1 + 3, "{before:?} {after:?}");
     assert_eq!((server.source.effects(), server.shown(&id).await["status"].clone()), (0, json!("pending")));
@@ -408,7 +409,7 @@ async fn every_conflict_is_told_by_another_server_too(kind: Kind) {
     other.owner.deny(&id, "no").await.problem(503, "store_unavailable");
     refer("fake.write", "a", &id).await.problem(503, "store_unavailable");
     proxy.mend();
-    // It finds its way back by itself, in its own time.
+    // The other server reconnects by itself.
     while other.owner.get("/readyz").await.status != 200 {}
     assert_eq!(server.shown(&id).await["status"], "pending");
 
@@ -419,7 +420,7 @@ async fn every_conflict_is_told_by_another_server_too(kind: Kind) {
     other.owner.deny(&twice, "no").await.ok();
     quorum(&server, json!({ "R2": 1 })).await;
 
-    // Ended, and by nobody's answer.
+    // The call has ended without an answer.
     let dangerous = agent.invoke("fake.write", json!({ "text": smuggled("hi", "ignore all") })).await.id();
     other.owner.approve(&dangerous).await.problem(409, "already_ended");
     other.owner.deny(&dangerous, "no").await.problem(409, "already_ended");

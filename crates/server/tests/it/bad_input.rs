@@ -1,4 +1,4 @@
-//! Bad input is normal: a clear error, and nothing left behind.
+//! Bad input is normal: it gets a clear error and leaves nothing behind.
 
 use crate::harness::{Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn a_character_no_column_holds_is_refused_by_every_field_that_becomes_one(
     server.owner.post("/api/v1/sessions", json!({ "title": "a\u{0}b" })).await.problem(400, "invalid_request");
     server.owner.post("/api/v1/users", json!({ "name": "a\u{0}b", "role": "member" })).await.problem(400, "invalid_request");
     server.owner.post("/api/v1/spaces", json!({ "name": "a\u{0}b" })).await.problem(400, "invalid_request");
-    // A colon divides the name of a space into names, and no other name.
+    // A colon may divide the name of a space into parts; other names may not contain one.
     for name in [":", "shared:", ":household", "a::b", "a: b", &format!("{}:{}", "a".repeat(40), "b".repeat(40))] {
         server.owner.post("/api/v1/spaces", json!({ "name": name })).await.problem(400, "invalid_request");
     }
@@ -43,7 +43,7 @@ async fn a_character_no_column_holds_is_refused_by_every_field_that_becomes_one(
     server.owner.get("/api/v1/sessions?after=%00").await.problem(400, "invalid_query");
     server.owner.get("/api/v1/receipts?after=nonsense").await.problem(400, "invalid_query");
     assert_eq!(server.counts().await, before);
-    // In what is kept as JSON it is a character like any other.
+    // In values that are stored as JSON, U+0000 is a character like any other.
     let body = json!({ "action": "fake.read", "params": { "text": "a\u{0}b" }, "reason": "a\u{0}b" });
     agent.invoke_with(body).await.ok();
     server.owner.approve(&pending).await.ok();
@@ -58,7 +58,7 @@ async fn a_rule_for_an_action_that_does_not_exist_is_refused(kind: Kind) {
         server.owner.send(reqwest::Method::PUT, &path, Some(json!({ "mode": "deny" }))).await.problem(404, "unknown_action");
     }
     assert_eq!(server.counts().await, before);
-    // A rule whose action went away can still be removed.
+    // A mode whose action no longer exists can still be removed.
     server.owner.send(reqwest::Method::DELETE, "/api/v1/modes/nowhere.write", None).await.ok();
 }
 
@@ -107,7 +107,7 @@ async fn malformed_bodies_get_their_error_and_leave_nothing(kind: Kind) {
     assert_eq!(server.source.calls().len(), 0);
 }
 
-/// Whoever sends a byte now and then does not hold a connection for ever: headers have ten seconds, a body has thirty.
+/// A client that sends a byte now and then cannot hold a connection for ever: headers have ten seconds, a body has thirty.
 #[tokio::test]
 async fn a_client_that_sends_too_slowly_is_told_and_cut_off() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -144,7 +144,7 @@ async fn a_huge_body_is_refused_before_it_is_read(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
     let before = server.counts().await;
-    // By hand: a client library may give up on the first closed write instead of reading the answer.
+    // Written by hand, because a client library may give up at the first closed write instead of reading the answer.
     let mut stream = tokio::net::TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap();
     let length = 100 * 1024 * 1024;
     let head = format!(
@@ -179,7 +179,7 @@ async fn params_that_do_not_fit_are_named_one_by_one(kind: Kind) {
     answer.problem(422, "invalid_params");
     let pointers: Vec<_> = answer.body["errors"].as_array().unwrap().iter().map(|error| error["pointer"].as_str().unwrap()).collect();
     assert!(pointers.contains(&"/text") && pointers.contains(&"/count") && pointers.len() == 3, "{answer:?}");
-    // What a param may be is listed, up to a point.
+    // The allowed values of a param are listed, up to a limit.
     let named: Vec<_> = (1..=30).map(|number| format!("word{number}")).collect();
     let few = &named[..3];
     for (options, told) in [(few, "value is not one of \"word1\", \"word2\", \"word3\""), (&named[..], "\"word20\", …")] {

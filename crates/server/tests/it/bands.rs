@@ -1,4 +1,4 @@
-//! What a space tolerates decides, whatever the modes say; changing it voids what was asked before, and is signed.
+//! Bands: the band of a space decides, whatever the modes are; changing it makes earlier approvals void, and the change is signed.
 
 use crate::harness::{Kind, TestServer, on_sqlite};
 use reqwest::Method;

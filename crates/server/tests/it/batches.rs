@@ -1,4 +1,4 @@
-//! Several actions in one request: all of them or none, or each for itself.
+//! Batches: several actions in one request, all or nothing, or each for itself.
 
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::action::{Repeatability, Reversibility};
@@ -38,7 +38,7 @@ on_both_engines!(
     a_part_that_was_interrupted_decides_about_the_others,
 );
 
-/// `fake.write` can be taken back, and is allowed; `fake.send` cannot, and asks a person.
+/// `fake.write` is allowed and can be reverted; `fake.send` cannot be reverted and needs an approval.
 async fn start(kind: Kind) -> TestServer {
     let server = TestServer::start(kind).await;
     server.source.redefine("write", |action| {
@@ -62,7 +62,7 @@ async fn run_with(agent: &Agent, body: Value) -> Answer {
     agent.client.post(&format!("/api/v1/sessions/{}/actions/batch", agent.session), body).await
 }
 
-/// What a batch's parts say under this name.
+/// The values of one field of all parts of a batch.
 fn each(batch: &Value, field: &str) -> Vec<String> {
     let text = |part: &Value| part[field].as_str().unwrap_or("null").to_owned();
     batch["parts"].as_array().unwrap().iter().map(text).collect()
@@ -72,7 +72,7 @@ async fn shown(server: &TestServer, batch: &Value) -> Value {
     server.owner.get(&format!("/api/v1/batches/{}", batch["id"].as_str().unwrap())).await.ok()
 }
 
-/// What the signed entry of a batch says.
+/// The body of a batch's signed entry.
 async fn signed(server: &TestServer, batch: &Value) -> Value {
     let id = batch["receipt"]["id"].as_str().unwrap();
     let entry = server.owner.get(&format!("/api/v1/receipts/{id}")).await.ok();
@@ -144,7 +144,7 @@ async fn a_part_that_fails_takes_the_others_back_the_last_first(kind: Kind) {
     server.verify().await;
 }
 
-/// Two writes that ask a person, and a read between them that does not.
+/// A batch of two writes that need an approval, with a read between them that needs none.
 async fn asking(kind: Kind) -> (TestServer, Agent, Value) {
     let server = start(kind).await;
     server.owner.set_mode("fake.write", "require_approval").await;
@@ -166,7 +166,7 @@ async fn nothing_starts_before_every_person_has_said_yes(kind: Kind) {
     let (server, _agent, batch) = asking(kind).await;
     let first = server.owner.approve(&part(&batch, 2)).await;
     assert_eq!((first.status, &first.body["invocation"]["status"]), (202, &json!("approved")), "{first:?}");
-    // Nobody takes up one part alone.
+    // An approved part does not run alone, before the others are approved.
     server.clock.advance_seconds(30);
     server.pipeline.sweep().await.unwrap();
     server.pipeline.recover().await.unwrap();
@@ -196,7 +196,7 @@ async fn however_many_would_take_it_up_one_runs_it(kind: Kind) {
         for sweep in sweeping {
             sweep.await.unwrap();
         }
-        // Whoever did not get it has taken nothing from the one that runs it.
+        // The sweeps that did not get the batch have taken nothing from the run that has it.
         for _ in 0..3 {
             server.pipeline.sweep().await.unwrap();
         }
@@ -244,7 +244,7 @@ async fn a_rule_that_refuses_one_part_bothers_nobody_about_the_others(kind: Kind
     let batch = run(&agent, "all_or_nothing", json!([write("a"), { "action": "fake.read" }])).await.ok();
     assert_eq!((&batch["status"], each(&batch, "status")), (&json!("denied"), vec!["null".to_owned(), "denied".into()]));
     assert!(server.source.calls().is_empty());
-    // A part that is not even a call says so by itself.
+    // A part with invalid params says so itself.
     server.owner.set_mode("fake.read", "allow").await;
     let unfit = json!([write("a"), { "action": "fake.write", "params": { "count": "one" } }]);
     let batch = run(&agent, "all_or_nothing", unfit).await.ok();
@@ -272,7 +272,7 @@ async fn what_a_person_let_run_is_taken_back_without_asking_again(kind: Kind) {
     let undoing = server.receipt_of(batch["parts"][0]["revert"]["invocation_id"].as_str().unwrap()).await;
     assert_eq!((&undoing["decision"]["mode"], &undoing["approval"]), (&json!("require_approval"), &Value::Null));
     server.verify().await;
-    // Outside of a batch it asks, as ever.
+    // Outside of a batch the action needs an approval, as before.
     let id = {
         let alone = server.agent().await;
         let id = alone.pending("fake.write", json!({ "text": "z" })).await;
@@ -296,7 +296,7 @@ async fn what_could_not_be_taken_back_is_said_to_stand(kind: Kind) {
         (&json!(false), &json!("snapshot_lost"))
     );
     server.verify().await;
-    // A rule that forbids the action forbids taking it back, too.
+    // A rule that denies the action also denies its compensation.
     server.source.will_answer(json!(1));
     let mut held = server.source.will_hold(Err(broken()));
     let running = {
@@ -393,7 +393,7 @@ async fn a_dry_run_says_what_each_part_would_change(kind: Kind) {
         (&json!("succeeded"), &json!(true), vec!["none".to_owned(); 3])
     );
     assert_eq!(batch["parts"][0]["result"], json!({ "would": "write" }));
-    // A read has nothing to foresee, and is not made.
+    // A dry run of a read has nothing to foresee, and the read is not made.
     let read = &batch["parts"][1]["result"];
     assert_eq!(read["changes"], json!([]));
     assert!(read["untried"].as_str().unwrap().contains("whether this call would succeed is not known"), "{read}");
@@ -413,7 +413,7 @@ async fn the_same_key_has_one_effect(kind: Kind) {
     run_with(&agent, other).await.problem(409, "idempotency_conflict");
     let other_mode = json!({ "mode": "best_effort", "actions": [write("a")], "idempotency_key": "k" });
     run_with(&agent, other_mode).await.problem(409, "idempotency_conflict");
-    // The key is the session's own.
+    // An idempotency key belongs to its session.
     let elsewhere = run_with(&server.agent().await, body).await.ok();
     assert_ne!(elsewhere["id"], first["id"]);
     server.verify().await;
@@ -486,14 +486,14 @@ async fn a_kill_switch_keeps_it_waiting(kind: Kind) {
 
 async fn a_rule_that_changes_meanwhile_is_obeyed(kind: Kind) {
     let (server, agent, batch) = asking(kind).await;
-    // The read between the two writes asked nobody when it began.
+    // The read between the two writes needed no approval when the batch was made.
     server.owner.set_mode("fake.read", "require_approval").await;
     server.owner.approve(&part(&batch, 0)).await.ok();
     server.owner.approve(&part(&batch, 2)).await.ok();
     let batch = shown(&server, &batch).await;
     assert_eq!((&batch["status"], each(&batch, "status")[1].as_str()), (&json!("pending"), "pending"), "now somebody is asked");
     assert!(server.source.calls().is_empty());
-    // And once it has begun, a part that would have to ask does not run.
+    // Once the batch has started, a part that would need an approval does not run.
     let mut held = server.source.will_hold(Ok(Output::new(json!(1))));
     server.owner.set_mode("fake.write", "allow").await;
     let running = {
@@ -549,7 +549,7 @@ async fn a_part_that_was_interrupted_decides_about_the_others(kind: Kind) {
     ] {
         let server = start(kind).await;
         let agent = server.agent().await;
-        // The second part is the one it stops in.
+        // The server stops in the second part.
         let mut held = server.source.will_hold(Ok(Output::new(json!(1))));
         let running = {
             let agent = agent.clone();
@@ -570,8 +570,8 @@ async fn a_part_that_was_interrupted_decides_about_the_others(kind: Kind) {
     }
 }
 
-/// Restarts after a crash, while the source takes its time to find out what became of the part that ran; meanwhile the batch is taken
-/// up, and waits.
+/// Restarts after a crash. While the source is still reconciling the part that ran, the server already resumes the batch, which has to wait
+/// for it.
 async fn taken_up_while_asked_about(server: &TestServer, found: Reconciled) -> (TestServer, Value) {
     let mut asking = server.source.will_hold_reconcile(found);
     let restarted = server.restart().await;
@@ -618,9 +618,9 @@ async fn a_part_that_is_still_asked_about_is_waited_for_where_another_is_lost(ki
     let (server, _agent, batch) = asking(kind).await;
     server.owner.approve(&part(&batch, 2)).await.ok();
     server.fault.arm("execute.intended");
-    // The answer is kept, and the batch broke off in its first part.
+    // The approval is recorded, and the batch broke off in its first part.
     server.owner.approve(&part(&batch, 0)).await.problem(500, "internal");
-    // Meanwhile the yes to the last part runs out.
+    // Meanwhile the approval of the last part expires.
     server.clock.advance_seconds(RUNNING_SECONDS_MAX + APPROVAL_UNATTENDED_SECONDS);
     let happened = Reconciled::Happened(Output::new(json!({ "done": true })));
     let (restarted, ended) = taken_up_while_asked_about(&server, happened).await;

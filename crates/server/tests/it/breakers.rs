@@ -1,4 +1,4 @@
-//! Targets that fail again and again are left alone, then tried by one call.
+//! Circuit breakers: a target that fails again and again gets no calls for a while, and then one call to try it.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::Clock as _;
@@ -58,10 +58,10 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
     let refused = agent.invoke("fake.read", json!({})).await;
     assert!(is_refused(&refused), "{refused:?}");
     assert_eq!(server.source.calls().len(), calls, "nothing is sent");
-    // Other actions of the source are not concerned.
+    // Other actions of the source are not affected.
     server.owner.set_mode("fake.write", "allow").await;
     agent.invoke("fake.write", json!({})).await.ok();
-    // One call is let through; while it is under way nobody else is, and when it fails it stays open for longer.
+    // One call is let through, and no other while it runs. When it fails, the breaker stays open for longer.
     server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
     server.source.will_fail(away());
     agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
@@ -86,7 +86,7 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
     server.verify().await;
 }
 
-/// As many calls as the source is asked at a time, all under way before any of them fails.
+/// As many calls as the source is given at a time, all running before any of them fails.
 async fn failing_at_once(server: &TestServer) {
     let agent = server.agent().await;
     let under_way = server.source.calls().len();
@@ -118,7 +118,7 @@ async fn failures_at_once_open_it_once_and_for_the_shortest_time(kind: Kind) {
     assert_eq!(open["until"], until.to_string(), "and only the first that was too many opened it");
     let told = server.store.list_events_after(&server.org, 0, 100).await.unwrap();
     assert_eq!(told.iter().filter(|event| event.name == "breaker.opened").count(), 1);
-    // What a person approved is tried while it is open. Its failure leaves the time as it is.
+    // A call that a person approved is made while the breaker is open. Its failure does not extend the time.
     server.owner.set_mode("fake.read", "require_approval").await;
     let held = server.agent().await.pending("fake.read", json!({})).await;
     server.source.will_fail(away());
@@ -172,9 +172,9 @@ async fn a_caller_who_waits_less_than_the_action_may_take_says_nothing_about_the
         waiting(1_000, ended()).await;
     }
     assert_eq!(breakers(&server).await, [] as [Value; 0]);
-    // Broken is broken, however long anybody would have waited.
+    // An unreachable target counts as failed, whatever the caller's timeout was.
     waiting(1_000, away()).await;
-    // Who waits as long as the action may take, or longer, has seen that it does not answer.
+    // A caller that waits at least the action's own timeout has seen that the target does not answer.
     for timeout_ms in [4_000, 4_000, 30_000, 30_000] {
         waiting(timeout_ms, slow(4_000)).await;
     }
@@ -192,14 +192,14 @@ async fn labels_are_bounded_and_what_was_counted_long_ago_is_forgotten(kind: Kin
         agent.client.post("/api/v1/actions/execute", request).await.ok()
     };
     for at in 0..BREAKERS_WITH_LABELS_MAX + 5 {
-        // It works in between, so that the target itself is never left alone.
+        // A success in between keeps the breaker of the target itself closed.
         agent.invoke("fake.read", json!({})).await.ok();
         failing_under(format!("label-{at}")).await;
     }
     let known = breakers(&server).await;
     assert_eq!(known.len(), BREAKERS_WITH_LABELS_MAX, "a label beyond is left out of the key");
     assert!(known.iter().any(|breaker| breaker["key"] == "fake.read"), "what has no label is counted all the same");
-    // One that is known goes on being counted.
+    // A known label is still counted.
     failing_under("label-0".to_owned()).await;
     let zero = breakers(&server).await.into_iter().find(|breaker| breaker["key"] == "fake.read|label-0").unwrap();
     assert_eq!(zero["failures"], 2);
@@ -232,7 +232,7 @@ async fn code_that_has_to_be_ended_is_left_alone(kind: Kind) {
     server.verify().await;
 }
 
-/// Neither that it fails, when we have too much to do; nor that it works, when we refuse the call ourselves.
+/// A call that got no turn does not show that the target fails, and a call that we refused does not show that it works.
 async fn what_never_reached_the_target_says_nothing_about_it(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
@@ -270,7 +270,7 @@ async fn a_label_is_one_more_reason_and_no_way_around(kind: Kind) {
     assert_eq!(server.source.calls().len(), calls, "nothing is sent");
     let keys: Vec<_> = breakers(&server).await.iter().map(|breaker| breaker["key"].clone()).collect();
     assert!(keys.contains(&json!("fake.read")) && keys.contains(&json!("fake.read|label-0")), "{keys:?}");
-    // What works closes both.
+    // A success closes both.
     server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
     labelled("label-0").await;
     let keys: Vec<_> = breakers(&server).await.iter().map(|breaker| breaker["key"].clone()).collect();
@@ -288,7 +288,7 @@ async fn what_works_or_says_no_is_never_left_alone(kind: Kind) {
     for _ in 0..BREAKER_FAILURES_MAX * 2 {
         agent.invoke("fake.destroy", json!({})).await.problem(403, "denied_by_policy");
     }
-    // A success in between begins the count anew.
+    // A success in between resets the count.
     for at in 0..BREAKER_FAILURES_MAX * 2 {
         if at % (BREAKER_FAILURES_MAX - 1) == 0 {
             agent.invoke("fake.read", json!({})).await.ok();

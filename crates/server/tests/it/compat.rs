@@ -1,4 +1,4 @@
-//! Two older contracts, field by field: an action request with its receipt, an action plan with its result.
+//! Two older contracts, field by field: an action request with its receipt, and an action plan with its result.
 
 use crate::harness::{Kind, TestServer, on_sqlite};
 use countersign_core::action::Reversibility;
@@ -79,7 +79,7 @@ async fn an_action_request_is_answered_with_a_receipt_in_its_words(kind: Kind) {
     assert_eq!(receipt["reward"]["components"]["success"], 1.0);
     assert_eq!((&receipt["inputs"], &receipt["outputs"]), (&json!({ "text": "hello" }), &json!({ "done": true })));
     assert!(receipt["receipt_id"].as_str().unwrap().starts_with("rcp_"));
-    // The same request again is the same answer, and nothing happens twice.
+    // The same request again gives the same answer, and the effect does not happen twice.
     let again = agent.client.post(EXECUTE, request("fake.write")).await.ok();
     assert_eq!((&again["receipt_id"], &again["replayed"], server.source.effects()), (&receipt["receipt_id"], &json!(true), 1));
     server.verify().await;
@@ -113,7 +113,7 @@ async fn what_a_request_says_of_itself_only_tightens(kind: Kind) {
     assert_eq!(agent.client.post(EXECUTE, once.clone()).await.ok()["status"], "error");
     let calls = server.source.calls();
     assert_eq!((calls.len(), calls[0].context.timeout_ms), (1, 77));
-    // More than we would do is not done.
+    // Values above our own limits are capped.
     once["qos"] = json!({ "timeout_ms": 10_000_000, "max_retries": 1_000 });
     for _ in 0..10 {
         server.source.will_fail(away());
@@ -121,7 +121,7 @@ async fn what_a_request_says_of_itself_only_tightens(kind: Kind) {
     agent.client.post(EXECUTE, once.clone()).await.ok();
     let calls = server.source.calls();
     assert!(calls.len() < 8 && calls[1].context.timeout_ms <= 30_000, "{}", calls.len());
-    // Another space than the session's is not looked at any further.
+    // A request for another space than the session's is refused.
     once["space_id"] = json!("shared:household");
     agent.client.post(EXECUTE, once.clone()).await.problem(400, "invalid_request");
     once["space_id"] = json!(server.main_space().await);
@@ -139,7 +139,7 @@ async fn a_plan_is_answered_with_a_result_in_its_words(kind: Kind) {
     });
     server.owner.set_mode("fake.write", "allow").await;
     let agent = server.agent().await;
-    // By its whole id, or by a name that only one source has.
+    // The action is named by its full id, or by a short name that only one source has.
     for name in ["fake.write", "write"] {
         let result = agent.client.post(PLANS, plan(name, "R2")).await.ok();
         let expected = ["actionId", "actionType", "feedback", "output", "repair", "riskTier", "rollback", "status", "verification"];
@@ -218,14 +218,14 @@ async fn a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_chang
         plan
     };
     let status = async |action: &str| agent.client.post(PLANS, writing(action)).await.body["status"].clone();
-    // The name by itself is ours, and ours is what it was.
+    // The short name still means the builtin action, whose definition did not change.
     assert_eq!(status("write_text").await, "succeeded");
     assert_eq!(status("files.write_text").await, "succeeded");
     assert_eq!(evil.calls().len(), 0);
-    // Who came with the name of another is looked at by a person first.
+    // An action with the name of another one needs an approval first.
     let held = agent.client.post(PLANS, writing("ev.write_text")).await;
     assert_eq!((held.status, &held.body["status"]), (202, &json!("queued")), "{held:?}");
-    // A name that only a package has is the package's.
+    // A short name that only a package has means the package's action.
     server.owner.set_mode("ev.another_thing", "allow").await;
     agent.client.post(PLANS, plan("another_thing", "R0")).await.ok();
     assert_eq!(evil.calls().len(), 1);
@@ -237,17 +237,17 @@ async fn a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_chang
 async fn what_a_plan_says_of_its_risk_only_raises_it(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
-    // A read that says it is a write waits like one; a write that says it is a read stays one.
+    // A plan may raise the tier of an action, but not lower it.
     let raised = agent.client.post(PLANS, plan("fake.read", "R3")).await;
     assert_eq!((raised.status, &raised.body["riskTier"]), (202, &json!("R3")));
     let lowered = agent.client.post(PLANS, plan("fake.send", "R0")).await;
     assert_eq!((lowered.status, &lowered.body["riskTier"]), (202, &json!("R3")));
-    // Nothing said is the worst.
+    // A plan without a tier counts as R4.
     let mut unsaid = plan("fake.read", "R0");
     unsaid.as_object_mut().unwrap().remove("riskTier");
     let denied = agent.client.post(PLANS, unsaid).await.ok();
     assert_eq!((&denied["status"], &denied["riskTier"]), (&json!("rejected"), &json!("R4")));
-    // What was approved as R3 runs as R3.
+    // A call that was approved as R3 runs as R3.
     server.owner.approve(raised.body["feedback"]["invocationId"].as_str().unwrap()).await.ok();
     server.verify().await;
 }
@@ -271,7 +271,7 @@ async fn a_planned_write_has_a_way_back_or_is_not_made(kind: Kind) {
     let mut in_words = plan("fake.write", "R2");
     in_words["rollbackPlan"] = json!("write what was there before");
     assert_eq!(agent.client.post(PLANS, in_words).await.ok()["status"], "succeeded");
-    // The action's own way back is as good as a planned one.
+    // An action that can be reverted needs no rollback plan.
     server.source.redefine("write", |action| action.reversibility = Reversibility::Reversible);
     server.owner.review("fake.write").await;
     assert_eq!(agent.client.post(PLANS, without).await.ok()["status"], "succeeded");
@@ -305,7 +305,7 @@ async fn a_space_in_the_params_is_the_sessions_or_the_request_is_refused(kind: K
         refused.problem(400, "invalid_request");
         assert!(refused.body["detail"].as_str().unwrap().contains("`params.space_id`"), "{other}: {refused:?}");
     }
-    // What is no name at all does not fit the action, which knows no such param.
+    // A value that is not a name fails the params schema, because the action has no such param.
     for other in [json!(6), json!(null), json!([main])] {
         agent.client.post(EXECUTE, naming(other)).await.problem(422, "invalid_params");
     }
@@ -332,13 +332,13 @@ async fn what_a_caller_says_of_its_call_is_shown_recorded_and_free_of_secrets(ki
     assert_eq!((&claimed["action_id"], &claimed["confidence"]), (&json!("action:example"), &json!(0.9)));
     assert_eq!(claimed["rollback_plan"]["steps"], json!(["put it back"]));
     assert!(claimed["rollback_plan"]["with"].is_string() && !claimed.to_string().contains(&secret), "{claimed}");
-    // It is the same after the yes as before it, and the receipt holds a digest of it.
+    // The claims are the same before and after the approval, and the receipt holds their digest.
     server.owner.approve(&id).await.ok();
     assert_eq!(server.shown(&id).await["claimed"], claimed);
     let digest = |receipt: Value| receipt["claimed"].as_str().map(str::to_owned);
     let first = digest(server.receipt_of(&id).await);
     assert!(first.is_some());
-    // Other words, another digest.
+    // Other claims give another digest.
     server.owner.set_mode("fake.write", "allow").await;
     planned["confidence"] = json!(0.1);
     let other = agent.client.post(PLANS, planned.clone()).await.ok();
@@ -349,7 +349,7 @@ async fn what_a_caller_says_of_its_call_is_shown_recorded_and_free_of_secrets(ki
         "action_id": request("fake.write")["action_id"],
     });
     assert_eq!(server.shown(receipt["invocation_id"].as_str().unwrap()).await["claimed"], expected);
-    // What is too much to record is refused before anything happens.
+    // Claims that are too long to record are refused before anything happens.
     let effects = server.source.effects();
     planned["rollbackPlan"] = json!({ "steps": "x".repeat(4 * 1024) });
     let refused = agent.client.post(PLANS, planned).await;
@@ -383,7 +383,7 @@ async fn an_envelope_that_makes_no_sense_is_refused(kind: Kind) {
     ] {
         agent.client.post(path, body).await.problem(status, code);
     }
-    // Only an agent has a session of its own; each door names the field it takes.
+    // Only an agent has a session of its own. Each endpoint names the field it expects.
     for (path, body, field) in [(EXECUTE, request("fake.read"), "`session_id`"), (PLANS, plan("fake.read", "R0"), "`sessionId`")] {
         let refused = server.owner.post(path, body).await;
         refused.problem(400, "invalid_request");

@@ -1,4 +1,4 @@
-//! The examples of the older action contract, word for word, on the real `files` where they name it.
+//! The examples of the older action contract, word for word, with the real `files` if they name it.
 
 use crate::harness::{Agent, Kind, TestServer, on_sqlite};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn the_requests_of_the_contract_are_performed_as_they_stand(kind: Kind) {
         assert_eq!(receipt["outputs"]["bytes_written"], 5);
         let written = server.home.workspace().join("workspace/notes/w36.txt");
         assert_eq!(std::fs::read_to_string(&written).unwrap(), "hello");
-        // Once more is the same answer: the space it repeats does not make it another call.
+        // The same request again gives the same answer: the space it repeats in its params does not make it another call.
         let again = agent.client.post(EXECUTE, example).await.ok();
         assert_eq!((&again["receipt_id"], &again["replayed"]), (&receipt["receipt_id"], &json!(true)));
         server.verify().await;
@@ -76,7 +76,7 @@ async fn an_action_of_the_contract_is_told_its_space(kind: Kind) {
     let receipt = agent.client.post(EXECUTE, request.clone()).await.ok();
     assert_eq!((&receipt["status"], &receipt["space_id"]), (&json!("ok"), &json!("shared:household")), "{receipt:#}");
     assert_eq!(server.source.calls()[0].params["space_id"], json!(space));
-    // It is the gates that say what another space means to an action that asks for one, by whatever name it is called.
+    // If an action has a param `space_id`, the gates decide about another space, by id or by name.
     let main = server.main_space().await;
     for other in [json!("main"), json!(main), json!("nowhere")] {
         request["params"]["space_id"] = other.clone();

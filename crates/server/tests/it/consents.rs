@@ -1,4 +1,4 @@
-//! Consents: looked up and never sent, given by people for themselves, and taken back at once.
+//! Consents: looked up by the server and never sent by a caller, given by people for themselves, and withdrawn at once.
 
 use crate::harness::{Kind, TestServer, on_postgres, on_sqlite};
 use reqwest::Method;
@@ -117,11 +117,11 @@ async fn agents_and_services_give_no_consent(kind: Kind) {
     for client in [&agent.client, &service] {
         client.post("/api/v1/consents", json!({ "purpose": "action:fake.write" })).await.problem(403, "forbidden");
     }
-    // Nor is one sent along.
+    // A caller cannot send a consent with the call either.
     let sent = json!({ "action": "fake.write", "context": { "actor": "consents to action:fake.write" } });
     agent.invoke_with(sent).await.problem(403, "denied_by_policy");
     agent.invoke_with(json!({ "action": "fake.write", "consents": ["action:fake.write"] })).await.problem(400, "invalid_request");
-    // What its owner gives is theirs to take back, not the agent's.
+    // Only the owner may withdraw their consent, not their agent.
     let consent = give(&server, json!({ "purpose": "action:fake.write" })).await;
     for client in [&agent.client, &service] {
         client.send(Method::DELETE, &format!("/api/v1/consents/{consent}"), None).await.problem(403, "forbidden");
@@ -152,7 +152,7 @@ async fn a_consent_is_withdrawn_by_who_gave_it(kind: Kind) {
     for other in [&ada, &mia] {
         other.send(Method::DELETE, &path, None).await.problem(404, "not_found");
     }
-    // A member sees their own, an admin everybody's.
+    // A member sees their own consents, an admin everybody's.
     mia.post("/api/v1/consents", json!({ "purpose": "action:fake.read" })).await.ok();
     let seen = async |client: &crate::harness::Client| client.get("/api/v1/consents").await.ok()["items"].as_array().unwrap().len();
     assert_eq!((seen(&mia).await, seen(&ada).await), (1, 2));

@@ -1,4 +1,4 @@
-//! What surrounds an effect: kept before it, checked after it, repaired once, taken back, and found out about after a crash.
+//! Everything around an effect: evidence before it, checks after it, one repair, rollback and revert, and reconciling after a crash.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::Tier;
@@ -35,7 +35,7 @@ on_both_engines!(
 
 const CHECK: &str = "looks_right";
 
-/// `fake.write` is allowed, can be taken back, and is looked at.
+/// `fake.write` is allowed, can be reverted, and has a check.
 async fn careful(kind: Kind) -> TestServer {
     let server = TestServer::start(kind).await;
     server.source.redefine("write", |action| {
@@ -51,7 +51,7 @@ fn wrong() -> Vec<Check> {
     vec![Check::failed(CHECK, "it is not what was asked for")]
 }
 
-/// The one whose entry stands last in the log, or the only one there is. The test's clock stands still, so ids do not order them.
+/// The invocation of the last entry in the audit log. The test's clock stands still, so ids do not show the order.
 async fn last(server: &TestServer) -> Value {
     let log = server.log().await;
     let id = log.iter().rev().find_map(|(_, body)| body["invocation_id"].as_str()).unwrap();
@@ -107,7 +107,7 @@ async fn an_effect_that_cannot_be_repaired_is_taken_back(kind: Kind) {
     assert_eq!(invocation["rollback"], json!({ "attempted": true, "ok": true }));
     let receipt = server.receipt_of(invocation["id"].as_str().unwrap()).await;
     assert_eq!((&receipt["status"], &receipt["attempts"], &receipt["rollback"]["ok"]), (&json!("reverted"), &json!(4), &json!(true)));
-    // What is left of it is nothing: the key may be used again.
+    // The effect was rolled back, so the key may be used again.
     assert_eq!(agent.invoke_with(call).await.ok()["replayed"], false);
     server.verify().await;
 }
@@ -188,7 +188,7 @@ async fn nothing_happens_where_nothing_could_be_kept_before_it(kind: Kind) {
     agent.invoke("fake.write", json!({})).await.problem(502, "source_failed");
     let invocation = last(&server).await;
     assert_eq!((&invocation["status"], server.source.calls().len()), (&json!("failed"), 0), "a slow preparation leaves no doubt");
-    // What is transient is tried again.
+    // A transient error is retried.
     server.source.will_fail_to_prepare(Error::Unreachable { source_id: "fake".into(), message: "away".into() });
     assert_eq!(agent.invoke("fake.write", json!({})).await.ok()["invocation"]["attempts"], 2);
     server.verify().await;
@@ -210,10 +210,10 @@ async fn an_effect_nobody_saw_the_end_of_is_asked_about_at_once(kind: Kind) {
     server.verify().await;
 }
 
-/// Breaks a call off at every step, and starts anew.
+/// Breaks a call off at every step, then restarts the server.
 async fn whatever_a_crash_interrupts_ends_as_the_source_finds_it(kind: Kind) {
     let happened = || Reconciled::Happened(Output::new(json!({ "done": true })));
-    // Where it stops, how many looks fail before, what the source finds, and how it must end.
+    // The point where it stops, how many checks fail before, what the source finds, and the expected end with its attempts.
     let cases: [(&'static str, usize, Reconciled, &str, u32); 12] = [
         ("execute.intended", 0, Reconciled::DidNot, "failed", 1),
         ("execute.intended", 0, Reconciled::Unknown, "in_doubt", 1),
@@ -250,7 +250,7 @@ async fn whatever_a_crash_interrupts_ends_as_the_source_finds_it(kind: Kind) {
     }
 }
 
-/// Neither what failed its checks nor what somebody wanted back has an end that a server with another workspace could tell.
+/// A server with another workspace can tell the outcome of neither a rollback nor a revert.
 async fn what_was_being_taken_back_in_the_workspace_of_another_server_is_in_doubt(kind: Kind) {
     for (point, on_demand) in [("remedy.rollback_intended", false), ("execute.intended", true)] {
         let server = careful(kind).await;
@@ -267,7 +267,7 @@ async fn what_was_being_taken_back_in_the_workspace_of_another_server_is_in_doub
         }
         let left = last(&server).await;
         assert_eq!(left["status"], "running", "{point}");
-        // A server that starts alone asks twice: about what was left running, and about what is in doubt.
+        // A server that starts alone asks twice: about calls left running, and about calls in doubt.
         for _ in 0..2 {
             server.source.will_revert(Err(Error::WorkspaceElsewhere));
         }
@@ -280,7 +280,7 @@ async fn what_was_being_taken_back_in_the_workspace_of_another_server_is_in_doub
     }
 }
 
-/// A call whose effect is in doubt.
+/// A call in doubt.
 async fn doubted(server: &TestServer, key: &str) -> String {
     let agent = server.agent().await;
     server.source.will_fail(Error::Broken { source_id: "fake".into(), message: "cut".into() });
@@ -353,7 +353,7 @@ async fn a_doubted_call_is_made_again_as_a_new_one(kind: Kind) {
     server.verify().await;
 }
 
-/// Wherever the server dies on the way to the new call, the doubted one can be settled again.
+/// Wherever the server dies on the way to the new call, the call in doubt can be settled again.
 async fn a_doubted_call_that_was_to_be_made_again_is_not_lost(kind: Kind) {
     for point in ["execute.prepared", "execute.intended", "record.ended"] {
         let server = careful(kind).await;
@@ -365,7 +365,7 @@ async fn a_doubted_call_that_was_to_be_made_again_is_not_lost(kind: Kind) {
         server.owner.post(&path, retry.clone()).await.problem(500, "internal");
         assert_eq!(server.shown(&id).await["status"], "in_doubt", "{point}");
         let restarted = server.restart().await;
-        // Of the doubted one its source can tell as little as before; of a new one that had begun, that it did not happen.
+        // The source still cannot tell what became of the call in doubt. If the new call had begun, the source says that it did not happen.
         if point == "execute.intended" {
             server.source.will_reconcile(Reconciled::DidNot);
         }
@@ -399,7 +399,7 @@ async fn an_effect_is_taken_back_on_demand_and_once(kind: Kind) {
         refused.problem(409, "already_reverted");
         assert!(refused.body["detail"].as_str().unwrap().contains(by), "{refused:?}");
     };
-    // An effect is taken back once, and not once a day.
+    // An effect is reverted once, even after the idempotency key has expired.
     again().await;
     server.clock.advance_seconds(3 * IDEMPOTENCY_SECONDS);
     server.store.forget_expired_keys(&server.org).await.unwrap();
@@ -409,7 +409,7 @@ async fn an_effect_is_taken_back_on_demand_and_once(kind: Kind) {
     let told: Vec<_> = listed["items"].as_array().unwrap().iter().map(|item| item["reverted_by"].clone()).collect();
     assert_eq!(told, [Value::Null, json!(by)]);
     assert_eq!((server.source.calls().len(), server.source.reverts().len()), (1, 1));
-    // Nobody takes the name of such a call for one of theirs.
+    // A caller cannot use the idempotency key of a revert for its own call.
     let posing = json!({ "action": "fake.write", "params": {}, "idempotency_key": format!("revert:{id}") });
     agent.invoke_with(posing).await.problem(400, "invalid_request");
     server.verify().await;
@@ -439,7 +439,7 @@ async fn what_taking_back_would_come_to_is_told_without_a_trace(kind: Kind) {
 async fn what_has_no_way_back_is_refused(kind: Kind) {
     let server = careful(kind).await;
     let agent = server.agent().await;
-    // Foreseen, done and offered alike.
+    // The preview, the revert itself and the list of revertible calls agree.
     let revert = async |id: &str| {
         let path = format!("/api/v1/invocations/{id}/revert");
         let refused = server.owner.post(&path, json!({})).await;
@@ -454,7 +454,7 @@ async fn what_has_no_way_back_is_refused(kind: Kind) {
     server.source.will_fail(Error::Failed { code: "no", message: "no".into() });
     agent.invoke("fake.write", json!({})).await.problem(502, "source_failed");
     revert(last(&server).await["id"].as_str().unwrap()).await.problem(409, "not_revertible");
-    // Its time has passed.
+    // The time for a revert is over.
     server.source.redefine("write", |action| action.reversible_seconds = Some(60));
     server.owner.review("fake.write").await;
     let done = agent.invoke("fake.write", json!({})).await.ok();
@@ -463,7 +463,7 @@ async fn what_has_no_way_back_is_refused(kind: Kind) {
     assert_eq!((offered["items"].as_array().unwrap().len(), &offered["items"][0]["id"]), (1, &json!(id)));
     server.clock.advance_seconds(61);
     revert(id).await.problem(409, "not_revertible");
-    // Another definition may mean something else by what was kept.
+    // With another definition, the kept evidence may mean something else.
     server.source.redefine("write", |action| action.reversible_seconds = None);
     revert(id).await.problem(409, "not_revertible");
     revert("inv_00000000000000000000000000").await.problem(404, "not_found");
@@ -479,7 +479,7 @@ async fn taking_back_asks_whom_the_action_asks(kind: Kind) {
     server.owner.set_mode("fake.write", "require_approval").await;
     let held = agent.client.post(&format!("/api/v1/invocations/{id}/revert"), json!({})).await;
     assert_eq!((held.status, server.source.reverts().len()), (202, 0));
-    // The session may be over by the time somebody answers.
+    // The session may have ended before somebody answers.
     server.owner.post(&format!("/api/v1/sessions/{}/end", agent.session), json!({})).await;
     let ended = server.owner.approve(held.body["invocation"]["id"].as_str().unwrap()).await;
     assert!([200, 409].contains(&ended.status), "{ended:?}");

@@ -1,4 +1,4 @@
-//! The effect: attempts, time limits, doubt, and results that are too large or not what was promised.
+//! Execution: attempts, timeouts, calls in doubt, and results that are too large or do not match their schema.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::limits::{RESULT_STORED_BYTES_MAX, RETRY_CAP_MS};

@@ -1,4 +1,4 @@
-//! Explaining a call says what the call would meet, and leaves nothing behind.
+//! Explaining a call says how the call would end, and leaves nothing behind.
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_sqlite, smuggled};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ async fn explain(client: &Client, agent: &Agent, action: &str, params: Value) ->
     client.post("/api/v1/explain", json!({ "session_id": agent.session, "action": action, "params": params })).await.ok()
 }
 
-/// What became of a call, in the words of an explanation.
+/// How a call ended, in the words of an explanation.
 async fn fared(agent: &Agent, action: &str, params: Value) -> (&'static str, Value) {
     let answer = agent.invoke(action, params).await;
     let word = match (answer.status, answer.body["code"].as_str()) {
@@ -33,7 +33,7 @@ async fn the_call_that_follows_fares_as_explained(kind: Kind) {
         assert_eq!((explained["would"].as_str().unwrap(), word), (expected, expected), "{action}: {explained:#}\n{invocation:#}");
         assert!(!explained["because"].as_str().unwrap().is_empty());
         if expected != "refused" {
-            // Who calls notes a drift, which is a change of the rules; who asks does not.
+            // A call records a drift, which is a change of the rules; an explanation does not.
             for part in ["mode", "base", "source", "modes_version", "tightened"] {
                 assert_eq!(explained["decision"][part], invocation["decision"][part], "{action}: {part}");
             }
@@ -56,7 +56,7 @@ async fn the_call_that_follows_fares_as_explained(kind: Kind) {
     assert_eq!(check("fake.write", json!({}), "asks").await["approvals_needed"], 2);
     let condition = json!({ "properties": { "text": { "const": "weekly" } }, "required": ["text"] });
     let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "condition": condition, "calls_max": 1 })).await;
-    // One person's grant does not stand in for two.
+    // A grant given by one person does not replace two approvals.
     check("fake.write", json!({ "text": "weekly" }), "asks").await;
     server.change_space(json!({ "quorum": {} })).await;
     let granted = check("fake.write", json!({ "text": "weekly" }), "runs").await;
@@ -96,7 +96,7 @@ async fn explaining_leaves_no_trace(kind: Kind) {
     let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 1 })).await;
     server.owner.review("fake.write").await;
     server.source.redefine("write", |action| action.description = "Another.".into());
-    // What a policy says of an action is kept for receipts, and one that errs is counted: neither is for who only wonders.
+    // A call keeps what the policies say about its action, for receipts, and counts a policy that fails. An explanation does neither.
     let asks =
         r#"@id("abac.ask") forbid (principal, action == Countersign::Action::"fake.send", resource) unless { context has approval };"#;
     let errs = r#"@id("space.errs") forbid (principal, action == Countersign::Action::"fake.destroy", resource)
@@ -115,7 +115,7 @@ async fn explaining_leaves_no_trace(kind: Kind) {
         explain(&server.owner, &agent, action, params.clone()).await;
         explain(&agent.client, &agent, action, params).await;
     }
-    // Without params too.
+    // The same without params.
     server.owner.post("/api/v1/explain", json!({ "session_id": agent.session, "action": "fake.write" })).await.ok();
     let mut after = Vec::new();
     server.store.backup(&mut after).await.unwrap();

@@ -1,5 +1,5 @@
-//! PostgreSQL goes away, also in the middle of a commit: callers are told, nothing is half-written, no effect happens twice,
-//! and when it is back everything goes on without a restart.
+//! PostgreSQL goes away, even in the middle of a commit: callers are told, nothing is half-written, no effect happens twice, and once it is
+//! back the server continues without a restart.
 
 use crate::harness::{Agent, Answer, Kind, TestServer};
 use countersign_core::action::Reversibility;
@@ -13,7 +13,7 @@ use store::{Config, Engine, InvocationFilter, MasterKey, PageRequest, Store, Tim
 use testkit::proxy::{Commit, Proxy};
 use testkit::{FixedClock, SeededRandom};
 
-/// A server whose store reaches PostgreSQL through a line that can be cut, and an agent whose writes need no approval.
+/// A server whose connection to PostgreSQL can be cut, and an agent whose writes need no approval.
 struct Cuttable {
     server: TestServer,
     agent: Agent,
@@ -34,13 +34,13 @@ impl Cuttable {
         let store = Store::open(config).await.unwrap();
         let token = store.draw_owner_token();
         store.create_org("test", "owner", token.clone()).await.unwrap();
-        // Lends its home and gives the owner's token; its own store is not used.
+        // Provides the home and the owner's token; its own store is not used.
         let mut origin = TestServer::start(Kind::Sqlite).await;
         origin.owner = origin.owner.with_token(token.expose());
         let server = TestServer::on_store(store, &origin).await;
         server.owner.set_mode("fake.write", "allow").await;
         let agent = server.agent().await;
-        // The definitions are archived with the first call: from here on an invocation's first commit is its intent.
+        // The first call archives the definitions. From here on an invocation's first commit is its intent.
         agent.invoke("fake.write", json!({ "text": "first" })).await.ok();
         Self { server, agent, proxy }
     }
@@ -57,7 +57,7 @@ impl Cuttable {
         self.server.owner.get("/readyz").await.status
     }
 
-    /// The line is open again, and the server finds out by itself: a connection it tried in the last moment may still fail.
+    /// Waits until the server is ready again. It reconnects by itself; a connection it tried just before may still fail.
     async fn is_ready_again(&self) {
         for _ in 0..100 {
             if self.ready().await == 200 {
@@ -124,7 +124,7 @@ async fn while_the_store_is_away_no_answer_is_taken_and_no_rule_changes() {
 async fn a_grant_whose_intent_is_cut_at_its_commit_is_never_used_twice() {
     let cuttable = Cuttable::start().await;
     let server = &cuttable.server;
-    // The first call of an action archives its definition, and by a grant of its own.
+    // The first call of an action archives its definition, so it is made before, with a grant of its own.
     server.owner.grant(json!({ "covers": "fake.send", "scope": "org", "calls_max": 1 })).await;
     cuttable.agent.invoke("fake.send", json!({ "text": "first" })).await.ok();
     let grant = server.owner.grant(json!({ "covers": "fake.send", "scope": "org", "calls_max": 1 })).await;
@@ -159,7 +159,7 @@ async fn an_intent_whose_commit_is_cut_has_no_effect() {
     cuttable.proxy.cut_at_commit(0, Commit::Arrives);
     cuttable.write("unknown").await.problem(503, "store_unavailable");
     cuttable.proxy.mend();
-    // Nothing was sent, and that is known: the intent gets its end by itself.
+    // It is known that nothing was sent, so the server ends the intent by itself.
     server.pipeline.finish().await;
     assert_eq!(server.counts().await, (before.0 + 1, before.1 + 2), "one row, its intent and its receipt");
     let listed = server.owner.get("/api/v1/invocations?status=failed").await.ok();
@@ -182,7 +182,7 @@ async fn an_outcome_that_cannot_be_recorded_is_recorded_when_the_store_is_back()
     let id = server.source.calls().last().unwrap().context.invocation.clone();
     cuttable.proxy.cut();
     held.release();
-    // The caller is told once a few tries have failed; the server goes on trying.
+    // The caller is told after a few failed tries; the server keeps trying.
     calling.await.unwrap().problem(503, "outcome_unrecorded");
     cuttable.proxy.mend();
     let ended = server.owner.get(&format!("/api/v1/invocations/{id}?wait=20s")).await.ok();
@@ -240,7 +240,7 @@ async fn an_effect_is_taken_back_although_the_commit_that_announces_it_is_cut() 
         cuttable.proxy.was_cut().await;
         cuttable.proxy.mend();
         calling.await.unwrap();
-        // Perhaps it went on behind the caller's back.
+        // The walk may have continued after its caller was answered.
         server.pipeline.finish().await;
         let ended = server.shown(&id).await;
         assert_eq!(server.source.reverts().len(), 1, "{commit:?}: {ended}");
@@ -265,7 +265,7 @@ async fn cuts_under_load_leave_every_effect_with_one_receipt() {
             })
             .collect();
         let (mut ended, cut) = (futures_util::future::join_all(calls), cuttable.proxy.was_cut());
-        // A round may need fewer commits than were to pass: then nothing is cut in it.
+        // A round may need fewer commits than the cut waits for; then nothing is cut in it.
         let early = tokio::select! {
             () = cut => None,
             ended = &mut ended => Some(ended),
@@ -277,7 +277,7 @@ async fn cuts_under_load_leave_every_effect_with_one_receipt() {
         };
         answers.extend(ended.into_iter().map(Result::unwrap));
     }
-    // What could not be recorded in time is recorded behind the callers' backs.
+    // Outcomes that could not be recorded in time are recorded after their callers were answered.
     server.pipeline.finish().await;
     for (text, answer) in &answers {
         let effects = cuttable.effects_of(text);

@@ -1,5 +1,5 @@
-//! What whoever is asked can know: whether the call could run, what it would change, and what made us ask. Nobody is asked about what
-//! cannot run.
+//! What an approver can know before answering: whether the call could run, what it would change, and why it needs an approval. A call that
+//! cannot run never asks a person.
 
 use crate::harness::{Agent, Kind, TestServer, on_sqlite};
 use countersign_core::action::{Effect, Reversibility};
@@ -29,7 +29,7 @@ async fn ahead(server: &TestServer, id: &str) -> Value {
     server.owner.get(&format!("/api/v1/invocations/{id}/foresight")).await.ok()
 }
 
-/// Both without asking, until the session holds what must not leave together.
+/// An agent that may read and send without approval, until its session holds both private data and untrusted content.
 async fn agent_that_reads_and_sends(server: &TestServer) -> Agent {
     server.source.redefine("read", |action| action.effects = vec![Effect::FilesystemRead]);
     server.source.redefine("send", |action| action.effects = vec![Effect::NetworkCall]);
@@ -55,10 +55,10 @@ async fn who_is_asked_sees_what_would_change_and_nothing_happens(kind: Kind) {
     assert_eq!((&seen["changes"]["path"], &seen["blocked"], &seen["unknown"]), (&json!("a"), &Value::Null, &Value::Null), "{seen}");
     assert!(!seen.to_string().contains("ghp_"), "{seen}");
     assert_eq!(seen["ran_code"], false, "{seen}");
-    // By the very params that were asked for, though they are shown to nobody.
+    // The preview uses the original params, although they are shown to nobody.
     assert_eq!(server.source.previews()[0].params["password"], "hunter2-of-ours");
     assert_eq!((server.source.calls().len(), server.counts().await), (0, before));
-    // What it would fail with is known before anybody answers, and what only went wrong on the way is not held against it.
+    // An error that the call would end with is known before anybody answers. A transient error does not block it.
     server.source.will_preview(Err(Error::Refused { code: "path_outside", message: "it leads out".into() }));
     assert_eq!(ahead(&server, &id).await["blocked"]["code"], "path_outside");
     server.source.will_preview(Err(Error::Busy { source_id: "fake".into(), message: "later".into(), retry_after_ms: None }));
@@ -80,7 +80,7 @@ async fn who_is_asked_sees_all_of_what_was_too_large_to_keep(kind: Kind) {
     assert!(!kept.to_string().contains("end"), "{kept}");
     let seen = ahead(&server, &id).await;
     assert_eq!(seen["params"], json!({ "text": long, "password": "[redacted]" }));
-    // As they stand in the record, so they are shown: what a space takes out of them is out.
+    // The params are shown as they are recorded: redacted by the rules of the space.
     server.change_space(json!({ "redaction": { "kinds": ["email"], "regions": [] } })).await;
     let mailed = agent.pending("fake.write", json!({ "text": format!("{long} of robin@example.com") })).await;
     let seen = ahead(&server, &mailed).await["params"].to_string();
@@ -97,14 +97,14 @@ async fn what_is_seen_ahead_is_bounded_like_a_dry_run(kind: Kind) {
     server.owner.set_mode("fake.read", "require_approval").await;
     let read = agent.pending("fake.read", json!({})).await;
     assert_eq!(ahead(&server, &read).await["changes"], json!({ "changes": [] }));
-    // What a preview would show is held to the mode of the read it amounts to.
+    // A preview that amounts to a read needs the mode of that read.
     server.source.redefine("write", |action| action.preview_reads = Some(countersign_core::ActionId::parse("fake.read").unwrap()));
     server.owner.review("fake.write").await;
     let write = agent.pending("fake.write", json!({ "text": "x" })).await;
     let seen = ahead(&server, &write).await;
     assert!(seen["unknown"].as_str().unwrap().contains("fake.read") && seen["changes"].is_null(), "{seen}");
     assert!(server.source.previews().is_empty());
-    // A kill switch keeps it from running, whatever is answered.
+    // A kill switch blocks the call, whatever the answer is.
     server.owner.switch("on", "org").await.ok();
     assert_eq!(ahead(&server, &send).await["blocked"]["code"], "stopped");
 }
@@ -133,7 +133,7 @@ async fn nobody_is_asked_about_what_cannot_run(kind: Kind) {
     let question = json!({ "session_id": agent.session, "action": "fake.write", "params": { "text": "x" } });
     let explained = server.owner.post("/api/v1/explain", question).await.ok();
     assert_eq!((&explained["would"], &explained["because"]), (&json!("denied"), &json!("this server runs no code of packages")));
-    // What is only busy may have time by the time somebody answers.
+    // A source that is only busy or unreachable may be back when somebody answers.
     server.source.becomes_impossible(Some(Error::Unreachable { source_id: "fake".into(), message: "away".into() }));
     agent.pending("fake.write", json!({ "text": "x" })).await;
     assert_eq!(server.source.calls().len(), 0);
@@ -160,11 +160,11 @@ async fn what_cannot_run_ends_the_same_whoever_would_be_asked(kind: Kind) {
     }
     assert_eq!((server.source.calls().len(), server.source.previews().len()), (calls, 0));
     server.source.becomes_impossible(None);
-    // The grant was not used up, and the session has come to hold nothing.
+    // The grant was not used, and the session got no labels.
     assert_eq!(agent.invoke("fake.write", json!({ "text": "x" })).await.ok()["invocation"]["status"], "succeeded");
     agent.invoke("fake.send", json!({ "text": "x" })).await.ok();
     agent.invoke("fake.send", json!({ "text": "y" })).await.ok();
-    // It does by these, and whoever asks why is told by which, and the way out.
+    // With these calls the session gets its labels, and an explanation names the calls and the way out.
     agent.invoke("fake.read", json!({})).await.ok();
     let question = json!({ "session_id": agent.session, "action": "fake.send", "params": { "text": "x" } });
     let because = server.owner.post("/api/v1/explain", question).await.ok()["because"].to_string();
@@ -218,7 +218,7 @@ async fn what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes(kind: K
     assert_eq!(refused.body["error"], "package_code_disabled");
     let shown = server.shown(&id).await;
     assert_eq!((&shown["status"], &shown["approvals"]), (&json!("pending"), &json!([])), "no yes was spent");
-    // Mended, the same call takes the same yes.
+    // Once the cause is fixed, the same call can be approved.
     server.source.becomes_impossible(None);
     assert_eq!(server.owner.approve(&id).await.ok()["invocation"]["status"], "succeeded");
     server.verify().await;
@@ -232,7 +232,7 @@ async fn what_would_be_refused_by_what_it_meets_takes_no_yes(kind: Kind) {
     let refused = server.owner.approve(&id).await;
     refused.problem(409, "cannot_run");
     assert_eq!((&refused.body["error"], &server.shown(&id).await["status"]), (&json!("not_a_regular_file"), &json!("pending")));
-    // What only went wrong on the way is not held against it.
+    // A transient error does not block the approval.
     server.source.will_preview(Err(Error::Busy { source_id: "fake".into(), message: "later".into(), retry_after_ms: None }));
     assert_eq!(server.owner.approve(&id).await.ok()["invocation"]["status"], "succeeded");
     server.verify().await;
@@ -249,7 +249,7 @@ async fn what_was_waited_for_people_is_counted_apart(kind: Kind) {
     let done = server.owner.approve(&id).await.ok();
     let told = |of: &Value| (of["waited_ms"].clone(), of["duration_ms"].clone(), of["attempts"].clone());
     assert_eq!(told(&done["invocation"]), (json!(37_000), json!(0), json!(1)), "{done}");
-    // Nobody answered: all of it was waiting.
+    // Nobody answered: all of the time was waiting.
     let id = agent.pending("fake.write", json!({ "text": "y" })).await;
     server.clock.advance_seconds(countersign_core::limits::APPROVAL_INTERACTIVE_SECONDS + 1);
     server.owner.approve(&id).await.problem(410, "expired");
@@ -273,7 +273,7 @@ async fn what_the_session_holds_is_told_with_where_it_came_from(kind: Kind) {
     let agent = agent_that_reads_and_sends(&server).await;
     let read = agent.invoke("fake.read", json!({})).await.id();
     let sent = agent.invoke("fake.send", json!({ "text": "hello" })).await.id();
-    // Private data, untrusted content and a way out: whatever the mode says, a person is asked, and told why.
+    // Private data, untrusted content and a way out: whatever the mode is, a person is asked and told why.
     let id = agent.pending("fake.send", json!({ "text": "all of it" })).await;
     let seen = ahead(&server, &id).await;
     assert_eq!(seen["concerns"][0]["rule"], "safety.trifecta", "{seen}");
@@ -297,12 +297,12 @@ async fn what_a_yes_no_longer_fits_is_said_and_not_rehearsed(kind: Kind) {
     server.owner.set_mode("fake.write", "require_approval").await;
     let seen = ahead(&server, &other).await;
     assert_eq!(seen["blocked"]["code"], "policy_mismatch", "{seen}");
-    // It is as it was said to be.
+    // Approving gives the errors that were foreseen.
     for (id, code) in [(&id, "definition_mismatch"), (&other, "policy_mismatch")] {
         server.owner.approve(id).await.problem(409, code);
     }
     assert_eq!((server.source.calls().len(), server.source.previews().len()), (0, 1));
-    // Also where what was asked for could not even be asked for any more; in what is said.
+    // The same if the params no longer fit the schema; the message then names the misfit.
     let misfit = agent.pending("fake.write", json!({ "text": "x" })).await;
     let schema = json!({ "type": "object", "required": ["other"], "properties": { "other": { "type": "string" } } });
     server.source.redefine("write", |action| action.params_schema = schema.clone());
@@ -325,7 +325,7 @@ async fn nobody_is_asked_to_take_back_what_cannot_be(kind: Kind) {
     let refused = agent.client.post(&path, json!({})).await;
     refused.problem(409, "content_changed");
     assert_eq!(refused.body["invocation"]["error"]["code"], "content_changed", "{refused:?}");
-    // The same while it waits: a yes is not spent on it.
+    // The same while the revert is pending: no approval is used for it.
     server.source.becomes_irrevertible(None);
     let held = agent.client.post(&path, json!({})).await;
     assert_eq!(held.status, 202, "{held:?}");

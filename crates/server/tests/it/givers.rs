@@ -1,4 +1,4 @@
-//! Who gave a grant: it stands in for as many people as that, for exactly those people, and for as long as they may say yes.
+//! The people who gave a grant: it replaces the approvals of exactly those people, and only as long as they may approve.
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_sqlite};
 use reqwest::Method;
@@ -12,7 +12,7 @@ on_sqlite!(
     a_grant_does_not_answer_for_content,
 );
 
-/// Whether a call runs without a person.
+/// Whether a call runs without an approval.
 async fn runs(agent: &Agent, action: &str, params: Value) -> bool {
     let answer = agent.invoke(action, params).await;
     match answer.status {
@@ -28,7 +28,7 @@ async fn id_of(server: &TestServer, name: &str) -> String {
     found["id"].as_str().unwrap().to_owned()
 }
 
-/// An agent in a space where a write takes two people.
+/// An agent in a space where a write needs two approvals.
 async fn strict_agent(server: &TestServer) -> Agent {
     let made = server.owner.post("/api/v1/spaces", json!({ "name": "vault" })).await.ok();
     let path = format!("/api/v1/spaces/{}", made["id"].as_str().unwrap());
@@ -36,7 +36,7 @@ async fn strict_agent(server: &TestServer) -> Agent {
     server.owner.new_session(json!({ "space": "vault" })).await
 }
 
-/// A call is approved by all of these, who agree on a grant for the whole org.
+/// All of these people approve a call and agree on a grant for the whole org.
 async fn granted_by_approval(agent: &Agent, by: &[&Client]) {
     let id = agent.pending("fake.write", json!({})).await;
     let offer = json!({ "mode": "grant", "grant": { "scope": "org" } });
@@ -94,7 +94,7 @@ async fn a_grant_is_over_when_a_giver_may_no_longer_say_yes(kind: Kind) {
         server.owner.send(Method::PATCH, &her, Some(json!({ "role": role }))).await.ok();
         assert_eq!(runs(&agent, "fake.write", json!({})).await, expected, "{role}");
     }
-    // Of several givers every one.
+    // With several givers, every one of them must still be able to approve.
     server.change_space(json!({ "quorum": { "R2": 2 } })).await;
     granted_by_approval(&agent, &[&ada, &server.owner]).await;
     assert!(runs(&agent, "fake.write", json!({})).await);
@@ -129,7 +129,7 @@ async fn a_policy_that_wants_somebody_is_answered_by_their_grant_alone(kind: Kin
         server.owner.revoke(&hers).await.ok();
         assert!(!runs(&agent, "fake.write", json!({})).await, "{gate}");
     }
-    // One that anybody satisfies is satisfied with whoever gave it.
+    // A policy that accepts anybody's approval accepts the grant of any giver.
     let anybody =
         r#"@id("abac.anybody") forbid (principal, action == Countersign::Action::"fake.write", resource) unless { context has approval };"#;
     server.owner.set_policies(json!({ "abac": anybody })).await.ok();
@@ -150,7 +150,7 @@ async fn a_grant_does_not_answer_for_content(kind: Kind) {
         let receipt = server.receipt_of(&asked).await;
         assert_eq!((&receipt["policy"]["safety"]["verdict"], &receipt["grant"]), (&json!("needs_approval"), &json!(null)), "{mode}");
     }
-    // Nor where a policy asks as well that the grant would satisfy.
+    // Nor if a policy asks for an approval as well, which the grant alone would satisfy.
     let anybody =
         r#"@id("abac.anybody") forbid (principal, action == Countersign::Action::"fake.write", resource) unless { context has approval };"#;
     server.owner.set_policies(json!({ "abac": anybody })).await.ok();

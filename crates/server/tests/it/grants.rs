@@ -1,4 +1,4 @@
-//! Grants: they stand in for a person as often, for as long and for what they say, and never for more.
+//! Grants: each replaces approvals only for its number of calls, its time and its scope, and never for more.
 
 use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::session::Attendance;
@@ -41,7 +41,7 @@ async fn state(server: &TestServer, grant: &str) -> String {
     server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"].as_str().unwrap().to_owned()
 }
 
-/// Whether a call runs without a person.
+/// Whether a call runs without an approval.
 async fn runs(agent: &Agent, action: &str, params: Value) -> bool {
     let answer = agent.invoke(action, params).await;
     match answer.status {
@@ -70,7 +70,7 @@ async fn whatever_the_number_a_grant_is_used_that_often(kind: Kind) {
     let server = TestServer::start(kind).await;
     let mut effects = 0;
     for most in [1, 2, 7, CALLERS - 1, CALLERS, CALLERS + 6] {
-        // Sessions of its own, because one holds ten that wait.
+        // New sessions each time, because one session holds at most ten pending calls.
         let agents = futures_util::future::join_all((0..4).map(|_| server.agent())).await;
         let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": most })).await;
         let calls = agents.iter().cycle().zip(0..CALLERS).map(|(agent, at)| agent.invoke("fake.write", json!({ "count": at })));
@@ -157,7 +157,7 @@ async fn a_grant_for_everything_covers_every_action_but_what_destroys(kind: Kind
     assert!(!runs(&agent, "fake.write", json!({})).await);
 }
 
-/// A session made for an automation; no door makes one yet.
+/// A session for an automation, made in the store because the API cannot make one yet.
 async fn session_for(server: &TestServer, automation: &AutomationId) -> Agent {
     let owner = server.owner.get("/api/v1/whoami").await.ok();
     let owner = UserId::parse(owner["principal"].as_str().unwrap().trim_start_matches("user:")).unwrap();
@@ -183,7 +183,7 @@ async fn a_grant_of_an_automation_is_for_its_sessions_alone(kind: Kind) {
     assert!(runs(&inside, "fake.write", json!({})).await);
     assert!(!runs(&elsewhere, "fake.write", json!({})).await);
     assert!(!runs(&server.agent().await, "fake.write", json!({})).await);
-    // Given with an approval it is for the automation of the call that was approved, if there is one.
+    // A grant given with an approval covers the automation of the approved call, if it has one.
     let offer = json!({ "mode": "grant", "grant": { "scope": "automation" } });
     let asked = elsewhere.pending("fake.send", json!({})).await;
     server.owner.approve_with(&asked, offer.clone()).await.ok();
@@ -257,7 +257,7 @@ async fn a_revoked_grant_allows_nothing_more(kind: Kind) {
     let admin = server.owner.person("ada", "admin").await;
     let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org" })).await;
     assert!(runs(&agent, "fake.write", json!({})).await);
-    // Anyone who could have given it.
+    // Anyone who could have given the grant may revoke it.
     let revoked = admin.revoke(&grant).await.ok();
     assert_eq!(revoked["state"], "revoked");
     assert!(revoked["ended_by"].is_string() && revoked["ended_at"].is_string(), "{revoked}");
@@ -363,7 +363,7 @@ async fn a_grant_never_beats_a_deny_a_gate_or_a_black_space(kind: Kind) {
     assert!(!runs(&agent, "fake.read", json!({})).await, "in a black space a person looks at every call");
     agent.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
     assert_eq!((used(&server, &grant).await, server.source.effects()), (1, 1));
-    // In red it stands in for the person whom the band asks for.
+    // In band red the grant replaces the approval that the band requires.
     server.change_space(json!({ "band": "red" })).await;
     assert!(runs(&agent, "fake.write", json!({})).await);
     server.verify().await;
@@ -382,7 +382,7 @@ async fn a_use_comes_back_when_the_call_never_left_and_only_then(kind: Kind) {
     let receipt = server.receipt_of(&never_left.id()).await;
     assert_eq!((&receipt["grant"], &receipt["grant_returned"]), (&json!(grant), &json!(true)));
     assert_eq!((used(&server, &grant).await, server.source.effects()), (0, 0));
-    // Reached at the second try: one use, though there were two attempts.
+    // The source is reached at the second attempt: the grant is used once, although there were two attempts.
     server.source.will_fail(unreachable());
     let second_try = agent.invoke("fake.write", json!({})).await;
     assert_eq!((second_try.status, &second_try.body["invocation"]["attempts"]), (200, &json!(2)), "{second_try:?}");
@@ -420,7 +420,7 @@ async fn an_approval_may_grant_what_comes_after_it(kind: Kind) {
     assert_eq!((&granted["invocation_id"], &granted["calls_max"], &granted["calls_used"]), (&json!(id), &json!(2), &json!(0)));
     assert_eq!(granted["scope"], json!(format!("session:{}", agent.session)));
     assert_eq!(granted["covers"], "fake.write");
-    // Given at 08:00: 24 hours when nobody says.
+    // Given at 08:00. The default is 24 hours.
     assert_eq!(granted["expires_at"], "2026-11-16T08:00:00.000000Z");
     assert!(!runs(&stranger, "fake.write", json!({})).await);
     for _ in 0..2 {
@@ -428,7 +428,7 @@ async fn an_approval_may_grant_what_comes_after_it(kind: Kind) {
     }
     assert!(!runs(&agent, "fake.write", json!({})).await);
     assert!(!runs(&agent, "fake.send", json!({})).await);
-    // The grant is in the log with the intent of the call it came with, and before the first call it stands in for.
+    // In the audit log the grant stands next to the intent of the call it came with, and so before the first call that uses it.
     let log = server.log().await;
     let at = |wanted: &dyn Fn(&str, &Value) -> bool| log.iter().position(|(kind, body)| wanted(kind, body)).unwrap();
     let given = at(&|_, body| body["change"]["rule"] == "grant_given");
@@ -456,7 +456,7 @@ async fn an_approval_may_be_for_always(kind: Kind) {
     assert_eq!((&later["invocation"]["mode"], &later["invocation"]["mode_source"]), (&json!("allow"), &json!("org_default")));
     let modes = server.owner.get("/api/v1/modes").await.ok();
     assert_eq!((&modes["items"][0]["action"], &modes["items"][0]["mode"]), (&json!("fake.write"), &json!("allow")));
-    // What was asked before the rule changed was asked under another rule.
+    // The pending call was asked under the earlier rule.
     server.owner.approve(&waiting).await.problem(409, "policy_mismatch");
     let reviewed = server.owner.get("/api/v1/reviews/fake.write").await.ok();
     assert_eq!(reviewed["drift"], "none", "whoever says always stands for what it is now: {reviewed}");
@@ -479,7 +479,7 @@ async fn what_destroys_or_is_in_black_is_approved_one_call_at_a_time(kind: Kind)
         by_name["confirm"] = json!("fake.destroy");
         server.owner.approve_with(&id, by_name).await.problem(422, "not_grantable");
     }
-    // By name, and by its own: neither plainly, nor by another's name, nor among others.
+    // A confirmation must name the action itself: a plain approval, another action's name, or an approval in bulk is refused.
     server.owner.approve(&id).await.problem(422, "needs_confirmation");
     server.owner.approve_with(&id, json!({ "confirm": "fake.write" })).await.problem(422, "needs_confirmation");
     let many = server.owner.post("/api/v1/invocations/approve", json!({ "invocations": [id] })).await.ok();

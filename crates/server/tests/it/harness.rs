@@ -1,4 +1,5 @@
-//! A whole server in the test's process: real store, real HTTP, a clock the test owns and a source that obeys.
+//! Runs a whole server in the test's process: a real store, real HTTP, a clock that the test controls, and a source that answers as the
+//! test says.
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::source::Source;
@@ -15,7 +16,7 @@ use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
 use testkit::{FakeCommands, FakeRegistry, FakeSource, FixedClock, SeededRandom};
 use tokio::sync::oneshot;
 
-/// Runs each journey on SQLite. On PostgreSQL it runs with `make test ARGS=--all`: nothing in it depends on the engine.
+/// Runs each test on SQLite. `make test ARGS=--all` also runs it on PostgreSQL; nothing in it depends on the engine.
 macro_rules! on_sqlite {
     ($($name:ident),* $(,)?) => {
         mod journeys {
@@ -32,7 +33,7 @@ macro_rules! on_sqlite {
 }
 pub(crate) use on_sqlite;
 
-/// Runs each journey on both engines, as two tests: what many do at once, what a crash leaves, whose rows and whose clock it is.
+/// Runs each test on both engines, as two tests. For tests about concurrency, crashes, ownership of rows and the clock.
 macro_rules! on_both_engines {
     ($($name:ident),* $(,)?) => {
         mod sqlite {
@@ -47,7 +48,7 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
-/// Runs a journey that needs two servers on one database, which only PostgreSQL gives.
+/// Runs a test that needs two servers on one database, which only PostgreSQL allows.
 macro_rules! on_postgres {
     ($($name:ident),* $(,)?) => {
         mod two_servers {
@@ -64,16 +65,16 @@ pub(crate) enum Kind {
     Postgres,
 }
 
-/// Where a test's database is; outlives a server, so that a second one can be started on it.
+/// The database of a test. It outlives a server, so that a second one can be started on it.
 #[derive(Clone)]
 pub(crate) struct Home {
     engine: Engine,
     folder: Arc<tempfile::TempDir>,
     /// How many servers have been started on it.
     starts: Arc<AtomicU64>,
-    /// The real `files`, where a test wants more than the source that obeys.
+    /// The real source `files`, if a test needs it beside the fake source.
     files: Option<Arc<Files>>,
-    /// How long a call waits for the one that holds its key.
+    /// How long a call waits for another call that holds its idempotency key.
     key_wait_ms: u64,
 }
 
@@ -84,7 +85,7 @@ pub(crate) struct TestServer {
     pub(crate) source: FakeSource,
     /// Allows `npm test` and `npm run lint`.
     pub(crate) commands: FakeCommands,
-    /// Where a test adds sources to an org.
+    /// Lets a test add sources to an org.
     pub(crate) registry: FakeRegistry,
     pub(crate) store: Store,
     pub(crate) pipeline: Pipeline,
@@ -95,7 +96,7 @@ pub(crate) struct TestServer {
     stop: Option<oneshot::Sender<()>>,
 }
 
-/// Where the walk breaks off, as if the process had been killed there: its row stays as it is, and nobody ends it.
+/// The point at which the walk breaks off as if the process had been killed there: its row stays as it is and nothing ends it.
 #[derive(Clone, Default)]
 pub(crate) struct FaultAt(Arc<parking_lot::Mutex<Option<&'static str>>>);
 
@@ -113,10 +114,10 @@ impl FaultAt {
     }
 }
 
-/// Questions the source is asked at a time.
+/// How many calls the source is given at a time.
 pub(crate) const CALLS_PER_SOURCE: usize = 16;
 
-/// Someone with a token.
+/// A client with a token.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) http: reqwest::Client,
@@ -124,14 +125,14 @@ pub(crate) struct Client {
     pub(crate) token: String,
 }
 
-/// An agent in its session.
+/// An agent with its session.
 #[derive(Clone)]
 pub(crate) struct Agent {
     pub(crate) client: Client,
     pub(crate) session: String,
 }
 
-/// What came back.
+/// An answer of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -153,7 +154,7 @@ impl Home {
         Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms: Settings::default().key_wait_ms }
     }
 
-    /// Where the real `files` writes.
+    /// The folder that the real `files` works in.
     pub(crate) fn workspace(&self) -> PathBuf {
         self.folder.path().join("workspace")
     }
@@ -178,24 +179,24 @@ impl TestServer {
         Self::start_on(home, FixedClock::new(), fake_source(), per_minute, None).await
     }
 
-    /// The real `files` beside the source that obeys.
+    /// A server with the real `files` beside the fake source.
     pub(crate) async fn start_with_files(kind: Kind) -> Self {
         let home = Home::new(kind).await.with_files();
         Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
-    /// One whose calls do not wait for the one that holds their key.
+    /// A server whose calls do not wait for another call that holds their idempotency key.
     pub(crate) async fn start_impatient(kind: Kind) -> Self {
         let home = Home { key_wait_ms: 1, ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
-    /// A new process on the same database, with the same owner, after this one is gone or beside it.
+    /// Starts a new process on the same database, with the same owner, after this one is gone or beside it.
     pub(crate) async fn restart(&self) -> Self {
         Self::start_on(self.home.clone(), self.clock.clone(), self.source.clone(), 10_000, Some(self.owner.token.clone())).await
     }
 
-    /// The same, and its line to the database can be cut. On PostgreSQL only.
+    /// Like `restart`, with a connection to the database that the test can cut. On PostgreSQL only.
     pub(crate) async fn restart_behind_a_proxy(&self) -> (Self, testkit::proxy::Proxy) {
         let Engine::Postgres { url } = &self.home.engine else { panic!("a file has no line to cut") };
         let (proxy, url) = testkit::proxy::Proxy::before(url).await;
@@ -208,12 +209,12 @@ impl TestServer {
     pub(crate) async fn empty(kind: Kind) -> Store {
         let home = Home::new(kind).await;
         let store = open(home.engine.clone(), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(3))).await;
-        // The folder lives as long as the test's process; it is small.
+        // The folder is leaked: it is small and stays until the test's process ends.
         std::mem::forget(home);
         store
     }
 
-    /// A server on a store that holds another one's backup.
+    /// A server on a store that was restored from another server's backup.
     pub(crate) async fn on_store(store: Store, origin: &Self) -> Self {
         let home = origin.home.clone();
         Self::compose(
@@ -229,7 +230,7 @@ impl TestServer {
     }
 
     async fn start_on(home: Home, clock: FixedClock, source: FakeSource, per_minute: u32, owner: Option<String>) -> Self {
-        // Another seed for every process: two servers must not draw the same ids.
+        // Each process has another seed, because two servers must not draw the same ids.
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(home.starts.fetch_add(1, Ordering::SeqCst) + 1));
         let store = open(home.engine.clone(), Arc::new(clock.clone()), Arc::clone(&random)).await;
         Self::compose(home, store, clock, source, per_minute, owner, random).await
@@ -300,12 +301,12 @@ impl TestServer {
         Self { home, clock, source, commands, registry, store, pipeline, org, owner, url, fault: at, stop: Some(stop) }
     }
 
-    /// A fresh interactive session with its agent.
+    /// A new interactive session with its agent.
     pub(crate) async fn agent(&self) -> Agent {
         self.owner.new_session(json!({})).await
     }
 
-    /// The receipt's body of an invocation.
+    /// The body of an invocation's receipt.
     pub(crate) async fn receipt_of(&self, invocation: &str) -> Value {
         let entries = self.owner.get(&format!("/api/v1/invocations/{invocation}/entries")).await.ok();
         let receipts: Vec<_> = entries["items"].as_array().unwrap().iter().filter(|entry| entry["kind"] == "receipt").cloned().collect();
@@ -313,27 +314,27 @@ impl TestServer {
         receipts[0]["payload"]["body"].clone()
     }
 
-    /// How often a conflict was counted in this process.
+    /// How often this process has counted a conflict.
     pub(crate) async fn conflicts(&self, conflict: &str) -> u64 {
         let text = self.owner.get("/metrics").await.body.as_str().unwrap_or_default().to_owned();
         let name = format!("countersign_conflicts_total{{conflict=\"{conflict}\"}} ");
         text.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse().unwrap())
     }
 
-    /// How many rows there are, so that a test can show that nothing was left behind.
+    /// The number of invocations and of audit log entries, so that a test can show that nothing was left behind.
     pub(crate) async fn counts(&self) -> (usize, u64) {
         let invocations = self.owner.get("/api/v1/invocations?limit=100").await.ok()["items"].as_array().unwrap().len();
         (invocations, self.store.log_size(&self.org).await.unwrap())
     }
 
-    /// The id of the space sessions are in unless they say otherwise.
+    /// The id of the space that sessions are in by default.
     pub(crate) async fn main_space(&self) -> String {
         let spaces = self.owner.get("/api/v1/spaces").await.ok();
         let main = spaces["items"].as_array().unwrap().iter().find(|space| space["name"] == "main").unwrap();
         main["id"].as_str().unwrap().to_owned()
     }
 
-    /// Changes what holds in the main space.
+    /// Changes the settings of the main space.
     pub(crate) async fn change_space(&self, change: Value) {
         let path = format!("/api/v1/spaces/{}", self.main_space().await);
         self.owner.send(Method::PATCH, &path, Some(change)).await.ok();
@@ -344,7 +345,7 @@ impl TestServer {
         self.owner.get(&format!("/api/v1/invocations/{invocation}")).await.ok()["invocation"].clone()
     }
 
-    /// Every entry of the log in order: what kind it is, and its body.
+    /// Every entry of the audit log in order: its kind and its body.
     pub(crate) async fn log(&self) -> Vec<(String, Value)> {
         let mut entries = Vec::new();
         for line in self.export().await {
@@ -357,7 +358,7 @@ impl TestServer {
         entries
     }
 
-    /// The changes of rules in the log, in order.
+    /// The changes of rules in the audit log, in order.
     pub(crate) async fn rules(&self) -> Vec<Value> {
         self.log().await.into_iter().filter(|(kind, _)| kind == "rule").map(|(_, body)| body["change"].clone()).collect()
     }
@@ -371,7 +372,7 @@ impl TestServer {
         lines
     }
 
-    /// The whole log must verify, always.
+    /// Verifies the whole audit log, which must always succeed.
     pub(crate) async fn verify(&self) -> receipt::verify::Report {
         let keys = self.store.list_log_keys(&self.org).await.unwrap();
         let pinned = receipt::key::PublicKey::from_base64(&keys[0].public).unwrap();
@@ -382,18 +383,18 @@ impl TestServer {
     }
 }
 
-/// Our server speaks plain HTTP: reading the system's certificates would take longer than the rest of the start.
+/// The server speaks plain HTTP, so no certificates are loaded: reading them would take longer than the rest of the start.
 fn client() -> reqwest::Client {
     reqwest::Client::builder().tls_certs_only([]).build().unwrap()
 }
 
-/// One recorder for the process, whichever of its servers asks.
+/// One recorder for the process, shared by all its servers.
 fn metrics() -> Option<metrics_exporter_prometheus::PrometheusHandle> {
     static HANDLE: std::sync::OnceLock<Option<metrics_exporter_prometheus::PrometheusHandle>> = std::sync::OnceLock::new();
     HANDLE.get_or_init(server::init_metrics).clone()
 }
 
-/// The URL of a migrated database of its own.
+/// The URL of a new, migrated database.
 pub(crate) async fn postgres() -> String {
     testkit::postgres::migrated_database(async |url| drop(migrated(Engine::Postgres { url }).await)).await
 }
@@ -439,7 +440,7 @@ impl Client {
         Answer::of(request.send().await.unwrap()).await
     }
 
-    /// A body as it is, for what no client library would send.
+    /// Sends a body as it is, even one that no client library would send.
     pub(crate) async fn raw(&self, path: &str, content_type: &str, body: impl Into<reqwest::Body>) -> Answer {
         let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.token).header("content-type", content_type);
         Answer::of(request.body(body).send().await.unwrap()).await
@@ -465,7 +466,7 @@ impl Client {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
-    /// Approves with more than a plain yes.
+    /// Approves with a body, such as changed params or a grant.
     pub(crate) async fn approve_with(&self, invocation: &str, body: Value) -> Answer {
         self.post(&format!("/api/v1/invocations/{invocation}/approve"), body).await
     }
@@ -493,7 +494,7 @@ impl Client {
         self.post(&format!("/api/v1/reviews/{action}"), json!({})).await.ok()
     }
 
-    /// A person of a role, with a token.
+    /// Creates a person with this role, and a token for them.
     pub(crate) async fn person(&self, name: &str, role: &str) -> Self {
         let user = self.post("/api/v1/users", json!({ "name": name, "role": role })).await.ok();
         let token = self.post("/api/v1/tokens", json!({ "name": name, "user_id": user["id"] })).await;
@@ -511,7 +512,7 @@ impl Agent {
         self.client.post(&format!("/api/v1/sessions/{}/actions/invoke", self.session), body).await
     }
 
-    /// Invokes something that must wait for a person, and returns its id.
+    /// Makes a call that must become pending, and returns its id.
     pub(crate) async fn pending(&self, action: &str, params: Value) -> String {
         let answer = self.invoke(action, params).await;
         assert_eq!(answer.status, 202, "{answer:?}");
@@ -527,7 +528,7 @@ impl Answer {
         Self { status, headers, body }
     }
 
-    /// The body of a success.
+    /// The body of an answer, which must be a success.
     #[track_caller]
     pub(crate) fn ok(self) -> Value {
         assert!((200..300).contains(&self.status), "{self:?}");
@@ -539,7 +540,7 @@ impl Answer {
         id.unwrap_or_else(|| panic!("no invocation in {self:?}")).to_owned()
     }
 
-    /// It must be this problem, in the documented shape.
+    /// Checks that the answer is this problem, in the documented shape.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) {
         assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{self:#?}");
@@ -552,7 +553,7 @@ impl Answer {
     }
 }
 
-/// A text with another one in it that only a model reads: what is always too dangerous to run.
+/// A text that hides another text only a model reads. A call that contains it is always quarantined.
 pub(crate) fn smuggled(shown: &str, hidden: &str) -> String {
     let tags = hidden.bytes().filter_map(|byte| char::from_u32(0xe0000 + u32::from(byte)));
     shown.chars().chain(tags).collect()

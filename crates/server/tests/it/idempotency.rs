@@ -31,7 +31,7 @@ async fn the_same_key_answers_with_the_first_receipt(kind: Kind) {
     assert_eq!((first.status, second.status), (200, 200), "{second:?}");
     assert_eq!((first.id(), &second.body["replayed"]), (second.id(), &json!(true)));
     assert_eq!(server.source.effects(), 1);
-    // Another action, and another space, have keys of their own.
+    // Another action and another space have their own keys.
     server.owner.set_mode("fake.send", "allow").await;
     agent.invoke_with(json!({ "action": "fake.send", "params": { "text": "a" }, "idempotency_key": "k" })).await.ok();
     server.owner.post("/api/v1/spaces", json!({ "name": "other" })).await.ok();
@@ -136,7 +136,7 @@ async fn an_automatic_key_is_derived_from_the_fields_the_action_names(kind: Kind
     let first = agent.invoke_with(call("auto", "a")).await;
     assert_eq!(agent.invoke_with(call("auto", "a")).await.id(), first.id());
     assert_ne!(agent.invoke_with(call("auto", "b")).await.id(), first.id());
-    // Write A, write B, write A again must end in A: without a key nothing is merged.
+    // Writing A, then B, then A again must end with A: without a key, calls are never merged.
     let bare = json!({ "action": "fake.write", "params": { "text": "a" } });
     assert_ne!(agent.invoke_with(bare.clone()).await.id(), agent.invoke_with(bare).await.id());
     assert_eq!(server.source.effects(), 4);

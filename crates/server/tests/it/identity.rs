@@ -15,10 +15,10 @@ on_sqlite!(
     names_are_unique_and_sane,
 );
 
-/// Method, path, body, and the lowest role that gets through.
+/// Method, path, body, and the lowest role that is allowed.
 type Door = (Method, &'static str, Option<Value>, &'static str);
 
-/// From the lowest up.
+/// From the lowest to the highest.
 const ROLES: [&str; 5] = ["viewer", "member", "approver", "admin", "owner"];
 
 async fn every_door_checks_the_permission_it_needs(kind: Kind) {
@@ -65,7 +65,7 @@ async fn every_door_checks_the_permission_it_needs(kind: Kind) {
             let answer = person.send(method.clone(), path, body.clone()).await;
             let is_high_enough = ROLES.iter().position(|one| one == role) >= ROLES.iter().position(|one| one == lowest);
             if is_high_enough {
-                // Others have done it before: a name is taken, a switch is off already.
+                // Another role may have done it before, so the name may be taken or the switch already off.
                 assert!(!matches!(answer.status, 401 | 403), "{role} {method} {path}: {answer:?}");
             } else {
                 assert_eq!(answer.status, 403, "{role} {method} {path}: {answer:?}");
@@ -90,7 +90,7 @@ async fn each_role_does_what_it_is_for_and_no_more(kind: Kind) {
     assert_eq!(permissions(&viewer).await, json!(["read_session", "read"]));
     assert_eq!(permissions(&approver).await, json!(["invoke", "read_session", "read", "create_session", "approve"]));
 
-    // Reading does not allow invoking, by oneself or through an agent one had as a member.
+    // Reading does not include invoking, neither directly nor through an agent from the time as a member.
     let invoke = |session: &str| format!("/api/v1/sessions/{session}/actions/invoke");
     let own = member.new_session(json!({})).await;
     own.invoke("fake.read", json!({})).await.ok();
@@ -103,7 +103,7 @@ async fn each_role_does_what_it_is_for_and_no_more(kind: Kind) {
     member.post(&invoke(&own.session), json!({ "action": "fake.read" })).await.problem(403, "not_your_session");
     assert_eq!(server.source.calls().len(), 2);
 
-    // An approver answers in every way there is, and changes no rule.
+    // An approver may answer in every way, and may change no rule.
     let pending = async || agent.pending("fake.write", json!({})).await;
     for who in [&viewer, &member, &agent.client] {
         let id = pending().await;
@@ -121,7 +121,7 @@ async fn each_role_does_what_it_is_for_and_no_more(kind: Kind) {
     approver.approve_with(&pending().await, json!({ "mode": "grant", "grant": { "calls_max": 1 } })).await.ok();
     approver.send(Method::PUT, "/api/v1/modes/fake.write", Some(json!({ "mode": "allow" }))).await.problem(403, "forbidden");
     approver.post("/api/v1/users", json!({ "name": "x", "role": "viewer" })).await.problem(403, "forbidden");
-    // An admin gives every role but the owner's.
+    // An admin may give every role but owner.
     for role in ["viewer", "member", "approver", "admin"] {
         admin.post("/api/v1/users", json!({ "name": format!("new {role}"), "role": role })).await.ok();
     }
@@ -143,10 +143,10 @@ async fn agents_stay_in_their_session(kind: Kind) {
     two.client.post(&format!("{path}/invoke"), json!({ "action": "fake.read" })).await.problem(403, "not_your_session");
     one.client.get(&format!("/api/v1/invocations/{id}")).await.ok();
     two.client.get(&format!("/api/v1/invocations/{id}")).await.problem(404, "not_found");
-    // An invocation is looked up inside the session that is named, not beside it.
+    // An invocation is looked up only inside the named session.
     let crossed = format!("/api/v1/sessions/{}/actions/invocations/{id}", two.session);
     two.client.get(&crossed).await.problem(404, "not_found");
-    // A person invokes in sessions they created, and in no one else's.
+    // A person invokes in sessions they created, and in no others.
     let member = server.owner.person("mia", "member").await;
     member.post(&format!("{path}/invoke"), json!({ "action": "fake.read" })).await.problem(403, "not_your_session");
     server.owner.post(&format!("{path}/invoke"), json!({ "action": "fake.read" })).await.ok();
@@ -197,7 +197,7 @@ async fn nobody_acts_above_their_own_role(kind: Kind) {
     service.post("/api/v1/tokens", json!({ "name": "steal", "user_id": owner })).await.problem(403, "forbidden");
     service.post("/api/v1/tokens", json!({ "name": "more", "scopes": ["manage_policy"] })).await.problem(403, "forbidden");
     service.post(&revoke, json!({})).await.problem(403, "forbidden");
-    // The last token that an owner can act with stays; with another one it goes.
+    // The last token that an owner can act with cannot be revoked; once there is another one, it can.
     server.owner.post(&revoke, json!({})).await.problem(409, "last_owner");
     let another = server.owner.post("/api/v1/tokens", json!({ "name": "another", "user_id": owner })).await.ok()["token"].clone();
     server.owner.post(&revoke, json!({})).await.ok();
@@ -216,7 +216,7 @@ async fn a_changed_role_acts_at_once_and_is_signed(kind: Kind) {
     let pending = server.agent().await.pending("fake.write", json!({})).await;
     mia.approve(&pending).await.problem(403, "may_not_approve");
 
-    // Only who manages people, never above their own role, never their own.
+    // Only a person who manages people may change roles, never above their own role and never their own role.
     change(&mia, &adas, to("member")).await.problem(403, "forbidden");
     change(&ada, &mias, to("owner")).await.problem(403, "forbidden");
     change(&ada, &owners, to("member")).await.problem(403, "forbidden");
@@ -232,7 +232,7 @@ async fn a_changed_role_acts_at_once_and_is_signed(kind: Kind) {
     change(&server.owner, "usr_nobody", to("admin")).await.problem(404, "not_found");
     assert_eq!(server.rules().await.iter().filter(|rule| rule["rule"] == "role_changed").count(), 0, "what was refused changed nothing");
 
-    // Up: the same token answers. Down: it answers no more.
+    // With the higher role the same token may approve; with the lower one it may not.
     assert_eq!(change(&ada, &mias, to("admin")).await.ok()["role"], "admin");
     assert_eq!(mia.get("/api/v1/whoami").await.ok()["role"], "admin");
     mia.approve(&pending).await.ok();
@@ -244,7 +244,7 @@ async fn a_changed_role_acts_at_once_and_is_signed(kind: Kind) {
     let roles: Vec<_> = rules.iter().filter(|rule| rule["rule"] == "role_changed").map(|rule| (&rule["user"], &rule["role"])).collect();
     assert_eq!(roles, [(&json!(mias), &json!("admin")), (&json!(mias), &json!("member"))], "what changes nothing is not signed");
 
-    // An org keeps an owner.
+    // An org always keeps an owner.
     change(&server.owner, &adas, to("owner")).await.ok();
     change(&ada, &owners, to("admin")).await.ok();
     change(&server.owner, &adas, to("admin")).await.problem(403, "forbidden");
@@ -253,7 +253,7 @@ async fn a_changed_role_acts_at_once_and_is_signed(kind: Kind) {
     assert_eq!((&changed["role"], &changed["max_band"]), (&json!("owner"), &json!("red")));
     server.owner.send(Method::POST, &format!("/api/v1/users/{mias}/disable"), Some(json!({}))).await.problem(403, "forbidden");
     ada.post(&format!("/api/v1/users/{mias}/disable"), json!({})).await.ok();
-    // The last one's role stays: they could not change it themselves, and nobody else reaches it.
+    // The last owner's role cannot change: owners cannot change their own role, and nobody else may change an owner's.
     ada.post(&format!("/api/v1/users/{adas}/disable"), json!({})).await.problem(409, "last_owner");
     server.verify().await;
 }
@@ -276,11 +276,11 @@ async fn a_disabled_person_is_out_at_once(kind: Kind) {
     server.owner.post(&format!("/api/v1/users/{id}/disable"), json!({})).await.ok();
     member.get("/api/v1/whoami").await.problem(401, "unauthenticated");
     server.owner.post("/api/v1/tokens", json!({ "name": "t", "user_id": id })).await.problem(404, "not_found");
-    // Nor does their agent, and what it asked for before is void.
+    // Their agent is refused too, and its pending call is void.
     agent.invoke("fake.read", json!({})).await.problem(401, "unauthenticated");
     server.owner.approve(&pending).await.problem(409, "tuple_mismatch");
     assert_eq!(server.source.calls().len(), 0);
-    // Their tokens say so, and so do those they answered for; others stay what they are.
+    // Their tokens show why they no longer work, and so do the tokens they answered for. Other tokens stay as they are.
     let tokens = server.owner.get("/api/v1/tokens?limit=100").await.ok();
     let lost = |is: &dyn Fn(&Value) -> bool| {
         let found: Vec<_> = tokens["items"].as_array().unwrap().iter().filter(|token| is(token)).collect();

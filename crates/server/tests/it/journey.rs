@@ -1,4 +1,4 @@
-//! The way of one call, from the door to the receipt.
+//! The path of one call, from the HTTP API to the receipt.
 
 use crate::harness::{Kind, TestServer, on_both_engines};
 use serde_json::json;
@@ -111,7 +111,7 @@ async fn a_waiting_reader_is_woken_by_the_answer(kind: Kind) {
         let (client, path) = (agent.client.clone(), format!("/api/v1/sessions/{}/actions/invocations/{id}?wait=30s", agent.session));
         tokio::spawn(async move { client.get(&path).await })
     };
-    // Whichever comes first, the answer or the wait: the wait must see the end and not its timeout.
+    // The approval or the wait may come first. Either way the wait must see the end of the call and not its own timeout.
     server.owner.approve(&id).await.ok();
     let seen = tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("woken, not timed out").unwrap();
     assert_eq!(seen.ok()["invocation"]["status"], "succeeded");
@@ -145,12 +145,12 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing(kind: Kind) {
     assert_eq!((server.source.previews().len(), server.source.calls().len()), (1, 0));
     assert_eq!(server.receipt_of(&answer.id()).await["dry_run"], true);
     agent.invoke_with(json!({ "action": "fake.send", "dry_run": true })).await.problem(422, "dry_run_unsupported");
-    // What only reads would change nothing: that is known without making it, or asking anybody.
+    // A read changes nothing: that is known without making it or asking anybody.
     for mode in ["allow", "require_approval"] {
         server.owner.set_mode("fake.read", mode).await;
         let read = agent.invoke_with(json!({ "action": "fake.read", "dry_run": true })).await.ok();
         assert_eq!((&read["invocation"]["status"], &read["result"]["changes"]), (&json!("succeeded"), &json!([])), "{mode}");
-        // Nothing was read, so nothing is promised.
+        // Nothing was read, so the answer does not promise that the read would succeed.
         assert!(read["result"]["untried"].is_string(), "{read}");
     }
     server.owner.set_mode("fake.read", "deny").await;
@@ -158,7 +158,7 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing(kind: Kind) {
     server.owner.set_mode("fake.read", "allow").await;
     assert_eq!((server.source.previews().len(), server.source.calls().len()), (1, 0));
     agent.invoke_with(json!({ "action": "fake.destroy", "dry_run": true })).await.problem(403, "denied_by_policy");
-    // What a preview would show is held to the mode of the read it amounts to.
+    // A preview that amounts to a read needs the mode of that read.
     server.source.redefine("write", |action| action.preview_reads = Some(countersign_core::ActionId::parse("fake.read").unwrap()));
     agent.invoke_with(json!({ "action": "fake.write", "dry_run": true })).await.ok();
     server.owner.set_mode("fake.read", "require_approval").await;
@@ -278,7 +278,7 @@ async fn pages_follow_each_other_without_gap_or_repeat(kind: Kind) {
             }
         }
         assert_eq!(seen, made, "{path}");
-        // An agent sees what of its own waits as well as an admin does.
+        // An agent sees its own pending calls, as an admin does.
         let waits = agent.pending("fake.write", json!({ "text": "x" })).await;
         let reader = if path.contains("sessions") { &agent.client } else { &server.owner };
         let page = reader.get(&format!("{path}?status=pending&action=fake.write")).await.ok();

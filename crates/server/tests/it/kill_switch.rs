@@ -1,4 +1,4 @@
-//! Kill switches: nothing they cover is executed, nothing that waits is lost, and only a person lets it go on.
+//! Kill switches: no call they cover runs, no pending call is lost, and only a person turns one off.
 
 use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::invocation::{Answer, Beyond};
@@ -48,7 +48,7 @@ async fn a_switch_stops_what_it_covers_and_nothing_else(kind: Kind) {
     let server = everything_allowed(kind).await;
     let lab = server.owner.post("/api/v1/spaces", json!({ "name": "lab" })).await.ok()["id"].as_str().unwrap().to_owned();
     let (here, beside, inside) = (server.agent().await, server.agent().await, server.owner.new_session(json!({ "space": "lab" })).await);
-    // Whether a write here, a send here, a write beside, and a write in the lab are stopped.
+    // Whether each of these is stopped: a write here, a send here, a write in another session, and a write in the space `lab`.
     for (scope, expected) in [
         ("org".to_owned(), [true, true, true, true]),
         ("source:fake".to_owned(), [true, true, true, true]),
@@ -124,7 +124,7 @@ async fn the_clocks_stand_still_while_a_switch_is_on(kind: Kind) {
     server.clock.advance_seconds(limits::APPROVAL_INTERACTIVE_SECONDS * 3);
     server.pipeline.sweep().await.unwrap();
     assert_eq!(server.shown(&first).await["status"], "pending", "the sweep leaves it alone");
-    // A second time on changes nothing about the time that was left.
+    // Turning the switch on again does not change the time that was left.
     server.owner.switch("on", &format!("session:{}", agent.session)).await.ok();
     server.owner.switch("off", &format!("session:{}", agent.session)).await.ok();
     server.clock.advance_seconds(59);
@@ -179,14 +179,14 @@ async fn a_switch_may_spare_dry_runs(kind: Kind) {
     let previewed = agent.invoke_with(json!({ "action": "fake.write", "params": { "text": "x" }, "dry_run": true })).await;
     assert_eq!(previewed.status, 200, "{previewed:?}");
     assert_eq!((server.source.previews().len(), server.source.calls().len()), (1, 0));
-    // Tightened in place.
+    // Turning it on again makes the existing switch stricter.
     server.owner.switch("on", "org").await.ok();
     agent.invoke_with(json!({ "action": "fake.write", "dry_run": true })).await.problem(403, "denied_by_policy");
     assert_eq!(server.owner.get("/api/v1/kill-switches").await.ok()["items"][0]["stop"], "everything");
     server.verify().await;
 }
 
-/// Says yes as the door does, and then the process is gone.
+/// Records an approval as the API does, and then the process dies.
 async fn approve_without_running(server: &TestServer, id: &str) {
     let id = InvocationId::parse(id).unwrap();
     let row = server.store.find_invocation(&server.org, &id).await.unwrap().unwrap();
@@ -264,7 +264,7 @@ async fn only_a_person_turns_a_switch_off(kind: Kind) {
     let scopes = json!(["invoke", "read_session", "read", "create_session", "manage_policy", "manage_identity"]);
     let service = server.owner.post("/api/v1/tokens", json!({ "name": "watchdog", "scopes": scopes })).await.ok();
     let service = server.owner.with_token(service["token"].as_str().unwrap());
-    // A watchdog may pull the cord, and cannot let go of it.
+    // A service may turn a switch on, but not off.
     for client in [&agent.client, &member] {
         client.switch("on", "org").await.problem(403, "forbidden");
     }
@@ -301,7 +301,7 @@ async fn a_switch_that_makes_no_sense_is_refused(kind: Kind) {
     assert_eq!(server.rules().await, [] as [Value; 0]);
 }
 
-/// The log tells: an intent that stands between a switch's on and its off does not verify.
+/// The audit log shows it: an intent between a switch's on and its off does not verify.
 async fn a_switch_turned_on_and_off_while_calls_pour_in_lets_none_through(kind: Kind) {
     let server = everything_allowed(kind).await;
     let agents = futures_util::future::join_all((0..4).map(|_| server.agent())).await;

@@ -1,5 +1,5 @@
-//! Several servers on one database: what one of them was running when it died another takes up as soon as it is known to be gone, and
-//! nobody touches what a live one runs.
+//! Several servers on one database: once a server is known to be gone, another one claims the calls it was running. No server touches the
+//! calls of a live one.
 
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
 use countersign_core::action::Reversibility;
@@ -34,7 +34,7 @@ on_both_engines!(
     an_approved_call_whose_walk_broke_off_is_started_by_its_own_server,
 );
 
-/// A server that others know of, and in which an agent may write.
+/// A server that the others know of, with an agent that may write.
 async fn first(kind: Kind) -> (TestServer, Agent) {
     let server = TestServer::start(kind).await;
     server.pipeline.recover().await.unwrap();
@@ -43,7 +43,7 @@ async fn first(kind: Kind) -> (TestServer, Agent) {
     (server, agent)
 }
 
-/// Another one beside it.
+/// Starts another server beside it.
 async fn beside(server: &TestServer) -> TestServer {
     let another = server.restart().await;
     another.pipeline.recover().await.unwrap();
@@ -60,7 +60,7 @@ async fn who_is_alone_on_its_database_is_never_called_gone() {
     assert_eq!(told, [(server.store.server_id().as_str(), false)]);
 }
 
-/// The lease of everybody but these runs out.
+/// The leases of all servers but these run out.
 async fn outlive(survivors: &[&TestServer]) {
     survivors[0].clock.advance_seconds(LEASE_SECONDS);
     for survivor in survivors {
@@ -108,7 +108,7 @@ async fn what_a_dead_server_was_running_another_settles_when_its_lease_has_run_o
     }
 }
 
-/// A call that is in its source, and who waits for its answer.
+/// A call that the source is holding, and the task that waits for its answer.
 async fn held(server: &TestServer, agent: &Agent) -> (testkit::source::Held, tokio::task::JoinHandle<Answer>) {
     let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
     let agent = agent.clone();
@@ -134,7 +134,7 @@ async fn what_a_live_server_runs_nobody_touches(kind: Kind) {
     assert_eq!(live.verify().await.receipts, 1);
 }
 
-/// A bug, or a store that was away for too long: nobody walks it any more, and its server lives.
+/// The cause may be a bug, or a store that was away for too long: no task runs the call any more, but its server lives.
 async fn a_call_whose_walk_broke_off_is_settled_by_its_own_server(kind: Kind) {
     let (server, agent) = first(kind).await;
     let broken = interrupted(&server, &agent).await;
@@ -156,7 +156,7 @@ async fn of_several_survivors_one_asks_what_became_of_a_call(kind: Kind) {
     let (one, other, again) = sweeps().await;
     one.and(other).and(again).unwrap();
     assert_eq!((status_of(&third, &id).await, dead.source.reconciliations().len()), (json!("in_doubt"), 1));
-    // A start asks once more about what is in doubt, and two that start together ask once.
+    // A server that starts asks once more about calls in doubt. Two that start together ask only once.
     let (fourth, fifth) = (dead.restart().await, dead.restart().await);
     dead.source.will_reconcile(happened());
     let (one, other) = tokio::join!(fourth.pipeline.recover(), fifth.pipeline.recover());
@@ -211,7 +211,7 @@ async fn a_server_waits_with_the_end_of_its_call_for_the_one_that_asks_about_it(
     let id = only(&slow).await;
     let invocation = InvocationId::parse(&id).unwrap();
     outlive(&[&other]).await;
-    // The other has it, and has not found anything out yet.
+    // The other server has claimed the call and has not reconciled it yet.
     assert!(other.store.claim(&other.org, &invocation, Status::Running).await.unwrap());
     held.release();
     calling.await.unwrap().problem(503, "outcome_unrecorded");
@@ -221,7 +221,7 @@ async fn a_server_waits_with_the_end_of_its_call_for_the_one_that_asks_about_it(
     let drawn = EventId::new(doubted.created_at, [7; 10]);
     let event = EventDraft { id: drawn, name: "invocation.in_doubt", key: id.clone(), body: "{}".into() };
     assert!(matches!(other.store.doubt(doubted, event).await.unwrap(), Finished::Recorded { .. }));
-    // What runs behind the caller's back ends when it is recorded.
+    // The walk that continues after its caller was answered ends once its outcome is recorded.
     slow.pipeline.finish().await;
     assert_eq!((status_of(&other, &id).await, slow.source.effects()), (json!("succeeded"), 1));
     assert_eq!(other.verify().await.receipts, 1);
@@ -289,7 +289,7 @@ async fn a_batch_of_a_live_server_is_left_to_it(kind: Kind) {
     assert_eq!((live.source.effects(), live.verify().await.batches), (3, 1));
 }
 
-/// A server where what was written can be taken back, and a batch of two that needs both.
+/// A server whose writes can be reverted, with a batch of two writes that needs both.
 async fn first_with_pair(kind: Kind) -> (TestServer, Agent) {
     let server = TestServer::start(kind).await;
     server.source.redefine("write", |action| {
@@ -347,7 +347,7 @@ async fn a_batch_waits_for_a_part_whose_end_is_still_being_written(kind: Kind) {
     let id = slow.owner.get("/api/v1/invocations?status=running").await.ok()["items"][0]["id"].as_str().unwrap().to_owned();
     let invocation = InvocationId::parse(&id).unwrap();
     outlive(&[&other]).await;
-    // The other asks about the part, and has not found anything out yet.
+    // The other server has claimed the part and has not reconciled it yet.
     assert!(other.store.claim(&other.org, &invocation, Status::Running).await.unwrap());
     held.release();
     running.await.unwrap().problem(503, "outcome_unrecorded");
@@ -362,7 +362,7 @@ async fn a_batch_waits_for_a_part_whose_end_is_still_being_written(kind: Kind) {
     let drawn = EventId::new(doubted.created_at, [7; 10]);
     let event = EventDraft { id: drawn, name: "invocation.in_doubt", key: id.clone(), body: "{}".into() };
     assert!(matches!(other.store.doubt(doubted, event).await.unwrap(), Finished::Recorded { .. }));
-    // What runs behind the caller's back ends when it is recorded, and the batch with the next sweep.
+    // The walk that continues after its caller was answered ends once its outcome is recorded, and the batch ends with the next sweep.
     slow.pipeline.finish().await;
     slow.pipeline.sweep().await.unwrap();
     slow.pipeline.finish().await;
@@ -371,7 +371,7 @@ async fn a_batch_waits_for_a_part_whose_end_is_still_being_written(kind: Kind) {
     assert_eq!(other.verify().await.batches, 1);
 }
 
-/// A server where an approved call takes as long to make ready as the test wants.
+/// A server where preparing an approved call takes as long as the test wants.
 async fn first_asking(kind: Kind) -> (TestServer, Agent) {
     let server = TestServer::start(kind).await;
     server.source.redefine("write", |action| action.timeout_ms = CALL_TIMEOUT_MS);
@@ -380,7 +380,7 @@ async fn first_asking(kind: Kind) -> (TestServer, Agent) {
     (server, agent)
 }
 
-/// An approved call that is being made ready, and who waits for its answer.
+/// An approved call that is being prepared, and the task that waits for its answer.
 async fn approved(server: &TestServer, agent: &Agent) -> (String, testkit::source::Held, tokio::task::JoinHandle<Answer>) {
     let id = agent.pending("fake.write", json!({ "text": "a" })).await;
     let mut preparing = server.source.will_hold_prepare();
@@ -392,7 +392,7 @@ async fn approved(server: &TestServer, agent: &Agent) -> (String, testkit::sourc
     (id, preparing, approving)
 }
 
-/// Longer than a lost walk is waited for, and not so long that a server is taken for gone.
+/// Advances the clock beyond the wait for a lost walk, but not so far that a server counts as gone.
 async fn later(servers: &[&TestServer]) {
     servers[0].clock.advance_seconds(LEASE_FENCE_SECONDS);
     for server in servers {

@@ -1,4 +1,4 @@
-//! Links that answer one invocation as one person, once, for as long as they say.
+//! Links that answer one invocation as one person, once, until they expire.
 
 use crate::harness::{Answer, Client, Kind, TestServer, on_sqlite};
 use countersign_core::limits;
@@ -20,7 +20,7 @@ async fn link_to(client: &Client, id: &str) -> String {
     made["path"].as_str().unwrap().to_owned()
 }
 
-/// What a person's browser does; it has no token.
+/// Presses a button as a person's browser does, without a token.
 async fn press(server: &TestServer, path: &str, form: &str) -> (u16, String) {
     let request = server.owner.http.post(format!("{}{path}", server.url)).header("content-type", "application/x-www-form-urlencoded");
     let response = request.body(form.to_owned()).send().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_link_approves_its_one_invocation_once(kind: Kind) {
     }
     assert_eq!((server.source.effects(), server.shown(&other).await["status"].clone()), (1, json!("pending")));
     assert!(look(&server, &link).await.1.contains("succeeded"));
-    // Pressed many times at once it is one answer.
+    // Pressed many times at once, it counts as one answer.
     let link = link_to(&server.owner, &other).await;
     let pressed = futures_util::future::join_all((0..8).map(|_| press(&server, &link, "answer=approve"))).await;
     assert_eq!((pressed.iter().filter(|(status, _)| *status == 200).count(), server.source.effects()), (1, 2));
@@ -81,7 +81,7 @@ async fn a_link_is_for_one_invocation_one_person_and_one_time(kind: Kind) {
     let (mine, hers, elsewhere) = (link_to(&server.owner, &id).await, link_to(&ada, &id).await, link_to(&server.owner, &other).await);
     let parts = |link: &str| link.trim_start_matches("/answer/").split('.').map(str::to_owned).collect::<Vec<_>>();
     let (mine, hers, elsewhere) = (parts(&mine), parts(&hers), parts(&elsewhere));
-    // Every part swapped for one from another good link, or spoilt.
+    // Each part is replaced by one from another valid link, or damaged.
     let mut forged = Vec::new();
     for (at, stranger) in [(1, &elsewhere), (2, &hers), (4, &hers), (4, &elsewhere)] {
         let mut link = mine.clone();
@@ -100,7 +100,7 @@ async fn a_link_is_for_one_invocation_one_person_and_one_time(kind: Kind) {
         told.insert(page);
     }
     assert_eq!((told.len(), server.source.effects()), (1, 0), "all of them sound the same: {told:?}");
-    // By the clock of the database, and no longer than a day.
+    // By the clock of the database, and for a day at most.
     let link = link_to(&server.owner, &id).await;
     server.clock.advance_seconds(15 * 60 - 1);
     assert_eq!(look(&server, &link).await.0, 200);
@@ -109,7 +109,7 @@ async fn a_link_is_for_one_invocation_one_person_and_one_time(kind: Kind) {
     let path = format!("/api/v1/invocations/{id}/link");
     server.owner.post(&path, json!({ "expires_in": "25h" })).await.problem(400, "invalid_request");
     assert_eq!(server.source.effects(), 0);
-    // A link that lives longer than the call does not keep it alive.
+    // A link that lives longer than the call does not extend the call's expiry.
     let made = server.owner.post(&path, json!({ "expires_in": "24h" })).await.ok();
     server.clock.advance_seconds(limits::APPROVAL_UNATTENDED_SECONDS - 15 * 60);
     assert_eq!(press(&server, made["path"].as_str().unwrap(), "answer=approve").await.0, 410);
@@ -146,7 +146,7 @@ async fn a_link_of_somebody_who_may_no_longer_approve_is_worth_nothing(kind: Kin
         let (status, page) = press(&server, &his, form).await;
         assert!([403, 404].contains(&status), "{status}: {page}");
     }
-    // Nor where whoever asked does not approve.
+    // Nor does it work if the requester may not approve their own call.
     let mine = link_to(&server.owner, &id).await;
     server.change_space(json!({ "self_approval": "refused" })).await;
     assert_eq!(press(&server, &mine, "answer=approve").await.0, 403);
@@ -193,7 +193,7 @@ async fn a_link_shows_whole_what_was_too_large_to_keep(kind: Kind) {
     let (status, page) = look(&server, &link).await;
     assert_eq!(status, 200);
     assert!(page.contains("the end") && !page.contains("_truncated") && !page.contains("hunter2"));
-    // What can no longer run cannot be shown whole: the page says so, and takes a no.
+    // A call that can no longer run cannot be shown completely: the page says so, and still takes a denial.
     server.source.redefine("write", |action| action.params_schema = json!({ "type": "object", "required": ["other"] }));
     server.owner.review("fake.write").await;
     let (status, page) = look(&server, &link).await;

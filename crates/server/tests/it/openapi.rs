@@ -1,4 +1,4 @@
-//! The API's description is a promise: a change of it must be seen.
+//! The API's description is a promise: a change must be visible in the golden file.
 
 use crate::harness::{Kind, TestServer};
 
@@ -23,7 +23,7 @@ async fn it_is_served_and_health_needs_no_token() {
     assert_eq!(nobody.get("/metrics").await.status, 200);
 }
 
-/// Whatever is served is described, because nothing but `routes!` adds a route; and whatever is described is served.
+/// Every served route is described, because only `routes!` adds routes; and every described route is served.
 #[tokio::test]
 async fn every_route_is_described() {
     let source = include_str!("../../src/http.rs");
@@ -39,7 +39,7 @@ async fn every_route_is_described() {
             let method = method.to_uppercase().parse().unwrap();
             let answer = server.owner.with_token("").send(method, &path, None).await;
             assert!(![Some("unknown_route"), Some("method_not_allowed")].contains(&answer.body["code"].as_str()), "{path}: {answer:?}");
-            // Whether it says that it takes a token is whether it does.
+            // A route takes a token exactly if its description says so.
             let is_open = operation["security"] == serde_json::json!([{}]);
             assert_eq!(answer.status == 401, !is_open, "{path}: {answer:?}");
             count += 1;

@@ -1,4 +1,4 @@
-//! An org's own policies: they only tighten, they fail closed, they act at once, and every change of a rule is signed.
+//! An org's own policies: they only tighten, they fail closed, they take effect at once, and every change of a rule is signed.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite, smuggled};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ on_both_engines!(
 );
 on_postgres!(policies_set_by_one_server_hold_in_the_other, modes_changed_by_one_server_decide_every_intent_of_the_other);
 
-/// A `forbid` of one action, or of all.
+/// A `forbid` policy for one action, or for all.
 fn forbid(id: &str, action: &str, rest: &str) -> String {
     let action = if action == "*" { "action".to_owned() } else { format!(r#"action == Countersign::Action::"{action}""#) };
     format!(r#"@id("{id}") forbid (principal, {action}, resource) {rest};"#)
@@ -43,7 +43,7 @@ async fn a_policy_that_cannot_be_evaluated_denies(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
     server.owner.set_mode("fake.write", "allow").await;
-    // Twice the largest number there is no room for; nothing of it for a read.
+    // The multiplication overflows for a write (tier 2) but not for a read (tier 0).
     let overflow = forbid("abac.overflow", "*", "when { context.tier * 9223372036854775807 < 0 }");
     server.owner.set_policies(json!({ "abac": overflow })).await.ok();
     agent.invoke("fake.read", json!({})).await.ok();
@@ -86,7 +86,7 @@ async fn a_policy_that_does_not_hold_up_changes_nothing(kind: Kind) {
             assert!(error["column"].as_u64().is_some_and(|at| at >= 1 && column.is_none_or(|column| at == column)), "{text}: {error}");
         }
     }
-    // All problems at once, each in its set.
+    // All problems are reported at once, each under its set.
     let refused = server.owner.set_policies(json!({ "abac": "x", "space": "y", "consent": fine })).await;
     let pointers: Vec<_> = refused.body["errors"].as_array().unwrap().iter().map(|error| error["pointer"].clone()).collect();
     assert_eq!(pointers, ["/abac", "/space"]);
@@ -113,13 +113,13 @@ async fn a_policy_may_ask_for_a_person(kind: Kind) {
     assert_eq!(server.source.effects(), 1);
     let receipt = server.receipt_of(&asked.id()).await;
     assert_eq!(receipt["status"], "succeeded");
-    // By the clock of the database: from ten in the evening.
+    // By the clock of the database: from 22:00.
     let night = forbid("abac.night", "fake.write", r#"when { context.now.toTime() >= duration("22h") } unless { context has approval }"#);
     server.owner.set_policies(json!({ "abac": night })).await.ok();
     agent.invoke("fake.write", json!({})).await.ok();
     server.clock.advance_seconds(14 * 60 * 60);
     agent.pending("fake.write", json!({})).await;
-    // It never loosens what the mode says.
+    // A policy never loosens the mode.
     server.owner.set_mode("fake.write", "deny").await;
     agent.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
     server.verify().await;
@@ -159,13 +159,13 @@ async fn a_policy_may_ask_who_stands_behind_an_agent(kind: Kind) {
     mias.invoke("fake.send", json!({})).await.problem(403, "denied_by_policy");
     become_("admin").await;
     mias.invoke("fake.write", json!({})).await.ok();
-    // Asked by an agent of an admin, answered when they no longer are one.
+    // An admin's agent asked; the approval comes when that person is no longer an admin.
     server.owner.set_mode("fake.write", "require_approval").await;
     let waiting = mias.pending("fake.write", json!({})).await;
     become_("member").await;
     server.owner.approve(&waiting).await.problem(409, "policy_mismatch");
     assert_eq!(server.source.effects(), 1);
-    // A service has the one who made it behind it. What nobody keeps has no word.
+    // A service has the person who made its token behind it. Attributes and entities that do not exist cannot be used in a policy.
     let made = server.owner.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["create_session", "invoke"] })).await.ok();
     let service = server.owner.with_token(made["token"].as_str().unwrap());
     let session = service.post("/api/v1/sessions", json!({})).await.ok();
@@ -203,7 +203,7 @@ async fn only_policies_about_an_action_void_what_waits_for_it(kind: Kind) {
     server.owner.set_policies(json!({ "abac": about_both })).await.ok();
     server.owner.approve(&send).await.problem(409, "policy_mismatch");
     assert_eq!(server.source.effects(), 1);
-    // Written anew in other words that say the same.
+    // The policies are rewritten, with the same meaning.
     let send = agent.pending("fake.send", json!({})).await;
     let reordered = format!("{}\n\n// and reading\n{about_read}", forbid("abac.send", "fake.send", "when { context.drifted }"));
     server.owner.set_policies(json!({ "abac": reordered })).await.ok();
@@ -263,7 +263,7 @@ async fn a_what_if_keeps_a_call_out_of_another_space(kind: Kind) {
     assert_eq!((&answer["replayed"], &answer["changes"]), (&json!(1), &json!([])), "{answer}");
 }
 
-/// What a proposal changes, as before and after; everything else of the answer.
+/// The decisions that a proposal changes, before and after; and the rest of the answer.
 async fn tried(server: &TestServer, body: Value) -> (Vec<(String, String, String)>, Value) {
     let answer = server.owner.post("/api/v1/policies/what-if", body).await.ok();
     let text = |change: &Value, key: &str| change[key].as_str().unwrap().to_owned();
@@ -275,7 +275,7 @@ async fn tried(server: &TestServer, body: Value) -> (Vec<(String, String, String
 async fn a_what_if_tells_only_what_the_proposal_changes(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
-    // Recorded under rules that are in force no longer: another mode, another band, other policies.
+    // These calls were recorded under rules that are no longer in force: another mode, another band, other policies.
     agent.invoke("fake.read", json!({})).await.ok();
     agent.pending("fake.write", json!({})).await;
     server.owner.set_mode("fake.send", "allow").await;
@@ -291,7 +291,7 @@ async fn a_what_if_tells_only_what_the_proposal_changes(kind: Kind) {
         let (changes, answer) = tried(&server, same.clone()).await;
         assert_eq!((changes, &answer["replayed"]), (vec![], &json!(3)), "{same}: {answer}");
     }
-    // What is told is the step from the rules of now: the band asks about writes, whatever their mode.
+    // The changes are relative to the current rules: the band requires approval of writes, whatever their mode.
     let told = |action: &str, before: &str, after: &str| (action.to_owned(), before.to_owned(), after.to_owned());
     assert_eq!(tried(&server, json!({ "policies": {} })).await.0, [told("fake.read", "asks", "runs")]);
     // A mode that is not named stays in force.
@@ -322,7 +322,7 @@ async fn a_what_if_asks_nobody_who_may_not_answer(kind: Kind) {
     agent.invoke("fake.read", json!({})).await.ok();
     let asks = json!({ "policies": { "abac": forbid("abac.read", "fake.read", UNLESS_APPROVED) } });
     assert_eq!(tried(&server, asks.clone()).await.0[0].2, "asks");
-    // The owner of the agent is the only one who approves, and here nobody approves their own.
+    // The agent's owner is the only approver, and in this space nobody may approve their own call.
     server.change_space(json!({ "self_approval": "refused" })).await;
     assert_eq!(tried(&server, asks.clone()).await.0[0].2, "denied");
     server.owner.person("mia", "admin").await;
@@ -408,7 +408,7 @@ async fn what_a_caller_says_of_itself_is_recorded_and_never_evaluated(kind: Kind
     server.owner.set_policies(json!({ "abac": format!("{night}\n{device}\n{person}") })).await.ok();
     let claims = json!({ "time": "2026-11-15T23:30:00Z", "device": "laptop-1", "actor": "user:usr_somebody" });
     let call = |action: &str| json!({ "action": action, "context": claims });
-    // It is eight in the morning, whatever the caller says.
+    // By the server's clock it is eight in the morning, whatever the caller claims.
     let answer = agent.invoke_with(call("fake.write")).await;
     assert_eq!((answer.status, &answer.body["invocation"]["claimed"]), (200, &claims), "{answer:?}");
     assert_eq!(server.shown(&answer.id()).await["claimed"], claims);
@@ -421,7 +421,7 @@ async fn what_a_caller_says_of_itself_is_recorded_and_never_evaluated(kind: Kind
     let refused = agent.invoke_with(long.clone()).await;
     refused.problem(400, "invalid_request");
     assert_eq!(refused.body["errors"][0]["pointer"], "/context/device");
-    // Whoever asks what would become of it hears the same.
+    // Explaining the call gives the same answer.
     let question = json!({ "session_id": agent.session, "action": "fake.write", "params": {}, "context": long["context"] });
     let explained = server.owner.post("/api/v1/explain", question).await.ok();
     assert_eq!((&explained["would"], &explained["errors"][0]["pointer"]), (&json!("refused"), &json!("/context/device")));
@@ -449,10 +449,10 @@ async fn where_content_came_from_can_only_tighten(kind: Kind) {
     let safety = gates.iter().find(|gate| gate["gate"] == "safety").unwrap();
     assert_eq!((&safety["verdict"], &safety["determining"]), (&json!("needs_approval"), &json!(["safety.tainted_recipient"])));
     server.owner.approve(&asked.id()).await.ok();
-    // A person's word in the caller's mouth loosens nothing.
+    // A caller that claims its params came from a person loosens nothing.
     server.owner.set_mode("fake.send", "deny").await;
     agent.invoke_with(call(json!({ "": "user" }))).await.problem(403, "denied_by_policy");
-    // Policies see where content came from, and are not told that it came from a person.
+    // Policies see the labels of untrusted content, but a claim that content came from a person is not passed to them.
     server.owner.set_mode("fake.send", "allow").await;
     let web = forbid("abac.web", "fake.send", r#"when { context.labels.contains("web") }"#);
     let users = forbid("abac.users", "fake.write", r#"unless { context.labels.contains("user") }"#);
@@ -479,7 +479,7 @@ async fn another_space_is_reached_only_where_it_is_listed(kind: Kind) {
     assert_eq!(server.owner.post("/api/v1/crossings", crossing.clone()).await.status, 204);
     agent.invoke("fake.write", crossed.clone()).await.ok();
     agent.invoke("fake.send", crossed.clone()).await.problem(403, "denied_by_policy");
-    // Only this way round.
+    // The listing holds in one direction only.
     let inside = server.owner.new_session(json!({ "space": "lab" })).await;
     inside.invoke("fake.write", json!({ "space_id": here })).await.problem(403, "denied_by_policy");
     agent.client.post("/api/v1/crossings", crossing.clone()).await.problem(403, "forbidden");
@@ -493,7 +493,7 @@ async fn another_space_is_reached_only_where_it_is_listed(kind: Kind) {
     server.verify().await;
 }
 
-/// `receipt verify` decides every intent again by the rules in force where it stands in the log.
+/// Toggles a mode while calls arrive. Verifying the audit log decides every intent again, by the rules in force at its position.
 async fn pour(server: &TestServer, url: &str) {
     let agents = futures_util::future::join_all((0..4).map(|_| server.agent())).await;
     let calls = agents.into_iter().map(async |mut agent| {
@@ -578,7 +578,7 @@ async fn policies_set_by_one_server_hold_in_the_other(kind: Kind) {
     agent.client.url.clone_from(&other.url);
     server.owner.set_mode("fake.write", "allow").await;
     for _ in 0..3 {
-        // What the other server remembers may be some milliseconds old; what it is about to do is checked where it is written.
+        // The other server's remembered rules may be some milliseconds old, but every write checks that they are still in force.
         server.owner.set_policies(json!({ "abac": forbid("abac.write", "fake.write", "") })).await.ok();
         agent.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
         other.owner.set_policies(json!({})).await.ok();

@@ -1,4 +1,4 @@
-//! What a running call prints reaches whoever follows it: while it runs, in order, made safe, and nobody else.
+//! The lines that a running call prints reach those who follow it, and nobody else: while it runs, in order and made safe.
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_postgres, on_sqlite, smuggled};
 use countersign_core::effect::Progress;
@@ -24,7 +24,7 @@ on_sqlite!(
 );
 on_postgres!(a_call_that_runs_elsewhere_is_followed_to_its_end);
 
-/// Server-sent events as they come.
+/// Server-sent events as they arrive.
 struct Events {
     response: reqwest::Response,
     read: String,
@@ -51,7 +51,7 @@ impl Agent {
 }
 
 impl Events {
-    /// The next event that is no comment; absent at the end.
+    /// The next event that is not a comment; `None` at the end.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -87,7 +87,7 @@ impl Events {
     }
 }
 
-/// A call that is in its source and waits there to be released.
+/// A call that the source holds until the test releases it.
 struct Running {
     id: String,
     teller: Progress,
@@ -113,7 +113,7 @@ impl Running {
     }
 }
 
-/// What the call that arrived last tells its lines with.
+/// The progress handle of the call that arrived last.
 fn teller(server: &TestServer) -> Progress {
     server.source.calls().pop().unwrap().context.progress.expect("a call that is walked is told from")
 }
@@ -135,7 +135,7 @@ async fn allowed(kind: Kind) -> (TestServer, Agent) {
 async fn lines_arrive_while_the_call_runs_and_the_end_after_them(kind: Kind) {
     let (server, agent) = allowed(kind).await;
     let running = Running::start(&server, &agent).await;
-    // The agent itself, and who may read everything.
+    // Followed by the agent itself and by a principal that may read everything.
     let mut followers = [agent.client.follow(&running.id, "").await, server.owner.follow(&running.id, "").await];
     running.teller.tell("one");
     for follower in &mut followers {
@@ -164,7 +164,7 @@ async fn who_follows_late_gets_the_earlier_lines(kind: Kind) {
     late.is_told(2, "two").await;
     let mut again = agent.client.follow(&running.id, "?after=1").await;
     again.is_told(2, "two").await;
-    // What is no longer kept is counted, and the rest is there.
+    // Lines that are no longer kept are counted as missed, and the others are there.
     (0..PROGRESS_LINES_MAX).for_each(|number| running.teller.tell(&format!("line {number}")));
     let mut later = agent.client.follow(&running.id, "").await;
     assert_eq!(later.next().await, Some(("missed".to_owned(), json!({ "count": 2 }))));
@@ -205,7 +205,7 @@ async fn what_is_over_ends_at_once(kind: Kind) {
 
 async fn a_call_tells_and_then_answers_as_it_would_have_answered(kind: Kind) {
     let (server, agent) = allowed(kind).await;
-    // A read has no row before it ends: its lines are told to who asks for it.
+    // A read has no row before it ends, so its lines go only to the request that made it.
     for action in ["fake.read", "fake.write"] {
         let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
         let mut told = agent.invoke_told(json!({ "action": action })).await;
@@ -223,7 +223,7 @@ async fn a_call_tells_and_then_answers_as_it_would_have_answered(kind: Kind) {
         plain["invocation"].as_object_mut().unwrap().remove("session_title");
         assert_eq!(answer, plain, "{action}");
     }
-    // What waits for a person is answered so, at once or after a while.
+    // A call that becomes pending is answered as pending, at once or after a while.
     server.owner.set_mode("fake.write", "require_approval").await;
     let events = agent.invoke_told(json!({ "action": "fake.write" })).await.all().await;
     assert_eq!((events.len(), events[0].0.as_str(), &events[0].1["invocation"]["status"]), (1, "invocation", &json!("pending")));
@@ -246,7 +246,7 @@ async fn a_call_that_is_refused_says_so_in_its_stream(kind: Kind) {
         }
         assert!(events[0].1["trace_id"].as_str().is_some_and(|id| id.len() == 32), "{events:?}");
     }
-    // What is no call at all is answered plainly.
+    // A request that is not a call is answered plainly, without a stream.
     let url = format!("{}/api/v1/sessions/{}/actions/invoke", agent.client.url, agent.session);
     let request = agent.client.http.post(url).bearer_auth(&agent.client.token).header("accept", "text/event-stream");
     assert_eq!(request.json(&json!({ "actoin": "fake.read" })).send().await.unwrap().status().as_u16(), 400);
@@ -281,7 +281,7 @@ async fn nothing_secret_or_dangerous_leaves_in_a_line(kind: Kind) {
 
 async fn a_line_decided_under_other_rules_is_not_given_out(kind: Kind) {
     let (server, agent) = allowed(kind).await;
-    // A read is compared with the rules when it ends: until then they must be the ones it was decided by.
+    // When a read ends, the rules must still be those it was decided by.
     let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
     let told = agent.invoke_told(json!({ "action": "fake.read" })).await;
     held.arrived().await;
@@ -290,7 +290,7 @@ async fn a_line_decided_under_other_rules_is_not_given_out(kind: Kind) {
     held.release();
     let events = told.all().await;
     assert_eq!((events.len(), events[0].0.as_str(), &events[0].1["code"]), (1, "problem", &json!("denied_by_policy")), "{events:?}");
-    // What is announced runs under the rules it was announced under.
+    // A call with an intent runs under the rules of that intent.
     let running = Running::start(&server, &agent).await;
     server.owner.set_mode("fake.write", "deny").await;
     running.teller.tell("still told");
@@ -336,7 +336,7 @@ async fn who_goes_away_leaves_the_call_running_and_nothing_behind(kind: Kind) {
     follower.is_told(1, "one").await;
     assert_eq!(followers(&server).await, "2");
     drop((told, follower));
-    // It is noticed when something is sent; the comments that fill a silence are enough.
+    // The server notices it when it sends something; the comments that fill a silence are enough.
     while followers(&server).await != "0" {
         tokio::task::yield_now().await;
     }

@@ -18,7 +18,7 @@ on_both_engines!(
     a_backup_restores_into_either_engine,
 );
 
-/// Flips `pending` to `approved` as the approve handler does, and then the process dies.
+/// Changes `pending` to `approved` as the approve handler does, and then the process dies.
 async fn approve_without_running(server: &TestServer, id: &str) {
     let id = InvocationId::parse(id).unwrap();
     let row = server.store.find_invocation(&server.org, &id).await.unwrap().unwrap();
@@ -69,7 +69,7 @@ async fn an_approved_call_that_had_not_started_is_resumed(kind: Kind) {
     let ended = restarted.owner.get(&format!("/api/v1/invocations/{id}?wait=20s")).await.ok();
     assert_eq!(ended["invocation"]["status"], "succeeded", "{ended}");
     assert_eq!(restarted.source.calls()[0].params, json!({ "text": "kept" }));
-    // That it was, and when, stays with it; what ran as it was approved says nothing of the kind.
+    // The invocation keeps when it was resumed. A call that ran directly after its approval has no such time.
     let now = Invocations::now(&restarted.store).await.unwrap();
     assert_eq!(ended["invocation"]["resumed_at"], json!(now.to_string()), "{ended}");
     let straight = restarted.agent().await.pending("fake.write", json!({ "text": "straight" })).await;

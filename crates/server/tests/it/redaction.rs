@@ -1,4 +1,5 @@
-//! Redaction: what a space wants kept does not reach the source, and what was sent stays bound to what was asked.
+//! Redaction: data that a space wants redacted does not reach the source, and the params that were sent stay bound to those that were asked
+//! for.
 
 use crate::harness::{Kind, TestServer, on_sqlite, smuggled};
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ async fn the_source_gets_tokens_where_the_space_wants_it(kind: Kind) {
     assert_ne!(invocation["digests"]["raw"], invocation["digests"]["params"]);
     let receipt = server.receipt_of(&answer.id()).await;
     assert_eq!((&receipt["policy"]["redaction"]["verdict"], &receipt["redacted"]["phone"]), (&json!("redacted"), &json!(1)));
-    // Nothing to take out: nothing is changed, and it says that it looked.
+    // If there is nothing to redact, nothing is changed, and the verdict says that it was checked.
     let plain = agent.invoke("fake.write", json!({ "text": "hello" })).await;
     let receipt = server.receipt_of(&plain.id()).await;
     assert_eq!(receipt["policy"]["redaction"]["verdict"], "ok");
@@ -58,7 +59,7 @@ async fn the_source_gets_tokens_where_the_space_wants_it(kind: Kind) {
     for (text, value) in shown.iter().flat_map(|text| [EMAIL, PHONE, &*secret()].map(|value| (text.clone(), value.to_owned()))) {
         assert!(!text.contains(&value), "{value} is in {text}");
     }
-    // Only what is asked for.
+    // Only the kinds that the space names are redacted.
     server.change_space(json!({ "redaction": { "kinds": ["phone"], "regions": [] } })).await;
     agent.invoke("fake.write", json!({ "text": format!("{EMAIL} {PHONE}") })).await.ok();
     assert_eq!(server.source.calls()[2].params, json!({ "text": format!("{EMAIL} <PHONE_1>") }));
@@ -77,11 +78,11 @@ async fn what_a_person_approves_is_what_goes_out(kind: Kind) {
     let mut repeat = call;
     repeat["approval_ref"] = json!(asked.id());
     assert_eq!(agent.invoke_with(repeat).await.id(), asked.id());
-    // Params an approver writes are redacted like sent ones.
+    // Params that an approver writes are redacted like those of a caller.
     let id = agent.pending("fake.write", json!({ "text": "a" })).await;
     server.owner.approve_with(&id, json!({ "params": { "text": format!("b {EMAIL}") } })).await.ok();
     assert_eq!(server.source.calls()[1].params, json!({ "text": "b <EMAIL_1>" }));
-    // What the space wants changed: what waits was asked under another rule.
+    // The redaction of the space changes, so the pending call was asked under another rule.
     let id = agent.pending("fake.write", json!({ "text": PHONE })).await;
     server.change_space(json!({ "redaction": { "kinds": ["email", "phone"], "regions": [] } })).await;
     let approved = server.owner.approve(&id).await;
@@ -121,7 +122,7 @@ async fn a_field_that_needs_its_value_has_it_with_a_consent(kind: Kind) {
     server.owner.send(reqwest::Method::DELETE, &path, None).await.ok();
     agent.invoke("fake.write", params.clone()).await.ok();
     assert_eq!(server.source.calls()[2].params["to"], "<EMAIL_1>", "taken back it is taken out again");
-    // Another person's consent is not the agent's owner's.
+    // The consent must be that of the agent's owner, not of another person.
     let ada = server.owner.person("ada", "admin").await;
     ada.post("/api/v1/consents", json!({ "purpose": "redaction:fake.write" })).await.ok();
     agent.invoke("fake.write", params).await.ok();
@@ -140,7 +141,7 @@ async fn two_addresses_are_two_calls(kind: Kind) {
     server.verify().await;
 }
 
-/// Decided again because a rule changed, a call starts from what was sent, not from what was left of it.
+/// If a call is decided again because a rule changed, it starts from the original params, not from the redacted ones.
 async fn a_rule_that_changes_meanwhile_takes_nothing_out_twice(kind: Kind) {
     let server = redacting(kind, json!(["email"])).await;
     let agents = futures_util::future::join_all((0..4).map(|_| server.agent())).await;
@@ -224,7 +225,7 @@ async fn what_a_source_answers_is_redacted_too(kind: Kind) {
     let id = answer["invocation"]["id"].as_str().unwrap().to_owned();
     assert_eq!(server.shown(&id).await["result"], expected);
     assert!(!backup_of(&server).await.contains(EMAIL));
-    // Where nothing is asked for it comes as it is.
+    // If the space redacts nothing, the result comes as it is.
     server.change_space(json!({ "redaction": { "kinds": [], "regions": [] } })).await;
     server.source.will_answer(said.clone());
     assert_eq!(agent.invoke("fake.write", json!({})).await.ok()["result"], said);

@@ -1,5 +1,5 @@
-//! Operators make and disable orgs. Nothing is ever read or changed across orgs, and what belongs to another org looks like what does not
-//! exist.
+//! Operators create and disable orgs. No org can read or change anything of another, and for a caller the objects of another org look as if
+//! they did not exist.
 
 use crate::harness::{Agent, Answer, Client, Kind, TestServer, on_both_engines, on_sqlite, smuggled};
 use reqwest::Method;
@@ -13,7 +13,7 @@ on_both_engines!(
 
 on_sqlite!(only_operators_manage_orgs);
 
-/// Makes an org as an operator does, and answers with its id and its owner.
+/// Creates an org as an operator does; returns its id and its owner.
 async fn second_org(server: &TestServer, name: &str) -> (String, Client) {
     let made = server.owner.post("/api/v1/orgs", json!({ "name": name })).await.ok();
     (made["id"].as_str().unwrap().to_owned(), server.owner.with_token(made["token"].as_str().unwrap()))
@@ -24,7 +24,7 @@ async fn only_operators_manage_orgs(kind: Kind) {
     let (id, other) = second_org(&server, "acme").await;
     let whoami = other.get("/api/v1/whoami").await.ok();
     assert_eq!((&whoami["org_id"], &whoami["name"], &whoami["role"]), (&json!(id), &json!("owner"), &json!("owner")));
-    // Whole from the start: a space, a log with its keys, sources.
+    // The org is complete from the start: a space, an audit log with its keys, sources.
     assert_eq!(other.get("/api/v1/spaces").await.ok()["items"][0]["name"], "main");
     assert_eq!(other.get("/api/v1/keys").await.ok()["items"].as_array().unwrap().len(), 2);
     other.new_session(json!({})).await.invoke("fake.read", json!({})).await.ok();
@@ -53,7 +53,7 @@ async fn only_operators_manage_orgs(kind: Kind) {
     for absent in ["org_00000000000000000000000000", "acme"] {
         server.owner.post(&format!("/api/v1/orgs/{absent}/disable"), json!({})).await.problem(404, "not_found");
     }
-    // It is in the audit log of the operators, each once.
+    // Each change is in the audit log of the operators' org once.
     for _ in 0..2 {
         assert!(second.post(&format!("/api/v1/orgs/{id}/disable"), json!({})).await.ok()["disabled_at"].is_string());
     }
@@ -71,7 +71,7 @@ async fn a_disabled_org_does_nothing_and_keeps_its_data(kind: Kind) {
     let link = other.post(&format!("/api/v1/invocations/{pending}/link"), json!({})).await.ok()["path"].as_str().unwrap().to_owned();
     let pages = other.with_token("");
     assert_eq!(pages.get(&link).await.status, 200);
-    // A call that is on its way when the org is disabled ends, with a receipt.
+    // A call that runs when the org is disabled comes to its end, with a receipt.
     let mut held = server.source.will_hold(Ok(countersign_core::source::Output::new(json!({}))));
     let running = tokio::spawn({
         let (client, session) = (agent.client.clone(), agent.session.clone());
@@ -91,7 +91,7 @@ async fn a_disabled_org_does_nothing_and_keeps_its_data(kind: Kind) {
     agent.invoke("fake.read", json!({})).await.problem(403, "org_disabled");
     other.approve(&pending).await.problem(403, "org_disabled");
     assert_eq!(pages.get(&link).await.status, 404, "a link acts in the name of somebody of the org");
-    // Its time runs out, and nothing is done about it; of the first org it is.
+    // Its pending call is past its expiry, and no sweep ends it. The first org's pending call does expire.
     let ours = server.agent().await.pending("fake.write", json!({})).await;
     server.clock.advance_seconds(countersign_core::limits::APPROVAL_UNATTENDED_SECONDS + 1);
     server.pipeline.sweep().await.unwrap();
@@ -111,14 +111,14 @@ const fn all() -> store::PageRequest {
     store::PageRequest { limit: 100, after: None }
 }
 
-/// What one org has, by the names that paths have for it.
+/// The objects of one org, by their names in the paths of the API.
 struct World {
     agent: Agent,
     ids: Vec<(&'static str, String)>,
 }
 
 impl World {
-    /// The same in every org, but for the ids.
+    /// Makes the same objects in every org, with other ids.
     async fn make(owner: &Client) -> Self {
         let id = |made: Value| made["id"].as_str().unwrap().to_owned();
         owner.set_mode("fake.send", "allow").await;
@@ -162,7 +162,7 @@ impl World {
     }
 }
 
-/// What the doors that take a body are sent.
+/// The body for an endpoint that takes one.
 fn body_for(path: &str) -> Value {
     let ways = [
         ("/settle", json!({ "settlement": "failed", "reason": "x" })),
@@ -177,12 +177,13 @@ fn body_for(path: &str) -> Value {
     ways.into_iter().find(|(way, _)| path.ends_with(way)).map_or_else(|| json!({}), |(_, body)| body)
 }
 
-/// Everything that is described is asked: every list, and every address with an id of the first org in it.
+/// Asks every described endpoint: every list, and every address with an id of the first org in it.
 async fn no_door_leads_from_one_org_into_another(kind: Kind) {
     let server = TestServer::start(kind).await;
     let (_, other) = second_org(&server, "acme").await;
     let (first, second) = (World::make(&server.owner).await, World::make(&other).await);
-    // What belongs to the first org and to nobody else. A link is a secret of its own: whoever holds it may use it.
+    // The ids of the first org that nobody else may see. A link is left out, because it is a secret of its own: whoever holds it may use
+    // it.
     let theirs: Vec<&str> =
         first.ids.iter().filter(|(name, _)| *name != "link").map(|(_, id)| id.as_str()).chain([server.org.as_str()]).collect();
     let document = server.owner.get("/api/v1/openapi.json").await.ok();
@@ -218,7 +219,7 @@ async fn no_door_leads_from_one_org_into_another(kind: Kind) {
         }
     }
     assert!(lists >= 18 && addresses >= 90, "{lists} lists, {addresses} addresses");
-    // Names are each org's own: what the second does to what is called the same is not done to the first's.
+    // Names belong to each org: a change the second org makes under a name does not affect the first org's object of that name.
     other.set_mode("fake.send", "deny").await;
     other.set_policies(json!({})).await.ok();
     other.switch("on", "action:fake.read").await.ok();
@@ -240,7 +241,7 @@ async fn no_door_leads_from_one_org_into_another(kind: Kind) {
 
 #[track_caller]
 fn sees_nothing(answer: &Answer, theirs: &[&str], asked: &str) {
-    // What was asked for may be named in the answer that there is no such thing.
+    // The answer "not found" may name what was asked for.
     let mut body = answer.body.clone();
     if let Some(members) = body.as_object_mut() {
         members.remove("detail");
@@ -251,7 +252,7 @@ fn sees_nothing(answer: &Answer, theirs: &[&str], asked: &str) {
     }
 }
 
-/// All that an org can list of itself.
+/// Everything that an org can list.
 async fn picture(owner: &Client, document: &Value) -> Vec<(String, Value)> {
     let mut picture = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {

@@ -1,4 +1,4 @@
-//! Commands a caller wants to see succeed after the effect: held against the list first, run after it, and part of what the call is.
+//! Commands that a caller wants to succeed after the effect: checked against the allowlist first, run afterwards, and part of the call.
 
 use crate::harness::{Agent, Answer, Kind, TestServer, on_sqlite};
 use countersign_core::InvocationId;
@@ -33,7 +33,7 @@ fn with(mut body: Value, field: &str, value: Value) -> Value {
     body
 }
 
-/// `fake.write` may be called and can be taken back.
+/// `fake.write` is allowed and can be reverted.
 async fn reversible(server: &TestServer) -> Agent {
     server.source.redefine("write", |action| action.reversibility = Reversibility::Reversible);
     server.owner.set_mode("fake.write", "allow").await;
@@ -56,7 +56,7 @@ async fn a_call_is_verified_with_its_own_commands(kind: Kind) {
     assert_eq!(server.commands.runs(), ["npm test", "npm run lint"]);
     let receipt = server.receipt_of(invocation["id"].as_str().unwrap()).await;
     assert!(receipt["verification"].to_string().contains("npm run lint"), "{receipt:#}");
-    // Nothing asked for is nothing run, and nothing shown.
+    // Without commands, none runs and none is shown.
     let plain = agent.invoke("fake.write", json!({})).await.ok();
     assert_eq!((plain["invocation"].get("verification"), server.commands.runs().len()), (None, 2));
     server.verify().await;
@@ -84,7 +84,7 @@ async fn what_its_commands_fail_is_repaired_once_or_taken_back(kind: Kind) {
     assert_eq!(receipt["status"], "reverted");
     assert!(receipt["verification"].to_string().contains("npm test"), "{receipt:#}");
 
-    // A read has nothing to repair: it failed.
+    // A read has nothing to repair, so the call fails.
     server.commands.will_fail("no");
     let read = agent.invoke_with(json!({ "action": "fake.read", "verification": { "commands": ["npm test"] } })).await;
     assert_eq!((&read.body["invocation"]["status"], read.body["invocation"].get("repair")), (&json!("failed"), None));
@@ -128,9 +128,9 @@ async fn a_yes_covers_the_commands_and_the_call_it_lets_run_runs_them(kind: Kind
     let asked = body("fake.write", &["npm test"]);
     let held = agent.invoke_with(asked.clone()).await;
     assert_eq!((held.status, server.commands.runs().len()), (202, 0));
-    // Whoever is asked sees them.
+    // The approver sees the commands.
     assert_eq!(server.shown(&held.id()).await["verification"]["commands"], json!(["npm test"]));
-    // Referred to with other commands, or none, it is another call.
+    // With other commands, or none, a call that refers to the approval is another call.
     let referring = |body: Value| with(body, "approval_ref", json!(held.id()));
     for other in
         [body("fake.write", &["npm run lint"]), body("fake.write", &[]), with(asked.clone(), "scope", json!({ "allowed_dirs": ["a"] }))]
@@ -174,7 +174,7 @@ async fn a_key_stands_for_its_scope_and_its_commands_too(kind: Kind) {
     server.verify().await;
 }
 
-/// What it forbids would be forbidden nowhere, and whoever approves it would read that it is.
+/// Such a scope could not be enforced, and an approver would read that it is.
 async fn a_scope_that_cannot_be_held_to_is_refused(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = reversible(&server).await;
@@ -187,7 +187,8 @@ async fn a_scope_that_cannot_be_held_to_is_refused(kind: Kind) {
         assert_eq!(refused.body["errors"][0]["pointer"], json!(format!("/scope/{field}/1")), "{refused:?}");
         assert!(!refused.body["detail"].as_str().unwrap().contains("params"), "{refused:?}");
     }
-    // All that is wrong is listed, and called what is wrong first: the params, then what stands beside them, then the scope, then the commands.
+    // All mistakes are listed. The problem's code is that of the first kind, in this order: params, the fields beside them, the scope, the
+    // commands.
     let scoped = |commands: &[&str]| with(body("fake.write", commands), "scope", json!({ "allowed_dirs": ["../up"] }));
     let pointers =
         |refused: &Answer| refused.body["errors"].as_array().unwrap().iter().map(|error| error["pointer"].clone()).collect::<Vec<_>>();
@@ -212,7 +213,7 @@ async fn a_rehearsal_looks_at_the_commands_and_runs_none(kind: Kind) {
     let rehearsed = agent.invoke_with(with(body("fake.write", &["npm test"]), "dry_run", json!(true))).await.ok();
     assert_eq!((&rehearsed["invocation"]["status"], &rehearsed["invocation"]["dry_run"]), (&json!("succeeded"), &json!(true)));
     assert_eq!((server.commands.runs().len(), server.source.effects()), (0, 0));
-    // What a call is bounded by and verified with decides nothing, so an explanation asks for neither.
+    // The scope and the verification do not influence the decision, so an explanation takes neither.
     for field in ["scope", "verification"] {
         let question = json!({ "session_id": agent.session, "action": "fake.write", field: {} });
         server.owner.post("/api/v1/explain", question).await.problem(400, "invalid_request");
@@ -224,13 +225,13 @@ fn no_turn() -> Error {
     Error::NoTurn { source_id: "fake".into(), message: "as many programs run as may at once".into() }
 }
 
-/// `fake.write` is looked at by its source, too.
+/// `fake.write` also has a check by its source.
 async fn checked(server: &TestServer) -> Agent {
     server.source.redefine("write", |action| action.checks = vec!["looks_right".to_owned()]);
     reversible(server).await
 }
 
-/// Nobody has a turn for the source's own check, however often it is asked for.
+/// The source's own check never gets a turn, however often it is tried.
 fn unlooked(server: &TestServer) {
     for _ in 0..ATTEMPTS_MAX {
         server.source.will_check(Err(no_turn()));
@@ -241,7 +242,7 @@ fn happened() -> Reconciled {
     Reconciled::Happened(Output::new(json!({ "done": true })))
 }
 
-/// An effect that nobody could look at.
+/// A call in doubt, because its effect could not be verified.
 async fn unverified(server: &TestServer, agent: &Agent) -> String {
     unlooked(server);
     let doubted = agent.invoke("fake.write", json!({})).await;
@@ -249,7 +250,7 @@ async fn unverified(server: &TestServer, agent: &Agent) -> String {
     doubted.id()
 }
 
-/// The time has come to look again.
+/// Advances the clock to the next verification and returns the invocation after it.
 async fn look_again(server: &TestServer, id: &str) -> Value {
     server.clock.advance_seconds(UNVERIFIED_SECONDS);
     server.pipeline.look_at_unverified().await;
@@ -281,7 +282,7 @@ async fn an_effect_nobody_could_look_at_is_in_doubt_and_stands(kind: Kind) {
     assert_eq!(checks(&invocation), [("result_schema".to_owned(), true), ("looks_right".to_owned(), false)], "it is not verified");
     assert_eq!((server.source.effects(), server.source.reverts().len()), (1, 0), "it stands");
 
-    // The commands of the caller are no other.
+    // The same holds for the caller's commands.
     for _ in 0..ATTEMPTS_MAX {
         server.commands.will_have_no_turn();
     }
@@ -290,7 +291,7 @@ async fn an_effect_nobody_could_look_at_is_in_doubt_and_stands(kind: Kind) {
     assert_eq!(server.shown(&doubted.id()).await["error"]["code"], "not_verified");
     assert_eq!((server.source.effects(), server.source.reverts().len(), server.commands.runs().len()), (2, 0, 0));
 
-    // What was seen to be wrong weighs more than what nobody saw.
+    // A failed check counts more than a check that could not run.
     server.source.will_check(Ok(vec![Check::failed("looks_right", "it does not")]));
     for _ in 0..ATTEMPTS_MAX {
         server.commands.will_have_no_turn();
@@ -298,7 +299,7 @@ async fn an_effect_nobody_could_look_at_is_in_doubt_and_stands(kind: Kind) {
     let repaired = agent.invoke_with(body("fake.write", &["npm test"])).await.ok()["invocation"].clone();
     assert_eq!(repaired["repair"], json!({ "attempted": true, "ok": true }), "{repaired}");
 
-    // A read has no effect to be in doubt about.
+    // A read has no effect that could be in doubt.
     for _ in 0..ATTEMPTS_MAX {
         server.commands.will_have_no_turn();
     }
@@ -314,7 +315,7 @@ async fn what_nobody_could_look_at_is_looked_at_again(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = checked(&server).await;
     let id = unverified(&server, &agent).await;
-    // Not at once, and then once: it is well.
+    // Not verified at once, but once the time has come: the check passes.
     server.pipeline.look_at_unverified().await;
     assert_eq!(server.shown(&id).await["status"], "in_doubt");
     server.source.will_reconcile(happened());
@@ -323,7 +324,7 @@ async fn what_nobody_could_look_at_is_looked_at_again(kind: Kind) {
     assert_eq!(server.receipt_of(&id).await["verification"]["ok"], true);
     assert_eq!((server.source.effects(), server.source.reverts().len()), (1, 0));
 
-    // It is not: now somebody has looked, and it is taken back.
+    // The check fails: now the effect is known to be wrong and is rolled back.
     let id = unverified(&server, &agent).await;
     server.source.will_reconcile(happened());
     server.source.will_check(wrong());
@@ -331,14 +332,14 @@ async fn what_nobody_could_look_at_is_looked_at_again(kind: Kind) {
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("reverted"), &json!("verification_failed")), "{ended}");
     assert_eq!(server.source.reverts().len(), 1);
 
-    // Somebody else has undone it meanwhile.
+    // Somebody else has undone the effect in the meantime.
     let id = unverified(&server, &agent).await;
     server.source.will_reconcile(Reconciled::DidNot);
     let ended = look_again(&server, &id).await;
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("not_verified")), "{ended}");
     assert!(ended["error"]["message"].as_str().unwrap().contains("no longer there"), "{ended}");
 
-    // It was a repair that nobody could look at.
+    // The effect that could not be verified was a repair.
     server.source.will_check(wrong());
     let id = unverified(&server, &agent).await;
     server.source.will_reconcile(happened());
@@ -351,7 +352,7 @@ async fn what_stays_unlooked_at_is_a_persons_to_say(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = checked(&server).await;
     let id = unverified(&server, &agent).await;
-    // Nobody can look this time either, and it is not made once more to find out: that it was made is known.
+    // It cannot be verified this time either. The effect is not repeated to find out, since it is known to have been made.
     server.source.will_reconcile(happened());
     unlooked(&server);
     assert_eq!(look_again(&server, &id).await["status"], "in_doubt");
@@ -362,10 +363,10 @@ async fn what_stays_unlooked_at_is_a_persons_to_say(kind: Kind) {
     server.owner.post(&format!("/api/v1/invocations/{id}/settle"), said).await.ok();
     let receipt = server.receipt_of(&id).await;
     assert_eq!((&receipt["status"], &receipt["verification"]["ok"]), (&json!("succeeded"), &json!(false)), "no check has passed");
-    // Once it has ended nobody looks again.
+    // Once the call has ended, it is not verified again.
     look_again(&server, &id).await;
 
-    // A new process looks at it at its start.
+    // A new process verifies it at its start.
     let id = unverified(&server, &agent).await;
     server.source.will_reconcile(happened());
     let restarted = server.restart().await;

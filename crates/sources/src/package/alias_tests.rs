@@ -1,4 +1,4 @@
-//! `fs_forbidden_by_alias` of the escape corpus: what a call must not touch, reached under every other name it can be given.
+//! `fs_forbidden_by_alias` of the escape corpus: a forbidden file must stay out of reach under every other name it can have.
 
 use super::*;
 use crate::workspace::path::WorkspacePath;
@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// Says to this test binary that it stands in the namespaces made for it.
+/// Set when this test binary runs inside the namespaces made for it.
 const INSIDE: &str = "COUNTERSIGN_TEST_INSIDE";
 
 struct Ground {
@@ -17,7 +17,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// A workspace with a forbidden file, a forbidden folder, and something that is free.
+    /// A workspace with a forbidden file, a forbidden folder, and a folder that is not forbidden.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join("workspace").join(path);
@@ -57,12 +57,12 @@ fn fs_forbidden_by_alias_of_spelling() {
     for path in ["free/a", "free/new/b", "secrets", ".env.example"] {
         ground.check(FORBIDDEN, path, "permitted");
     }
-    // A file has one spelling, so these reach nothing at all.
+    // Each file has exactly one accepted path, so these spellings are refused.
     for path in ["secret//key", "./secret/key", "secret/./key", "free/../secret/key", "//secret/key"] {
         let expected = if path.contains("..") || path.starts_with('/') { "path_outside_workspace" } else { "path_not_allowed" };
         ground.check(FORBIDDEN, path, expected);
     }
-    // What is forbidden may be spelled in any way.
+    // A forbidden path in the scope may be spelled in any of these ways.
     for forbidden in ["secret/", "./secret", ".//secret/.", "secret/**", "secret/*"] {
         ground.check(&[forbidden], "secret/key", "outside_scope");
     }
@@ -73,7 +73,7 @@ fn fs_forbidden_by_alias_of_a_link() {
     let ground = Ground::new();
     symlink("secret", ground.at("link")).unwrap();
     symlink("free", ground.at("way")).unwrap();
-    // No link is passed on the way to a change; and what a link names is forbidden with it.
+    // A change never goes through a link. A scope that forbids a link also forbids the link's target.
     ground.check(FORBIDDEN, "link/key", "path_outside_workspace");
     ground.check(&["link"], "secret/key", "outside_scope");
     ground.check(&["way/inner"], "free/inner/new", "outside_scope");
@@ -89,7 +89,7 @@ async fn fs_forbidden_by_alias_of_a_hard_link() {
     let scope = Scope { forbidden_files: vec!["secret".to_owned()], ..Scope::default() };
     for (path, scope, expected) in [
         ("alias", scope.clone(), "outside_scope"),
-        // Without a scope too: a second name may be anybody's.
+        // Even without a scope, a hard link is refused: the file's other name may lie anywhere.
         ("alias", Scope::default(), "hard_link_refused"),
         ("other", scope, "taken"),
     ] {
@@ -101,7 +101,7 @@ async fn fs_forbidden_by_alias_of_a_hard_link() {
     }
 }
 
-/// A root that folds case cannot be made on every machine; what is told of one that does is.
+/// A case-insensitive root cannot be made on every machine, so this test sets what would be detected on one.
 #[test]
 fn fs_forbidden_by_alias_of_case() {
     let mut ground = Ground::new();
@@ -113,8 +113,8 @@ fn fs_forbidden_by_alias_of_case() {
     ground.check(&["Secret"], "free/a", "permitted");
 }
 
-/// A mount can show the forbidden folder, a folder in it, or one file of it, each under a name that is free. Mounts are made in
-/// namespaces that end with this test; where an ordinary user may make none, no alias of this kind can be made by them either.
+/// A mount can show the forbidden folder, a folder in it, or one of its files under a name that is not forbidden. The mounts are made in
+/// namespaces that end with this test. Where an ordinary user may not make namespaces, such a user cannot make this kind of alias either.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the namespaces are made by the system's own program, for this test binary")]
 fn fs_forbidden_by_alias_of_a_bind_mount() {
@@ -142,7 +142,7 @@ fn inside_the_namespaces() {
     }
     std::fs::write(ground.at("file"), "").unwrap();
     mount(&ground, "secret/key", "file");
-    // Opened once the mounts are there: a descriptor of before would not pass them.
+    // Opened after the mounts were made: an earlier descriptor would not see them.
     ground.place = open(ground.folder.path());
     std::fs::write(ground.at("file"), "through the alias").unwrap();
     assert_eq!(std::fs::read_to_string(ground.at("secret/key")).unwrap(), "through the alias", "the mount is no alias");
@@ -150,12 +150,12 @@ fn inside_the_namespaces() {
         ground.check(FORBIDDEN, path, "outside_scope");
         ground.check(&[], path, "permitted");
     }
-    // And the other way round: what is forbidden under the mount's name is forbidden under its own.
+    // The reverse: a file forbidden under the mount's name is forbidden under its own name too.
     for (forbidden, path) in [("folder", "secret/key"), ("inner", "secret/deep/key"), ("file", "secret/key")] {
         ground.check(&[forbidden], path, "outside_scope");
     }
     ground.check(FORBIDDEN, "free/a", "permitted");
-    // Nor is it read: of a mount nothing is shown, and what is forbidden by the name of one cannot be kept from anybody.
+    // Reading: the jail shows no mount, and a scope that forbids a path by the name of a mount cannot be enforced.
     let seen = |forbidden: &[&str]| {
         let scope = Scope { forbidden_files: forbidden.iter().map(|text| (*text).to_owned()).collect(), ..Scope::default() };
         let parts = crate::workspace::view::parts(ground.place.folder(), &scope).map_err(|error| error.code());

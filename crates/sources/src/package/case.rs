@@ -1,4 +1,4 @@
-//! The tests of a package, as they are written down: one file of `tests/` each.
+//! The tests of a package: each JSON file under `tests/` describes one.
 
 use super::fields::{self, Fields};
 use super::folder::PackageFiles;
@@ -9,22 +9,22 @@ use countersign_core::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is called, on what, and what is to come of it.
+/// One test: the call, the workspace before it, and the expected outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     pub action: String,
     pub input: Value,
-    /// The workspace before it.
+    /// The files of the workspace before the call.
     pub files: BTreeMap<String, String>,
     pub status: Status,
     pub output: Option<Value>,
-    /// Words of its error, `code: message`, so that no other failure passes for the one that is meant.
+    /// Text that the error (`code: message`) must contain, so that a different failure does not pass the test.
     pub error: Option<String>,
-    /// The workspace after it; every file of it.
+    /// Every file of the workspace after the call.
     pub files_after: Option<BTreeMap<String, String>>,
 }
 
-/// Every case by its file; what is wrong with one is said, and it is left out.
+/// Every test with its file name. A test with mistakes is left out, and its mistakes are reported.
 pub fn cases_of(files: &PackageFiles, mistakes: &mut Vec<Mistake>) -> Vec<(String, Case)> {
     let name_of = |path: &str| path.strip_prefix("actions/")?.strip_suffix("/action.json").map(str::to_owned);
     let actions: Vec<_> = files.keys().filter_map(|path| name_of(path)).collect();
@@ -32,7 +32,7 @@ pub fn cases_of(files: &PackageFiles, mistakes: &mut Vec<Mistake>) -> Vec<(Strin
     tests.filter_map(|(path, file)| Some((path.clone(), Case::read(&file.bytes, path, &actions, mistakes)?))).collect()
 }
 
-/// How a call can end that is made here: nobody leaves it waiting, and nobody calls it off.
+/// The statuses that a test's call can end with. A test answers every pending call and cancels none.
 fn ends() -> Vec<(&'static str, Status)> {
     let can_be_seen = |status: &Status| match status {
         Status::Succeeded | Status::Failed | Status::Reverted | Status::Denied | Status::Quarantined | Status::InDoubt => true,
@@ -71,7 +71,7 @@ fn action_of(fields: &mut Fields<'_, '_>, actions: &[String]) -> String {
     action
 }
 
-/// Texts by their paths in the workspace.
+/// Texts by their path in the workspace.
 fn files_of(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     for (path, text) in fields.members("files")? {

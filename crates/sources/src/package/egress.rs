@@ -1,5 +1,5 @@
-//! A script's way out: which of its requests may go, making those, and counting all of them. What is asked for and what is answered is
-//! logged by host and status alone: a path or a query may be secret.
+//! The network access of a script: decides which of its requests may be sent, sends those, and counts all of them. The log shows only the
+//! method, the host and the status of a request, since a path or a query may be secret.
 
 use super::manifest::Methods;
 use crate::web::{Allowed, Deadline, Ended, Exchange, HostList, HostRule, Sent, Step, Target, headers};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// What an operator lets packages ask, and the client that asks.
+/// The hosts that the operator allows packages to reach, and the HTTP client for them.
 #[derive(Debug)]
 pub(super) struct Network {
     exchange: Exchange,
@@ -31,20 +31,20 @@ impl Network {
         Ok(Self { exchange: Exchange::new("network", &allowed)?, allowed })
     }
 
-    /// The first host of these that the operator has not allowed whole.
+    /// The first of these hosts that the operator's rules do not cover completely.
     pub(super) fn first_missing<'h>(&self, hosts: &'h [HostRule]) -> Option<&'h HostRule> {
         let is_covered = |host: &HostRule| self.allowed.lists.iter().all(|list| list.rules.iter().any(|rule| rule.covers(host)));
         hosts.iter().find(|host| !is_covered(host))
     }
 }
 
-/// The way out of one run.
+/// The network access of one run.
 #[derive(Debug)]
 pub(super) struct WayOut {
     network: Arc<Network>,
-    /// Both the action's own hosts and the operator's.
+    /// The hosts that both the action and the operator allow.
     allowed: Allowed,
-    /// As the definition names them.
+    /// The hosts as the definition writes them, which is how they are counted.
     hosts: Vec<(HostRule, String)>,
     methods: Methods,
     meter: Meter,
@@ -54,7 +54,7 @@ pub(super) struct WayOut {
     changes: Mutex<Changes>,
 }
 
-/// Requests that may have changed something.
+/// Counts the requests that may have changed something.
 #[derive(Debug, Default)]
 struct Changes {
     let_out: u32,
@@ -77,12 +77,12 @@ impl WayOut {
         }
     }
 
-    /// Whether something was let out that may have changed something.
+    /// Whether a request that may have changed something was sent.
     pub(super) fn may_have_changed(&self) -> bool {
         self.changes.lock().let_out > 0
     }
 
-    /// Whether the run ended while something that may have changed something was under way.
+    /// Whether the run ended before the answer to such a request arrived.
     pub(super) fn was_cut_off(&self) -> bool {
         self.changes.lock().unanswered > 0
     }
@@ -90,11 +90,11 @@ impl WayOut {
     async fn ask(&self, request: Request) -> Result<Response, Refused> {
         let asked = Asked { method: request.method.clone(), url: Url::parse(&request.url).ok() };
         let (method, target, headers) = self.judge(&request).map_err(|error| self.refuse(&asked, &error))?;
-        // The run ends at its own time, and this with it; no single answer may take longer than a whole call.
+        // The end of the run also ends this request. Until then one answer may take as long as a whole call.
         let deadline = Deadline::after(Duration::from_millis(self.timeout_ms), self.timeout_ms);
         let exchange = &self.network.exchange;
         let response = if is_safe(&method) {
-            // A redirect that is refused follows an answer that was not.
+            // The first request may be answered and its redirect then refused.
             let (mut under_way, mut is_answered) = (UnderWay::new(self), false);
             let told = |step: Step<'_>| match step {
                 Step::Asking(target) => under_way.begin(asked.at(target)),
@@ -124,7 +124,7 @@ impl WayOut {
         }
     }
 
-    /// Everything that can be said of a request before it is made.
+    /// Every check that can be made before the request is sent.
     fn judge(&self, request: &Request) -> Result<(Method, Target, HeaderMap), Error> {
         let method = METHODS.into_iter().find(|method| method.as_str() == request.method).ok_or_else(|| {
             let known = METHODS.map(|method| method.to_string()).join(", ");
@@ -140,7 +140,7 @@ impl WayOut {
             if !request.body.is_empty() {
                 return Err(refused("body_not_allowed", format!("a {method} carries no body")));
             }
-            // There are servers that take their word for the method.
+            // Some servers let these headers override the method.
             if let Some(name) = OVERRIDES.into_iter().find(|name| headers.contains_key(*name)) {
                 return Err(refused("header_not_allowed", format!("header `{name}` cannot be set: it makes another method of a {method}")));
             }
@@ -151,7 +151,7 @@ impl WayOut {
         Ok((method, target, headers))
     }
 
-    /// Before it is sent: who is cut off in between has sent it.
+    /// Called before the request is sent: if the run is cut off in between, the request counts as sent.
     fn begin_change(&self) {
         let mut changes = self.changes.lock();
         changes.let_out += 1;
@@ -166,13 +166,13 @@ impl WayOut {
         }
     }
 
-    /// The rule of the definition that names where this goes.
+    /// The host rule of the definition that covers this request.
     fn named(&self, asked: &Asked) -> &str {
         let of = |url: &Url| self.hosts.iter().find(|(rule, _)| rule.allows(url));
         asked.url.as_ref().and_then(of).map_or(OTHER, |(_, name)| name)
     }
 
-    /// Counts a request that was let out; one whose address was refused was not.
+    /// Counts and logs a request that was sent. If its address was refused, it was not sent and counts as refused.
     fn tell(&self, asked: &Asked, answered: &Result<reqwest::Response, Error>) {
         match answered {
             Err(error @ Error::Refused { .. }) => drop(self.refuse(asked, error)),
@@ -200,7 +200,7 @@ impl WayOut {
     }
 }
 
-/// The request that is being made. It counts, and is logged, whatever becomes of it.
+/// A request in progress. It is counted and logged even if the run ends before the answer.
 struct UnderWay<'w> {
     way_out: &'w WayOut,
     asked: Option<Asked>,
@@ -223,7 +223,7 @@ impl<'w> UnderWay<'w> {
 }
 
 impl Drop for UnderWay<'_> {
-    /// The run ended first.
+    /// The run ended before the answer.
     fn drop(&mut self) {
         if let Some(asked) = self.asked.take() {
             self.way_out.meter.made(self.way_out.named(&asked));
@@ -232,7 +232,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// The methods there are.
+/// The methods a script may use.
 const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
 
@@ -240,7 +240,7 @@ fn is_safe(method: &Method) -> bool {
     *method == Method::GET || *method == Method::HEAD
 }
 
-/// What may be told of a request: its method, and of its URL the host.
+/// The parts of a request that may be logged: its method, and the host of its URL.
 struct Asked {
     method: String,
     url: Option<Url>,
@@ -256,7 +256,7 @@ impl Asked {
     }
 }
 
-/// Why there is no answer, for the program.
+/// Why there is no answer, as a sentence for the script.
 fn sentence(asked: &Asked, error: &Error) -> Refused {
     let host = asked.host();
     Refused(match error {

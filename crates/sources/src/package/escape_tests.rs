@@ -1,5 +1,5 @@
 //! The groups of the escape corpus about names that lead out of the workspace: `fs_dotdot_in_param`, `fs_absolute_param` and
-//! `fs_artifact_names`. What a script may name is its stage and what it deletes; what a journal names is read again at commit.
+//! `fs_artifact_names`. A script names files on its stage and files to delete; the names in a journal are checked again at commit.
 
 use super::*;
 use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Every file below a folder with what it holds.
+/// Every file below a folder, with its content.
 pub(super) fn held(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut ahead = vec![folder.to_owned()];
@@ -33,7 +33,7 @@ async fn prepare(bench: &Bench, staged: &[(&str, &str)], deletes: &[&str], scope
     bench.source().prepare(&context, &act(), &json!({})).await.map_err(|error| error.code())
 }
 
-/// A journal that names `path`, as nothing of ours would write it.
+/// A forged journal with a `path` that our own code would never write.
 fn forged(path: &str) -> Value {
     let digest = Digest::new([7; 32]);
     let file = json!({ "path": path, "previous_sha256": null, "new_sha256": digest, "mode": null });

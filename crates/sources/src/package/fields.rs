@@ -1,27 +1,27 @@
-//! Reads the JSON somebody wrote by hand, and goes on after a mistake: each is said with its place and what to do. A field nobody knows is
-//! refused by its name: a misspelt permission must not be one that was never asked for.
+//! Reads hand-written JSON and continues after a mistake. Each mistake says its place and what to do. An unknown field is a mistake too: a
+//! misspelt permission must not pass for one that was never requested.
 
 use super::mistake::{Mistake, nearest, one_of};
 use crate::words::shown;
 use countersign_core::json::{escape, parse_strict};
 use serde_json::{Map, Value};
 
-/// So many mistakes of one kind are said one by one; the rest is counted, or found once these are mended.
+/// So many mistakes of one kind are reported one by one; the others are counted, or reported once these are corrected.
 pub(super) const SAID_OF_ONE_MAX: usize = 20;
 
 /// The fields of one object.
 pub(super) struct Fields<'v, 'm> {
     file: &'m str,
     pointer: String,
-    /// `None`: it is no object, and that was said.
+    /// `None` if the value is not an object, which is already reported as a mistake.
     members: Option<&'v Map<String, Value>>,
     known: Vec<&'static str>,
-    /// Those it may not have, of which it is said why.
+    /// Fields that are refused with an explanation of their own.
     refused: Vec<&'static str>,
     mistakes: &'m mut Vec<Mistake>,
 }
 
-/// The value a file holds; `None` where it holds none, and that was said.
+/// The JSON value of a file; `None` if the file is not valid JSON, which is then reported as a mistake.
 pub(super) fn parse(bytes: &[u8], file: &str, mistakes: &mut Vec<Mistake>) -> Option<Value> {
     let error = match parse_strict(bytes) {
         Ok(value) => return Some(value),
@@ -36,14 +36,14 @@ pub(super) fn parse(bytes: &[u8], file: &str, mistakes: &mut Vec<Mistake>) -> Op
     None
 }
 
-/// `… at line 3 column 5`, taken apart.
+/// Splits a parser's message `… at line 3 column 5` into the message, the line and the column.
 fn text_place(message: &str) -> Option<(&str, u32, u32)> {
     let (message, place) = message.rsplit_once(" at line ")?;
     let (line, column) = place.split_once(" column ")?;
     Some((message, line.parse().ok()?, column.parse().ok()?))
 }
 
-/// Reads a whole file's object.
+/// Reads the object that a whole file consists of.
 pub(super) fn read<'v, T>(value: &'v Value, file: &str, mistakes: &mut Vec<Mistake>, read: impl FnOnce(&mut Fields<'v, '_>) -> T) -> T {
     below(value, file, String::new(), mistakes, read)
 }
@@ -66,13 +66,13 @@ fn below<'v, T>(
 }
 
 impl<'v> Fields<'v, '_> {
-    /// Says what is wrong with one of the fields.
+    /// Reports a mistake in one of the fields.
     pub(super) fn wrong(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
         let pointer = self.pointer_of(key);
         self.mistakes.push(Mistake::new(self.file, message, hint).at_field(pointer));
     }
 
-    /// A field that is not there is nothing said; so is `null`.
+    /// A missing field and `null` are the same: no value.
     pub(super) fn value(&mut self, key: &'static str) -> Option<&'v Value> {
         self.known.push(key);
         self.members?.get(key).filter(|value| !value.is_null())
@@ -95,12 +95,12 @@ impl<'v> Fields<'v, '_> {
         self.typed(key, "a list of texts", of).unwrap_or_default()
     }
 
-    /// A field whose own fields are named by whoever writes it.
+    /// An object whose keys are chosen by the author, such as paths.
     pub(super) fn members(&mut self, key: &'static str) -> Option<&'v Map<String, Value>> {
         self.typed(key, "an object", Value::as_object)
     }
 
-    /// One of a few words.
+    /// A field whose value must be one of a few words.
     pub(super) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         let said = self.value(key)?;
         let found = said.as_str().and_then(|said| words.iter().find(|(word, _)| *word == said));
@@ -115,14 +115,14 @@ impl<'v> Fields<'v, '_> {
         found.map(|(_, value)| *value)
     }
 
-    /// The fields of a field; nothing said is none of them said.
+    /// A nested object. If it is missing, the result is the default.
     pub(super) fn object<T: Default>(&mut self, key: &'static str, read: impl FnOnce(&mut Fields<'v, '_>) -> T) -> T {
         let Some(value) = self.value(key) else { return T::default() };
         let pointer = self.pointer_of(key);
         below(value, self.file, pointer, self.mistakes, read)
     }
 
-    /// Says that a field must be there, where it is not.
+    /// Reports a mistake if the field is missing.
     pub(super) fn required(&mut self, key: &'static str, example: &str) {
         let is_missing = self.members.is_some_and(|members| !members.contains_key(key));
         if is_missing {
@@ -130,7 +130,7 @@ impl<'v> Fields<'v, '_> {
         }
     }
 
-    /// A field somebody may well expect, and that there is not.
+    /// Refuses a field that does not exist but that an author may well expect.
     pub(super) fn refuse(&mut self, key: &'static str, message: &str, hint: &str) {
         self.refused.push(key);
         if self.members.is_some_and(|members| members.contains_key(key)) {

@@ -1,4 +1,5 @@
-//! The files of a package: read whole into memory, because what was hashed must be what runs, and put on disk whole or not at all.
+//! The files of a package. They are read into memory as a whole, because the bytes that were hashed must be the bytes that run, and written
+//! to disk as a whole.
 
 use super::mistake::Mistake;
 use countersign_core::Digest;
@@ -11,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 use std::sync::Arc;
 
-/// Folders inside one another.
+/// How deep folders may be nested.
 const DEPTH_MAX: usize = 8;
 
 /// One file of a package.
@@ -27,13 +28,13 @@ impl PackageFile {
     }
 }
 
-/// Files by their path in the package, names divided by `/`.
+/// Files by their path in the package, with `/` between the names.
 pub type PackageFiles = BTreeMap<String, PackageFile>;
 
-/// What changes whenever a file of the folder does. The change time cannot be set.
+/// Changes whenever a file of the folder changes: path, inode, size, change time and mode. A program cannot set the change time.
 pub(super) type Stamp = Vec<(String, u64, u64, i64, i64)>;
 
-/// Every file of the folder, and the stamp it was read under.
+/// Every file of the folder, with the stamp taken before the reading.
 pub(super) fn read(folder: &Path) -> Result<(PackageFiles, Stamp), Vec<Mistake>> {
     let before = stamp(folder)?;
     let mut mistakes = Vec::new();
@@ -44,7 +45,7 @@ pub(super) fn read(folder: &Path) -> Result<(PackageFiles, Stamp), Vec<Mistake>>
     if mistakes.is_empty() { Ok((files, before)) } else { Err(mistakes) }
 }
 
-/// Every file of it that can be read, whatever else is wrong with it: for who is to be told everything.
+/// Every readable file of the folder, whatever else is wrong with it, for a caller who wants all mistakes.
 pub(super) fn read_what_reads(folder: &Path, mistakes: &mut Vec<Mistake>) -> PackageFiles {
     let walk = Walk::through(folder);
     mistakes.extend(walk.mistakes);
@@ -74,7 +75,7 @@ fn read_files(folder: &Path, stamp: &Stamp, mistakes: &mut Vec<Mistake>) -> Pack
     files
 }
 
-/// No more of it than one byte too many.
+/// Reads at most one byte more than `bytes_max`, so that the caller notices a file that is too long.
 fn read_file(path: &Path, bytes_max: usize) -> io::Result<PackageFile> {
     let mode = fs::symlink_metadata(path)?.mode();
     let mut bytes = Vec::new();
@@ -100,7 +101,7 @@ fn unreadable(path: &str, error: &io::Error) -> Mistake {
     Mistake::new(path, format!("it cannot be read: {error}"), "look at whether it is there, and whether you may read it")
 }
 
-/// Goes through a folder, and on after what is wrong in it.
+/// Walks through a folder and continues after a mistake.
 struct Walk<'f> {
     folder: &'f Path,
     stamp: Stamp,
@@ -161,13 +162,13 @@ impl<'f> Walk<'f> {
     }
 }
 
-/// Says which are no paths a package may have: plain names, none of them hidden or climbing. What lies in a folder that has no such name
-/// is not said one by one.
+/// Reports paths that a package may not have: every name must be plain, not hidden and not `..`. Of several files below one bad folder,
+/// only the folder is reported.
 pub(super) fn check_paths(files: &PackageFiles, mistakes: &mut Vec<Mistake>) {
     let mut said = BTreeSet::new();
     for path in files.keys() {
         let names: Vec<_> = path.split('/').collect();
-        // No folder on a disk is like that; a list of files can be.
+        // A folder on disk cannot have a file and a folder of the same name, but a list of files can.
         let folders = path.match_indices('/').map(|(end, _)| &path[..end]).filter(|folder| files.contains_key(*folder));
         for folder in folders.map(crate::words::shown) {
             if said.insert(folder.clone()) {
@@ -189,7 +190,7 @@ fn is_plain(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
-/// The folders among the actions that hold nothing at all: of those no file tells.
+/// Folders under `actions/` that are empty. `files` does not show them, since it lists files only.
 pub(super) fn empty_actions(folder: &Path, files: &PackageFiles) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder.join("actions")) else { return Vec::new() };
     let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -203,7 +204,7 @@ pub(super) fn empty_actions(folder: &Path, files: &PackageFiles) -> Vec<String> 
 pub(super) fn digest(files: &PackageFiles, prefix: &str) -> Digest {
     let mut hasher = Sha256::new();
     for (path, file) in below(files, prefix) {
-        // Lengths first, so that no two folders read alike.
+        // Each length comes first, so that two different folders cannot hash the same bytes.
         hasher.update((path.len() as u64).to_be_bytes());
         hasher.update(path.as_bytes());
         hasher.update([u8::from(file.is_executable)]);
@@ -213,12 +214,12 @@ pub(super) fn digest(files: &PackageFiles, prefix: &str) -> Digest {
     Digest::new(hasher.finalize().into())
 }
 
-/// The files below `prefix`, by what follows it.
+/// The files below `prefix`, by the rest of their path.
 pub(super) fn below<'f>(files: &'f PackageFiles, prefix: &'f str) -> impl Iterator<Item = (&'f str, &'f PackageFile)> {
     files.iter().filter_map(move |(path, file)| path.strip_prefix(prefix).map(|rest| (rest, file)))
 }
 
-/// Writes a package where there is nothing yet.
+/// Writes a package into a folder that does not exist yet.
 pub(super) fn write(folder: &Path, files: &PackageFiles) -> io::Result<()> {
     let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     make(folder)?;
@@ -227,7 +228,7 @@ pub(super) fn write(folder: &Path, files: &PackageFiles) -> io::Result<()> {
         if let Some(parent) = target.parent() {
             make(parent)?;
         }
-        // A program runs as nobody who owns it; the folder around it is what keeps others out.
+        // A program runs under another uid, so everyone may execute it. The private folder around it keeps others out.
         let mode = if file.is_executable { 0o755 } else { 0o600 };
         let mut written = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&target)?;
         written.write_all(&file.bytes)?;

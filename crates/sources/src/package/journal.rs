@@ -1,5 +1,5 @@
-//! The changes of one call, written down before the first of them: enough to make them, to finish them after a crash, and to take
-//! them back. What the files hold is among the snapshots, by digest, before and after.
+//! The file changes of one call, recorded before the first of them is made. The journal is enough to make the changes, to finish them after
+//! a crash, and to revert them. The contents before and after are among the snapshots, by digest.
 
 use super::plan::result_path;
 use crate::words::{failed, shown};
@@ -25,37 +25,38 @@ use std::os::fd::OwnedFd;
 #[serde(deny_unknown_fields)]
 pub(super) struct Journal {
     pub(super) files: Vec<Evidence>,
-    /// What the script answered.
+    /// The digest of the script's result.
     pub(super) result_sha256: Digest,
-    /// The definition it was made under, among the snapshots too: it is taken back under no other, also once the package is gone.
+    /// The digest of the definition the changes are made under, which is also among the snapshots. The changes are reverted under that
+    /// definition, even if the package is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) definition_sha256: Option<Digest>,
-    /// Where. `None` in what was kept before workspaces had ids.
+    /// The workspace of the changes. `None` in journals from before workspaces had ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) workspace: Option<WorkspaceId>,
-    /// How good the script says its answer is, in thousandths.
+    /// The quality that the script gives its own result, in thousandths.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) quality_thousandths: u32,
 }
 
-/// What is evident is not written.
+/// A quality of 0 is left out of the JSON.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 fn is_zero(quality: &u32) -> bool {
     *quality == 0
 }
 
-/// How far it has come.
+/// How many of the changes are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Made,
     NotMade,
-    /// Some are made, and the others can still be.
+    /// Some changes are made; the others can still be made.
     Half,
-    /// Somebody else changed one of the files.
+    /// One of the files holds neither the old nor the new content: somebody else changed it.
     Other,
 }
 
-/// Whether changes are made, or taken back.
+/// Whether changes are made or reverted.
 #[derive(Clone, Copy)]
 enum Direction {
     Forth,
@@ -63,7 +64,7 @@ enum Direction {
 }
 
 impl Direction {
-    /// A file is not what it was to be found as.
+    /// The error for a file whose content is not the expected one.
     fn conflict(self, path: &str) -> Error {
         match self {
             Self::Forth => content_changed(path),
@@ -72,7 +73,7 @@ impl Direction {
     }
 }
 
-/// What a step needs besides the journal.
+/// Everything a step needs besides the journal.
 pub(super) struct Desk<'a> {
     pub(super) place: &'a Place,
     pub(super) temporary: &'a str,
@@ -88,7 +89,7 @@ impl Journal {
         json!(self)
     }
 
-    /// Whether the changes were made, or were to be made, in this workspace.
+    /// Checks that the journal belongs to this workspace.
     pub(super) fn check_is_of(&self, place: &Place) -> Result<(), Error> {
         place.check_is(self.workspace.as_ref())
     }
@@ -109,7 +110,7 @@ impl Journal {
         make_all(&self.files, desk, Direction::Forth)
     }
 
-    /// Puts back what was there, unless somebody changed any of it since. A second time finds it done.
+    /// Restores the previous contents, unless somebody changed one of the files since. Repeating it has no further effect.
     pub(super) fn revert(&self, desk: &Desk<'_>) -> Result<Output, Error> {
         self.check_is_of(desk.place)?;
         make_all(&self.to_put_back(desk.place)?, desk, Direction::Back)?;
@@ -120,13 +121,13 @@ impl Journal {
         Ok(Output { value: json!({ "restored": restored }), quality_thousandths: 1_000, evidence: None })
     }
 
-    /// Whether nobody changed any of it since.
+    /// Checks that nobody changed one of the files since.
     pub(super) fn check_revert(&self, place: &Place) -> Result<(), Error> {
         self.check_is_of(place)?;
         self.to_put_back(place).map(drop)
     }
 
-    /// What is not as it was before, the last first.
+    /// The changes that still have to be reverted, last one first.
     fn to_put_back(&self, place: &Place) -> Result<Vec<Evidence>, Error> {
         let mut back = Vec::new();
         for file in self.files.iter().rev().map(Evidence::turned_round) {
@@ -146,7 +147,7 @@ impl Journal {
             (_, _, true) => Standing::Other,
             (true, true, false) => Standing::Half,
             (false, true, false) => Standing::NotMade,
-            // Nothing to change is a change that is made.
+            // A journal without changes counts as made.
             (_, false, false) => Standing::Made,
         })
     }
@@ -173,7 +174,8 @@ impl Journal {
     }
 }
 
-/// Makes changes one file after the other. Either all of them stand when this returns, or none; else the error says that nobody knows.
+/// Makes the changes one file after the other. On return either all of them are made or none; otherwise the error says that some files
+/// changed and could not be restored.
 fn make_all(files: &[Evidence], desk: &Desk<'_>, direction: Direction) -> Result<(), Error> {
     let mut steps = Vec::new();
     for (position, file) in files.iter().enumerate() {
@@ -226,7 +228,7 @@ fn make_all(files: &[Evidence], desk: &Desk<'_>, direction: Direction) -> Result
     Ok(())
 }
 
-/// One file on its way.
+/// The change of one file while it is being made.
 struct Step<'j> {
     file: &'j Evidence,
     path: WorkspacePath,
@@ -246,7 +248,7 @@ impl<'j> Step<'j> {
         Ok(Self { file, path, folder, made, temporary })
     }
 
-    /// The new content beside its target, on disk.
+    /// Writes the new content to disk beside its target.
     fn stage<'s>(&'s self, place: &Place, direction: Direction) -> Result<Option<Staged<'s>>, Error> {
         let Some(digest) = self.file.new_sha256 else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Several files change together, both ways, or none of them does.
+//! A journal makes or reverts all of its files together, or none of them.
 
 use super::*;
 use countersign_core::fault::Faults;
@@ -13,7 +13,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// `at` a point, this happens in the workspace.
+    /// At the fault point `at`, `happens` runs in the workspace.
     fn new(at: &str, happens: fn(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (workspace, snapshots) = (folder.path().join("workspace"), folder.path().join("snapshots"));
@@ -32,7 +32,7 @@ impl Ground {
         self.folder.path().join("workspace")
     }
 
-    /// One file of each kind: `changed`, `made` and `deleted`.
+    /// A journal with one file of each kind: `changed`, `made` and `deleted`.
     fn journal(&self) -> Journal {
         let kept = |text: &str| {
             let path = WorkspacePath::parse("kept").unwrap();
@@ -77,7 +77,7 @@ impl Ground {
         held
     }
 
-    /// Nothing half-written lies about.
+    /// No half-written file is left behind.
     fn check_tidy(&self) {
         let left = std::fs::read_dir(self.workspace()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let left: Vec<_> = left.filter(|name| name.starts_with(".countersign-step")).collect();
@@ -112,7 +112,7 @@ fn all_of_it_is_made_and_all_of_it_taken_back_however_often() {
 
 #[test]
 fn a_step_that_fails_on_the_way_back_leaves_everything_as_it_was_made() {
-    // The first thing that is put back is `deleted`; the next to go is in a folder that somebody takes away meanwhile.
+    // The revert restores `deleted` first. The next file is `folder/made`, which the closure meanwhile replaces with a folder.
     let ground = Ground::new("package.reverted_one", |workspace| {
         std::fs::remove_file(workspace.join("folder/made")).unwrap();
         std::fs::create_dir(workspace.join("folder/made")).unwrap();

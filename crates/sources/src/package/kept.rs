@@ -1,5 +1,5 @@
-//! Copies of the code that actions had, by its digest, so that a reviewer sees what changed since; and who installed each package. The
-//! oldest copies go first when they are too many.
+//! Copies of the code that actions had, stored by digest, so that a reviewer sees what changed; and who installed each package. If the
+//! copies take too much room, the oldest are removed first.
 
 use super::folder::{self, PackageFile, PackageFiles};
 use super::loaded::{Loaded, LoadedAction};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-/// What the folder of copies is called among the packages.
+/// The folder of the copies, inside the packages folder.
 pub(super) const FOLDER: &str = ".kept";
 
 pub(super) struct Kept {
@@ -25,21 +25,21 @@ pub(super) struct Kept {
 pub struct Origin {
     pub by: String,
     pub at: Timestamp,
-    /// Covers all its files.
+    /// Covers all files of the package.
     pub sha256: Digest,
 }
 
-/// What became of one file of an action's code.
+/// How one file of an action's code changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeChange {
-    /// Below the action's own folder.
+    /// Relative to the action's own folder.
     pub path: String,
     pub change: FileChange,
-    /// By line; `None` where one of the two is not text.
+    /// A diff by line; `None` if one of the two versions is not text.
     pub diff: Option<String>,
     pub added_lines: usize,
     pub removed_lines: usize,
-    /// The diff is longer than what is shown of it.
+    /// The diff was longer than the part shown here.
     pub is_truncated: bool,
 }
 
@@ -48,7 +48,7 @@ impl Kept {
         Self { folder }
     }
 
-    /// Keeps the code of each action. A copy that cannot be written is missed by a reviewer, and by nobody else.
+    /// Keeps a copy of the code of each action. If a copy cannot be written, a reviewer later has no diff; nothing else depends on it.
     pub(super) fn keep(&self, loaded: &Loaded) {
         for action in &loaded.actions {
             if let Err(error) = self.keep_action(action) {
@@ -70,7 +70,7 @@ impl Kept {
         self.make_room(&target)
     }
 
-    /// The code with this digest, if a copy was kept and is whole.
+    /// The code with this digest, if a copy was kept and is undamaged.
     pub(super) fn find(&self, digest: Digest) -> Option<PackageFiles> {
         let (files, _) = folder::read(&self.folder.join(digest.to_string())).ok()?;
         (folder::digest(&files, "") == digest).then_some(files)
@@ -101,7 +101,7 @@ impl Kept {
         fs::write(self.origin_of(name), serde_json::to_vec(origin)?)
     }
 
-    /// `None` where nobody installed it through the server: its folder was put there by hand.
+    /// `None` if the package was not installed through the server: somebody put its folder there by hand.
     pub(super) fn origin(&self, name: &str) -> Option<Origin> {
         serde_json::from_slice(&fs::read(self.origin_of(name)).ok()?).ok()
     }
@@ -119,7 +119,7 @@ fn bytes_of(copy: &Path) -> u64 {
     folder::read(copy).map_or(0, |(files, _)| files.values().map(|file| file.bytes.len() as u64).sum())
 }
 
-/// Every file that differs, in the order of their paths.
+/// Every file that differs, sorted by path.
 pub(super) fn changes(before: &PackageFiles, after: &PackageFiles) -> Vec<CodeChange> {
     let paths: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     paths.into_iter().filter_map(|path| change_of(path, before.get(path), after.get(path))).collect()

@@ -1,4 +1,4 @@
-//! What scripts are written in, and the interpreters that takes.
+//! The languages of scripts, and their interpreters.
 
 use crate::program::{PLACES, Programs};
 use crate::words::refused;
@@ -13,16 +13,16 @@ pub(super) enum Language {
     Python,
 }
 
-/// An interpreter, as it is here now.
+/// An interpreter, and whether it is installed.
 pub struct Interpreter {
     pub name: &'static str,
-    /// What is written for it.
+    /// The language it runs.
     pub language: &'static str,
-    /// Where it is, and the digest of its bytes; `None` where there is none.
+    /// The path of the interpreter and the digest of its bytes; `None` if it is not installed.
     pub found: Option<(PathBuf, Digest)>,
 }
 
-/// Every interpreter that scripts may need. Reads each of them whole.
+/// Every interpreter that scripts may need. Reads each of them from disk to compute its digest.
 pub fn interpreters() -> Vec<Interpreter> {
     let programs = Programs::default();
     let look = |language: Language| {
@@ -38,7 +38,7 @@ pub fn interpreters() -> Vec<Interpreter> {
 impl Language {
     const ALL: [Self; 2] = [Self::JavaScript, Self::Python];
 
-    /// `None` where the file is a program of its own.
+    /// The language of a script by its file extension; `None` if the file is a program of its own.
     pub(super) fn of(file: &str) -> Option<Self> {
         match Path::new(file).extension().and_then(|extension| extension.to_str()) {
             Some("js") => Some(Self::JavaScript),
@@ -61,7 +61,7 @@ impl Language {
         }
     }
 
-    /// What stands before the script. Neither reads an environment, a user's folder or installed modules.
+    /// The arguments before the script. Neither interpreter reads the environment, a user's folder or installed modules.
     pub(super) fn args(self, memory_bytes: u64) -> Vec<String> {
         match self {
             Self::JavaScript => vec![format!("--max-old-space-size={}", (memory_bytes >> 20).max(32) * 3 / 4), "--no-addons".to_owned()],

@@ -1,4 +1,4 @@
-//! A package as it was read from disk: its actions, made ready.
+//! A package as read from disk, with its actions ready to be called.
 
 use super::folder::{self, PackageFile, PackageFiles, Stamp};
 use super::manifest::{Around, Filesystem, Held, Manifest, of_object};
@@ -24,7 +24,7 @@ pub(super) struct Loaded {
 pub(super) struct LoadedAction {
     pub(super) action: Arc<Action>,
     pub(super) manifest: Manifest,
-    /// Below the action's own folder.
+    /// Relative to the action's own folder.
     pub(super) files: PackageFiles,
     pub(super) folder: PathBuf,
     pub(super) digest: Digest,
@@ -39,7 +39,7 @@ impl Loaded {
     }
 }
 
-/// The actions these files make; what is wrong with any of them is said.
+/// The actions that these files make. Mistakes in them are added to `mistakes`.
 pub(super) fn actions_of(
     package: &str,
     folder: &Path,
@@ -62,7 +62,7 @@ pub(super) fn actions_of(
     names.iter().filter(has_manifest).filter_map(read).collect()
 }
 
-/// A folder among the actions that is none.
+/// The mistake for a folder under `actions/` that has no manifest.
 pub(super) fn no_manifest(name: &str) -> Mistake {
     let hint = "write its `action.json` and `execute.js`, or remove the folder";
     Mistake::new(format!("actions/{name}"), "it has no `action.json`, so no action comes of it", hint)
@@ -79,7 +79,7 @@ impl LoadedAction {
             let hint = "write one: it finds JSON on stdin, and prints JSON";
             mistakes.push(Mistake::new(prefix.trim_end_matches('/'), "it has no `execute.js`, `execute.py` or program `execute`", hint));
         }
-        // One that is there and wrong is said to be wrong, and not to be missing besides.
+        // A `verify` script that exists but is invalid counts here: its own mistake is reported, not a missing script besides.
         let verifies = !matches!(verify, Ok(None));
         let manifest = Manifest::read(&own.get("action.json")?.bytes, Around { folder: name, verifies, held }, mistakes);
         let id = ActionId::parse(&format!("{package}.{name}"));
@@ -97,13 +97,13 @@ impl LoadedAction {
         script_of(&self.files, script).ok().flatten()
     }
 
-    /// What the script is called, for whoever wrote it.
+    /// The file name of the script, for messages to its author.
     pub(super) fn file_of(&self, script: Script) -> &str {
         self.script(script).map_or(script.name(), |(file, _)| file)
     }
 }
 
-/// The one file that is the script. Two would leave open which runs.
+/// The file that holds the script. Two candidates are a mistake: it would be unclear which one runs.
 pub(super) fn script_of(files: &PackageFiles, script: Script) -> Result<Option<(&str, &PackageFile)>, Mistake> {
     let name = script.name();
     let mut found = files.iter().filter(|(path, _)| {
@@ -152,8 +152,8 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
         reversible_seconds: (writes && !acts_elsewhere).then(|| manifest.reversible_seconds()),
         checks: checked,
         repeatability: if manifest.repeatable { Repeatability::Repeatable } else { Repeatability::NotRepeatable },
-        // Its code runs in a dry run too, and that of R3 and R4 runs for nobody but the person who said so. Nor do the params of a
-        // rehearsal that nobody was asked about go to a host.
+        // A dry run runs the action's code too. At R3 and R4 code runs only after a person's approval, so there is no dry run. An action
+        // with network access has none either: its params would go to a host without anyone having been asked.
         preview: if writes && tier == Tier::R2 && !asks { Preview::Supported } else { Preview::Unsupported },
         preview_reads: reads.then(|| ActionId::parse("files.read_text").ok()).flatten(),
         exempt_from_redaction: Vec::new(),

@@ -1,4 +1,4 @@
-//! `action.json`: what an action of a package says of itself, and which of it is refused.
+//! `action.json`, the manifest of one action of a package: its fields, and the rules that a manifest must keep.
 
 use super::fields::{self, Fields, SAID_OF_ONE_MAX};
 use super::mistake::Mistake;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 /// The least memory an interpreter starts in.
 const MEMORY_MB_MIN: u64 = 16;
 
-/// The frozen fields, then those that came later and may be left out.
+/// The first fields are frozen. The later ones were added afterwards, and a manifest may omit them.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
     pub(super) name: String,
@@ -30,7 +30,7 @@ pub(super) struct Manifest {
     timeout_ms: Option<u64>,
     memory_mb: Option<u64>,
     profile: Isolation,
-    /// Whom it asks over the network. Nothing said: nobody.
+    /// The hosts that the action's code may send requests to. An empty list means no network.
     pub(super) hosts: Vec<HostRule>,
     pub(super) idempotency_key_fields: Vec<String>,
     pub(super) repeatable: bool,
@@ -43,7 +43,7 @@ pub(super) struct Permissions {
     pub(super) filesystem: Filesystem,
 }
 
-/// What it sees of the workspace. What it may change of it, its tier says.
+/// Which part of the workspace the code can read. Its tier decides whether it may also write (`Manifest::is_write`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Filesystem {
     #[default]
@@ -69,29 +69,30 @@ enum Isolation {
     HighIsolation,
 }
 
-/// What a package is held to.
+/// Which rules a manifest must keep.
 #[derive(Clone, Copy)]
 pub(super) enum Held {
-    /// It is to be installed: everything that is wrong with it is a mistake. Whether a schema compiles is known elsewhere.
+    /// The package is about to be installed: every broken rule is a mistake. `check_schema` is passed in because this crate does not
+    /// compile schemas.
     New { check_schema: fn(&Value) -> Result<(), String> },
-    /// It is there already, and goes on under the rules it was taken by: a tier nobody knows is the worst.
+    /// The package was installed earlier and stays valid under the rules of that time. An unknown tier counts as R4.
     Installed,
 }
 
-/// What is known of an action besides what its manifest says.
+/// Facts about an action that are not in its manifest.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     /// The action's own folder.
     pub(super) folder: &'a str,
-    /// Whether it has a script to verify with.
+    /// Whether the action has a `verify` script.
     pub(super) verifies: bool,
     pub(super) held: Held,
 }
 
-/// What a run may send over the network.
+/// Which HTTP methods a run may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Methods {
-    /// GET and HEAD: they ask, and change nothing.
+    /// GET and HEAD, which change nothing.
     Safe,
     Any,
 }
@@ -100,7 +101,7 @@ const NO_NETWORK: &str = "there is no such field, and without `hosts` its code h
 const NAME_HOSTS: &str = "take it out, and name whom it asks beside `permissions`: `\"hosts\": [\"api.example.com\"]`";
 
 impl Manifest {
-    /// Reads one and holds it to the rules; `None` where it breaks one, and all it breaks were said.
+    /// Reads a manifest and checks it. Every broken rule is added to `mistakes`; with any mistake the result is `None`.
     pub(super) fn read(bytes: &[u8], around: Around<'_>, mistakes: &mut Vec<Mistake>) -> Option<Self> {
         let before = mistakes.len();
         let file = format!("actions/{}/action.json", around.folder);
@@ -114,7 +115,8 @@ impl Manifest {
     }
 
     fn of(fields: &mut Fields<'_, '_>, held: Held) -> Self {
-        // Elsewhere a manifest asks for the network in this word; here it would be a permission that nobody gives.
+        // Other manifest formats request network access with this field. Here it would have no effect, so it is refused with an
+        // explanation.
         fields.refuse("network", NO_NETWORK, NAME_HOSTS);
         Self {
             name: fields.text("name").unwrap_or_default(),
@@ -157,8 +159,8 @@ impl Manifest {
 
     fn check_verification(&self, around: Around<'_>, fields: &mut Fields<'_, '_>) {
         let must_undo = self.is_write() && self.tier() == Tier::R2;
-        // What leaves our reach or cannot be undone is looked at afterwards, whatever it changes. A schema of its answer is no look: it is
-        // held against what code says of itself.
+        // An R3 or R4 effect is outside our reach or cannot be undone, so it must be verified whatever it changes. An `outputSchema` does
+        // not count as verification: it only checks what the code says about itself.
         let must_verify = self.tier() >= Tier::R3 && matches!(around.held, Held::New { .. });
         if self.verification.required && !around.verifies && self.verification.commands.is_empty() {
             let message = "it requires verification and has neither a `verify` script nor `verification.commands`";
@@ -204,28 +206,29 @@ impl Manifest {
         }
     }
 
-    /// A tier that is missing, or that nobody knows, is the worst.
+    /// A missing or unknown tier counts as R4.
     pub(super) fn tier(&self) -> Tier {
         self.risk_tier.unwrap_or(Tier::R4)
     }
 
-    /// Whether it changes files of the workspace.
+    /// Whether the action changes files of the workspace.
     pub(super) fn is_write(&self) -> bool {
         self.permissions.filesystem == Filesystem::Workspace && self.tier() >= Tier::R2
     }
 
-    /// Whether its effect is one it makes elsewhere, over the network. Its code then runs in `call`, not while the call is prepared.
+    /// Whether the action's effect happens outside the workspace, over the network. Such code runs in `call`, not while the call is
+    /// prepared.
     ///
-    /// The record precedes the effect: before the intent is written nothing may leave that changes anything. Code that writes files runs
-    /// before the intent, because what it wrote is announced with it; so it may fetch, and no more. What cannot be taken back is not for
-    /// R2, which promises that it can; and a read does not change anything by its own word. That leaves R3 and R4 without files: they
-    /// have nothing to prepare, a person has said yes, and all they do comes after the intent.
+    /// The intent must be in the audit log before any effect. Code that writes files runs before the intent, because the intent lists what
+    /// it wrote; such code may therefore only send GET and HEAD. R2 promises that its effect can be reverted, which a request to another
+    /// server cannot be; and an action below R2 declares that it changes nothing. So only R3 and R4 actions without files may change
+    /// something elsewhere: they have nothing to prepare, a person has approved the call, and all of their code runs after the intent.
     pub(super) fn acts_elsewhere(&self) -> bool {
         !self.hosts.is_empty() && self.permissions.filesystem == Filesystem::None && self.tier() >= Tier::R3
     }
 
-    /// What one of its scripts may send. Verifying looks and changes nothing; what was done elsewhere is not taken back, so neither does
-    /// a `rollback`.
+    /// Which methods one of the scripts may send. `verify` only looks. `rollback` may not change anything elsewhere either: effects on
+    /// other servers are not reverted.
     pub(super) fn methods_of(&self, script: Script) -> Methods {
         match script {
             Script::Execute if self.acts_elsewhere() => Methods::Any,
@@ -237,7 +240,7 @@ impl Manifest {
         self.timeout_ms.unwrap_or(CALL_TIMEOUT_MS)
     }
 
-    /// No longer than what undoes it is kept.
+    /// Capped at the time for which the evidence needed to revert is kept.
     pub(super) fn reversible_seconds(&self) -> u64 {
         self.reversible_seconds.unwrap_or(REVERSIBLE_SECONDS_MAX).min(REVERSIBLE_SECONDS_MAX)
     }
@@ -246,7 +249,8 @@ impl Manifest {
         self.memory_mb.unwrap_or(PACKAGE_MEMORY_MB_DEFAULT) * 1024 * 1024
     }
 
-    /// What can do the most harm runs under the tightest profile, whatever its author asks for: the worst tier, and whoever has a way out.
+    /// R4 actions and actions with network access can do the most harm, so they always get the tightest profile, whatever the manifest asks
+    /// for.
     pub(super) fn profile(&self) -> Profile {
         if self.tier() == Tier::R4 || !self.hosts.is_empty() {
             return Profile::HighIsolation;
@@ -267,7 +271,7 @@ fn tier_of(fields: &mut Fields<'_, '_>, held: Held) -> Option<Tier> {
 
 fn schema_of(fields: &mut Fields<'_, '_>, key: &'static str, held: Held) -> Value {
     let Some(schema) = fields.value(key) else { return Value::Object(Map::new()) };
-    // A schema nothing can be held against would make every call fail.
+    // A schema that does not compile would make every call fail.
     if let Held::New { check_schema } = held
         && let Err(why) = check_schema(schema)
     {
@@ -287,7 +291,7 @@ fn hosts_of(fields: &mut Fields<'_, '_>) -> Vec<HostRule> {
     hosts
 }
 
-/// Params are an object, whatever else the schema says.
+/// Adds `"type": "object"` if the schema names no type, because params are always an object.
 pub(super) fn of_object(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(keywords) = schema.as_object_mut() {
@@ -384,7 +388,7 @@ mod tests {
             (Some("R1"), true, &none, false, None),
             (Some("R3"), false, &none, false, Some(needs)),
             (Some("R3"), true, &none, false, Some(needs)),
-            // One that is there and not asked for could be taken out unnoticed.
+            // A `verify` script that the manifest does not require could be removed unnoticed.
             (Some("R3"), true, &none, true, Some(needs)),
             (Some("R4"), false, &none, false, Some(needs)),
             (None, false, &none, false, Some(needs)),
@@ -410,7 +414,7 @@ mod tests {
                 assert!(mistake.message.contains(expected.unwrap()) && !mistake.hint.is_empty(), "{said}: {mistake:?}");
                 assert_eq!(mistake.place, Place::Field("/verification".to_owned()), "{said}");
             }
-            // What was installed before goes on, but for what it never kept to.
+            // A package that was installed earlier stays valid, unless it broke a rule that already applied then.
             let installed = read_around(Around { folder: "tidy", verifies, held: Held::Installed }, value.to_string().as_bytes());
             assert_eq!(installed.is_ok(), expected.is_none_or(|why| !why.starts_with("neither")), "{said}");
         }

@@ -1,13 +1,13 @@
-//! What is wrong with a package, for whoever writes it: in which file, where in it, what, and what to do. All of it is found, not the
-//! first of it.
+//! A mistake in a package, for its author: the file, the place in it, what is wrong, and what to do. All mistakes are collected, not only
+//! the first.
 
 use countersign_core::json::path_of;
 use std::fmt;
 
-/// One thing that is wrong.
+/// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// A path in the package; empty: the package itself.
+    /// A path in the package; empty if the mistake concerns the package as a whole.
     pub file: String,
     pub place: Place,
     pub message: String,
@@ -15,12 +15,12 @@ pub struct Mistake {
     pub hint: String,
 }
 
-/// Where in the file.
+/// The place in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     #[default]
     Whole,
-    /// A field of its JSON (RFC 6901).
+    /// A JSON pointer to a field (RFC 6901).
     Field(String),
     /// Counted from 1.
     Text { line: u32, column: u32 },
@@ -31,7 +31,7 @@ impl Mistake {
         Self { file: file.into(), place: Place::Whole, message: message.into(), hint: hint.into() }
     }
 
-    /// The same of a file in a folder.
+    /// The same mistake, with its file below `folder`.
     #[must_use]
     pub(super) fn below(&self, folder: &str) -> Self {
         Self { file: format!("{folder}{}", self.file).trim_end_matches('/').to_owned(), ..self.clone() }
@@ -60,7 +60,7 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Several in one sentence, for whoever has room for no more.
+/// All mistakes in one sentence: the first, and how many more there are.
 pub(super) fn in_short(mistakes: &[Mistake]) -> String {
     match mistakes {
         [] => "nothing is wrong with it".to_owned(),
@@ -69,10 +69,10 @@ pub(super) fn in_short(mistakes: &[Mistake]) -> String {
     }
 }
 
-/// Likeness below which a guess would only confuse.
+/// Similarity below which a suggestion would only confuse.
 const LIKENESS_MIN: f64 = 0.75;
 
-/// What somebody probably meant, of the words there are.
+/// The word that the author probably meant.
 pub(super) fn nearest<'w>(said: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let said = said.to_lowercase();
     let likeness = |word: &str| strsim::jaro_winkler(&said, &word.to_lowercase());
@@ -80,7 +80,7 @@ pub(super) fn nearest<'w>(said: &str, words: impl IntoIterator<Item = &'w str>) 
     best.filter(|(likeness, _)| *likeness >= LIKENESS_MIN).map(|(_, word)| word)
 }
 
-/// The guess where there is one, else all there are.
+/// Suggests the nearest word if there is one, and lists all of them.
 pub(super) fn one_of(said: &str, words: &[&str]) -> String {
     let all = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     match nearest(said, words.iter().copied()) {

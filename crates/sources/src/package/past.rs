@@ -1,5 +1,5 @@
-//! Effects of a package, taken back or looked for by what was kept before them. None of its code is needed for that: the version that
-//! made them may have been replaced since, and the package removed.
+//! Reverts or reconciles the effects of a package from the evidence that was kept before them. This needs none of the package's code,
+//! because that version may have been replaced and the package removed.
 
 use super::journal::{Desk, Journal, Standing};
 use super::loaded::READ_BACK;
@@ -15,13 +15,13 @@ use countersign_core::{Action, ActionId, Digest, Future, OrgId, SourceId};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Keeps the definition an effect is about to be made under. One that is there already is not written again.
+/// Keeps a copy of the definition that an effect is about to be made under. A definition that was kept before is not written again.
 pub(super) fn keep(place: &Place, definition: &Action, temporary: &str) -> Result<Digest, Error> {
     let text = serde_json::to_vec(definition).map_err(|error| failed("package_invalid", format!("its definition has no text: {error}")))?;
     place.snapshots.keep_once(&text, &definition_path()?, temporary)
 }
 
-/// The definition that was kept with a journal.
+/// The definition that was kept together with a journal.
 fn definition_of(place: &Place, evidence: &Value) -> Option<Action> {
     let digest = Journal::read(evidence).ok()?.definition_sha256?;
     let mut text = Vec::new();
@@ -33,32 +33,33 @@ fn definition_of(place: &Place, evidence: &Value) -> Option<Action> {
     serde_json::from_slice(&text).ok()
 }
 
-/// What errors about it name.
+/// The name that errors about a kept definition use.
 fn definition_path() -> Result<WorkspacePath, Error> {
     WorkspacePath::parse("definition")
 }
 
-/// The definition an effect was made under, with who takes it back; `None` where none was kept.
+/// The definition that an effect was made under, with a source that can revert it; `None` if no definition was kept.
 pub(super) fn find(shared: &Arc<Shared>, action: &ActionId, evidence: &Value) -> Option<Past> {
     let definition = definition_of(&shared.place, evidence)?;
     let id = SourceId::parse(action.source()).ok()?;
     Some(Past { source: Arc::new(Former { id, shared: Arc::clone(shared) }), action: Arc::new(definition) })
 }
 
-/// Puts every file back, from what was kept.
+/// Restores every file from the snapshots.
 pub(super) async fn take_back(shared: &Arc<Shared>, context: &CallContext, journal: Journal) -> Result<Output, Error> {
     let (own, temporary) = (Arc::clone(shared), temporary_name(context));
     blocking(&shared.workers, context, move |commitment| journal.revert(&Desk { place: &own.place, temporary: &temporary, commitment }))
         .await
 }
 
-/// Whether it could, as the files are now.
+/// Checks whether `take_back` could succeed with the files as they are now.
 pub(super) async fn check_take_back(shared: &Arc<Shared>, context: &CallContext, evidence: &Value) -> Result<(), Error> {
     let (journal, own) = (Journal::read(evidence)?, Arc::clone(shared));
     blocking(&shared.workers, context, move |_| journal.check_revert(&own.place)).await
 }
 
-/// The disk tells, and another disk tells nothing. What is half-made is finished, or else taken back.
+/// Reconciles a call by looking at the files. If they lie in another workspace, the outcome is unknown. Half-made changes are completed or,
+/// failing that, reverted.
 pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Result<Reconciled, Error> {
     let Some(prepared) = &context.prepared else {
         return Ok(Reconciled::Unknown);
@@ -83,14 +84,14 @@ pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Res
     .await
 }
 
-/// A package as it was. It has no actions, and runs no code.
+/// A package that is gone or was replaced. It has no actions and runs no code.
 struct Former {
     id: SourceId,
     shared: Arc<Shared>,
 }
 
 impl Former {
-    /// Of what is declared only this can be looked at without the package; what cannot be has not passed.
+    /// Without the package, only the written files can be checked. Declared checks that cannot run do not pass.
     async fn look_back(&self, context: &CallContext, output: &Output) -> Result<Vec<Check>, Error> {
         let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref()) else {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! What a script left on its stage, held against where it may write, before anything of it is taken.
+//! Checks the files on a script's stage against the paths the call may write, before any of them is applied.
 
 use super::journal::Journal;
 use super::past;
@@ -22,20 +22,20 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
-/// What `execute` prints.
+/// The JSON that `execute` prints.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Answer {
     #[serde(default)]
     pub(super) output: Value,
-    /// Files that are to go. What is merely not on the stage stays.
+    /// Files to delete. A file that is merely absent from the stage stays.
     #[serde(default)]
     pub(super) deletes: Vec<String>,
     #[serde(default)]
     quality: Quality,
 }
 
-/// How good the script says its answer is; 0 where it does not say.
+/// The quality that the script gives its own result; 0 if it gives none.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(try_from = "f64")]
 struct Quality {
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-/// Every change that is to be made, none of them made.
+/// All changes of a call, before any of them is made.
 pub(super) struct Plan {
     changes: Vec<Change>,
     output: Value,
@@ -77,7 +77,7 @@ pub(super) struct Plan {
 struct Change {
     path: WorkspacePath,
     previous: Option<(Regular, Digest)>,
-    /// `None`: it is to go.
+    /// `None` if the file is to be deleted.
     new: Option<(Vec<u8>, Digest)>,
     evidence: Evidence,
 }
@@ -111,7 +111,7 @@ impl Plan {
         Ok(Self { changes, output: answer.output, quality: answer.quality })
     }
 
-    /// Keeps what there is, and what there is to be, so that a crash loses neither.
+    /// Stores the old and the new contents as snapshots, so that a crash loses neither.
     pub(super) fn keep(&self, place: &Place, definition: &Action, temporary: &str) -> Result<Journal, Error> {
         for change in &self.changes {
             if let Some((file, digest)) = &change.previous {
@@ -128,7 +128,7 @@ impl Plan {
         Ok(Journal { files, result_sha256, definition_sha256, workspace: Some(place.id.clone()), quality_thousandths })
     }
 
-    /// What would change, for whoever is asked.
+    /// The changes as JSON, for a dry run and for an approver.
     pub(super) fn describe(self) -> Result<Value, Error> {
         let changes = self.changes.iter().map(Change::describe).collect::<Result<Vec<_>, _>>()?;
         Ok(json!({ "changes": changes, "output": self.output }))
@@ -140,7 +140,7 @@ impl Plan {
 }
 
 impl Change {
-    /// `None` where nothing would change.
+    /// `None` if the file would not change.
     fn new(place: &Place, path: WorkspacePath, content: Option<(Vec<u8>, u32)>) -> Result<Option<Self>, Error> {
         let reached = place.workspace.reach(&path, path.folders())?;
         let previous = if reached.missing.is_empty() { Regular::find(&place.workspace, &reached.folder, &path)? } else { None };
@@ -195,7 +195,7 @@ impl Change {
     }
 }
 
-/// What errors about a kept result are about.
+/// The name that errors about a kept result use.
 pub(super) fn result_path() -> Result<WorkspacePath, Error> {
     WorkspacePath::parse("result")
 }

@@ -1,4 +1,4 @@
-//! The packages there are, as folders on disk. One is put there whole, replaced whole, and removed whole.
+//! The installed packages, one folder each. A package is installed, replaced and removed as a whole.
 
 use super::egress::Network;
 use super::folder::{self, PackageFiles};
@@ -30,27 +30,27 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Scripts take their time in the jail; what is done here is hashing and renaming.
+/// Threads that hash and rename files. The scripts themselves run in the jail, not on these threads.
 const THREADS: usize = 4;
 
-/// What packages need of the server.
+/// Everything the packages need from the server.
 pub struct PackagesConfig {
     pub folder: PathBuf,
     pub place: Arc<Place>,
     pub jail: Arc<dyn Jail>,
     pub commands: Arc<dyn Commands>,
-    /// Without it packages are listed, and none of their code is run.
+    /// If false, packages are listed but none of their code runs.
     pub may_run_code: bool,
-    /// Whom their code may ask over the network, where it says that it does. None: nobody.
+    /// The hosts that packages may send requests to, if their manifests name them too. Empty: no network.
     pub allowed_hosts: Vec<HostRule>,
-    /// Networks that are not public but may be reached all the same.
+    /// Networks that are not public and may be reached all the same.
     pub allowed_networks: Vec<IpNet>,
-    /// Names that are not theirs to take.
+    /// Names of other sources, which no package may take.
     pub taken: Vec<SourceId>,
     pub check_schema: CheckSchema,
 }
 
-/// Says why a schema does not compile.
+/// Returns why a schema does not compile.
 pub type CheckSchema = fn(&Value) -> Result<(), String>;
 
 /// What all packages share.
@@ -71,30 +71,30 @@ pub struct Packages {
     check_schema: CheckSchema,
     shared: Arc<Shared>,
     sources: RwLock<BTreeMap<SourceId, Arc<PackageSource>>>,
-    /// The same for whoever calls them; made anew with every change.
+    /// The same sources in the form that the catalogue asks for; rebuilt with every change.
     registered: RwLock<OrgSources>,
-    /// One change at a time.
+    /// Held while a package is installed or removed: one change at a time.
     changing: Mutex<()>,
 }
 
 /// A package as it is now.
 pub struct Installed {
     pub name: SourceId,
-    /// Its actions, or why it cannot be used.
+    /// The package's actions, or why it cannot be used.
     pub actions: Result<Vec<Arc<Action>>, String>,
 }
 
 /// What an installed package is made of.
 pub struct Details {
     pub files: PackageFiles,
-    /// Covers all of them.
+    /// Covers all files.
     pub sha256: Digest,
-    /// Where it lies on the server.
+    /// The package's folder on the server.
     pub folder: PathBuf,
     pub origin: Option<Origin>,
 }
 
-/// Why a package is not taken.
+/// Why a package could not be installed or removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("package `{name}` is refused: {}", counted(mistakes))]
@@ -103,7 +103,7 @@ pub enum Refused {
     Disk { name: String, why: String },
 }
 
-/// One is said; several are counted, since they are listed beside it.
+/// One mistake is quoted. Several are only counted, since the caller lists them beside this message.
 fn counted(mistakes: &[Mistake]) -> String {
     match mistakes {
         [only] => only.to_string(),
@@ -112,7 +112,7 @@ fn counted(mistakes: &[Mistake]) -> String {
 }
 
 impl Packages {
-    /// Opens the folder, finishes what a crash interrupted, and reads what is there.
+    /// Opens the folder, removes what an interrupted installation or removal left, and reads the packages.
     pub fn open(config: PackagesConfig) -> Result<Self, crate::Error> {
         let PackagesConfig { folder, place, jail, commands, may_run_code, allowed_hosts, allowed_networks, taken, check_schema } = config;
         make_folder(&folder)?;
@@ -146,7 +146,7 @@ impl Packages {
                 continue;
             }
             if name.starts_with('.') {
-                // Half of an installation, or the rest of a removal.
+                // Left by an installation or a removal that did not finish.
                 let _ = fs::remove_dir_all(entry.path());
                 continue;
             }
@@ -169,13 +169,13 @@ impl Packages {
         *self.registered.write() = Arc::new(sources.values().map(|source| Arc::clone(source) as Arc<dyn Source>).collect());
     }
 
-    /// The actions these files would make, or all that is wrong with them. Changes nothing.
+    /// The actions that these files would make, or everything that is wrong with them. Changes nothing.
     pub fn check(&self, name: &str, files: &PackageFiles) -> Result<Vec<Arc<Action>>, Refused> {
         let taken: Vec<_> = self.taken.iter().map(SourceId::as_str).collect();
         Self::check_files(name, files, &taken, self.check_schema)
     }
 
-    /// The same without any that are installed.
+    /// Like `check`, without a registry: the caller passes the names that are taken.
     pub fn check_files(name: &str, files: &PackageFiles, taken: &[&str], check_schema: CheckSchema) -> Result<Vec<Arc<Action>>, Refused> {
         let mut mistakes: Vec<_> = Self::check_name(name, taken).err().into_iter().collect();
         let bytes: usize = files.values().map(|file| file.bytes.len()).sum();
@@ -183,11 +183,11 @@ impl Packages {
         let beyond: Vec<_> = beyond.into_iter().filter_map(|(is_beyond, mistake)| is_beyond.then_some(mistake)).collect();
         let mut actions = Vec::new();
         if beyond.is_empty() {
-            // A package without a name that can be one still has actions that can be looked at.
+            // Even if the name is invalid, the actions can still be checked, under a stand-in name.
             let id = SourceId::parse(name).map_or("package", |_| name);
             actions = actions_of(id, Path::new(id), files, Held::New { check_schema }, &mut mistakes);
         }
-        // Of what is larger than it may be, nothing else is gone through.
+        // The actions of a package that exceeds a limit are not checked.
         mistakes.extend(beyond);
         mistakes.sort_by(|one, other| one.file.cmp(&other.file));
         if !mistakes.is_empty() {
@@ -196,7 +196,7 @@ impl Packages {
         Ok(actions.iter().map(|action: &Arc<LoadedAction>| Arc::clone(&action.action)).collect())
     }
 
-    /// Whether a package may be called so.
+    /// Checks that a package may have this name.
     pub fn check_name(name: &str, taken: &[&str]) -> Result<(), Mistake> {
         let refused = |message: &str, hint: &str| Err(Mistake::new("", format!("`{}` {message}", crate::words::shown(name)), hint));
         if SourceId::parse(name).is_err() {
@@ -208,7 +208,7 @@ impl Packages {
         Ok(())
     }
 
-    /// Puts a package in place, or another version of it. Either the old or the new one is there, whatever happens.
+    /// Installs a package, or replaces an installed one. A crash leaves either the old or the new version, never a mixture.
     pub fn install(&self, name: &str, files: &PackageFiles) -> Result<Vec<Arc<Action>>, Refused> {
         let actions = self.check(name, files)?;
         let invalid = |mistake| Refused::Invalid { name: crate::words::shown(name), mistakes: vec![mistake] };
@@ -236,7 +236,7 @@ impl Packages {
         fs::File::open(&self.folder)?.sync_all()
     }
 
-    /// Whether there was one.
+    /// Removes a package. Returns whether it was installed.
     pub fn remove(&self, name: &str) -> Result<bool, Refused> {
         let Ok(id) = SourceId::parse(name) else {
             return Ok(false);
@@ -249,11 +249,11 @@ impl Packages {
         let _leftover = fs::remove_dir_all(&gone);
         match fs::rename(self.folder.join(name), &gone) {
             Ok(()) => clear(&gone),
-            // Somebody else took the folder away; that it is no package any more is what was asked for.
+            // Somebody else removed the folder, which is the end the caller wanted.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(Refused::Disk { name: name.to_owned(), why: error.to_string() }),
         }
-        // Not before: what could not be removed is still there.
+        // Only now: a package that could not be removed must stay in the list.
         self.change(|sources| sources.remove(&id));
         self.shared.kept.forget_origin(name);
         Ok(true)
@@ -272,7 +272,7 @@ impl Packages {
         listed.collect()
     }
 
-    /// What the package is made of; `None` where there is no such package, or its files do not read.
+    /// The files of an installed package; `None` if there is no such package or its files cannot be read.
     pub fn details(&self, name: &str) -> Option<Details> {
         let id = SourceId::parse(name).ok()?;
         self.sources.read().get(&id)?;
@@ -281,14 +281,14 @@ impl Packages {
         Some(Details { sha256: Self::digest(&files), files, folder, origin: self.shared.kept.origin(name) })
     }
 
-    /// Notes who installed a package. It is told beside the package, and decides nothing.
+    /// Notes who installed a package. This is only shown; no decision depends on it.
     pub fn note_origin(&self, name: &str, origin: &Origin) {
         if let Err(error) = self.shared.kept.note_origin(name, origin) {
             tracing::warn!(%error, name, "who installed a package could not be noted");
         }
     }
 
-    /// What changed in an action's code since it had this digest; `None` where that code was not kept.
+    /// The changes of an action's code since it had this digest; `None` if no copy of that code was kept.
     pub fn code_changes(&self, action: &ActionId, since: Digest) -> Option<Vec<CodeChange>> {
         let before = self.shared.kept.find(since)?;
         let source = SourceId::parse(action.source()).ok().and_then(|id| self.sources.read().get(&id).cloned())?;
@@ -297,7 +297,7 @@ impl Packages {
         Some(kept::changes(&before, &now.files))
     }
 
-    /// Why each action of a package cannot run on this server now, where it cannot.
+    /// For each action of a package that cannot run on this server now, the reason.
     pub async fn cannot_run(&self, name: &SourceId) -> BTreeMap<ActionId, String> {
         let source = self.sources.read().get(name).cloned();
         match source {
@@ -306,18 +306,18 @@ impl Packages {
         }
     }
 
-    /// Covers all files of a package.
+    /// The digest over all files of a package.
     pub fn digest(files: &PackageFiles) -> Digest {
         folder::digest(files, "")
     }
 
-    /// The files of a folder on disk, as they would be installed.
+    /// Reads the files of a folder on disk, as they would be installed.
     pub fn read(folder: &Path) -> Result<PackageFiles, Vec<Mistake>> {
         folder::read(folder).map(|(files, _)| files)
     }
 
-    /// The same of a folder with which something may be wrong: what of it reads, and what only the folder tells, such as that there is
-    /// nothing in it.
+    /// Like `read` for a folder that may contain mistakes: returns every readable file, and the mistakes that only the folder shows, such
+    /// as an empty folder under `actions/`.
     pub fn look_at(folder: &Path) -> (PackageFiles, Vec<Mistake>) {
         let mut mistakes = Vec::new();
         let files = folder::read_what_reads(folder, &mut mistakes);
@@ -326,14 +326,15 @@ impl Packages {
     }
 }
 
-/// Takes away what is no package any more. What stays of it is taken away at the next start.
+/// Removes a folder that is no longer a package. If that fails, the next start removes it.
 fn clear(leftover: &Path) {
     if let Err(error) = fs::remove_dir_all(leftover) {
         tracing::warn!(%error, folder = %leftover.display(), "what a package left could not be taken away yet");
     }
 }
 
-/// Code runs under a uid of its own where we are root: it must be able to read what it is shown. The folder around it stays private.
+/// If the server runs as root, package code runs under another uid and must be able to read the workspace. The folder that contains the
+/// workspace stays private.
 fn show_workspace(place: &Place) -> Result<(), crate::Error> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -342,7 +343,7 @@ fn show_workspace(place: &Place) -> Result<(), crate::Error> {
     shown.map_err(|error| folder_error(&place.folder, &error))
 }
 
-/// Whoever has several orgs has this for each of them.
+/// One org's packages. A server with several orgs has one `Packages` for each.
 impl SourceRegistry for Packages {
     fn sources<'a>(&'a self, _org: &'a OrgId) -> Future<'a, OrgSources> {
         Box::pin(std::future::ready(Arc::clone(&self.registered.read())))

@@ -1,4 +1,4 @@
-//! Runs one script of a package in the jail: JSON in on stdin, JSON out on stdout, and whatever it wrote to its stage.
+//! Runs one script of a package in the jail: JSON in on stdin, JSON out on stdout, and the files it wrote to its stage.
 
 use super::egress::WayOut;
 use super::language::Language;
@@ -18,16 +18,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Files and folders the stage may hold.
+/// How many files and folders the stage may hold.
 const STAGE_FILES_MAX: u64 = 1_024;
-/// Where the jail shows the action's own files, and the workspace.
+/// Where the jail shows the action's own files and the workspace.
 pub(super) const CODE: &str = "/package";
 const WORKSPACE: &str = "/workspace";
 
-/// How the errors of code end that could change nothing.
+/// The end of an error message about code that could not have changed anything.
 pub(super) const UNCHANGED: &str = "; nothing was changed";
 
-/// What a script is for; also the name of its file.
+/// The purpose of a script, which is also the name of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Script {
     Execute,
@@ -45,7 +45,7 @@ impl Script {
     }
 }
 
-/// Where scripts run.
+/// Everything needed to run scripts.
 #[derive(Clone)]
 pub(super) struct Runner {
     pub(super) jail: Arc<dyn Jail>,
@@ -53,7 +53,7 @@ pub(super) struct Runner {
     pub(super) workspace: PathBuf,
 }
 
-/// A script that ended well.
+/// The result of a script that ended well.
 pub(super) struct Ran {
     pub(super) result: Value,
     pub(super) staged: Vec<StagedFile>,
@@ -70,7 +70,8 @@ impl Runner {
     ) -> Result<Ran, Error> {
         let asked = Instant::now();
         let mut confinement = self.confinement(context, action, script, input).await?;
-        // Whoever asked counts from when it asked: the jail's clock must run out first, since it can say that nothing was changed.
+        // The caller's timeout started before this point. The jail must time out first, because only the jail's error can say that nothing
+        // was changed.
         confinement.wall_ms = confinement.wall_ms.saturating_sub(asked.elapsed().as_millis() as u64).max(1);
         confinement.egress = way_out.map(|way_out| Arc::clone(way_out) as Arc<dyn Egress>);
         let confined = self.confine(context, action, script, confinement).await?;
@@ -83,7 +84,7 @@ impl Runner {
         Ok(Ran { result, staged })
     }
 
-    /// Whether what the script is written for is here.
+    /// Checks that the interpreter of the script is installed.
     pub(super) async fn check(&self, action: &LoadedAction, script: Script) -> Result<(), Error> {
         match action.script(script).and_then(|(file, _)| Language::of(file)) {
             Some(language) if self.programs.find(language.command()).await.is_none() => Err(language.missing()),
@@ -126,8 +127,8 @@ impl Runner {
         Ok(confinement)
     }
 
-    /// Runs it; anything but a good end is an error. Nothing has changed by it in either case: the stage is all it could write to. Of what
-    /// looks at an effect, or takes one back, that is not said: it would be read as if there were no effect.
+    /// Runs the script; any end but exit code 0 is an error. Either way the script has changed nothing, since it can write only to its
+    /// stage. The error says so only for `execute`: for `verify` and `rollback` it would read as if the call had no effect.
     async fn confine(
         &self,
         context: &CallContext,
@@ -144,7 +145,7 @@ impl Runner {
             jail::Error::Unavailable { message } => refused("sandbox_unavailable", message),
             jail::Error::Refused { message } => refused("package_refused", message),
             jail::Error::Busy { message } => Error::NoTurn { source_id: action.action.id.source().to_owned(), message },
-            // Its stage is gone, so nothing of it is here. What it sent is not asked about here: whoever let it out knows.
+            // The stage is gone, so the script changed no files. Whether it sent requests is known to the caller, who holds its `WayOut`.
             jail::Error::Lost { message } => {
                 failed("package_lost", format!("{name} may have run, and how it went was lost: {message}{unchanged}"))
             }
@@ -163,7 +164,7 @@ impl Runner {
     }
 }
 
-/// A program with the system's libraries and an empty stage.
+/// A confinement with the program, the system's libraries and an empty stage.
 pub(super) fn bare(turn: Turn, profile: Profile, program: Program, args: Vec<String>, memory_bytes: u64, wall_ms: u64) -> Confinement {
     Confinement {
         turn,
@@ -186,19 +187,19 @@ pub(super) fn bare(turn: Turn, profile: Profile, program: Program, args: Vec<Str
     }
 }
 
-/// A little less than the caller waits: what comes after the script needs time too.
+/// A little less than the caller's timeout, because the steps after the script need time too.
 pub(super) fn wall_ms(context: &CallContext) -> u64 {
     context.timeout_ms.saturating_sub((context.timeout_ms / 5).min(1_000)).max(1)
 }
 
-/// How long the script had, and why not longer.
+/// Says how long the script had, and why not longer.
 fn late(context: &CallContext, action: &LoadedAction) -> String {
     let (all_ms, own_ms) = (context.timeout_ms, wall_ms(context));
     let all = if all_ms == action.action.timeout_ms { "of its `timeoutMs`" } else { "this call has" };
     format!("did not end within {own_ms} ms: of the {all_ms} ms {all}, {} ms are for what comes after it", all_ms.saturating_sub(own_ms))
 }
 
-/// `` `verify.js` of `kit.act` ``
+/// Such as `` `verify.js` of `kit.act` ``.
 fn name_of(action: &LoadedAction, script: Script) -> String {
     format!("`{}` of `{}`", action.file_of(script), action.action.id)
 }
@@ -208,7 +209,7 @@ fn bad_output(action: &LoadedAction, script: Script, why: &str) -> Error {
     failed("package_bad_output", format!("{}: {why}{unchanged}", name_of(action, script)))
 }
 
-/// What went wrong, for a sentence.
+/// The last line of the script's log, as part of a sentence.
 fn last_words(log: &str) -> String {
     match last_line(log) {
         Some(line) => format!(", saying `{}`", said(&line.chars().take(PACKAGE_LOG_CHARS_MAX).collect::<String>())),

@@ -1,5 +1,6 @@
-//! One installed package as a source. Its code runs while a call is prepared, in the jail, where it can change nothing: what it left on
-//! its stage is the effect, and we make it. Code whose effect is made elsewhere runs in `call` instead (`Manifest::acts_elsewhere`).
+//! One installed package as a source. Its code runs in the jail while a call is prepared, and can change nothing there: it writes to its
+//! stage, and `call` then applies the staged files to the workspace. Code whose effect happens elsewhere runs in `call` instead
+//! (`Manifest::acts_elsewhere`).
 
 use super::egress::WayOut;
 use super::folder;
@@ -30,9 +31,9 @@ pub(super) struct PackageSource {
     id: SourceId,
     folder: PathBuf,
     shared: Arc<Shared>,
-    /// As it was read last; the reason where it cannot be.
+    /// The package as last read from disk, or why it could not be read.
     loaded: RwLock<Result<Arc<Loaded>, String>>,
-    /// How often it was read.
+    /// How often the package was read from disk.
     reads: AtomicU64,
 }
 
@@ -54,7 +55,7 @@ impl PackageSource {
         Self { id, folder, shared, loaded: RwLock::new(loaded), reads: AtomicU64::new(1) }
     }
 
-    /// The package as it is on disk now. Read again only where something of it changed.
+    /// The package as it is on disk now. It is read again only if a file changed.
     pub(super) fn current(&self) -> Result<Arc<Loaded>, String> {
         let stamp = folder::stamp(&self.folder).map_err(|mistakes| in_short(&mistakes))?;
         if let Ok(loaded) = &*self.loaded.read()
@@ -70,7 +71,7 @@ impl PackageSource {
         loaded
     }
 
-    /// The action whose code was decided about, and no other.
+    /// The action, provided that its code is still the code the decision was made about.
     fn action(&self, Asked { action: id, code, .. }: Asked<'_>) -> Result<Arc<LoadedAction>, Error> {
         let loaded = self.loaded.read().clone().map_err(|why| invalid(&self.id, &why))?;
         let action = loaded.actions.iter().find(|action| action.action.id == *id).map(Arc::clone);
@@ -81,7 +82,7 @@ impl PackageSource {
         Ok(action)
     }
 
-    /// The same where code is to run.
+    /// Like `action`, and also checks that its code may run on this server.
     fn runnable(&self, asked: Asked<'_>) -> Result<Arc<LoadedAction>, Error> {
         let id = asked.action;
         if !self.shared.may_run_code {
@@ -99,7 +100,7 @@ impl PackageSource {
         }
     }
 
-    /// The same where an effect may follow: what is to verify it must be allowed before it is made, not after.
+    /// Like `runnable`, and also checks that its verification commands are allowed. That must be known before the effect, not after it.
     fn verifiable(&self, asked: Asked<'_>) -> Result<Arc<LoadedAction>, Error> {
         let (id, action) = (asked.action, self.runnable(asked)?);
         for command in &action.manifest.verification.commands {
@@ -111,13 +112,13 @@ impl PackageSource {
         Ok(action)
     }
 
-    /// Whether its code would be let run, and what it is written for is here.
+    /// Checks that the action's code would be allowed to run and that its interpreter is installed.
     async fn may_run(&self, asked: Asked<'_>) -> Result<(), Error> {
         let action = self.verifiable(asked)?;
         self.runner().check(&action, Script::Execute).await
     }
 
-    /// Why each action cannot run now, where it cannot: the server's settings, a missing interpreter, no sandbox.
+    /// For each action that cannot run now, the reason: the server's settings, a missing interpreter, or no sandbox.
     pub(super) async fn cannot_run(&self) -> BTreeMap<ActionId, String> {
         let Ok(loaded) = self.current() else { return BTreeMap::new() };
         let mut reasons = BTreeMap::new();
@@ -137,7 +138,7 @@ impl PackageSource {
         reasons
     }
 
-    /// What a script may reach; `None` where its action asks nobody.
+    /// The network access of one script; `None` if its action names no hosts.
     fn way_out(&self, context: &CallContext, action: &LoadedAction, script: Script) -> Option<Arc<WayOut>> {
         let hosts = &action.manifest.hosts;
         let methods = action.manifest.methods_of(script);
@@ -148,7 +149,7 @@ impl PackageSource {
         &self.shared.runner
     }
 
-    /// Runs the script and holds what it left against where it may write.
+    /// Runs the script and checks that everything on its stage may be written.
     async fn plan(&self, context: &CallContext, action: &LoadedAction, params: &Value, dry_run: bool) -> Result<Plan, Error> {
         self.plan_by(context, action, params, dry_run, self.way_out(context, action, Script::Execute).as_ref()).await
     }
@@ -171,7 +172,7 @@ impl PackageSource {
     async fn keep(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
         let action = self.verifiable(context.asked(id, None))?;
         if action.manifest.acts_elsewhere() {
-            // Nothing of it happens before the intent, so there is nothing to prepare.
+            // Such code runs only after the intent, so there is nothing to prepare.
             return Ok(None);
         }
         let plan = self.plan(context, &action, params, false).await?;
@@ -187,7 +188,7 @@ impl PackageSource {
             return self.act_elsewhere(context, &action, params).await;
         }
         let Some(prepared) = &context.prepared else {
-            // A read: nothing was announced, so nothing may change.
+            // A read: no intent announced a change, so nothing may change.
             if action.manifest.is_write() {
                 return Err(refused("evidence_missing", format!("`{id}` was not prepared")));
             }
@@ -202,7 +203,8 @@ impl PackageSource {
         .await
     }
 
-    /// The effect is what the script sends. Once something is out that may have changed something, only a good end is known to be one.
+    /// Runs code whose effect is the requests it sends. Once a request that may have changed something was sent, any end but a clean one
+    /// leaves the call in doubt.
     async fn act_elsewhere(&self, context: &CallContext, action: &LoadedAction, params: &Value) -> Result<Output, Error> {
         let way_out = self.way_out(context, action, Script::Execute);
         let planned = self.plan_by(context, action, params, false, way_out.as_ref()).await;
@@ -216,7 +218,7 @@ impl PackageSource {
         }
     }
 
-    /// What went wrong, of code that has sent something.
+    /// The error of code that has already sent a request: it must not claim that nothing was changed.
     fn in_doubt(&self, context: &CallContext, error: &Error) -> Error {
         let (source_id, message) = (self.id.to_string(), error.to_string());
         if error.code() == "package_timed_out" {
@@ -245,7 +247,8 @@ impl PackageSource {
             let is_here = journal.check_is_of(&shared.place).is_ok();
             checks.push(blocking(&self.shared.workers, context, move |_| journal.read_back(&shared.place, READ_BACK)).await?);
             if !is_here {
-                // Its script and its commands would look at another workspace, and what they found there would mean nothing.
+                // The effect is in another workspace. The script and the commands would look at this one, so their results would mean
+                // nothing.
                 return Ok(checks);
             }
         }
@@ -258,7 +261,8 @@ impl PackageSource {
         Ok(checks)
     }
 
-    /// What the package's own script says. No verdict is no success; a script that had no turn was not asked for one.
+    /// The verdict of the package's own `verify` script. A script without a valid verdict fails the check; a script that got no turn in the
+    /// jail is an error instead, because it never ran.
     async fn verdict(&self, context: &CallContext, action: &LoadedAction, params: &Value, output: &Output) -> Result<Vec<Check>, Error> {
         let input = json!({ "input": params, "output": output.value });
         let (way_out, file) = (self.way_out(context, action, Script::Verify), action.file_of(Script::Verify));
@@ -283,12 +287,12 @@ impl PackageSource {
         };
         let is_ok = verdict.ok && verdict.checks.iter().all(|check| check.ok);
         let own = if is_ok { Check::passed(VERIFY_SCRIPT) } else { Check::failed(VERIFY_SCRIPT, format!("`{file}` says no")) };
-        // Its own names must not pose as ours.
+        // The prefix keeps the script's check names apart from ours.
         let reported = verdict.checks.into_iter().map(|check| Check { name: format!("{VERIFY_SCRIPT}/{}", check.name), ..check });
         Ok(reported.chain([own]).collect())
     }
 
-    /// The package's own script first, for whatever it wants to say; then we put every file back, from what was kept.
+    /// Runs the package's `rollback` script for its report, then restores every file from the snapshots, whatever the script said.
     async fn put_back(&self, context: &CallContext, id: &ActionId, evidence: &Value) -> Result<Output, Error> {
         let journal = Journal::read(evidence)?;
         journal.check_is_of(&self.shared.place)?;
@@ -308,7 +312,7 @@ impl PackageSource {
             .iter()
             .map(|file| json!({ "path": file.path, "previousSha256": file.previous_sha256, "newSha256": file.new_sha256 }));
         let input = json!({ "changes": changes.collect::<Vec<_>>() });
-        // Half of the time is ours: putting back must not wait for a script that hangs.
+        // The script gets half of the time: restoring the files must not wait for a script that hangs.
         let hurried = CallContext { timeout_ms: (context.timeout_ms / 2).max(1), ..context.clone() };
         let way_out = self.way_out(&hurried, &action, Script::Rollback);
         let ran = self.runner().run(&hurried, &action, Script::Rollback, &input, way_out.as_ref()).await;
@@ -319,7 +323,7 @@ impl PackageSource {
     }
 }
 
-/// Names of checks stand in receipts for ever, so they are names and no place for anything else.
+/// Check names stay in receipts for ever, so only short plain names are accepted.
 fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'.');
     (1..=PACKAGE_CHECK_NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(fits)
@@ -347,7 +351,7 @@ impl Source for PackageSource {
         Box::pin(std::future::ready(listed.map_err(|why| invalid(&self.id, &why))))
     }
 
-    /// Looks at the folder, so that what was changed on the disk is noticed by the next call.
+    /// Looks at the folder, so that the next call notices files that changed on disk.
     fn revision(&self) -> u64 {
         self.current().map_or(u64::MAX, |loaded| loaded.revision)
     }

@@ -1,5 +1,5 @@
-//! The races of the escape corpus: `fs_symlink_swap_during_commit` and `fs_directory_swap_race`. Somebody exchanges a name in the
-//! workspace with a link that leads outside, as fast as the machine can, while changes are planned, committed and taken back.
+//! The races of the escape corpus: `fs_symlink_swap_during_commit` and `fs_directory_swap_race`. A thread swaps a name in the workspace
+//! with a link that leads outside, as fast as the machine can, while changes are planned, committed and reverted.
 
 use super::escapes::held;
 use super::*;
@@ -9,15 +9,15 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// So often are the two exchanged, and so many rounds there are at most until both a success and a refusal were seen.
+/// The least number of swaps, and the most rounds until both a success and a refusal were seen.
 const SWAPS_MIN: usize = 100_000;
 const ROUNDS_MAX: usize = 100_000;
 
-/// Two names that change places until this is dropped.
+/// Swaps two names until it is dropped.
 struct Swapper {
     over: Arc<AtomicBool>,
     swaps: Arc<AtomicUsize>,
-    /// Held while both are put back to how they began.
+    /// Held while both names are put back to their initial state.
     still: Arc<Mutex<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -30,7 +30,7 @@ impl Swapper {
             move || {
                 while !over.load(Ordering::SeqCst) {
                     let _still = still.lock();
-                    // Fails while a change has just taken one of them away, which is part of the race.
+                    // This fails if a change has just removed one of the two, which is part of the race.
                     if rustix::fs::renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).is_ok() {
                         swaps.fetch_add(1, Ordering::SeqCst);
                     }
@@ -50,7 +50,7 @@ impl Drop for Swapper {
     }
 }
 
-/// Names in the workspace that are exchanged, and how they begin.
+/// The two names that are swapped, and how to make their initial state.
 struct Race {
     one: PathBuf,
     other: PathBuf,
@@ -78,12 +78,12 @@ fn begin_with_folders(workspace: &Path, outside: &Path) {
     symlink(outside, workspace.join("link")).unwrap();
 }
 
-/// What was seen to happen.
+/// What happened during the race.
 #[derive(Debug, Default)]
 struct Seen {
     committed: usize,
     reverted: usize,
-    /// Refusals once a change was planned: the race was on while it was made or taken back.
+    /// Refusals after a change was planned: the swap happened while the change was made or reverted.
     refused_late: usize,
     codes: BTreeSet<&'static str>,
 }
@@ -115,7 +115,7 @@ async fn check(race: Race) {
     assert!(seen.codes.iter().all(|code| codes.contains(code)), "{seen:?}");
 }
 
-/// A change of one file, a new one beside it; then the way back, whatever became of it.
+/// Changes one file and makes a new one beside it, then reverts both, whatever happened.
 async fn one_round(bench: &Bench, seen: &mut Seen) {
     bench.will_leave(&[("in/a", "new"), ("in/new", "new")], json!({ "output": {} }));
     let (mut context, source) = (bench.context().await, bench.source());
@@ -137,7 +137,7 @@ async fn one_round(bench: &Bench, seen: &mut Seen) {
     }
 }
 
-/// The same race against whoever opens by path: proof that it can be lost.
+/// The same race against code that opens files by path: it proves that the race can be lost.
 fn check_control(race: Race) {
     let scratch = tempfile::tempdir().unwrap();
     let (workspace, outside) = (scratch.path().join("workspace"), scratch.path().join("outside"));

@@ -1,5 +1,5 @@
-//! Whether the scripts of a package read, as the very interpreter says that would run them. None of them is run: each is only parsed, and
-//! that in the jail.
+//! Checks the syntax of a package's scripts with the interpreter that would run them. The scripts are only parsed, never run, and the
+//! parsing happens in the jail.
 
 use super::folder::{self, PackageFile, PackageFiles};
 use super::language::Language;
@@ -17,15 +17,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whose turns parsing takes.
+/// The name under which syntax checks take their turns in the jail.
 const SYNTAX: &str = "syntax";
-/// An interpreter that takes longer to read a script is not waited for.
+/// A syntax check that takes longer is abandoned.
 const WALL_MS: u64 = 20_000;
-/// Interpreters at once.
+/// How many interpreters run at the same time.
 const AT_ONCE: usize = 2;
 const HINT: &str = "correct the script";
 
-/// Says in JSON where a script does not read. `compile` makes code of it and runs none.
+/// Prints a syntax error and its place as JSON. `compile` only compiles the script and runs none of it.
 const PARSE_PYTHON: &str = r#"
 import json, sys
 try:
@@ -36,15 +36,15 @@ except ValueError as error:
     print(json.dumps({"line": 1, "column": 1, "message": "ValueError: " + str(error)}))
 "#;
 
-/// What was found out about scripts.
+/// The result of checking scripts.
 #[derive(Debug, Default)]
 pub struct Looked {
     pub mistakes: Vec<Mistake>,
-    /// Why some were not looked at, in a sentence each.
+    /// Why some scripts could not be checked, one sentence each.
     pub unseen: BTreeSet<String>,
 }
 
-/// Looks at every script of every action.
+/// Checks the syntax of every script of every action.
 pub async fn look_at_scripts(files: &PackageFiles, jail: &dyn Jail) -> Looked {
     let programs = Programs::default();
     let scripts = scripts_of(files);
@@ -60,7 +60,7 @@ pub async fn look_at_scripts(files: &PackageFiles, jail: &dyn Jail) -> Looked {
     looked
 }
 
-/// One script, with the files it lies beside.
+/// One script, with the other files of its action.
 struct Written {
     folder: String,
     file: String,
@@ -75,7 +75,7 @@ fn scripts_of(files: &PackageFiles) -> Vec<Written> {
         let folder = format!("actions/{name}/");
         let own: PackageFiles = folder::below(files, &folder).map(|(path, file)| (path.to_owned(), file.clone())).collect();
         for script in [Script::Execute, Script::Verify, Script::Rollback] {
-            // A program of its own has no syntax, and two of a name are a mistake that is said elsewhere.
+            // A compiled program has no syntax to check, and two files for one script are reported elsewhere.
             let Ok(Some((file, _))) = script_of(&own, script) else { continue };
             let Some(language) = Language::of(file) else { continue };
             let beside = own.iter().map(|(path, file)| (path.clone(), file.clone())).collect();
@@ -118,7 +118,7 @@ impl Written {
         Mistake::new(self.path(), said(message), HINT).at_text(line.max(1), column.max(1))
     }
 
-    /// Node prints the place, the line, a caret under the column, and the error at last.
+    /// Node prints the place, the line, a caret under the column, and finally the error.
     fn judge_node(&self, confined: &Confined) -> Result<Option<Mistake>, String> {
         let why = last_line(&confined.log).unwrap_or("it said nothing");
         if confined.ended == Ended::Exited(0) {
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// A host that can confine nothing.
+    /// A host without a working sandbox.
     struct NoJail;
 
     impl Jail for NoJail {

@@ -3,13 +3,13 @@
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// SECURITY: asked for every address a connection is made to, written out in a URL or found for a name.
+/// SECURITY: checked for every address before a connection, whether it stands in the URL or was resolved from a name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AddressRule {
     allowed_networks: Vec<IpNet>,
 }
 
-/// The address may not be reached. It is not named: where an inside name leads is not the caller's business.
+/// The address may not be reached. The error does not name it: the caller must not learn where an internal name leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the address is not public")]
 pub(super) struct AddressRefused;
@@ -29,7 +29,7 @@ impl AddressRule {
     }
 }
 
-/// Where clouds hand out their machines' credentials. No agent has business there, in any network.
+/// Where clouds hand out their machines' credentials. These addresses are refused even if an operator has allowed their network.
 fn is_metadata(address: IpAddr) -> bool {
     const V4: [Ipv4Addr; 6] = [
         Ipv4Addr::new(169, 254, 169, 254),
@@ -57,7 +57,7 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The special-purpose blocks of IPv4 are refused, the rest is public.
+/// Refuses the special-purpose blocks of IPv4; every other address is public.
 const fn is_public_v4(address: Ipv4Addr) -> bool {
     !matches!(
         address.octets(),
@@ -75,7 +75,7 @@ const fn is_public_v4(address: Ipv4Addr) -> bool {
     )
 }
 
-/// Only global unicast is public; where an IPv4 address is wrapped inside, it must be public too.
+/// Only global unicast is public. If the address embeds an IPv4 address, that address must be public too.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(inner) = embedded(address) {
         return is_public_v4(inner);
@@ -88,7 +88,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// The IPv4 address a translator or tunnel would forward to (NAT64, 6to4). Mapped ones are IPv4 already.
+/// The IPv4 address that a translator or tunnel would forward to (NAT64, 6to4). IPv4-mapped addresses were converted before.
 const fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let (high, low) = match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => (high, low),

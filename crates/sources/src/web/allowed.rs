@@ -1,4 +1,4 @@
-//! What may be reached: hosts, by the lists all of which must name one, and the networks that are not public.
+//! Where requests may go: a host must be on every list of hosts, and its address must be public or in an allowed network.
 
 use super::address::AddressRule;
 use super::host_rule::HostRule;
@@ -13,11 +13,11 @@ use url::Url;
 pub(crate) struct Allowed {
     pub(crate) lists: Vec<HostList>,
     pub(super) addresses: Arc<AddressRule>,
-    /// The setting that names networks.
+    /// The setting that lists allowed networks, for error messages.
     networks_setting: &'static str,
 }
 
-/// Hosts, and where somebody would add one.
+/// A list of hosts, and where a person would add one.
 #[derive(Clone, Debug)]
 pub(crate) struct HostList {
     pub(crate) rules: Vec<HostRule>,
@@ -32,7 +32,7 @@ impl Allowed {
         Self { lists: vec![hosts], addresses: Arc::new(AddressRule::new(networks)), networks_setting }
     }
 
-    /// The same, and on this list too.
+    /// These rules with one more list.
     pub(crate) fn and(&self, list: HostList) -> Self {
         let mut allowed = self.clone();
         allowed.lists.insert(0, list);

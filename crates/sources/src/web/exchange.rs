@@ -1,5 +1,5 @@
-//! One request and its response, or a chain of redirects. What each failure means for the effect is decided here:
-//! not connected means nothing was sent, anything later means it may have happened.
+//! One request and its response, or a chain of redirects. This file decides what each failure means for the effect: without a connection
+//! nothing was sent; after any later failure the effect may have happened.
 
 use super::address::AddressRefused;
 use super::allowed::Allowed;
@@ -19,22 +19,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The client. What it may reach is asked again for every request, and every redirect.
+/// The HTTP client. Every request and every redirect is checked against the hosts and addresses that are allowed.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     client: Client,
-    /// Whom an error names.
+    /// The source id that errors carry.
     source_id: &'static str,
 }
 
-/// What is sent, besides where to.
+/// A request without its URL.
 pub(crate) struct Sent {
     pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Vec<u8>>,
 }
 
-/// One request of a chain of redirects.
+/// Before and after each request of a chain of redirects.
 pub(crate) enum Step<'s> {
     Asking(&'s Target),
     Answered(&'s Result<Response, Error>),
@@ -49,7 +49,8 @@ impl Exchange {
         Ok(Self { client: client(allowed, lookup)?, source_id })
     }
 
-    /// Follows nothing: where a request with an effect goes is where it was sent, and a redirect is its answer.
+    /// Sends one request and follows no redirect. A request with an effect goes only to the place it was sent to; a redirect is returned as
+    /// its answer.
     pub(crate) async fn send(&self, sent: Sent, target: &Target, allowed: &Allowed, deadline: Deadline) -> Result<Response, Error> {
         let mut request = self.client.request(sent.method, target.url().clone()).headers(sent.headers);
         if let Some(body) = sent.body {
@@ -61,7 +62,7 @@ impl Exchange {
         }
     }
 
-    /// Follows redirects by hand: each is checked like the first URL. `told` hears of every request on the way, before and after it.
+    /// Sends a request and follows redirects, each checked like the first URL. `told` is called before and after every request.
     pub(crate) async fn follow(
         &self,
         method: Method,
@@ -89,7 +90,7 @@ impl Exchange {
         Err(failed("too_many_redirects", format!("the answer lies behind more than {HTTP_REDIRECTS_MAX} redirects")))
     }
 
-    /// What a client error says about the effect. Unless it is known that there was no connection, something was sent.
+    /// What a client error says about the effect. Unless the connection is known to have failed, the request counts as sent.
     fn meaning(&self, error: &reqwest::Error, target: &Target, allowed: &Allowed, deadline: Deadline) -> Error {
         let source_id = || self.source_id.to_owned();
         if causes(error).any(|cause| cause.is::<AddressRefused>()) {
@@ -109,7 +110,7 @@ impl Exchange {
         Error::TimedOut { source_id: self.source_id.to_owned(), timeout_ms: deadline.timeout_ms }
     }
 
-    /// The body as far as it goes, up to a bound.
+    /// Reads the body until it ends, fails or reaches `bytes_max`.
     pub(crate) async fn read(&self, mut response: Response, bytes_max: usize, deadline: Deadline) -> Body {
         let mut bytes = Vec::new();
         let ended = loop {
@@ -144,21 +145,21 @@ fn client(allowed: &Allowed, lookup: Lookup) -> Result<Client, SetupError> {
         .dns_resolver(CheckedResolver { rule: Arc::clone(&allowed.addresses), lookup })
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
-        // Sending again is the pipeline's decision, and it must know that it happened.
+        // Only the pipeline may decide to send a request again, and it must know about every attempt.
         .retry(reqwest::retry::never())
-        // A connection per call: whether one was made tells whether anything was sent.
+        // Each call has its own connection, so a failed connection proves that nothing was sent.
         .pool_max_idle_per_host(0)
         .connect_timeout(Duration::from_millis(HTTP_CONNECT_MS));
     let needs_certificates = allowed.lists.iter().flat_map(|list| &list.rules).any(|rule| match rule.scheme() {
         Scheme::Https => true,
         Scheme::Http => false,
     });
-    // Without an https host a machine without certificates is fine.
+    // Without an https host, a machine without certificates must work too.
     let builder = if needs_certificates { builder } else { builder.tls_certs_only([]) };
     builder.build().map_err(|error| SetupError::HttpClient { message: root_cause(&error) })
 }
 
-/// When the source stops waiting, and what that means.
+/// When the source stops waiting, and the timeout that its error reports.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -171,17 +172,17 @@ impl Deadline {
     }
 }
 
-/// An error and what caused it, outermost first.
+/// An error and its causes, outermost first.
 fn causes<'e>(error: &'e (dyn std::error::Error + 'static)) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
 }
 
-/// The innermost cause: it says what happened, and it carries no URL.
+/// The innermost cause. It says what happened, and it contains no URL.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     causes(error).last().map_or_else(String::new, ToString::to_string)
 }
 
-/// Where a response sends its reader, if it does.
+/// The URL that a response redirects to, if it does.
 fn redirect(response: &Response) -> Result<Option<&str>, Error> {
     let moves = matches!(
         response.status(),
@@ -204,20 +205,20 @@ pub(crate) struct Body {
     pub(crate) ended: Ended,
 }
 
-/// Why there is no more of a body.
+/// Why the body ended.
 pub(crate) enum Ended {
     Whole,
-    /// At our bound.
+    /// The body was longer than our limit.
     Cut,
     Failed(Error),
 }
 
 impl Body {
-    /// Text as it is, anything else in base64: nothing is mangled.
+    /// UTF-8 text as it is, anything else in base64, so that no byte is lost.
     pub(crate) fn text(&self) -> (&'static str, String) {
         match (std::str::from_utf8(&self.bytes), &self.ended) {
             (Ok(text), _) => ("utf8", text.to_owned()),
-            // The cut may have fallen inside a character; what comes before it is still text.
+            // The body may have been cut inside a character; everything before that character is still text.
             (Err(error), Ended::Cut | Ended::Failed(_)) if error.error_len().is_none() => {
                 ("utf8", String::from_utf8_lossy(&self.bytes[..error.valid_up_to()]).into_owned())
             }

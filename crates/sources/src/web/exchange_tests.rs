@@ -1,5 +1,5 @@
-//! Names that lead somewhere else the second time, against real servers on this machine. `127.0.0.1` stands for the public network here,
-//! `127.0.0.2` for what lies inside: it is not allowed, and must see nothing.
+//! DNS rebinding: names that resolve to another address the second time, tested against real servers on this machine. Here `127.0.0.1`
+//! stands for the public network, and `127.0.0.2` for an internal one: it is not allowed, and must receive no request.
 
 use super::*;
 use crate::web::HostList;
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 const PUBLIC: &str = "127.0.0.1:0";
 const INSIDE: &str = "127.0.0.2:0";
 
-/// A name server that answers in turn, and then with its last answer for ever.
+/// A name server that gives its answers in turn and then repeats the last one.
 #[derive(Clone)]
 struct Names {
     answers: Arc<Vec<Vec<SocketAddr>>>,
@@ -38,7 +38,7 @@ impl Names {
     }
 }
 
-/// Remembers the first line of every request. Redirects `/away` to the same name, and answers the rest.
+/// A server that records the first line of every request. It redirects `/away` to the same name and answers everything else.
 async fn server(listener: TcpListener) -> Arc<Mutex<Vec<String>>> {
     let port = listener.local_addr().unwrap().port();
     let seen = Arc::new(Mutex::new(Vec::new()));

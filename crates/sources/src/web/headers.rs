@@ -1,4 +1,4 @@
-//! Which headers a caller may set: none that would change where the request ends or how it is framed.
+//! Which headers a caller may set: none that would change where the request goes or how it is framed.
 
 use crate::words::{refused, shown};
 use countersign_core::limits::{HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX};
@@ -6,7 +6,7 @@ use countersign_core::source::Error;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use std::collections::BTreeMap;
 
-/// Framing, routing and proxying belong to the client.
+/// Headers about framing, routing and proxying, which only the client sets.
 const REFUSED: [&str; 11] = [
     "host",
     "content-length",
@@ -36,7 +36,7 @@ pub(crate) fn checked<'h>(headers: impl ExactSizeIterator<Item = (&'h String, &'
         if value.len() > HTTP_HEADER_VALUE_BYTES_MAX {
             return Err(not_allowed(&format!("its value is longer than {HTTP_HEADER_VALUE_BYTES_MAX} bytes")));
         }
-        // Beyond ASCII every server guesses differently.
+        // Servers disagree about how to read bytes that are not ASCII.
         let value = HeaderValue::from_str(value).ok().filter(|_| value.is_ascii());
         let value = value.ok_or_else(|| not_allowed("its value holds characters a header cannot carry"))?;
         if checked.insert(header, value).is_some() {
@@ -46,12 +46,12 @@ pub(crate) fn checked<'h>(headers: impl ExactSizeIterator<Item = (&'h String, &'
     Ok(checked)
 }
 
-/// What of a caller's headers may follow a redirect to another origin: nothing that could be a credential.
+/// The caller's headers that may follow a redirect to another origin: none that could be a credential.
 pub(super) fn for_another_origin(headers: &HeaderMap) -> HeaderMap {
     [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT].into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
 }
 
-/// A response's headers, values of the same name joined, each cut to its bound.
+/// The headers of a response. Values of the same name are joined, and each result is cut to its limit.
 pub(crate) fn received(headers: &HeaderMap) -> BTreeMap<String, String> {
     let mut joined: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in headers {
@@ -163,7 +163,7 @@ mod tests {
         headers.append("x-bytes", HeaderValue::from_bytes(&[0xff, b'a']).unwrap());
         let received = received(&headers);
         assert_eq!((received["vary"].as_str(), received["x-bytes"].as_str()), ("a, b", "\u{fffd}a"));
-        // The bound falls inside an é, so the cut falls before it.
+        // The limit falls inside an é, so the text is cut before it.
         assert_eq!(received["x-long"].len(), HTTP_HEADER_VALUE_BYTES_MAX - 1);
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use url::{Host, Url};
 
-/// Plain http is allowed only where a rule says `http://`.
+/// Plain http is allowed only if a rule says `http://`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     Https,
@@ -29,8 +29,8 @@ impl Scheme {
     }
 }
 
-/// `api.example.com`, `api.example.com:8443`, `*.example.com`, `http://10.1.2.3:8080`. A rule without a port means the
-/// scheme's own port; `*.` stands for one or more names, never for none.
+/// One rule, such as `api.example.com`, `api.example.com:8443`, `*.example.com` or `http://10.1.2.3:8080`. A rule without a port means the
+/// scheme's default port. `*.` stands for one or more labels, never for none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostRule {
@@ -51,7 +51,7 @@ impl HostRule {
         self.scheme
     }
 
-    /// Whether a URL goes to what this rule allows; a URL with another scheme than http or https never does.
+    /// Whether this rule allows a URL. A URL with another scheme than http or https is never allowed.
     pub fn allows(&self, url: &Url) -> bool {
         let host = match (&self.pattern, url.host()) {
             (Pattern::Exactly(host), Some(found)) => found.to_owned() == *host,
@@ -63,7 +63,7 @@ impl HostRule {
 }
 
 impl HostRule {
-    /// Whether whatever the other rule allows, this one allows too.
+    /// Whether this rule allows everything that the other rule allows.
     pub fn covers(&self, other: &Self) -> bool {
         let hosts = match (&self.pattern, &other.pattern) {
             (Pattern::Exactly(host), Pattern::Exactly(other)) => host == other,
@@ -75,7 +75,7 @@ impl HostRule {
     }
 }
 
-/// `*.` stands for one or more names, never for none.
+/// `*.` stands for one or more labels, never for none.
 fn is_below(name: &str, dotted: &str) -> bool {
     name.strip_suffix(dotted).is_some_and(|rest| !rest.is_empty())
 }
@@ -95,7 +95,7 @@ impl FromStr for HostRule {
             return Err(invalid("only a host and a port may stand in it, no path and no user"));
         }
         let (host, port) = match rest.rsplit_once(':') {
-            // The colons of a bare IPv6 address are inside its brackets.
+            // The colons of an IPv6 address without a port are inside its brackets.
             Some((host, port)) if !port.ends_with(']') => {
                 let port = port.parse::<u16>().ok().filter(|&port| port > 0);
                 (host, port.ok_or_else(|| invalid("the port must be a number from 1 to 65535"))?)

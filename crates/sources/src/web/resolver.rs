@@ -1,5 +1,5 @@
-//! Finds the addresses of a name and hands out only those that may be reached: what is checked is what is connected to,
-//! so a name that answers differently the second time gains nothing.
+//! Resolves a name and returns only the addresses that may be reached. The checked addresses are the ones that are connected to, so a name
+//! that resolves differently the second time gains nothing (DNS rebinding).
 
 use super::address::{AddressRefused, AddressRule};
 use countersign_core::Future;
@@ -8,12 +8,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Who knows the addresses of a name. Asked once for every connection.
+/// Resolves a name to addresses. Called once for every connection.
 pub(super) type Lookup = Arc<dyn Fn(String) -> Future<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// As every program of this machine would find them.
+/// The resolver of the operating system.
 pub(super) fn ask_the_system() -> Lookup {
-    // Port 0 stands for the one in the URL.
+    // Port 0 is a placeholder: the client uses the port of the URL.
     Arc::new(|name| Box::pin(async move { Ok(tokio::net::lookup_host((name.as_str(), 0)).await?.collect()) }))
 }
 

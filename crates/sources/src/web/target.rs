@@ -1,5 +1,5 @@
-//! Where a request goes: a URL in its plain spelling, on an allowed host, and not to an address that leads inside.
-//! The spelling is strict because people and rules read it: what they see must be where it goes.
+//! Where a request goes: a URL in its plain spelling, to an allowed host and an allowed address. The spelling is strict because people and
+//! rules read the URL: the place they read must be the place it goes to.
 
 use super::allowed::Allowed;
 use crate::words::{refused, shown};
@@ -8,7 +8,7 @@ use countersign_core::source::Error;
 use std::net::IpAddr;
 use url::{Host, Url};
 
-/// A URL that has passed every check a URL can pass; the addresses of a name are checked when it is resolved.
+/// A URL that passed every check that needs only the URL. The addresses of a name are checked later, when it is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target(Url);
 
@@ -19,7 +19,7 @@ impl Target {
         let address = match url.host() {
             Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
             Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
-            // The client connects to whatever reads as an address without asking the resolver.
+            // The client connects directly to anything that parses as an address, without asking the resolver.
             Some(Host::Domain(name)) => name.parse().ok(),
             None => None,
         };
@@ -29,7 +29,7 @@ impl Target {
         Ok(Self(url))
     }
 
-    /// The target a redirect leads to, through the same checks.
+    /// The target of a redirect, after the same checks.
     pub(super) fn redirected(&self, location: &str, allowed: &Allowed) -> Result<Self, Error> {
         let is_absolute = Url::parse(location).is_ok();
         if is_absolute {
@@ -57,7 +57,7 @@ fn url_not_allowed(message: &str) -> Error {
     refused("url_not_allowed", message)
 }
 
-/// Reads a URL and refuses every spelling the reader would silently turn into another.
+/// Parses a URL and refuses every spelling that the parser would silently change.
 fn spelled(text: &str) -> Result<Url, Error> {
     if text.len() > HTTP_URL_BYTES_MAX {
         return Err(url_not_allowed(&format!("the URL is longer than {HTTP_URL_BYTES_MAX} bytes")));
@@ -90,7 +90,7 @@ fn spelled(text: &str) -> Result<Url, Error> {
     Ok(url)
 }
 
-/// Characters a URL reader drops or turns around.
+/// Refuses characters that a URL parser drops or converts.
 fn check_characters(text: &str) -> Result<(), Error> {
     if text.contains(|character: char| character.is_control() || character.is_whitespace() || character == '\\') {
         return Err(url_not_allowed("the URL may not hold spaces, line breaks, control characters or backslashes"));
