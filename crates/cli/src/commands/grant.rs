@@ -1,4 +1,4 @@
-//! Grants: approval for more than one call, within limits. Agents request them; people give, refuse and revoke them.
+//! `countersign grant`: permissions for more than one call, within limits. Agents request grants; people give, refuse and revoke them.
 
 use super::action::{meant, params};
 use crate::shared::*;
@@ -173,7 +173,7 @@ impl Resource for GrantView {
     }
 }
 
-/// An agent by the title of its session, a person by their name.
+/// Who requested the grant: an agent by the title of its session, a person by name.
 fn requester(grant: &GrantView, view: &View<'_>) -> Option<Cell> {
     let by = grant.requested_by.as_ref()?;
     let title = grant.session_title.as_deref().filter(|title| by.starts_with("agent:") && !title.trim().is_empty());
@@ -281,7 +281,7 @@ async fn create(request: &NewGrantRequest, client: &Client) -> Result<Answer<Gra
     }
 }
 
-/// One line that says everything that is allowed by it.
+/// One line that says everything the grant allows.
 fn summary(grant: &GrantView, terminal: &Terminal) -> String {
     let calls = match grant.calls_max {
         Some(calls) => counted(calls, "call", "calls"),

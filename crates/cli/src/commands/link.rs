@@ -1,4 +1,5 @@
-//! A link that approves or denies one invocation in one's own name, for a message on a phone. It is a secret for as long as it lasts.
+//! `countersign link`: makes a link that approves or denies one invocation in the user's own name, for example for a message to their
+//! phone. Until it expires, the link is a secret.
 
 use super::outcome;
 use crate::shared::*;
@@ -26,7 +27,7 @@ impl Link {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let request = NewLinkRequest { expires_in: self.expires.as_ref().map(Span::text) };
         let mut answer = client.post::<LinkResponse>(&["invocations", &self.pending, "link"], &request).await?;
-        // A server may live under a path of its own.
+        // The server's own URL may contain a path, so the link's path is appended to it.
         let url = format!("{}{}", client.url().as_str().trim_end_matches('/'), answer.read.path);
         if terminal.is_document() {
             answer.raw["url"] = json!(url);
@@ -34,7 +35,7 @@ impl Link {
             return Ok(Exit::Ok);
         }
         terminal.line(clean::line(&url))?;
-        // A call that ends before its link does takes the link with it.
+        // If the call expires before the link, the link ends with the call.
         let call = outcome::get(&self.pending, client).await.ok().and_then(|(call, _)| call.expires_at);
         let until = sooner(&answer.read.expires_at, call.as_deref());
         let left = terminal.future(until);
@@ -43,7 +44,7 @@ impl Link {
     }
 }
 
-/// Of two moments the one that comes first; one that does not read counts as none.
+/// The earlier of the two expiry times. A time that cannot be parsed is ignored.
 fn sooner<'a>(link: &'a str, call: Option<&'a str>) -> &'a str {
     match (Timestamp::parse(link), call.and_then(|call| Some((Timestamp::parse(call)?, call)))) {
         (Some(own), Some((theirs, call))) if theirs < own => call,

@@ -1,18 +1,18 @@
-//! What somebody probably meant by an action that does not exist.
+//! Guesses which action the user meant by one that does not exist.
 
 use super::available;
 use crate::shared::*;
 use api::Code;
 
-/// Likeness below which a guess would only confuse.
+/// The lowest similarity at which a guess is offered. A worse guess would only confuse.
 const LIKENESS_MIN: f64 = 0.85;
 
-/// Adds the nearest action to a failure that says there is no such one.
+/// Adds the most similar action to the hint, if the failure says that there is no such action.
 pub(crate) async fn with_guess(failure: Failure, named: &str, client: &Client) -> Failure {
     if failure.is(Code::UnknownAction) { guess(failure, named, client).await } else { failure }
 }
 
-/// The same, for a failure that is known to say so.
+/// Like `with_guess`, for a failure that is already known to be about an unknown action.
 pub(crate) async fn guess(failure: Failure, named: &str, client: &Client) -> Failure {
     match nearest(named, &known(client).await) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`? all of them: countersign action list")),
@@ -20,13 +20,13 @@ pub(crate) async fn guess(failure: Failure, named: &str, client: &Client) -> Fai
     }
 }
 
-/// Every action there is, as far as it can be learnt.
+/// The ids of all actions that the caller may list; empty if the list cannot be read.
 pub(crate) async fn known(client: &Client) -> Vec<String> {
     let listed = available(None, client).await.map(|answer| answer.read.sources).unwrap_or_default();
     listed.into_iter().flat_map(|source| source.actions).map(|action| action.id).collect()
 }
 
-/// The one that is most like it and is another.
+/// The action most similar to `named`, other than `named` itself.
 pub(crate) fn nearest<'a>(named: &str, known: &'a [String]) -> Option<&'a str> {
     let like = |id: &&String| strsim::jaro_winkler(named, id);
     let best = known.iter().max_by(|one, other| like(one).total_cmp(&like(other)))?;

@@ -1,4 +1,4 @@
-//! What only the server can tell: whether it answers, who we are to it, its clock, its store, its newest checkpoint.
+//! Checks that need the server: whether it answers, who the token belongs to, its clock, its store, its newest checkpoint.
 
 use super::Finding;
 use crate::shared::*;
@@ -12,16 +12,16 @@ use countersign_core::Timestamp;
 use receipt::checkpoint::Checkpoint;
 use receipt::key::PublicKey;
 
-/// Clocks further apart than this confuse whoever reads deadlines.
+/// A larger difference between the clocks would make deadlines confusing.
 const SKEW_SECONDS: u64 = 5;
 
-/// `listen` is where a server with the settings found here listens.
+/// `listen` is the address on which a server with the local settings would listen.
 pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp) -> Vec<Finding> {
     let url = client.url();
     let date = match client.date().await {
         Ok(date) => date,
         Err(failure) => {
-            // Only now is it worth a word: where one answers, that is where it listens.
+            // The configured address is mentioned only if no server answers: it may explain why.
             let listens = listen.map(|listen| format!("; one with the settings found here would listen on {listen}")).unwrap_or_default();
             let found = format!("nothing answers at {url}: {}{listens}", failure.cause.unwrap_or_default());
             return vec![Finding::broken("server", found).fix("countersign serve")];
@@ -58,7 +58,7 @@ fn clock(date: Option<&str>, now: Timestamp) -> Finding {
     Finding::ok("clock", "yours and the server's agree")
 }
 
-/// A server on the same database.
+/// A finding about one of the servers on the same database.
 fn at_work(server: &ServerView, now: Timestamp) -> Finding {
     let ago = |at: &str| Timestamp::parse(at).map_or_else(|| at.to_owned(), |at| time::ago(at, now));
     let (id, started, seen) = (&server.id, ago(&server.started_at), ago(&server.seen_at));
@@ -74,7 +74,7 @@ fn at_work(server: &ServerView, now: Timestamp) -> Finding {
 async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
     let status = match client.get::<StatusResponse>(&["status"], &[]).await {
         Ok(answer) => answer.read,
-        // An agent may not read how the org is doing, and that is as it should be.
+        // An agent may not read the org's state. That is intended, so it is no finding.
         Err(failure) if failure.exit == Exit::Denied => return Vec::new(),
         Err(failure) => return vec![Finding::broken("store", failure.message)],
     };
@@ -103,7 +103,8 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
     findings
 }
 
-/// Whether the server that answers runs code of packages: what is found on this side may be another machine, or another user.
+/// Whether the server that answers runs package code. The local checks cannot tell, because it may run on another machine or as another
+/// user.
 fn code(profiles: Option<&[String]>) -> Finding {
     match profiles {
         None => Finding::ok("code", "the server runs no package code"),
@@ -134,7 +135,7 @@ async fn checkpoint(client: &Client) -> Finding {
     }
 }
 
-/// Packages that are installed and cannot run.
+/// A finding for each installed package: whether it can run, and if not, why.
 async fn packages(client: &Client) -> Vec<Finding> {
     let Ok(answer) = client.get::<Page<PackageView>>(&["packages"], &[]).await else { return Vec::new() };
     let package = |package: &PackageView| {

@@ -1,4 +1,4 @@
-//! What would happen to a call now: said plainly in the first line, then everything that decides it. Nothing is performed.
+//! Shows what would happen to a call now: the outcome in the first line, then everything that decides it. The call is not made.
 
 use super::gates;
 use crate::commands::action::{example, meant, params};
@@ -10,7 +10,7 @@ use api::gates::{ExplainRequest, ExplainResponse};
 use api::identity::{SessionView, WhoamiResponse};
 use std::collections::BTreeMap;
 
-/// The call that is asked about.
+/// The call that the user asks about.
 pub(super) struct Asked {
     pub(super) action: String,
     pub(super) session: Option<String>,
@@ -19,11 +19,11 @@ pub(super) struct Asked {
 }
 
 pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    // Before anything else is found wanting: of an action that does not exist nothing else matters.
+    // This is checked first: if the action does not exist, no other mistake matters.
     let view = match client.get::<ActionView>(&["actions", &asked.action], &[]).await {
         Ok(answer) => Some(answer.read),
         Err(failure) if failure.is(Code::UnknownAction) => return Err(meant::guess(failure, &asked.action, client).await),
-        // Whoever may not look at actions may still ask about one.
+        // A caller who may not read actions may still ask what would happen to a call.
         Err(_) => None,
     };
     let params = match (&asked.params, asked.words.is_empty()) {
@@ -54,7 +54,7 @@ pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) 
     Ok(Exit::Ok)
 }
 
-/// An agent has its session; everybody else names one.
+/// The session of an agent. Any other caller has to name one.
 async fn own_session(action: &str, client: &Client) -> Result<String, Failure> {
     let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
     whoami.session_id.ok_or_else(|| {
@@ -64,7 +64,7 @@ async fn own_session(action: &str, client: &Client) -> Result<String, Failure> {
     })
 }
 
-/// What would become of a call, in the words of its first line.
+/// The outcome of a call in the words of the first line.
 pub(in crate::commands) fn would(word: &str, approvals_needed: Option<u32>) -> (String, Tone) {
     match word {
         "runs" => ("✓ would run".to_owned(), Tone::Ok),

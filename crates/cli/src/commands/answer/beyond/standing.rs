@@ -1,4 +1,5 @@
-//! What needs approval although the mode of an action is `allow`. Where it may not be read it is not said: nothing is refused for it.
+//! Rules that require approval although the mode of an action is `allow`. A rule that the caller may not read is left out, without a
+//! failure.
 
 use crate::commands::action::never;
 use crate::shared::*;
@@ -7,12 +8,12 @@ use api::identity::{SessionView, SpaceView};
 use api::invocation::InvocationView;
 use api::rules::{ModeName, ModeView};
 
-/// The automation the call was made for: then the mode becomes its own, not the org's.
+/// The automation that the call was made for. If there is one, its own mode is set, not the org's.
 pub(super) async fn automation_of(shown: &InvocationView, client: &Client) -> Option<String> {
     client.get::<SessionView>(&["sessions", &shown.session_id], &[]).await.ok()?.read.automation_id
 }
 
-/// One line for each that would ask about this very call again.
+/// One line for each rule that would require approval for the same call again.
 pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>, client: &Client) -> Vec<String> {
     let mut asking = Vec::new();
     if let Ok(space) = client.get::<SpaceView>(&["spaces", &shown.space_id], &[]).await
@@ -43,7 +44,7 @@ async fn is_locked(shown: &InvocationView, client: &Client) -> bool {
     own.is_some_and(|(mode, _)| mode.locked && mode.mode != ModeName::Allow)
 }
 
-/// The least risk a band asks about; a word for none.
+/// The lowest tier that a band requires approval for; `nothing` if there is none.
 fn least(band: &str) -> &'static str {
     match band {
         "amber" => "R2",
@@ -53,7 +54,7 @@ fn least(band: &str) -> &'static str {
     }
 }
 
-/// Tiers sort by their names.
+/// Tiers are compared by name, which is also their order.
 fn asks(band: &str, tier: &str) -> bool {
     least(band) != "nothing" && tier >= least(band)
 }
