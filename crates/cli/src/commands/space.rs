@@ -1,4 +1,4 @@
-//! Spaces: scopes inside an org, each with the risk it tolerates, who must answer in it and what may leave it.
+//! `countersign space`: scopes inside an org. Each has the risk it tolerates, who must answer in it, and what may leave it.
 
 mod crossing;
 
@@ -220,7 +220,7 @@ fn redaction(rule: &RedactionRule) -> String {
     format!("{}{regions}", rule.kinds.join(", "))
 }
 
-/// Reads `R3=2`.
+/// Parses a tier and a number of people, such as `R3=2`.
 fn people_of_tier(text: &str) -> Result<(String, u32), String> {
     let unclear = || "expected a tier and a number of people, such as R3=2".to_owned();
     let (tier, people) = text.split_once('=').ok_or_else(unclear)?;
