@@ -1,3 +1,5 @@
+//! Tests which server and token the command line finds.
+
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
 

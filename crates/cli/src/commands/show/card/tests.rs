@@ -1,3 +1,5 @@
+//! Tests what the approval card shows.
+
 use super::*;
 use crate::output::{Format, Input, Settings, Times};
 use crate::world::World;
