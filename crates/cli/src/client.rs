@@ -331,7 +331,7 @@ fn unreadable(error: &serde_json::Error) -> Failure {
         .hint("countersign status")
 }
 
-/// The problem that the server sent. If the body is no problem document, the failure says what the HTTP status tells.
+/// The problem that the server sent. If the body is not a problem document, the failure is made from the HTTP status.
 async fn problem(response: Response) -> Failure {
     let status = response.status();
     let bytes = response.bytes().await.unwrap_or_default();

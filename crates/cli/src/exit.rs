@@ -94,7 +94,7 @@ pub(crate) struct Failure {
     code: Option<Code>,
     /// The server's problem document, for `--json`.
     problem: Option<Box<Value>>,
-    /// Under `--dry-run`: the request that was not sent. This is no failure, but it ends the command in the same way.
+    /// Under `--dry-run`: the request that was not sent. This is not a failure, but it ends the command in the same way.
     unsent: Option<Box<Value>>,
 }
 
@@ -186,7 +186,7 @@ impl Failure {
         }
     }
 
-    /// The output cannot be written. If the reader has closed the pipe, that is no error.
+    /// The output cannot be written. If the reader has closed the pipe, that is not an error.
     pub(crate) fn write(error: &io::Error) -> Self {
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Ok } else { Exit::Failed };
         Self::new(exit, format!("the output cannot be written: {error}"))

@@ -136,7 +136,7 @@ impl Terminal {
 
     /// Overwrites the last line of stderr; an empty text erases it.
     pub(crate) fn redraw(&mut self, text: &str) {
-        // This escape is no colour, so it is sent even if colours are off.
+        // This escape is not a colour, so it is sent even if colours are off.
         let _closed = self.stderr.to.write_all("\r\u{1b}[2K".as_bytes()).and_then(|()| self.stderr.part(text));
     }
 

@@ -23,7 +23,7 @@ struct FileChange<'a> {
     told: &'a Value,
 }
 
-/// The lines of a dry run's result; `None` if the result has no form that is known here.
+/// The lines of a dry run's result; `None` if the result has an unknown form.
 pub(super) fn foreseen(result: &Value) -> Option<Vec<String>> {
     let told: Vec<&Value> = match (result.get("changes"), result.get("change")) {
         (Some(Value::Array(changes)), _) => changes.iter().collect(),

@@ -81,7 +81,7 @@ async fn keep_calling(owner: Client, url: String, upstream: String, told: Arc<To
     let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
     while !stop.load(Ordering::SeqCst) {
         let n = told.next.fetch_add(1, Ordering::SeqCst);
-        // Two thirds of the calls go to the upstream, and half of those carry an idempotency key. The rest change files, which needs approval.
+        // Two thirds of the calls go to the upstream, and half of those carry an idempotency key. The rest change files.
         let upstream_call = |key: Value| {
             let params = json!({ "method": "POST", "url": upstream, "body": format!("n{n}") });
             json!({ "action": "http.request", "params": params, "idempotency_key": key })

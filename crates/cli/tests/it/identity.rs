@@ -112,7 +112,7 @@ fn tokens_that_lost_their_person_are_told_and_such_a_person_is_made_nothing_more
 
 #[test]
 fn a_server_shows_its_owners_token_to_nobody_who_is_no_person() {
-    // If stdout is no terminal, the server prints the path of the token's file instead of the token. `Server` panics otherwise.
+    // If stdout is not a terminal, the server prints the path of the token's file instead of the token. `Server` panics otherwise.
     let server = Server::start_binary();
     assert!(!server.logged().contains(server.owner_token.as_deref().unwrap()));
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(server.data().join("owner.token")).unwrap().permissions());

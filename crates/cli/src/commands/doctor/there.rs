@@ -74,7 +74,7 @@ fn at_work(server: &ServerView, now: Timestamp) -> Finding {
 async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
     let status = match client.get::<StatusResponse>(&["status"], &[]).await {
         Ok(answer) => answer.read,
-        // An agent may not read the org's state. That is intended, so it is no finding.
+        // An agent may not read the org's state. That is intended, so it is not reported.
         Err(failure) if failure.exit == Exit::Denied => return Vec::new(),
         Err(failure) => return vec![Finding::broken("store", failure.message)],
     };

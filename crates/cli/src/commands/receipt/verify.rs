@@ -26,7 +26,7 @@ Examples:
   countersign receipt verify receipts.jsonl --key receipt.pem     offline, with a key you kept
   countersign receipt verify receipts.jsonl --key receipt.pem --checkpoint last-week.txt";
 
-/// The hint for a file that is no export.
+/// The hint for a file that is not an export.
 const EXPORT: &str = "countersign receipt export FILE writes one";
 /// The first line of a public key in PEM.
 const PEM_BEGIN: &str = "-----BEGIN PUBLIC KEY-----";

@@ -121,7 +121,7 @@ impl Card<'_> {
                 let hosts: Vec<_> = action.hosts.iter().map(|host| clean::line(host)).collect();
                 facts.push(("Network", hosts.join(", ")));
             }
-            // A revert has no dry run: it restores what was kept.
+            // A revert restores kept content, so there is no dry run of its source to report.
             if self.is_pending() && invocation.reverses.is_none() {
                 facts.extend(self.unforeseen(action).map(|told| ("Would change", told)));
             }

@@ -339,7 +339,7 @@ fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
     for none in [Some(&silent), Some(&action()), None] {
         assert_eq!(ahead::meanwhile(&invocation, none), "looking at what it would change…");
     }
-    // A revert has no dry run.
+    // For a revert no package code is run.
     let revert = InvocationView { reverses: Some("inv_1".into()), ..invocation.clone() };
     assert_eq!(ahead::meanwhile(&revert, Some(&ActionView { dry_run_supported: true, ..silent })), "looking at what it would change…");
 }
