@@ -33,7 +33,7 @@ pub(crate) struct Answer<T> {
     pub(crate) raw: Value,
 }
 
-/// A connection to one server, with the token that is sent to it.
+/// A client of one server, with the token that it sends.
 pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
@@ -119,7 +119,7 @@ impl Client {
         self.read(response).await.map(Reply::Answered)
     }
 
-    /// The stream of events under this path. It asks for `text/event-stream`; without that header the server would not stream.
+    /// Opens the stream of events under this path. It fails if the server answers without a stream.
     pub(crate) async fn events(&self, path: &[&str], query: &[(&str, String)]) -> Result<Events, Failure> {
         let request = self.request(Method::GET, path)?.query(query).header(header::ACCEPT, events::MEDIA_TYPE);
         let response = self.send(request, Effect::None).await?;

@@ -19,7 +19,7 @@ impl Setting<'_> {
         Client::new(self.server()?, self.rehearsal())
     }
 
-    /// Like `client`, for commands that show who the user is. It says so if the token came from the owner's token file.
+    /// Like `client`, for commands that show who the user is. It also tells the user if the token came from the owner's token file.
     pub(crate) fn client_introduced(&mut self) -> Result<Client, Failure> {
         let server = self.server()?;
         if let Origin::OwnerFile(path) = &server.origin {
