@@ -1,4 +1,4 @@
-# Few words; each does its own set-up. Arguments go through ARGS: make test ARGS='-p countersign-core'
+# Every target does its own set-up. ARGS passes arguments on: make test ARGS='-p countersign-core'
 
 .DEFAULT_GOAL := words
 .PHONY: words run test lint fmt bench

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench.sh [arguments of the benchmark]: measures the release build.
+# bench.sh [arguments of the benchmark]: builds the release binary and measures it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -9,7 +9,7 @@ need_web
 need_bubblewrap
 say "building for release (the first time takes about a quarter of an hour)"
 cargo build --locked --release -p countersign-cli -p countersign-bench
-# What a build leaves to be written would be written while we measure.
+# Writes the build's dirty pages to disk now, so that they are not written during the measurement.
 sync
 say "built in $SECONDS s, measuring"
 export ON_DISK=1

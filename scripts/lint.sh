@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# lint.sh: everything that can be held without running the code.
+# lint.sh: every check that does not need to run the code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -20,7 +20,7 @@ main() {
     say "lint passed after $SECONDS s"
 }
 
-# What `make test` runs is built here, so that it need not be built again. cargo repeats the warnings of what was built before.
+# Builds everything that `make test` runs, so that it is not built twice. cargo repeats the warnings of crates that were built before.
 no_warnings() {
     lint_while_building
     local log
@@ -30,7 +30,7 @@ no_warnings() {
     rm -f "$log"
 }
 
-# ring is our provider; a second one is a C build of minutes and a choice made at random at run time.
+# ring is our TLS provider. A second one would add minutes of C compilation, and which of the two is used would be random at run time.
 one_tls_provider() {
     local tree
     tree=$(cargo tree --workspace --target all --edges normal,build,dev -i aws-lc-sys 2>/dev/null || true)
@@ -56,7 +56,7 @@ short_architecture() {
     [ "$lines" -le 250 ] || fail "ARCHITECTURE.md has $lines lines: over 250 nobody reads it to the end"
 }
 
-# What is committed or about to be.
+# Lists the files that are committed or would be committed next.
 tracked_files() {
     if git rev-parse --git-dir >/dev/null 2>&1; then
         git ls-files -z --cached --others --exclude-standard --deduplicate

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the other scripts: finds what they need, installs it where that is possible, or says in one sentence what is missing.
+# Sourced by the other scripts. Finds the programs they need, installs them if possible, or says in one sentence what is missing.
 
 say() { printf '== %s\n' "$*" >&2; }
 
@@ -14,8 +14,8 @@ need_cargo() {
     command -v "${CC:-cc}" >/dev/null || install_packages "a C compiler" gcc libc6-dev
 }
 
-# Clippy compiles our crates in rustc's place, and looks at them on the way: lint and test share one build.
-# What would make a second build of the same crate faster makes the first a third slower, so it is left to who asks for it.
+# clippy-driver compiles our crates in place of rustc and lints them on the way, so lint and test share one build. Incremental compilation
+# is off, because it makes the first build a third slower; set CARGO_INCREMENTAL to turn it on.
 lint_while_building() {
     export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
     RUSTC_WORKSPACE_WRAPPER=$(rustc --print sysroot)/bin/clippy-driver
@@ -35,18 +35,18 @@ need_redis() {
         fail "redis-server is missing: install Redis, version 6.2 or newer, and run this again"
 }
 
-# What our jail is measured beside.
+# The benchmark compares our jail with bubblewrap.
 need_bubblewrap() {
     command -v bwrap >/dev/null || install_packages bubblewrap bubblewrap
 }
 
-# What the tests' packages are written in.
+# The packages in the tests are written in Python and JavaScript.
 need_interpreters() {
     command -v python3 >/dev/null || install_packages "Python" python3
     command -v node >/dev/null || install_packages "Node.js" nodejs
 }
 
-# Installs what the web folder asks for, once per change of its lock file.
+# Installs the dependencies of the web folder, again whenever its lock file changes.
 need_web() {
     [ -f web/package.json ] || return 0
     command -v npm >/dev/null || install_packages "Node.js" nodejs npm
@@ -77,7 +77,7 @@ need_clients() {
 
 find_postgres() {
     local initdb
-    # Debian, Red Hat and Homebrew keep the server's programs off the PATH; the newest version wins.
+    # Debian, Red Hat and Homebrew do not put the server's programs on the PATH. The newest version is chosen.
     initdb=$(command -v initdb || find /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /opt/homebrew/opt/postgresql*/bin \
         /usr/local/opt/postgresql*/bin /usr/local/pgsql/bin -maxdepth 1 -name initdb 2>/dev/null | sort -V | tail -n 1 || true)
     [ -n "$initdb" ] && POSTGRES_BIN=$(dirname "$initdb") && [ -x "$POSTGRES_BIN/pg_ctl" ]
@@ -88,7 +88,7 @@ find_redis() {
     REDIS_SERVER=$(command -v redis-server || command -v valkey-server)
 }
 
-# install_packages <what it is, for people> <package>...
+# install_packages <name for messages> <package>...
 install_packages() {
     local what=$1
     shift
@@ -109,7 +109,7 @@ apt_get() {
     apt-get install -y -qq --no-install-recommends "$@"
 }
 
-# A package may start its service when it is installed. Ours are throw-away, so it is asked not to.
+# Debian may start a service when its package is installed. We start our own servers, so policy-rc.d tells it not to.
 without_services() (
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh [arguments of countersign serve]: builds the binary and starts it.
+# run.sh [arguments of countersign serve]: builds the binary and starts the server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test.sh [--all] [arguments of cargo]: every suite, on SQLite, and on PostgreSQL what depends on it.
-# With --all the rest runs on PostgreSQL too, and what is repeated is repeated more often. That is for the night.
+# test.sh [--all] [arguments of cargo]: runs every suite on SQLite, and on PostgreSQL those tests whose result depends on the database. With
+# --all the other tests run on PostgreSQL too, and repeated tests run more rounds. This is meant for nightly runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -17,7 +17,7 @@ for argument in "$@"; do
         all=yes
         continue
         ;;
-    # cargo would let --workspace win over a package that was asked for.
+    # With both flags, cargo would run the whole workspace instead of the named package.
     -p | -p?* | --package | --package=*) scope=() ;;
     esac
     arguments+=("$argument")
@@ -26,7 +26,7 @@ done
 whole=$([ ${#arguments[@]} = 0 ] && echo yes || true)
 
 if cargo nextest --version >/dev/null 2>&1; then
-    # Most tests wait for a server, a disk or a deadline: more of them than there are cores keep the cores busy.
+    # Most tests wait for a server, a disk or a deadline, so more tests than cores are needed to keep the cores busy.
     runner=(cargo nextest run --locked --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))" ${all:+--ignore-default-filter})
     set -- ${arguments[@]+"${arguments[@]}"}
 else

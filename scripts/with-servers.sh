@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# with-servers.sh <command>...: runs it beside a throw-away PostgreSQL and Redis, and stops them however it ends.
-# The command finds them in TEST_POSTGRES_URL and TEST_REDIS_URL. Each run has its own servers, ports and folder.
+# with-servers.sh <command>...: runs a command beside a temporary PostgreSQL and Redis, and stops them however the command ends. The command
+# finds them in TEST_POSTGRES_URL and TEST_REDIS_URL. Each run has its own servers, ports and folder.
 # shellcheck disable=SC2317 # some functions are called by a trap or by their name
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +20,7 @@ main() {
     export TEST_POSTGRES_URL="postgres://postgres@127.0.0.1:$POSTGRES_PORT/postgres"
     export TMPDIR="$folder/tmp"
     export TEST_REDIS_URL="redis://127.0.0.1:$REDIS_PORT/"
-    # In the background, because bash answers a signal only between foreground commands.
+    # The command runs in the background, because bash handles a signal only after a foreground command has ended.
     (trap - INT TERM HUP EXIT && exec "$@") <&0 &
     command_pid=$!
     local status=0
@@ -30,7 +30,7 @@ main() {
     exit "$status"
 }
 
-# PostgreSQL refuses root, so as root it runs as somebody else, who must be able to reach its folder.
+# PostgreSQL refuses to run as root. If we are root, it runs as another user, who must be able to reach its folder.
 make_folder() {
     local parent user
     as_owner=()
@@ -58,8 +58,8 @@ make_folder() {
     fail "no folder for the test servers: neither target, TMPDIR nor /tmp can be reached by the user PostgreSQL runs as"
 }
 
-# In memory where there is room: the suites write, sync and delete so much that a busy disk would decide how long they take, and a process
-# that is killed loses nothing there either. ON_DISK=1 is for measurements: in memory every commit is free.
+# Uses memory if there is enough: the suites write, sync and delete so much that a busy disk would dominate their time. Killed processes
+# lose no data there either. ON_DISK=1 is for measurements, because in memory every commit is free.
 memory_disk() {
     [ -z "${ON_DISK-}" ] || return 0
     local free
@@ -67,11 +67,11 @@ memory_disk() {
     [ "${free:-0}" -lt 8388608 ] || echo /dev/shm
 }
 
-# From `/`: the owner may not be allowed to stand where we stand.
+# Runs a command as that user, from `/`, because the user may not be allowed into the current folder.
 owner() { (cd / && ${as_owner[@]+"${as_owner[@]}"} "$@"); }
 
-# No unix socket: its path has a length limit. fsync stays on: what is durable is part of what is tested. The rest is less work: nobody
-# copies these databases elsewhere, none outlives the run, and many are made.
+# There is no unix socket, because its path has a length limit. fsync stays on, because durability is part of what is tested. The other
+# settings save work: these databases are not replicated, none outlives the run, and many are created.
 start_postgres() {
     owner "$POSTGRES_BIN/initdb" -D "$folder/postgres/data" -U postgres -A trust -E UTF8 --locale=C --no-sync \
         >"$folder/initdb.log" 2>&1 || fail "PostgreSQL could not be set up: $(tail -n 3 "$folder/initdb.log")"
@@ -102,7 +102,8 @@ try_redis() {
     return 1
 }
 
-# Below the ports the system hands out by itself. Whether one is free is for the server to find out: asking first is a race.
+# Tries random ports below the range that the system assigns by itself. The server itself finds out whether a port is free: checking it
+# first would be a race.
 on_a_free_port() {
     local try
     for try in 1 2 3 4 5; do
@@ -128,7 +129,7 @@ stop() {
         wait "$redis_pid" 2>/dev/null || true
     fi
     [ -z "${folder-}" ] && return
-    # Its data is thrown away, so there is nothing to shut down in order.
+    # The data is deleted, so the server does not need a clean shutdown.
     [ ! -f "$folder/postgres/data/postmaster.pid" ] ||
         owner "$POSTGRES_BIN/pg_ctl" stop -w -s -m immediate -D "$folder/postgres/data" >/dev/null 2>&1 || true
     rm -rf "$folder"

@@ -1,4 +1,4 @@
-//! The tree of commands. Each noun's own arguments stand beside its code in `commands/`; here is the order and the shape of help.
+//! The tree of commands: their order and the shape of help. The arguments of each noun are declared beside its code in `commands/`.
 
 mod help;
 mod usage;
@@ -170,7 +170,7 @@ mod tests {
         Cli::try_parse_from(arguments).unwrap().global.settings()
     }
 
-    /// The words that lead to each command, and the command.
+    /// Every command of the tree, each with the words that are typed to reach it.
     fn all(tree: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
         let words = format!("{words} {}", tree.get_name()).trim().to_owned();
         let below: Vec<_> = tree.get_subcommands().flat_map(|below| all(below, &words)).collect();

@@ -1,5 +1,5 @@
-//! The HTTP client: asks, reads the answer or the problem, and says plainly when the server cannot be reached.
-//! It follows no redirect, uses no proxy and sends the token to one address only. It never repeats a request by itself.
+//! The HTTP client. It sends requests, reads the answer or the problem, and says plainly when the server cannot be reached. It follows no
+//! redirect, uses no proxy and sends the token to one address only. It never repeats a request by itself.
 
 mod events;
 mod refused;
@@ -20,20 +20,20 @@ use std::time::Duration;
 use url::Url;
 
 const CONNECT_SECONDS: u64 = 5;
-/// How long an answer may take; an action may run for half a minute, three times over.
+/// How long an answer may take. An action may run for half a minute, in up to three attempts.
 const ANSWER_SECONDS: u64 = 180;
-/// What the tokens of agents begin with.
+/// The prefix of agents' tokens.
 const AGENT_TOKEN: &str = "cs_agent_";
-/// How long a stream may be silent.
+/// How long a stream may be silent before it counts as cut off.
 const SILENCE_SECONDS: u64 = 60;
 
-/// What the server answered: read, and whole as it was written.
+/// An answer of the server: parsed in `read`, and exactly as it was sent in `raw`.
 pub(crate) struct Answer<T> {
     pub(crate) read: T,
     pub(crate) raw: Value,
 }
 
-/// One server, and who asks it.
+/// A client of one server, with the token that it sends.
 pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
@@ -43,7 +43,7 @@ pub(crate) struct Client {
     mode: Rehearsal,
 }
 
-/// Whether changes are asked for, or only shown.
+/// Whether `--dry-run` is given: then requests that would change something are shown instead of sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rehearsal {
     Off,
@@ -58,7 +58,7 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
         if server.url.scheme() == "http" {
-            // No certificate is looked at, so a machine without any must not be a reason to stop.
+            // No certificate is verified over plain HTTP, so the client must also start on a machine that has no CA certificates.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| {
@@ -79,19 +79,20 @@ impl Client {
         self.mode == Rehearsal::On
     }
 
-    /// `path` is what follows `/api/v1`, part by part; each part is escaped.
+    /// Sends a GET request. `path` holds the segments after `/api/v1`; each is escaped.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str], query: &[(&str, String)]) -> Result<Answer<T>, Failure> {
         let request = self.request(Method::GET, path)?.query(query).timeout(Duration::from_secs(ANSWER_SECONDS));
         self.read(self.send(request, Effect::None).await?).await
     }
 
-    /// Every page of a list, one after the other.
+    /// Reads every page of a list, one after the other.
     pub(crate) fn pages<'a, T>(&'a self, path: &'a [&'a str], query: &[(&'static str, &str)]) -> Pages<'a, T> {
         let query = query.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         Pages { client: self, path, query, at: At::Start, item: PhantomData }
     }
 
-    /// A question that is too large for an address: nothing changes, so a rehearsal asks it, too.
+    /// A read whose parameters are too large for a URL, so they are sent as the body of a POST. It changes nothing, so it is sent under
+    /// `--dry-run` too.
     pub(crate) async fn question<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
         let request = self.request(Method::POST, path)?.timeout(Duration::from_secs(ANSWER_SECONDS)).json(body);
         self.read(self.send(request, Effect::None).await?).await
@@ -101,12 +102,13 @@ impl Client {
         self.change(Method::POST, path, Some(body)).await
     }
 
-    /// Sent in a rehearsal, too: an invocation that says itself that it is one, and the session it is asked in.
+    /// A POST that is sent under `--dry-run` too. It is for invocations that are marked as dry runs themselves, and for the session they
+    /// run in.
     pub(crate) async fn post_always<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
         self.ask(Method::POST, path, Some(body)).await
     }
 
-    /// The same, and what happens meanwhile is told, where the server knows how to.
+    /// Like `post_always`, but asks the server to stream events while the call runs. A server that cannot stream sends a plain answer.
     pub(crate) async fn post_told<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Reply<T>, Failure> {
         let request = self.request(Method::POST, path)?.header(header::ACCEPT, events::MEDIA_TYPE);
         let request = request.timeout(Duration::from_secs(ANSWER_SECONDS)).json(body);
@@ -117,7 +119,7 @@ impl Client {
         self.read(response).await.map(Reply::Answered)
     }
 
-    /// What is told of something as it happens. Whoever asks otherwise is told less, and as much as they need.
+    /// Opens the stream of events under this path. It fails if the server answers without a stream.
     pub(crate) async fn events(&self, path: &[&str], query: &[(&str, String)]) -> Result<Events, Failure> {
         let request = self.request(Method::GET, path)?.query(query).header(header::ACCEPT, events::MEDIA_TYPE);
         let response = self.send(request, Effect::None).await?;
@@ -128,7 +130,7 @@ impl Client {
         }
     }
 
-    /// Where the address says everything.
+    /// A POST without a body, for requests that the path describes completely.
     pub(crate) async fn post_empty<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Answer<T>, Failure> {
         self.change(Method::POST, path, None::<&()>).await
     }
@@ -145,12 +147,12 @@ impl Client {
         self.change(Method::DELETE, path, None::<&()>).await
     }
 
-    /// Where the address does not say what is to go.
+    /// A DELETE with a body, for resources that the path alone does not identify.
     pub(crate) async fn delete_with<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
         self.change(Method::DELETE, path, Some(body)).await
     }
 
-    /// An answer that comes in pieces, as long as it takes.
+    /// An answer that is read in pieces. It may take as long as it needs, but no pause may be longer than `SILENCE_SECONDS`.
     pub(crate) async fn stream(&self, path: &[&str]) -> Result<Pieces, Failure> {
         let request = self.request(Method::GET, path)?;
         let response = self.send(request, Effect::None).await?;
@@ -160,7 +162,7 @@ impl Client {
         Ok(Pieces { response })
     }
 
-    /// What the server thinks the time is, as its `Date` header; absent when it does not say.
+    /// The server's time, from its `Date` header; `None` if it sends none.
     pub(crate) async fn date(&self) -> Result<Option<String>, Failure> {
         let request = self.request(Method::GET, &["openapi.json"])?.timeout(Duration::from_secs(CONNECT_SECONDS));
         let response = self.send(request, Effect::None).await?;
@@ -211,7 +213,7 @@ impl Client {
         read(response).await.map_err(|failure| self.refused(failure))
     }
 
-    /// What the server cannot know about a token that it refused: where it came from, or where one was looked for.
+    /// Adds to a refused token what the server cannot know: where the token came from, or where the command line looked for one.
     fn refused(&self, failure: Failure) -> Failure {
         let is_agents = self.token.as_ref().is_some_and(|token| token.expose().starts_with(AGENT_TOKEN));
         if is_agents { refused::to_agent(failure, &self.base, &self.origin) } else { refused::told(failure, &self.base, &self.origin) }
@@ -250,7 +252,7 @@ enum At {
 }
 
 impl<T: DeserializeOwned> Pages<'_, T> {
-    /// The next page, each item read and as it was written; absent behind the last.
+    /// The next page, each item both parsed and as the server sent it; `None` after the last page.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<(T, Value)>>, Failure> {
         let after = match &self.at {
             At::Start => None,
@@ -264,7 +266,7 @@ impl<T: DeserializeOwned> Pages<'_, T> {
         Ok(Some(answer.read.items.into_iter().zip(raw).collect()))
     }
 
-    /// All that is left.
+    /// All remaining items.
     pub(crate) async fn all(mut self) -> Result<Vec<(T, Value)>, Failure> {
         let mut all = Vec::new();
         while let Some(page) = self.next().await? {
@@ -274,14 +276,14 @@ impl<T: DeserializeOwned> Pages<'_, T> {
     }
 }
 
-/// Whether a request that was lost may have changed something.
+/// Whether a request whose answer was lost may have changed something.
 #[derive(Clone, Copy)]
 enum Effect {
     None,
     Possible,
 }
 
-/// How a request that may be told about was answered.
+/// The answer to a request that asked for events: a plain answer, or a stream of events.
 pub(crate) enum Reply<T> {
     Answered(Answer<T>),
     Told(Events),
@@ -293,7 +295,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// The next piece; absent at the end.
+    /// The next piece; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]>>, Failure> {
         let cut_off = |cause: String| Failure::new(Exit::Unreachable, "the answer was cut off; retrying is safe").cause(cause);
         match tokio::time::timeout(Duration::from_secs(SILENCE_SECONDS), self.response.chunk()).await {
@@ -313,7 +315,7 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<Answer<T>, Fail
             .cause(reasons(&error))
             .hint("countersign invocation list")
     })?;
-    // An answer without a body has nothing to say.
+    // An answer without a body is read as JSON `null`.
     let bytes = if bytes.is_empty() { "null".into() } else { bytes };
     read_as(serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?)
 }
@@ -329,7 +331,7 @@ fn unreadable(error: &serde_json::Error) -> Failure {
         .hint("countersign status")
 }
 
-/// A problem as the server wrote it, or the best that can be said without one.
+/// The problem that the server sent. If the body is not a problem document, the failure is made from the HTTP status.
 async fn problem(response: Response) -> Failure {
     let status = response.status();
     let bytes = response.bytes().await.unwrap_or_default();
@@ -348,7 +350,7 @@ fn problem_of(status: StatusCode, raw: Option<Value>) -> Failure {
     }
 }
 
-/// An error with everything beneath it, in one line.
+/// The causes of an error, in one line.
 fn reasons(error: &reqwest::Error) -> String {
     let mut reasons = Vec::new();
     let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);

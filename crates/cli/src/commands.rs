@@ -1,5 +1,5 @@
-//! What each command does. The files mirror the command line: one noun, one file, its arguments beside its code.
-//! A command writes its data, and answers with an exit code or with why it could not be done.
+//! The commands. The files mirror the command line: one file for each noun, with its arguments beside its code. A command writes its data,
+//! and returns an exit code or a failure that says why it did not succeed.
 
 pub(crate) mod action;
 pub(crate) mod answer;

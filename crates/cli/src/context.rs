@@ -1,5 +1,5 @@
-//! Which server is spoken to, and with which token: environment, then a context made by `login`, then the server that
-//! `countersign serve` starts in this folder. A token is only ever sent to the address it was given for.
+//! Finds the server to talk to and its token: from the environment, then from a context made by `login`, then from the data folder of a
+//! server that `countersign serve` started here. A token is only ever sent to the address it was given for.
 
 use crate::exit::{Exit, Failure};
 use countersign_core::Secret;
@@ -11,27 +11,27 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use url::Url;
 
-/// Where `countersign serve` listens unless it is told otherwise.
+/// The default address of `countersign serve`.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7117";
 const DEFAULT_DATA: &str = "./countersign-data";
-/// What a context is called that was given no name.
+/// The name of a context that was given none.
 const DEFAULT_NAME: &str = "default";
 const OWNER_ONLY: u32 = 0o600;
 
-/// The variables that speak to the command line. Empty ones count as absent, but for the token: who meant to give one must not act with
-/// another by accident.
+/// The variables that the command line reads. An empty variable counts as absent, except the token: a user who meant to give one must not
+/// act with another by accident.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) url: Option<String>,
     pub(crate) token: Option<Secret<String>>,
-    /// It was set, to nothing.
+    /// Whether COUNTERSIGN_TOKEN was set to an empty text.
     pub(crate) token_is_empty: bool,
     pub(crate) context: Option<String>,
-    /// The folder of a server's data, where its first owner's token lies.
+    /// A server's data folder, which holds its first owner's token.
     pub(crate) data: Option<PathBuf>,
     /// The folder that holds the contexts.
     pub(crate) config: Option<PathBuf>,
-    /// All of them, for the settings of a server.
+    /// All variables, for the settings of a server.
     pub(crate) variables: BTreeMap<String, String>,
 }
 
@@ -51,7 +51,7 @@ impl Environment {
         }
     }
 
-    /// Where contexts are kept.
+    /// The file that holds the contexts.
     pub(crate) fn contexts_file(&self) -> Result<PathBuf, Failure> {
         let folder = self.config.as_ref().ok_or_else(|| {
             Failure::usage("there is no folder for contexts")
@@ -65,24 +65,24 @@ impl Environment {
         self.data_folder().join("owner.token")
     }
 
-    /// Where the server on the data folder listens, as it says itself; else where one does by default.
+    /// The address that the server wrote to its data folder; otherwise the default address.
     fn local_url(&self) -> Result<(Url, Place), Failure> {
         let folder = self.data_folder();
         let said = std::fs::read_to_string(folder.join("server.url")).ok();
-        // SECURITY: what lies in a folder somebody happens to stand in does not send them elsewhere.
+        // SECURITY: a file in the current folder may be anybody's, so it can only lead to an address on this machine.
         match said.and_then(|text| parse_url(text.trim()).ok()).filter(is_local) {
             Some(url) => Ok((url, Place::DataFolder)),
             None => Ok((parse_url(DEFAULT_URL)?, Place::Guessed(folder))),
         }
     }
 
-    /// Where a server's data is looked for: what COUNTERSIGN_DATA says, else below the folder somebody stands in.
+    /// A server's data folder: COUNTERSIGN_DATA, or else the default below the current folder.
     pub(crate) fn data_folder(&self) -> PathBuf {
         self.data.clone().unwrap_or_else(|| DEFAULT_DATA.into())
     }
 }
 
-/// One server somebody logged in to.
+/// One server that the user has logged in to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Context {
@@ -96,7 +96,7 @@ impl Context {
     }
 }
 
-/// All of them, as they lie in the file.
+/// All contexts, as they are stored in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Contexts {
@@ -106,7 +106,7 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// No file is no context.
+    /// Reads the file. If there is none, there are no contexts.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         match std::fs::read_to_string(path) {
             Ok(text) => toml::from_str(&text).map_err(|error| {
@@ -119,13 +119,14 @@ impl Contexts {
         }
     }
 
-    /// Whole or not at all, and never readable by others, not even for a moment.
+    /// Writes the file atomically. It is never readable by others, not even for a moment.
     pub(crate) fn save(&self, path: &Path) -> Result<(), Failure> {
         let text = toml::to_string(self).map_err(|error| Failure::failed(format!("the contexts cannot be written: {error}")))?;
         write_private(path, text.as_bytes()).map_err(|error| Failure::file(path, &error))
     }
 
-    /// The one that is meant where none is named: the current one, or another that is of this address.
+    /// The context to use if none is named. Without an address it is the current one; with an address it is one that has the same address,
+    /// preferably the current one.
     fn fitting(&self, url: Option<&Url>) -> Option<(&String, &Context)> {
         let fits = |context: &Context| url.is_none_or(|url| parse_url(&context.url).is_ok_and(|own| own == *url));
         let current = self.current.as_ref().and_then(|name| self.contexts.get_key_value(name));
@@ -133,7 +134,8 @@ impl Contexts {
         current.filter(|(_, context)| fits(context)).or_else(any)
     }
 
-    /// What a context is called that nobody named: after its server, where `default` is another's. A token is never lost to another.
+    /// A name for a context that the user did not name. If `default` belongs to another server, the new one is named after its address, so
+    /// that no token is overwritten.
     fn new_name(&self, url: &Url) -> String {
         let is_another = self.contexts.get(DEFAULT_NAME).is_some_and(|context| parse_url(&context.url).is_ok_and(|own| own != *url));
         if !is_another {
@@ -159,9 +161,9 @@ impl Contexts {
 pub(crate) enum Place {
     /// A flag, a variable or a context.
     Said,
-    /// The server on the data folder says so itself.
+    /// The data folder's server wrote it to `server.url`.
     DataFolder,
-    /// Nobody said one, and no server was started on this data folder.
+    /// The default address: none was given, and no server was started on this data folder.
     Guessed(PathBuf),
 }
 
@@ -171,13 +173,13 @@ pub(crate) enum Origin {
     Environment,
     Context(String),
     OwnerFile(PathBuf),
-    /// Just typed, or read from stdin.
+    /// The user just typed it, or it was read from stdin.
     Login,
-    /// There is none; this is the data folder that was looked into.
+    /// No token was found. This is the data folder that was searched.
     Nowhere(PathBuf),
 }
 
-/// A server to speak to.
+/// The server to talk to.
 pub(crate) struct Server {
     pub(crate) url: Url,
     pub(crate) place: Place,
@@ -186,7 +188,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `url` and `context` are flags and win over the environment.
+    /// Finds the server and its token. The flags `url` and `context` override the environment.
     pub(crate) fn find(url: Option<&str>, context: Option<&str>, environment: &Environment) -> Result<Self, Failure> {
         if environment.token_is_empty {
             return Err(Failure::new(Exit::NotAuthenticated, "COUNTERSIGN_TOKEN is set, and empty")
@@ -213,7 +215,7 @@ impl Server {
         }
     }
 
-    /// Where to log in: at the server every other command would speak to, under the name that it has or is to have.
+    /// Finds the server to log in to, which is the one that every other command would use, and the name of its context.
     pub(crate) fn to_log_in(
         url: Option<&str>,
         context: Option<&str>,
@@ -223,7 +225,7 @@ impl Server {
         let given = url.or(environment.url.as_deref()).map(parse_url).transpose()?;
         let asked = context.or(environment.context.as_deref());
         let known = match asked {
-            // A new name is not an error here: that is how it comes to be.
+            // The context may not exist yet: logging in creates it.
             Some(name) => contexts.contexts.get_key_value(name),
             None => contexts.fitting(given.as_ref()),
         };
@@ -235,12 +237,12 @@ impl Server {
     }
 }
 
-/// What was given before what a context says before what lies in the data folder.
+/// The given address first, then that of the context, then the one in the data folder.
 fn address(given: Option<Url>, of_context: Option<Url>, environment: &Environment) -> Result<(Url, Place), Failure> {
     given.or(of_context).map_or_else(|| environment.local_url(), |url| Ok((url, Place::Said)))
 }
 
-/// The address of a server, without anything after its path.
+/// Parses the address of a server. It must not have a user, a query or a fragment.
 pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
     let invalid = |cause: &str| {
         Failure::usage(format!("`{text}` is not the address of a server")).cause(cause).hint(format!("such as {DEFAULT_URL}"))
@@ -255,7 +257,7 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
     Ok(url)
 }
 
-/// `localhost` and `127.0.0.1` are one machine, and on it a port is one server's.
+/// Whether two addresses mean the same server. `localhost` and `127.0.0.1` are the same machine, on which a port belongs to one server.
 fn is_same_server(one: &Url, other: &Url) -> bool {
     let both_here = is_local(one) && is_local(other);
     one == other
@@ -263,7 +265,7 @@ fn is_same_server(one: &Url, other: &Url) -> bool {
             && (one.scheme(), one.port_or_known_default(), one.path()) == (other.scheme(), other.port_or_known_default(), other.path()))
 }
 
-/// Whether what is sent there stays on this machine.
+/// Whether the address is on this machine.
 pub(crate) fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
@@ -273,7 +275,7 @@ pub(crate) fn is_local(url: &Url) -> bool {
     }
 }
 
-/// The context asked for; else, where no address was given or it is the same, the current one.
+/// The context that the user named, or else the one that fits the address (see `Contexts::fitting`).
 fn named_context(flag: Option<&str>, environment: &Environment, url: Option<&Url>) -> Result<Option<(String, Context)>, Failure> {
     let asked = flag.or(environment.context.as_deref());
     let Some(path) = environment.config.as_ref().map(|folder| folder.join("contexts.toml")) else {

@@ -1,3 +1,5 @@
+//! Tests which server and token the command line finds.
+
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -59,7 +61,7 @@ fn flags_win_over_environment_over_context_over_this_folders_server() {
     folder.check(None, None, &[("COUNTERSIGN_TOKEN", "mine")], LOCAL, Some("mine"));
     folder.check(Some("http://localhost:7117"), None, &[], "http://localhost:7117/", Some("owner"));
     folder.check(Some("http://localhost:7118"), None, &[], "http://localhost:7118/", None);
-    // Who meant to give a token does not act with another.
+    // A user who meant to give a token must not act with another one.
     let empty = Server::find(None, None, &folder.environment(&[("COUNTERSIGN_TOKEN", "")])).err().unwrap();
     assert_eq!((empty.exit, empty.message.as_str()), (Exit::NotAuthenticated, "COUNTERSIGN_TOKEN is set, and empty"));
 

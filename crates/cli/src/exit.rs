@@ -1,5 +1,5 @@
-//! How a command ends: an exit code that scripts can rest on, and an error in three lines that a person can act on.
-//! Every code of the API and every status of an invocation is mapped here and nowhere else.
+//! How a command ends: with an exit code that scripts can rely on, and an error in three lines that a person can act on. Every API error
+//! code and every status of an invocation is mapped here and nowhere else.
 
 use crate::hints::hint_of;
 use crate::style::clean;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
 
-/// What the process answers to whoever started it. The numbers are stable.
+/// The exit code of the process. The numbers are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Ok = 0,
@@ -28,7 +28,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Each with its word in JSON, where the server gave no code of its own, and with what it means.
+    /// Each exit code with its word in JSON, used if the server gave no code, and its meaning.
     pub(crate) const ALL: [(Self, &'static str, &'static str); 12] = [
         (Self::Ok, "ok", "it worked"),
         (Self::Failed, "failed", "it failed or was rolled back, or a check failed"),
@@ -53,12 +53,13 @@ impl Exit {
     }
 
     pub(crate) fn of_code(code: Code) -> Self {
-        // What was carried out while its receipt still waits for the store is not to be repeated either.
+        // `OutcomeUnrecorded` means that the call was carried out but its receipt is not stored yet. Such a call must not be repeated
+        // either.
         let is_in_doubt = matches!(code, Code::InDoubt | Code::OutcomeUnrecorded);
         if is_in_doubt { Self::InDoubt } else { Self::of_http(code.status()) }
     }
 
-    /// By the status of an answer that is no success.
+    /// The exit code for an HTTP error status.
     pub(crate) const fn of_http(status: u16) -> Self {
         match status {
             400 | 413 | 415 | 422 => Self::Invalid,
@@ -90,11 +91,11 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) cause: Option<String>,
     pub(crate) hint: Option<String>,
-    /// The server's code, where it gave one.
+    /// The server's error code, if the failure came from the server.
     code: Option<Code>,
-    /// The server's own words, for `--json`.
+    /// The server's problem document, for `--json`.
     problem: Option<Box<Value>>,
-    /// In a rehearsal: the request that was not sent. No failure, but as much an end.
+    /// Under `--dry-run`: the request that was not sent. This is not a failure, but it ends the command in the same way.
     unsent: Option<Box<Value>>,
 }
 
@@ -111,7 +112,7 @@ impl Failure {
         Self::new(Exit::Failed, message)
     }
 
-    /// What a rehearsal ends with, in place of the request.
+    /// Ends a command under `--dry-run`, in place of sending the request.
     pub(crate) fn unsent_request(method: &str, path: &str, body: Option<Value>) -> Self {
         let request = json!({ "method": method, "path": path, "body": body });
         Self { unsent: Some(Box::new(request)), ..Self::new(Exit::Ok, "nothing was sent") }
@@ -149,10 +150,10 @@ impl Failure {
         Self::failed(format!("`{shown}` cannot be used: {why}"))
     }
 
-    /// What the server answered; `raw` is its body, kept whole.
+    /// The failure for a problem that the server sent. `raw` is the complete body.
     pub(crate) fn of_problem(problem: &Problem, raw: Value) -> Self {
         let fields: Vec<_> = problem.errors.iter().map(at_pointer).collect();
-        // Of what is not there the title would only say again that it is not there.
+        // For something that does not exist, the title would only repeat the detail.
         let is_missing = matches!(problem.code, Code::NotFound | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession);
         // What was done and rolled back was done: the detail says so, and the title would deny it.
         let was_made = problem.invocation.as_ref().is_some_and(|invocation| invocation.rollback.is_some());
@@ -176,7 +177,7 @@ impl Failure {
         }
     }
 
-    /// Nobody reads stdout any more, which is not worth a word.
+    /// The output cannot be written. If the reader has closed the pipe, that is not an error.
     pub(crate) fn write(error: &io::Error) -> Self {
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Ok } else { Exit::Failed };
         Self::new(exit, format!("the output cannot be written: {error}"))
@@ -194,17 +195,17 @@ impl Failure {
         self
     }
 
-    /// Whether the server said so with this code.
+    /// Whether the failure is a problem of the server with this code.
     pub(crate) fn is(&self, code: Code) -> bool {
         self.code == Some(code)
     }
 
-    /// What the server said, where it did.
+    /// The server's problem, if there is one.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.problem.as_deref().and_then(|raw| serde::Deserialize::deserialize(raw).ok())
     }
 
-    /// The error as one document: the server's problem, or one of the same shape.
+    /// The error as a JSON document: the server's problem, or one of the same shape.
     pub(crate) fn to_json(&self) -> Value {
         if let Some(request) = &self.unsent {
             return json!({ "would_send": request });
@@ -215,19 +216,19 @@ impl Failure {
     }
 }
 
-/// What is wrong with a field, and where; the whole has no place of its own.
+/// What is wrong with a field, with its pointer. The whole document has no pointer.
 fn at_pointer(field: &FieldError) -> String {
     if field.pointer.is_empty() { field.message.clone() } else { format!("`{}`: {}", field.pointer, field.message) }
 }
 
-/// Whether the detail says what the title says: every word of it that means something.
+/// Whether the detail contains every longer word of the title.
 fn repeats(title: &str, detail: &str) -> bool {
     let detail = detail.to_lowercase();
     let words = title.split(|character: char| !character.is_alphanumeric()).filter(|word| word.chars().count() > 3);
     words.map(str::to_lowercase).all(|word| detail.contains(&word))
 }
 
-/// A call that ended otherwise has an id and a receipt: who wants to know more needs it, unless it was named already.
+/// Adds the id of the call to the cause, unless it is already named, so that the user can look up the call and its receipt.
 fn with_id(cause: Option<String>, problem: &Problem) -> Option<String> {
     let Some(invocation) = &problem.invocation else { return cause };
     let is_named = |text: &str| text.contains(&invocation.id);

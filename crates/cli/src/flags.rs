@@ -1,4 +1,4 @@
-//! Flags that several commands share: the global ones, a page of a list, agreement beforehand, times.
+//! Flags that several commands share: the global ones, paging, confirmation in advance, and times.
 
 mod span;
 
@@ -94,14 +94,14 @@ impl Paging {
         after.chain([("limit", self.limit.to_string())]).collect()
     }
 
-    /// The flags that ask for the page which begins at `next`.
+    /// The flags for the next page, which starts at `next`.
     pub(crate) fn next(&self, next: &str) -> String {
         let limit = if self.limit == PAGE_ROWS_DEFAULT { String::new() } else { format!(" --limit {}", self.limit) };
         format!("{limit} --after {next}")
     }
 }
 
-/// An action by its whole id; a pattern would find nothing, and not say why.
+/// Parses a whole action id. A pattern is refused here, because it would match nothing and the server would not say why.
 pub(crate) fn action_id(text: &str) -> Result<String, String> {
     let id = ActionId::parse(text).map(|id| id.to_string());
     id.map_err(|_| "an action is named by its whole id, such as files.write_text".to_owned())
@@ -116,7 +116,7 @@ pub(crate) struct Agreed {
 }
 
 impl Agreed {
-    /// Whether a person still has to be asked. Where nothing will be sent there is nothing to agree to.
+    /// Whether the user still has to confirm. Under `--dry-run` nothing is sent, so there is nothing to confirm.
     pub(crate) fn consent(self, client: &Client) -> Consent {
         if self.yes || client.rehearses() { Consent::Given } else { Consent::Asked }
     }

@@ -1,5 +1,6 @@
-//! The command line. `args` is the tree of commands, `run` starts the one that was typed, `commands` does it. Everything else is
-//! shared by commands and knows none of them: `resource` lists and shows, `client` asks the server, `output` writes.
+//! The command line. `args` is the tree of commands, `run` starts the command that was typed, and `commands` holds the code of each.
+//! Everything else is shared by commands and knows none of them: `resource` lists and shows things, `client` asks the server, `output`
+//! writes.
 
 mod args;
 mod run;
@@ -19,7 +20,8 @@ mod world;
 pub use run::run;
 pub use world::{Stream, World};
 
-/// Answers a shell that asks for completions, and ends the process; does nothing where none does. To be called before any thread is started.
+/// If a shell asked for completions, answers it and ends the process; otherwise does nothing. It must be called before any thread is
+/// started.
 pub fn answer_shell_if_asked() {
     commands::completions::answer_shell_if_asked(|| args::command(None));
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else, a thread above all: this process may be one that confines another.
+    // This comes first, before any thread is started: the process may have been started to confine a program in the sandbox.
     server::become_jail_if_asked();
     server::init_process();
     countersign_cli::answer_shell_if_asked();

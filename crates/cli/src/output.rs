@@ -1,5 +1,5 @@
-//! The only place that writes to the terminal: stdout is data, stderr is everything else.
-//! On a terminal lists are tables; elsewhere they are tab-separated, whole and without colour. `--json` and `-o yaml` are one document.
+//! The only code that writes to the terminal: stdout is data, stderr is everything else. Lists are tables on a terminal, and tab-separated,
+//! complete and without colour elsewhere. `--json` and `-o yaml` write one document.
 
 mod document;
 mod prompt;
@@ -18,19 +18,19 @@ use std::fmt::Display;
 use std::io::{BufRead, Write as _};
 use std::sync::{Arc, Mutex};
 
-/// How data is written.
+/// The output format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// A table on a terminal, tab-separated elsewhere.
     Auto,
     Table,
-    /// Ids only, one on each line.
+    /// Only ids, one per line.
     Name,
-    /// The server's own words, or some of them.
+    /// The server's answer as a document, or some of its fields.
     Document(Syntax, Fields),
 }
 
-/// How moments are written for people.
+/// How points in time are written for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
     Relative,
@@ -44,17 +44,17 @@ pub(crate) enum Input {
     Never,
 }
 
-/// What the global flags decide about output.
+/// The output settings from the global flags.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) format: Format,
     pub(crate) times: Times,
     pub(crate) input: Input,
-    /// `None`: where the terminal shows them.
+    /// `None` means that the stream decides: a terminal that supports colours gets them.
     pub(crate) colours: Option<bool>,
 }
 
-/// The terminal, or whatever stands in its place.
+/// The streams of the command: a terminal, pipes or files.
 pub(crate) struct Terminal {
     stdin: Arc<Mutex<Box<dyn BufRead + Send>>>,
     is_typed: bool,
@@ -77,27 +77,27 @@ impl Terminal {
         self.clock.now()
     }
 
-    /// Whether a program reads the output: then it is one document and nothing else.
+    /// Whether the output is one document for a program, and nothing else.
     pub(crate) fn is_document(&self) -> bool {
         matches!(self.settings.format, Format::Document(..))
     }
 
-    /// Whether only some fields of the document are asked for.
+    /// Whether only some fields of the document are written.
     pub(crate) fn selects_fields(&self) -> bool {
         matches!(self.settings.format, Format::Document(_, Fields::Some(_)))
     }
 
-    /// Whether more than ids is to be written, and not one document either.
+    /// Whether the output is text: neither a document nor only ids.
     pub(crate) fn is_for_words(&self) -> bool {
         matches!(self.settings.format, Format::Auto | Format::Table)
     }
 
-    /// Whether a person reads stdout, in words and not in ids alone.
+    /// Whether stdout shows text to a person.
     pub(crate) fn is_for_people(&self) -> bool {
         self.is_for_words() && self.is_drawn()
     }
 
-    /// Whether stdout is a terminal, whatever is written there.
+    /// Whether stdout is a terminal, whatever the output format.
     pub(crate) const fn is_screen(&self) -> bool {
         self.stdout.is_terminal
     }
@@ -107,12 +107,12 @@ impl Terminal {
         self.stderr.is_terminal && !self.is_document()
     }
 
-    /// One line of data.
+    /// Writes one line of data to stdout.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
         self.stdout.line(&text.to_string()).map_err(|error| Failure::write(&error))
     }
 
-    /// Bytes of data, as they are.
+    /// Writes bytes of data to stdout, unchanged.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.stdout.to.write_all(bytes).map_err(|error| Failure::write(&error))
     }
@@ -121,26 +121,26 @@ impl Terminal {
         self.stdout.to.flush().map_err(|error| Failure::write(&error))
     }
 
-    /// One line for the person, not for the pipe.
+    /// Writes one line for people to stderr.
     pub(crate) fn note(&mut self, text: impl Display) {
-        // A closed stderr must not undo what was done.
+        // The command has done its work, so a closed stderr must not make it fail.
         let _closed = self.stderr.line(&text.to_string());
     }
 
-    /// The same, where no program reads stderr for a document.
+    /// Like `note`, but writes nothing if the output is a document.
     pub(crate) fn remark(&mut self, text: impl Display) {
         if !self.is_document() {
             self.note(text);
         }
     }
 
-    /// Draws over the last line of stderr; an empty text removes it.
+    /// Overwrites the last line of stderr; an empty text erases it.
     pub(crate) fn redraw(&mut self, text: &str) {
-        // Erasing is no colour: it is done on every terminal.
+        // This escape is not a colour, so it is sent even if colours are off.
         let _closed = self.stderr.to.write_all("\r\u{1b}[2K".as_bytes()).and_then(|()| self.stderr.part(text));
     }
 
-    /// The command somebody probably wants next.
+    /// Suggests the next command.
     pub(crate) fn next(&mut self, command: impl Display) {
         match self.settings.format {
             Format::Auto | Format::Table => {
@@ -151,7 +151,7 @@ impl Terminal {
         }
     }
 
-    /// A document, with only the fields that were asked for.
+    /// Writes a document, with only the selected fields.
     pub(crate) fn document(&mut self, value: &Value) -> Result<(), Failure> {
         let text = match &self.settings.format {
             Format::Document(syntax, fields) => document::text(&fields.select(value)?, *syntax, self.layout())?,
@@ -160,7 +160,7 @@ impl Terminal {
         self.line(text)
     }
 
-    /// What an action returned; `-o name` prints the invocation's id instead.
+    /// Writes the result of an action; `-o name` prints the invocation's id instead.
     pub(crate) fn result(&mut self, name: &str, result: &Value) -> Result<(), Failure> {
         match self.settings.format {
             Format::Name => self.line(clean::line(name)),
@@ -168,7 +168,7 @@ impl Terminal {
         }
     }
 
-    /// Something that was done: a line for people, and `raw`, the server's answer, for programs.
+    /// Says that something was done: a line for people, and the server's answer `raw` for programs.
     pub(crate) fn done(&mut self, verb: &str, what: impl AsRef<str>, raw: &Value) -> Result<(), Failure> {
         if self.is_document() {
             self.document(raw)?;
@@ -177,14 +177,14 @@ impl Terminal {
         Ok(())
     }
 
-    /// A secret that was just made, and that nobody can read again.
+    /// Shows a new secret, which cannot be read again later.
     pub(crate) fn secret(&mut self, raw: &Value, record: &Record) -> Result<(), Failure> {
         self.record(raw, record)?;
         self.remark(Tone::Warn.paint("! the token is shown now and never again"));
         Ok(())
     }
 
-    /// A list: `raw` is the page as the server wrote it, for `--json`.
+    /// Writes a list. `raw` is the page as the server sent it, for `--json`.
     pub(crate) fn list(&mut self, raw: &Value, table: &Table) -> Result<(), Failure> {
         match self.settings.format {
             Format::Document(..) => return self.document(raw),
@@ -198,7 +198,7 @@ impl Terminal {
         if self.is_drawn() { self.line(table.draw(self.stdout.columns)) } else { table.tab_separated().try_for_each(|row| self.line(row)) }
     }
 
-    /// One thing with its properties: `raw` is the thing as the server wrote it, for `--json`.
+    /// Writes one thing with its properties. `raw` is the thing as the server sent it, for `--json`.
     pub(crate) fn record(&mut self, raw: &Value, record: &Record) -> Result<(), Failure> {
         match self.settings.format {
             Format::Document(..) => self.document(raw),
@@ -218,10 +218,10 @@ impl Terminal {
         self.moment(at, time::countdown)
     }
 
-    /// The three lines, or one document with `--json`.
+    /// Writes a failure: three lines, or one document with `--json`.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         if let Some(unsent) = failure.unsent() {
-            // What would be sent is what was asked for: data. A closed pipe has no one left to tell.
+            // The request that would be sent is the data that the user asked for. A closed pipe is ignored.
             let _closed = match self.settings.format {
                 Format::Document(syntax, _) => document::text(&failure.to_json(), syntax, self.layout()).and_then(|text| self.line(text)),
                 Format::Auto | Format::Table | Format::Name => self.line(unsent),
@@ -236,20 +236,21 @@ impl Terminal {
             return self.note(text);
         }
         if failure.exit == Exit::Interrupted && self.is_watched() {
-            // The cursor stands behind `^C`.
+            // The cursor is behind the `^C` that the terminal showed, so a new line is started.
             self.note("");
         }
         let columns = self.note_columns();
         let told = |text: &str, indent: usize| style::hang(&clean::line(text), indent, columns);
         self.note(format!("{} {}", Tone::Danger.paint("error:"), told(&failure.message, 7)));
         if let Some(cause) = &failure.cause {
-            // What this program found, such as a place in a file, has lines. What a server says could imitate them.
+            // Causes found by this program may have several lines, such as an excerpt of a file. A cause from the server is kept on one
+            // line, because it could imitate such lines.
             let lines: Vec<_> = if failure.problem().is_none() { cause.lines().collect() } else { vec![cause.as_str()] };
             let lines: Vec<_> = lines.into_iter().map(|line| told(line, 9)).collect();
             self.note(format!("  {} {}", Tone::Muted.paint("cause:"), lines.join(&format!("\n{:9}", ""))));
         }
         if let Some(hint) = &failure.hint {
-            // A command is copied: it stays on one line, however the terminal folds that.
+            // A command is written on one line, so that it can be copied.
             let hint = if hint.starts_with("countersign ") { clean::line(hint) } else { told(hint, 6) };
             self.note(format!("{} {hint}", Tone::Primary.paint("hint:")));
         }
@@ -263,12 +264,12 @@ impl Terminal {
         Cell::shown(shown, at.to_string())
     }
 
-    /// How wide stdout is, where a person reads it.
+    /// The width of stdout if a person reads it.
     pub(crate) fn columns(&self) -> Option<u16> {
         self.stdout.columns.filter(|_| self.is_drawn())
     }
 
-    /// How wide stderr is, where a person reads it.
+    /// The width of stderr if a person reads it.
     pub(crate) const fn note_columns(&self) -> Option<u16> {
         self.stderr.columns
     }
@@ -282,7 +283,7 @@ impl Terminal {
     }
 }
 
-/// Several commands of which there is no room on one line stand below each other, each to be copied whole.
+/// If several commands do not fit on one line, puts each on its own line, so that it can be copied.
 fn alternatives(line: &str, columns: Option<u16>) -> String {
     let fits = columns.is_none_or(|columns| line.chars().count() <= usize::from(columns));
     if fits {

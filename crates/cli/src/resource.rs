@@ -1,5 +1,5 @@
-//! One description of a kind of thing the server keeps: what it is called, where it is, and which fields of it are shown. Lists, single
-//! records, paging, completion and look-up by name all follow from it.
+//! Describes the kinds of things that the server keeps: the name of a kind, its path, and the fields that are shown. Lists, single records,
+//! paging, completion and look-up by name all follow from this description.
 
 mod named;
 mod people;
@@ -16,48 +16,48 @@ use countersign_core::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A kind of thing.
+/// A kind of thing that the server keeps.
 pub(crate) trait Resource: DeserializeOwned + 'static {
-    /// What one is called in commands and messages.
+    /// The name of one such thing in commands and messages.
     const NOUN: &'static str;
-    /// The words that list it, after `countersign`.
+    /// The command that lists them, without `countersign`.
     const LIST: &'static str;
-    /// What follows `/api/v1` in its address.
+    /// The path segments after `/api/v1`.
     const PATH: &'static [&'static str];
-    /// Said in place of a list without rows.
+    /// The text that is shown if the list is empty.
     const EMPTY: &'static str;
-    /// In the order of the columns.
+    /// The fields, in the order of the columns.
     const FIELDS: &'static [Field<Self>];
-    /// What a shell offers for an argument that names one: this member of it, explained by these.
+    /// What shells offer to complete an argument: the member that is inserted, and the members that describe it.
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &[]);
-    /// Names for members that lie deep inside, for `--json=…`.
+    /// Short names for nested members, for `--json=…`.
     const SHORT_NAMES: &'static [(&'static str, &'static str)] = &[];
 
-    /// What `-o name` prints.
+    /// The text that `-o name` prints.
     fn id(&self) -> &str;
 
-    /// Lines of the record that are more than one for a field.
+    /// Adds lines to the record that do not correspond to one field.
     fn more(&self, record: Record) -> Record {
         record
     }
 
-    /// The command somebody probably wants after they saw one.
+    /// The command to suggest after one thing was shown.
     fn next(&self) -> Option<String> {
         None
     }
 
-    /// The same after the last page of a list.
+    /// The command to suggest after the last page of a list.
     fn next_of(_items: &[Self]) -> Option<String> {
         None
     }
 }
 
-/// Makes a column of a label.
+/// Builds a column with a label.
 type Fit = fn(&'static str) -> Column;
-/// What stands in it; `None` leaves the line out, or the column empty.
+/// Computes the cell. For `None` the record has no such line, and the list an empty cell.
 type Shown<R> = fn(&R, &View<'_>) -> Option<Cell>;
 
-/// One fact about a thing: how it is called and what stands there.
+/// One field of a thing: its label and its cell.
 pub(crate) struct Field<R> {
     label: &'static str,
     column: Option<Fit>,
@@ -82,7 +82,7 @@ impl<R> Field<R> {
     }
 }
 
-/// How cells are written here: by whose clock, with whose names, and with how much room.
+/// The context for cells: the clock, people's names, and whether there is little room.
 pub(crate) struct View<'a> {
     terminal: &'a Terminal,
     people: &'a People,
@@ -102,7 +102,7 @@ impl View<'_> {
         at <= self.terminal.now()
     }
 
-    /// A person by their name, everybody else by their id; short where there is little room.
+    /// A person by name, any other principal by id, shortened in a list.
     pub(crate) fn who(&self, principal: &str) -> Option<Cell> {
         Some(if self.is_record { self.people.whole(principal) } else { self.people.cell(principal) })
     }
@@ -122,12 +122,12 @@ pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Option<Cell> {
     text.map(Cell::text)
 }
 
-/// Which page of a list, and which of its rows.
+/// Which page of a list is wanted, and which rows.
 #[derive(Default)]
 pub(crate) struct Asked<'a> {
     paging: Option<&'a Paging>,
     query: Vec<(&'static str, String)>,
-    /// The same as it is typed.
+    /// The filters as the user would type them.
     typed: String,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Asked<'a> {
         Self { paging: Some(paging), ..Self::default() }
     }
 
-    /// Only rows where this member is that; the flag has its name.
+    /// Keeps only rows whose member `name` has this value. The flag has the same name.
     #[must_use]
     pub(crate) fn only(mut self, name: &'static str, value: Option<String>) -> Self {
         if let Some(value) = value {
@@ -146,7 +146,7 @@ impl<'a> Asked<'a> {
         self
     }
 
-    /// The same where it is an argument, not a flag.
+    /// Like `only`, for a filter that is typed as an argument, not as a flag.
     #[must_use]
     pub(crate) fn word(mut self, name: &'static str, value: Option<String>) -> Self {
         if let Some(value) = value {
@@ -156,7 +156,7 @@ impl<'a> Asked<'a> {
         self
     }
 
-    /// Why there are no rows: there are none at all, or none that match.
+    /// The text for an empty list: nothing exists, or nothing matches the filters.
     fn empty<R: Resource>(&self) -> String {
         match self.query.iter().any(|(name, _)| *name == "action") {
             _ if self.query.is_empty() => R::EMPTY.to_owned(),
@@ -166,12 +166,12 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A page of them, and what to do next.
+/// Writes a page of the list and suggests the next command.
 pub(crate) async fn list<R: Resource>(asked: Asked<'_>, client: &Client, terminal: &mut Terminal) -> Result<Vec<R>, Failure> {
     list_then(asked, R::next_of, client, terminal).await
 }
 
-/// The same with something else to do next.
+/// Like `list`, with another suggestion for the next command.
 pub(crate) async fn list_then<R: Resource>(
     asked: Asked<'_>,
     then: fn(&[R]) -> Option<String>,
@@ -192,7 +192,7 @@ pub(crate) async fn list_then<R: Resource>(
     Ok(read.items)
 }
 
-/// These of them as a list.
+/// Writes these items as a list.
 pub(crate) async fn write<R: Resource>(
     items: &[R],
     raw: &Value,
@@ -215,7 +215,7 @@ fn table<R: Resource>(items: &[R], people: &People, empty: String, terminal: &Te
     table
 }
 
-/// One of them, and what to do next.
+/// Reads and writes one thing, and suggests the next command.
 pub(crate) async fn show<R: Resource>(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Answer<R>, Failure> {
     let path: Vec<_> = R::PATH.iter().copied().chain([id]).collect();
     let answer = client.get::<R>(&path, &[]).await?;
@@ -223,12 +223,12 @@ pub(crate) async fn show<R: Resource>(id: &str, client: &Client, terminal: &mut 
     Ok(answer)
 }
 
-/// The same for one that the server has just answered with.
+/// Like `show`, for a thing that the server has just returned.
 pub(crate) async fn tell<R: Resource>(answer: &Answer<R>, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     tell_with(answer, |record| record, client, terminal).await
 }
 
-/// The same with lines that its fields do not have.
+/// Like `tell`, with additional lines in the record.
 pub(crate) async fn tell_with<R: Resource>(
     answer: &Answer<R>,
     more: impl FnOnce(Record) -> Record,
@@ -250,7 +250,7 @@ fn record<R: Resource>(item: &R, people: &People, terminal: &Terminal) -> Record
     item.more(lines.fold(Record::new(item.id()), |record, field| record.with_some(field.label, (field.cell)(item, &view))))
 }
 
-/// Whoever chooses fields may use the short names; without a choice the document stays as the server wrote it.
+/// Adds the short names to the document if the user selects fields. Otherwise the document stays as the server sent it.
 fn selectable<R: Resource>(mut raw: Value, terminal: &Terminal) -> Value {
     if R::SHORT_NAMES.is_empty() || !terminal.selects_fields() {
         return raw;

@@ -1,4 +1,4 @@
-//! The whole of a run: reads the arguments, does what they say, reports what went wrong.
+//! One run of the command line: parses the arguments, runs the command and reports failures.
 
 use crate::args::{self, Cli, Command};
 use crate::commands::{help, status};
@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs one command line in a world, and answers its exit code.
+/// Runs one command line with these variables and streams, and returns its exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>, world: World) -> u8 {
     let arguments: Vec<_> = arguments.collect();
     let columns = world.stdout.columns;
@@ -36,26 +36,26 @@ pub fn run(arguments: impl Iterator<Item = OsString>, world: World) -> u8 {
 fn start(cli: Cli, environment: Environment, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serves = matches!(command, Command::Serve(_));
-    // Serving is work for every core; asking is not.
+    // A server uses every core; a client needs only one thread.
     let mut builder = if serves { tokio::runtime::Builder::new_multi_thread() } else { tokio::runtime::Builder::new_current_thread() };
     let runtime = builder.enable_all().build().map_err(|error| Failure::failed(format!("the runtime cannot start: {error}")))?;
     let setting = Setting { global: &global, environment: &environment, terminal };
     let ended = runtime.block_on(async {
         if serves {
-            // A server handles interrupts itself, and ends what runs first.
+            // A server handles interrupts itself, and first finishes the calls that are running.
             return perform(command, setting).await;
         }
-        // Handled from the start, so that no interrupt leaves a terminal silent or a file half written.
+        // Interrupts are handled from the start, so that none leaves the terminal without echo or a file half written.
         let interrupts = signal(SignalKind::interrupt());
         let mut interrupts = interrupts.map_err(|error| Failure::failed(format!("interrupts cannot be handled: {error}")))?;
         tokio::select! {
-            // A command that can say more about being interrupted gets to say it.
+            // The command is polled first: if it handles the interrupt itself, its own message is used.
             biased;
             ended = perform(command, setting) => ended,
             _ = interrupts.recv() => Err(Failure::new(Exit::Interrupted, "interrupted")),
         }
     });
-    // A thread may still wait for a line of stdin: nobody will type it.
+    // A thread may still be reading stdin. Waiting for it would block until the user types a line.
     runtime.shutdown_background();
     ended
 }
@@ -106,7 +106,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
     }
 }
 
-/// Help and version are answers; everything else is an error in three lines.
+/// Help and version are printed; every other parse error is reported in three lines.
 fn not_parsed(error: &clap::Error, arguments: &[OsString], world: World) -> Exit {
     let is_json = |argument: &OsString| argument == "--json" || argument.to_str().is_some_and(|text| text.starts_with("--json="));
     let format = if arguments.iter().any(is_json) { Format::Document(Syntax::Json, Fields::All) } else { Format::Auto };
@@ -122,7 +122,7 @@ fn not_parsed(error: &clap::Error, arguments: &[OsString], world: World) -> Exit
         if error.use_stderr() {
             terminal.note(text.trim_end());
         } else {
-            // A closed pipe is nobody's loss.
+            // A closed pipe is ignored.
             let _closed = terminal.line(text.trim_end());
         }
         return exit;

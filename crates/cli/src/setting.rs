@@ -1,4 +1,4 @@
-//! What a command finds around it: the global flags, the environment and the terminal.
+//! Everything around a command: the global flags, the environment and the terminal.
 
 use crate::client::{Client, Rehearsal};
 use crate::context::{Environment, Origin, Server};
@@ -14,12 +14,12 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// A client of the server that is meant.
+    /// A client for the server that the flags and the environment name.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         Client::new(self.server()?, self.rehearsal())
     }
 
-    /// The same, for who asks where they are: says so when the token was found rather than given.
+    /// Like `client`, for commands that show who the user is. It also tells the user if the token came from the owner's token file.
     pub(crate) fn client_introduced(&mut self) -> Result<Client, Failure> {
         let server = self.server()?;
         if let Origin::OwnerFile(path) = &server.origin {
@@ -28,7 +28,7 @@ impl Setting<'_> {
         Client::new(server, self.rehearsal())
     }
 
-    /// Refuses `--dry-run` for a command that changes files here and asks no server to.
+    /// Refuses `--dry-run` for a command that changes files on this machine instead of asking a server.
     pub(crate) fn no_dry_run(&self, name: &str) -> Result<(), Failure> {
         if self.global.dry_run {
             return Err(Failure::usage(format!("`{name}` has no dry run: it changes files on this machine")));

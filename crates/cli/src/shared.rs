@@ -1,4 +1,4 @@
-//! What commands are made of, in one place to take it from.
+//! The types and functions that most commands use, so that they can import them from one place.
 
 pub(crate) use crate::client::{Answer, Client};
 pub(crate) use crate::exit::{Exit, Failure};

@@ -1,5 +1,5 @@
-//! How things look: one tone and one symbol for each status, always with its word, so that colour is never the only signal.
-//! `clean` makes other people's text safe to print, `time` says when in few words.
+//! The look of things: one tone and one symbol for each status, always together with its word, so that colour is never the only signal.
+//! `clean` makes other people's text safe to print, `time` writes times in few words.
 
 pub(crate) mod clean;
 pub(crate) mod time;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// What a colour means here. Nothing names a colour but `style` below and the tables.
+/// The meaning of a colour. Colours themselves are named only in `style` below and in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -35,21 +35,21 @@ impl Tone {
         }
     }
 
-    /// The text in this tone; a stream without colour drops the escapes again.
+    /// The text in this tone. A stream without colours removes the escapes again.
     pub(crate) fn paint(self, text: impl std::fmt::Display) -> String {
         let style = self.style();
         format!("{style}{text}{style:#}")
     }
 }
 
-/// Below this nothing is wrapped: it would be a column of single words.
+/// On narrower terminals nothing is wrapped, because that would give a column of single words.
 const HANG_COLUMNS_MIN: u16 = 60;
 
-/// A SHA-256 in hex.
+/// The length of a SHA-256 digest in hex.
 const DIGEST_CHARS: usize = 64;
 
-/// Several words on as many lines as they need, all but the first indented; without a width, one line. Words stay whole, but for
-/// digests that no line has room for: who compares one whole reads it from a pipe.
+/// Wraps a text at words and indents all lines but the first. Without a width it stays on one line. Words stay whole, except digests that
+/// are longer than a line: to compare a whole digest, read it from a pipe.
 pub(crate) fn hang(text: &str, indent: usize, columns: Option<u16>) -> String {
     let Some(columns) = columns.filter(|columns| *columns >= HANG_COLUMNS_MIN) else { return text.to_owned() };
     let width = |word: &str| anstream::adapter::strip_str(word).to_string().chars().count();
@@ -72,7 +72,7 @@ pub(crate) fn hang(text: &str, indent: usize, columns: Option<u16>) -> String {
     wrapped
 }
 
-/// A digest, also one with a comma behind it, cut to the room there is; everything else as it is.
+/// Cuts a digest, also one followed by punctuation, to the available room. Other words stay as they are.
 fn shortened(word: &str, room: usize) -> Cow<'_, str> {
     match word.split_at_checked(DIGEST_CHARS) {
         Some((digest, mark)) if word.len() > room && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
@@ -91,7 +91,7 @@ pub(crate) fn counted(count: impl Into<u64>, one: &str, many: &str) -> String {
     }
 }
 
-/// The one look of a status.
+/// The symbol and tone of a status.
 pub(crate) const fn status(status: Status) -> (&'static str, Tone) {
     match status {
         Status::Pending => ("◷", Tone::Warn),

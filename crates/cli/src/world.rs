@@ -1,4 +1,4 @@
-//! What a run finds around it: variables and three streams. The process has its own; a test gives others.
+//! The surroundings of a run: variables and three streams. The process has its own; tests supply others.
 
 use anstream::{AutoStream, ColorChoice};
 use rustix::termios;
@@ -6,28 +6,28 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::os::fd::AsFd;
 
-/// Everything outside that one run reads and writes.
+/// Everything that a run reads and writes besides files and the server.
 pub struct World {
     pub variables: BTreeMap<String, String>,
     pub stdin: Box<dyn BufRead + Send>,
-    /// Whether somebody types what is read from stdin.
+    /// Whether stdin is a terminal at which somebody types.
     pub is_typed: bool,
     pub stdout: Stream,
     pub stderr: Stream,
 }
 
-/// Where text goes, and who reads it there.
+/// An output stream, and what is known about its reader.
 pub struct Stream {
     pub to: Box<dyn Write + Send>,
     pub is_terminal: bool,
-    /// How wide the terminal is, where that is known.
+    /// The width of the terminal, if it is known.
     pub columns: Option<u16>,
     /// Whether colours are shown unless a flag says otherwise.
     pub has_colours: bool,
 }
 
 impl World {
-    /// The world of this process.
+    /// The variables and streams of this process.
     pub fn of_process() -> Self {
         let stdin = io::stdin();
         Self {
@@ -40,18 +40,18 @@ impl World {
     }
 }
 
-/// The variables of this process. One that is not text cannot be ours.
+/// The variables of this process. A variable that is not UTF-8 is skipped, because it cannot be one that Countersign reads.
 pub(crate) fn variables() -> BTreeMap<String, String> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
 }
 
 impl Stream {
-    /// One line; colours are left out where they are not shown.
+    /// Writes one line. Colours are removed if the stream does not show them.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
         self.part(&format!("{text}\n"))
     }
 
-    /// A part of a line, seen at once.
+    /// Writes a part of a line and flushes it.
     pub(crate) fn part(&mut self, text: &str) -> io::Result<()> {
         if self.has_colours {
             self.to.write_all(text.as_bytes())?;

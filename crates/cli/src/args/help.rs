@@ -1,10 +1,11 @@
-//! The shape of help: what it is, examples, usage, arguments; for the whole, its commands in groups.
+//! The layout of help pages. The page of a command shows its description, examples, usage and arguments; the page of the whole program
+//! lists all commands in groups.
 
 use super::Cli;
 use crate::style::hang;
 use clap::{Command, CommandFactory as _};
 
-/// Every command in exactly one group, in the order they are shown.
+/// Every command is in exactly one group. Groups and commands are shown in this order.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "token", "session", "space", "user", "org"]),
@@ -26,14 +27,14 @@ Examples:
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 const WHOLE_TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}{after-help}\n\nEverywhere:\n{options}";
 
-/// As wide as help is at most: longer lines are hard to read.
+/// The widest that help is ever drawn, because longer lines are hard to read.
 const COLUMNS_MAX: u16 = 100;
-/// Before what explains an example that has no room beside it.
+/// The indentation of a remark that is written below its example because there is no room beside it.
 const REMARK_INDENT: &str = "      ";
-/// The width of a command's name in the list of all.
+/// The width of the column of names in the list of all commands.
 const NAME_CHARS: usize = 16;
 
-/// The whole tree, with its help as wide as the terminal, where there is one.
+/// The whole tree of commands. Its help is as wide as the terminal, if there is one, and at most `COLUMNS_MAX` wide.
 pub(crate) fn command(columns: Option<u16>) -> Command {
     command_of(columns.unwrap_or(COLUMNS_MAX).min(COLUMNS_MAX))
 }
@@ -53,7 +54,7 @@ fn shaped(command: Command, columns: u16) -> Command {
     command.help_template(TEMPLATE).disable_help_subcommand(true).mut_subcommands(|below| shaped(below, columns))
 }
 
-/// Where a remark has no room beside its example, all of them stand below theirs.
+/// If any remark does not fit beside its example, writes every remark of the page below its example.
 fn narrowed(examples: &str, columns: u16) -> String {
     let has_remark = |line: &str| line.starts_with("  ") && line.trim_start().contains("  ");
     let is_wide = |line: &str| line.chars().count() > usize::from(columns) && has_remark(line);
@@ -103,7 +104,7 @@ mod tests {
             let wide: Vec<_> = pages(&mut command)
                 .iter()
                 .flat_map(|page| page.lines().map(str::to_owned).collect::<Vec<_>>())
-                // A command that is copied stays whole.
+                // Lines with a command may be too wide: people copy them, so they are never wrapped.
                 .filter(|line| line.chars().count() > usize::from(columns) && !line.contains("countersign ") && !line.contains('{'))
                 .collect();
             assert!(wide.is_empty(), "{columns}: {wide:#?}");

@@ -1,10 +1,10 @@
-//! Every command that is told somewhere exists: in hints, in help, in what the server answers, and in the documents.
+//! Tests that every command which some text mentions exists. The texts are hints, help, the server's answers and the documentation.
 
 use super::{Cli, command};
 use clap::{Command, FromArgMatches as _};
 use std::path::{Path, PathBuf};
 
-/// A text that may name commands, and where it stands.
+/// A text that may mention commands, and where it was found.
 struct Told {
     place: String,
     text: String,
@@ -34,7 +34,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The lines of a source file. Its tests may name what does not exist.
+/// The lines of a source file without its tests, which may mention commands that do not exist.
 fn lines(path: &Path) -> Vec<Told> {
     let source = std::fs::read_to_string(path).unwrap();
     let product = source.split("#[cfg(test)]\nmod tests").next().unwrap();
@@ -45,7 +45,7 @@ fn lines(path: &Path) -> Vec<Told> {
         .collect()
 }
 
-/// What stands in code, in blocks and between backticks.
+/// The code in a Markdown file: fenced or indented blocks, and the texts between backticks.
 fn code(path: &Path) -> Vec<Told> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut is_block = false;
@@ -63,14 +63,14 @@ fn code(path: &Path) -> Vec<Told> {
     told
 }
 
-/// What follows the name of the binary, up to where another sentence or command begins.
+/// The words after each `countersign ` in the text, up to the end of the command or sentence.
 fn commands(text: &str) -> Vec<&str> {
     let name = "countersign ";
     let mut found = Vec::new();
     for (at, _) in text.match_indices(name) {
         let before = &text[..at];
         let is_word = before.chars().next_back().is_none_or(|letter| letter.is_whitespace() || "`(=$:".contains(letter));
-        // `another countersign is serving the data folder`
+        // In `another countersign is serving the data folder` the word is a noun and no command follows.
         if !is_word || before.ends_with(" a ") || before.ends_with("another ") {
             continue;
         }
@@ -83,12 +83,12 @@ fn commands(text: &str) -> Vec<&str> {
     found
 }
 
-/// The word that does not exist, where there is one. What is still to be filled in ends the walk.
+/// The first word that is neither a command nor a flag, if there is one. The check stops at a placeholder.
 fn unknown(words: &str) -> Option<String> {
     let tree = command(None);
     let mut at = &tree;
     for word in words.split_whitespace() {
-        // What is put in here, or quoted, is not ours to look at.
+        // A placeholder or a quoted value can be anything, so it is not checked.
         let word = word.split('{').next().unwrap_or_default().trim_end_matches(['.', ',', ':', '?', '\'']);
         if word.starts_with('\'') {
             return None;
@@ -136,7 +136,7 @@ fn every_command_that_is_told_exists() {
     assert!(count > 400, "only {count} were found");
 }
 
-/// The words of a line as a shell would split them, up to where it would do something else.
+/// Splits a line into words as a shell would, and stops where the command ends: at a redirection, a pipe or a remark.
 fn split(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut quote, mut inside) = (None, false);
@@ -156,7 +156,7 @@ fn split(line: &str) -> Vec<String> {
                 while letters.next_if_eq(&' ').is_some() {
                     is_apart = true;
                 }
-                // What stands further to the right is a remark, unless flags were set below each other.
+                // A text further to the right is a remark, unless it starts with `-`: then it is a flag that was aligned with others.
                 if is_apart && letters.peek() != Some(&'-') {
                     break;
                 }
@@ -186,7 +186,7 @@ fn every_example_parses() {
     let mut wrong = Vec::new();
     for Told { place, text } in &told {
         let line = text.trim();
-        // A line of a block, and nothing that only names a command or leaves a choice.
+        // Only lines of a code block are parsed. A line that only names a command, or leaves a choice between several, is skipped.
         if !line.starts_with("countersign ") || !text.starts_with(' ') && !text.contains("  ") || line.contains("\\|") {
             continue;
         }

@@ -1,16 +1,16 @@
-//! What does not parse, told in the same three lines as every other error.
+//! Reports a command line that does not parse, in the same three lines as every other error.
 
 use crate::exit::Failure;
 use clap::error::{ContextKind, ContextValue};
 use std::ffi::OsString;
 
-/// What is wrong with the command line, how it is used, and what was probably meant.
+/// Says what is wrong with the command line, what its usage is, and what the user probably meant.
 pub(crate) fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
     let text = error.render().to_string();
     let first: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
     let message = first.join(" ");
     let message = message.strip_prefix("error: ").unwrap_or(&message);
-    // The values there are stand in the hint, where somebody looks for what to do.
+    // The possible values are moved to the hint, because that is where people look for what to do.
     let message = message.split(" [possible values:").next().unwrap_or(message);
     let find = |prefix: &str| text.lines().find_map(|line| line.trim().strip_prefix(prefix)).map(str::trim).map(str::to_owned);
     let failure = Failure::usage(message);
@@ -28,7 +28,7 @@ pub(crate) fn failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
     failure.hint(hint)
 }
 
-/// The values that an argument takes, where it takes only some.
+/// The values that an argument accepts, if it accepts only a fixed set.
 fn values(error: &clap::Error) -> Option<String> {
     match error.get(ContextKind::ValidValue) {
         Some(ContextValue::Strings(values)) if !values.is_empty() => Some(format!("it is one of {}", values.join(", "))),
@@ -36,7 +36,7 @@ fn values(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// The words that lead to the command which was meant, as far as they are ones.
+/// The words up to and including the innermost command that the arguments name.
 fn command_of(arguments: &[OsString]) -> String {
     let tree = super::command(None);
     let mut words = vec!["countersign"];

@@ -1,4 +1,4 @@
-//! Server-sent events: an answer that is told while it happens.
+//! Server-sent events: an answer that the server streams while the call runs.
 
 use super::{Answer, Pieces, problem_of, read_as};
 use crate::exit::Failure;
@@ -8,26 +8,26 @@ use serde_json::Value;
 
 pub(crate) const MEDIA_TYPE: &str = "text/event-stream";
 
-/// One of them.
+/// One server-sent event.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) name: String,
     pub(crate) data: Value,
 }
 
-/// Events as they come.
+/// A stream of events.
 pub(crate) struct Events {
     pieces: Pieces,
     read: Vec<u8>,
 }
 
 impl Event {
-    /// The answer it carries.
+    /// The answer that the last event of a call carries.
     pub(crate) fn into_answer<T: DeserializeOwned>(self) -> Result<Answer<T>, Failure> {
         read_as(self.data)
     }
 
-    /// The problem it carries.
+    /// The problem that the event carries.
     pub(crate) fn into_problem(self) -> Failure {
         let status = self.data["status"].as_u64().and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
         problem_of(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), Some(self.data))
@@ -44,7 +44,8 @@ impl Events {
         Self { pieces: Pieces { response }, read: Vec::new() }
     }
 
-    /// The next one; absent at the end. Comments, which fill a silence, are passed over. Given up half-way, nothing is lost.
+    /// The next event; `None` at the end. Comments, which the server sends to keep the connection alive, are skipped. Cancelling this
+    /// future loses no data.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             while let Some(text) = self.take() {
@@ -59,7 +60,7 @@ impl Events {
         }
     }
 
-    /// What stands before the next empty line.
+    /// Takes the text up to the next empty line, which is one event.
     fn take(&mut self) -> Option<String> {
         let end = self.read.windows(2).position(|two| two == b"\n\n")?;
         let text: Vec<_> = self.read.drain(..end + 2).collect();

@@ -1,5 +1,5 @@
-//! What to do about a server that is not there or does not take the token. The server says it for everybody who may call it;
-//! whoever stands at a command line is told where the address and the token were looked for.
+//! Hints for a server that cannot be reached or refuses the token. The server's own hints suit every caller; these also say where this
+//! command line looked for the address and the token.
 
 use crate::context::{Origin, Place};
 use crate::exit::{Exit, Failure};
@@ -7,7 +7,7 @@ use api::Code;
 use std::path::Path;
 use url::Url;
 
-/// A refused token, told by where it came from. Every other failure stays as it is.
+/// Adds to a refused token where it came from and what to do. Every other failure is returned unchanged.
 pub(super) fn told(failure: Failure, url: &Url, origin: &Origin) -> Failure {
     if failure.exit != Exit::NotAuthenticated {
         return failure;
@@ -33,7 +33,8 @@ pub(super) fn told(failure: Failure, url: &Url, origin: &Origin) -> Failure {
     }
 }
 
-/// The same for an agent's token, and what more it means that it is one: a person who has it in a variable may not know.
+/// Like `told`, for an agent's token. If the request needs a person, the failure says so, because a person who has an agent's token in a
+/// variable may not know it.
 pub(super) fn to_agent(failure: Failure, url: &Url, origin: &Origin) -> Failure {
     let takes_a_person = [Code::Forbidden, Code::MayNotApprove, Code::NotYourSession].into_iter().any(|code| failure.is(code));
     if !takes_a_person {
@@ -46,7 +47,7 @@ pub(super) fn to_agent(failure: Failure, url: &Url, origin: &Origin) -> Failure 
     failure.hint(format!("this is an agent's token: it invokes in its own session and reads that, and nothing else; {instead}"))
 }
 
-/// Nobody listens at the address. Where nobody said that address, it is said how it came about.
+/// Nothing listens at the address. If the user did not give the address, the cause says why this one was used.
 pub(super) fn nobody_there(failure: Failure, place: &Place) -> Failure {
     match place {
         Place::DataFolder => failure.hint("the server of this data folder is not running: start it again with `countersign serve`"),
@@ -83,7 +84,7 @@ fn no_server(data: &Path) -> String {
     }
 }
 
-/// A path from here on is another one elsewhere.
+/// For a relative path, adds that it is relative to the current folder.
 fn standing(data: &Path) -> &'static str {
     if data.is_absolute() { "" } else { " in the folder you are in" }
 }

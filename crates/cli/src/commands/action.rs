@@ -1,4 +1,4 @@
-//! Actions: what agents and people can do, and doing it.
+//! `countersign action`: lists, shows, reviews and invokes actions.
 
 mod invoke;
 pub(super) mod meant;
@@ -111,7 +111,7 @@ impl List {
     }
 }
 
-/// Everything for who may read everything; its own session's for an agent.
+/// The actions of a session if one is named. Otherwise all actions, or for an agent, which may not list all, those of its own session.
 async fn available(session: Option<&str>, client: &Client) -> Result<Answer<AvailableResponse>, Failure> {
     if let Some(session) = session {
         return client.get(&["sessions", session, "actions", "available"], &[]).await;
@@ -168,7 +168,7 @@ async fn guide(source: &str, client: &Client, terminal: &mut Terminal) -> Result
     Ok(Exit::Ok)
 }
 
-/// The first level of a schema, which is what a call is written with.
+/// The params that a schema declares on its first level, as a table.
 fn params_table(schema: &Value) -> Table {
     let mut table = Table::new(PARAM_COLUMNS, "no params");
     let needed = needed(schema);
@@ -190,7 +190,7 @@ fn needed(schema: &Value) -> Vec<&str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// What a call of it is written with: ` path=… text=…`.
+/// The required params as they are written in a call: ` path=… text=…`.
 pub(super) fn example(schema: &Value) -> String {
     needed(schema).into_iter().map(|name| format!(" {name}=…")).collect()
 }

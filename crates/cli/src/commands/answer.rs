@@ -1,5 +1,5 @@
-//! Approving and denying pending calls. An approval is bound to what was shown; what it does beyond this one call is said before.
-//! Several ids are answered once each: one that fails leaves the others as they are.
+//! `countersign approve` and `countersign deny`. An approval is bound to the call as it was shown. If it does more than let this one call
+//! run, the command says so before it asks. Several ids are answered independently: a failure of one does not affect the others.
 
 mod beyond;
 mod edit;
@@ -34,7 +34,7 @@ pub(crate) const DENY_EXAMPLES: &str = "\
 Examples:
   countersign deny inv_… --reason 'wrong folder'            the reason is told to the requester";
 
-/// Ids one request answers.
+/// The number of ids that one request may answer.
 const BULK_MAX: usize = countersign_core::limits::BULK_ANSWERS_MAX;
 
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ impl Approve {
         Ok((read.invocation, raw))
     }
 
-    /// In one request, after a summary, each as it is now.
+    /// Shows a summary and approves the calls in one request, each bound to its present state.
     async fn approve_several(
         &self,
         ids: &[String],
@@ -163,7 +163,7 @@ impl Approve {
     }
 }
 
-/// The params as they were asked for, also where they were too large to be kept whole.
+/// The params as they were requested. If they were too large to be stored whole, the server is asked for them.
 async fn whole_params(shown: &InvocationView, client: &Client) -> Result<Value, Failure> {
     if asked_for(&shown.params).1.is_none() {
         return Ok(shown.params.clone());
@@ -175,7 +175,7 @@ async fn whole_params(shown: &InvocationView, client: &Client) -> Result<Value, 
     })
 }
 
-/// Approved as it was looked at: when something has changed it since, it is not.
+/// Binds the approval to the call as it was shown: if the call has changed since, the server refuses the approval.
 fn as_shown(shown: InvocationView) -> OneOfMany {
     match shown.binding {
         Some(binding) => OneOfMany::Shown(ShownOne { id: shown.id, binding: binding.digest }),
@@ -183,7 +183,7 @@ fn as_shown(shown: InvocationView) -> OneOfMany {
     }
 }
 
-/// What several approvals come to: how many calls of each tier, and every R3 call by itself.
+/// A summary of several approvals: the number of calls of each tier, and a line for every R3 call.
 fn summary(pending: &[&InvocationView]) -> Vec<String> {
     let mut tiers: BTreeMap<Tier, u64> = BTreeMap::new();
     for one in pending {
@@ -199,7 +199,7 @@ fn summary(pending: &[&InvocationView]) -> Vec<String> {
     lines
 }
 
-/// What the server wants to be approved by name is approved so.
+/// If the server wants the action's name as confirmation, hints at the command that gives it.
 fn by_name(failure: Failure, shown: &InvocationView) -> Failure {
     if !failure.is(Code::NeedsConfirmation) {
         return failure;
@@ -207,7 +207,7 @@ fn by_name(failure: Failure, shown: &InvocationView) -> Failure {
     failure.hint(format!("countersign approve {} --confirm {}", shown.id, clean::line(&shown.action)))
 }
 
-/// What the server says of one of several; one that ran and did not succeed is a failure here as it is alone.
+/// The result for one of several calls. A call that ran without success is a failure here, as it is when approved alone.
 fn became(one: api::invocation::ApprovedOne) -> Result<(InvocationView, Value), Failure> {
     let raw = serde_json::to_value(&one).unwrap_or_default();
     match (one.invocation, one.problem) {
@@ -232,7 +232,7 @@ impl Deny {
     }
 }
 
-/// What became of each.
+/// The results of all answers.
 #[derive(Default)]
 struct Answers {
     answered: Vec<InvocationView>,
@@ -256,7 +256,8 @@ impl Answers {
         }
     }
 
-    /// One alone is told as itself, several as a list. The exit code is that of the first that failed, else whether any still waits.
+    /// Writes the results: a single call as a record, several as a list. The exit code is that of the first failure; without one, it says
+    /// whether a call is still pending.
     async fn tell(mut self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         for failure in &mut self.failures {
             *failure = explained(failure.clone(), client).await;
@@ -292,7 +293,7 @@ impl Answers {
             let whole = batches.first().map(|batch| format!("countersign batch show {}", batch.id));
             terminal.next(whole.unwrap_or_else(|| format!("countersign explain {}", first.id)));
         }
-        // A part of a batch waits for the others, and the batch was told.
+        // Parts of a batch are left out: they wait for the other parts, and the batch has its own line.
         let goes_on = |one: &InvocationView| matches!(outcome::status(one), Status::Approved | Status::Running) && one.batch.is_none();
         if self.answered.iter().any(goes_on) {
             terminal.note(Tone::Muted.paint("countersign show follows what still runs"));
@@ -300,7 +301,7 @@ impl Answers {
         Ok(exit)
     }
 
-    /// What they are parts of, each once.
+    /// The batches that the answered calls are parts of, each once.
     async fn batches(&self, client: &Client) -> Vec<BatchView> {
         let mut batches: Vec<BatchView> = Vec::new();
         for part in &self.answered {
@@ -313,7 +314,7 @@ impl Answers {
     }
 }
 
-/// A part's failure says what became of its batch besides.
+/// If the failed call is a part of a batch, adds what happened to the batch.
 async fn explained(failure: Failure, client: &Client) -> Failure {
     let Some(part) = failure.problem().and_then(|problem| problem.invocation) else { return failure };
     match batch::of(&part, client).await {
@@ -322,7 +323,7 @@ async fn explained(failure: Failure, client: &Client) -> Failure {
     }
 }
 
-/// How many people it takes, where the space may be read.
+/// The quorum for this call; `None` if the space sets none or the caller may not read the space.
 async fn needed(invocation: &InvocationView, client: &Client) -> Option<u32> {
     let space = client.get::<SpaceView>(&["spaces", &invocation.space_id], &[]).await.ok()?.read;
     space.quorum.get(&invocation.tier).copied()

@@ -1,4 +1,5 @@
-//! Everything that is stored, to a file and back. Both work on the store itself, so no server needs to run.
+//! `countersign backup` and `countersign restore`: copy everything in the store to a file and back. Both open the store directly, so no
+//! server needs to run.
 
 use super::serve::ServerFlags;
 use crate::shared::*;
@@ -20,15 +21,15 @@ Examples:
   countersign restore countersign-2026-11-15.jsonl --data ./restored
   countersign restore before-moving.jsonl --database postgres://countersign@db/countersign";
 
-/// Secrets in a backup stay sealed under the master key, which is not in it.
+/// Shown after a backup. Secrets in the file stay sealed under the master key, which is not in the file.
 const KEY_NOTE: &str = "the master key and the owner's token are not in the file: keep master.key and owner.token of the data folder in \
     another place; copy workspace, snapshots and packages beside the backup";
 
-/// Tokens are in a backup as what recognises them, not as what can be sent.
+/// Shown after a restore. The file holds only hashes of tokens, so a token cannot be recovered from it.
 const RESTORED_NOTE: &str = "owner.token, workspace, snapshots and packages are not in a backup: copy them from the old data folder. Every \
     token works as before: without owner.token, log in with another one of yours (`countersign login`)";
 
-/// Where SQLite keeps everything.
+/// The file of the SQLite database in the data folder.
 const DATABASE: &str = "countersign.db";
 
 #[derive(Debug, Args)]
@@ -82,7 +83,7 @@ impl Restore {
         let config = self.server.load(None, None, &setting)?;
         let terminal = setting.terminal;
         must_have_key(&config)?;
-        // From here on nobody else makes anything in this folder: what was not there before is ours to remove.
+        // From here on no other process writes to this folder, so everything that is new in it was made by this restore and may be removed.
         let _held = server::hold_data(&config).map_err(|error| unusable(&error, &config))?;
         let untouched = Untouched::look(&config);
         let restored = match server::open_store(&config).await {
@@ -100,7 +101,7 @@ impl Restore {
     }
 }
 
-/// A file whose first line says that it is a backup; whether it is whole shows only at its end.
+/// Opens a file whose first line says that it is a backup. Whether it is complete shows only when its end is read.
 fn open_backup(path: &Path) -> Result<BufReader<File>, Failure> {
     let hint = "countersign backup FILE writes one";
     let unusable = |error: &io::Error| Failure::file(path, error).hint(hint);
@@ -119,7 +120,7 @@ fn open_backup(path: &Path) -> Result<BufReader<File>, Failure> {
     Ok(reader)
 }
 
-/// Looked for before anything is made: nothing that is in a backup opens without it.
+/// Checked before anything is created: without the master key the restored data could not be opened.
 fn must_have_key(config: &server::Config) -> Result<(), Failure> {
     let key = master_key(config);
     if key.exists() {
@@ -134,7 +135,8 @@ fn master_key(config: &server::Config) -> PathBuf {
     config.master_key_file.clone().unwrap_or_else(|| config.data_dir().join("master.key"))
 }
 
-/// What there was before, so that of a restore that fails nothing is left but the lock: who removes that may let two in.
+/// What the folder held before, so that a failed restore can remove everything it made. The lock file stays: removing it could let two
+/// processes in.
 struct Untouched {
     database: PathBuf,
     had_database: bool,
@@ -146,7 +148,7 @@ impl Untouched {
         Self { had_database: database.exists(), database }
     }
 
-    /// Only what was not there before goes.
+    /// Removes the database if the restore created it.
     fn leave(&self) {
         if !self.had_database {
             for ending in ["", "-wal", "-shm"] {
@@ -156,7 +158,7 @@ impl Untouched {
     }
 }
 
-/// The folder is one thing, the key in it another.
+/// A problem with the master key gets another message than a problem with the folder.
 fn unusable(error: &server::Error, config: &server::Config) -> Failure {
     match error {
         server::Error::DataDir { path, message } if *path == master_key(config) => {
@@ -183,7 +185,7 @@ fn refused(error: &store::RestoreError, file: &Path) -> Failure {
             failure(Exit::Conflict, "there is an org already, and a backup is read into an empty store only".to_owned())
                 .hint("choose an empty folder with --data, and copy master.key there first")
         }
-        // Each line is read by itself: the parser's own line is always the first.
+        // Each line is parsed on its own, so the parser always reports line 1. The message names the line of the file instead.
         store::RestoreError::Malformed { line, message } if message.starts_with("EOF while parsing") => {
             failure(Exit::Invalid, format!("`{file}` is cut off in the middle of line {line}")).hint(again)
         }

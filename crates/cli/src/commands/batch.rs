@@ -1,4 +1,4 @@
-//! Batches: several actions in one request, all or nothing or each on its own.
+//! `countersign batch`: several actions in one request, either all or nothing or each on its own.
 
 mod file;
 
@@ -146,7 +146,7 @@ impl Run {
             tell(&last, terminal)?;
             misspelt(&last.read, client, terminal).await;
         } else {
-            // The id is the data: whoever does not wait will want to ask for it again.
+            // The id goes to stdout as data: a caller who does not wait needs it to ask for the batch later.
             terminal.line(clean::line(&last.read.id))?;
             summary(&last.read, terminal);
         }
@@ -200,7 +200,7 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
     Ok(())
 }
 
-/// Of actions that do not exist, which may have been meant.
+/// For actions that do not exist, suggests the most similar ones.
 async fn misspelt(batch: &BatchView, client: &Client, terminal: &mut Terminal) {
     let is_unknown = |part: &&PartView| part.error.as_ref().is_some_and(|error| error.code == "unknown_action");
     let unknown: BTreeSet<_> = batch.parts.iter().filter(is_unknown).map(|part| part.action.as_str()).collect();
@@ -215,19 +215,19 @@ async fn misspelt(batch: &BatchView, client: &Client, terminal: &mut Terminal) {
     }
 }
 
-/// `part 2: file_not_found: …`; of one that was called off for another, nothing.
+/// `part 2: file_not_found: …`; nothing for a part that was cancelled because another part failed.
 fn why_failed(index: usize, part: &PartView) -> Option<String> {
     let error = part.error.as_ref().filter(|error| error.code != "batch_called_off")?;
     Some(format!("part {}: {}: {}", index + 1, clean::line(&error.code), clean::line(&error.message)))
 }
 
-/// The batch of a part that has just been answered; absent where it has none, or may not be read.
+/// The batch of a part that has just been answered; `None` if it has none or the caller may not read it.
 pub(super) async fn of(part: &InvocationView, client: &Client) -> Option<BatchView> {
     let id = &part.batch.as_ref()?.id;
     client.get::<BatchView>(&["batches", id], &[]).await.ok().map(|answer| answer.read)
 }
 
-/// What became of the whole, for whoever's answer to a part came to nothing.
+/// Adds what happened to the whole batch to the failure of an answer to one part.
 pub(super) fn explain(failure: Failure, part: &InvocationView, batch: &BatchView) -> Failure {
     let (status, id) = (batch.status, clean::line(&batch.id));
     let failed: String =
@@ -240,7 +240,7 @@ pub(super) fn explain(failure: Failure, part: &InvocationView, batch: &BatchView
     failure
 }
 
-/// What each part would change, under its number.
+/// Shows what each part would change, under the part's number.
 fn foreseen(batch: &BatchView, terminal: &mut Terminal) -> Result<(), Failure> {
     for (index, part) in batch.parts.iter().enumerate() {
         let Some(lines) = part.result.as_ref().and_then(changes::foreseen) else { continue };
@@ -251,7 +251,7 @@ fn foreseen(batch: &BatchView, terminal: &mut Terminal) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What became of it as a whole, in one line.
+/// Writes one line about the state of the batch to stderr.
 pub(super) fn summary(batch: &BatchView, terminal: &mut Terminal) {
     let (word, tone) = look(batch.status.as_str());
     let receipt = batch.receipt.as_ref().map(|receipt| format!(" · {} (#{})", clean::line(&receipt.id), receipt.seq)).unwrap_or_default();
@@ -261,13 +261,13 @@ pub(super) fn summary(batch: &BatchView, terminal: &mut Terminal) {
     }
 }
 
-/// The status of a batch or of one of its parts.
+/// The status of a batch or of one of its parts, as a cell.
 pub(super) fn status_cell(status: &str) -> Cell {
     let (word, tone) = look(status);
     Cell::shown(word, status).toned(tone)
 }
 
-/// That of an invocation, with the two words that only batches have.
+/// The look of an invocation's status, with the two statuses that only batches have.
 pub(super) fn look(status: &str) -> (String, Tone) {
     match status {
         "partial" => ("! partial".to_owned(), Tone::Warn),
@@ -276,18 +276,18 @@ pub(super) fn look(status: &str) -> (String, Tone) {
     }
 }
 
-/// Its place in the log is short enough for a table; a pipe gets the id.
+/// The receipt of a part: its number in the log for people, its id for pipes.
 fn receipt_cell(part: &PartView) -> Cell {
     let id = part.receipt_id.as_deref().unwrap_or_default();
     part.receipt_seq.map_or_else(Cell::missing, |seq| Cell::shown(format!("#{seq}"), id))
 }
 
-/// What happens to the other parts when one fails.
+/// The batch mode, which says what happens to the other parts when one fails.
 pub(super) fn mode_cell(mode: &str) -> Cell {
     Cell::shown(mode.replace('_', " "), mode)
 }
 
-/// The effect of a part; `was_undone`: it was reverted, or was to be.
+/// The effect of a part in words. `was_undone` says that the part was reverted or that reverting it was tried.
 pub(super) fn effect_words(effect: &str, was_undone: bool) -> String {
     match effect {
         "none" => "nothing changed".to_owned(),
@@ -314,7 +314,7 @@ fn meaning(batch: &BatchView) -> &'static str {
     }
 }
 
-/// Whether a part only reads: a dry run does not try that.
+/// Whether a part was not tried, because a dry run of a batch skips parts that only read.
 fn has_untried(batch: &BatchView) -> bool {
     batch.parts.iter().any(|part| part.result.as_ref().is_some_and(|result| result.get("untried").is_some()))
 }

@@ -1,4 +1,4 @@
-//! Circuit breakers: targets that fail again and again are not called for a while.
+//! `countersign breaker`: circuit breakers. A target that fails repeatedly is not called for a while.
 
 use crate::shared::*;
 use api::rules::{BreakerView, CloseBreakerRequest};
@@ -54,7 +54,7 @@ impl Breaker {
             Self::Close { breaker: key, agreed } => {
                 terminal.consent(&format!("Let calls through to `{}` again?", clean::line(&key)), agreed.consent(client)).await?;
                 client.post::<Value>(&["breakers", "close"], &CloseBreakerRequest { key: key.clone() }).await?;
-                // The server answers with nothing.
+                // The server's answer has no body.
                 terminal.done("closed", &key, &json!({ "key": key, "closed": true }))?;
             }
         }

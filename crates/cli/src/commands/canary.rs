@@ -1,4 +1,4 @@
-//! Canary tokens: texts that no honest call contains. A call that would send one away is quarantined.
+//! `countersign canary`: canary tokens, texts that no honest call contains. A call that would send one is quarantined.
 
 use crate::shared::*;
 use api::gates::{CanaryView, NewCanaryRequest};
@@ -29,7 +29,7 @@ pub(crate) enum Canary {
     },
 }
 
-/// No character is longer.
+/// A character has at most four bytes in UTF-8.
 const BYTES_MAX: u64 = CANARY_CHARS_MAX as u64 * 4;
 
 impl Resource for CanaryView {
@@ -57,7 +57,7 @@ impl Canary {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::Create { text } => {
-                // A file ends with a line break that nobody meant.
+                // The line break at the end of a file is not part of the token.
                 let text =
                     if text == "-" { terminal.read_stdin(BYTES_MAX + 2).await?.trim_end_matches(['\r', '\n']).to_owned() } else { text };
                 let answer = client.post::<CanaryView>(&["canaries"], &NewCanaryRequest { text }).await?;
@@ -67,7 +67,7 @@ impl Canary {
             Self::Remove { canary, agreed } => {
                 terminal.consent(&format!("Remove canary token `{}`?", clean::line(&canary)), agreed.consent(client)).await?;
                 client.delete::<Value>(&["canaries", &canary]).await?;
-                // The server answers with nothing.
+                // The server's answer has no body.
                 terminal.done("removed", &canary, &json!({ "id": canary, "removed": true }))?;
             }
         }

@@ -1,5 +1,5 @@
-//! What a call would do to files, or what was done to a package's code, drawn as a diff: one heading for each file, its lines beneath.
-//! Whatever a source says in another form is not drawn here.
+//! Draws changes of files as a diff, with a heading for each file: what a call would change, or how a package's code changed. Results in
+//! any other form are not drawn.
 
 use crate::shared::*;
 use api::rules::CodeChangeView;
@@ -14,16 +14,16 @@ enum Fate {
     Kept,
 }
 
-/// One file of it.
+/// The change of one file.
 struct FileChange<'a> {
     fate: Fate,
-    /// It has happened; else it would.
+    /// Whether the change was made; otherwise it would be made.
     is_done: bool,
     path: &'a str,
     told: &'a Value,
 }
 
-/// The lines of a rehearsal's answer; `None` where it is in no form we know.
+/// The lines of a dry run's result; `None` if the result has an unknown form.
 pub(super) fn foreseen(result: &Value) -> Option<Vec<String>> {
     let told: Vec<&Value> = match (result.get("changes"), result.get("change")) {
         (Some(Value::Array(changes)), _) => changes.iter().collect(),
@@ -40,13 +40,13 @@ pub(super) fn foreseen(result: &Value) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// The lines of what became of a package's code.
+/// The lines that show how a package's code changed.
 pub(super) fn of_code(changes: &[CodeChangeView]) -> Vec<String> {
     let told: Vec<_> = changes.iter().map(|change| serde_json::to_value(change).unwrap_or_default()).collect();
     told.iter().filter_map(FileChange::read).flat_map(|change| change.lines()).collect()
 }
 
-/// What it would answer besides, where it says so.
+/// The output that the call would return, if the dry run tells it.
 fn output(result: &Value) -> Vec<String> {
     let Some(output) = result.get("output").filter(|output| !output.is_null()) else { return Vec::new() };
     let text = clean::json(&serde_json::to_string_pretty(output).unwrap_or_default());
@@ -77,7 +77,7 @@ impl<'a> FileChange<'a> {
             (Fate::Kept, _) | (_, None) => {}
             (fate, Some(Value::String(diff))) => {
                 let mut diff = diff.lines().peekable();
-                // Of a file that is not there before or after, the number of its first line on that side says nothing.
+                // A new file has no lines before, and a removed file none after, so the `@@` header says nothing useful and is replaced.
                 if let Some(whole) = fate.whole_file()
                     && diff.next_if(|line| line.starts_with("@@")).is_some()
                 {
@@ -93,7 +93,7 @@ impl<'a> FileChange<'a> {
         lines
     }
 
-    /// `  +3 −1`
+    /// The counts behind the file name: `  +3 −1`.
     fn counts(&self) -> String {
         let count = |name: &str| self.told.get(name).and_then(Value::as_u64).filter(|count| *count > 0);
         let added = count("added_lines").map(|added| format!("  {}", Tone::Ok.paint(format!("+{added}"))));
@@ -106,7 +106,7 @@ impl<'a> FileChange<'a> {
 }
 
 impl Fate {
-    /// What stands above its lines, where they are all of it.
+    /// The text that replaces the `@@` header if the diff shows the whole file.
     const fn whole_file(self) -> Option<&'static str> {
         match self {
             Self::Created => Some("new file"),
@@ -128,7 +128,7 @@ impl Fate {
     }
 }
 
-/// One line of a diff. The sign stays, so that colour is not what tells.
+/// One line of a diff. The sign is kept, so that colour is not the only signal.
 fn diff_line(line: &str) -> String {
     let tone = match line.chars().next() {
         Some('+') => Tone::Ok,

@@ -1,5 +1,5 @@
-//! Completions for shells. The script for a shell only calls this binary back with the words so far: commands and flags are completed
-//! from their tree, and names and ids from what the server lists at that moment.
+//! `countersign completions`: completion scripts for shells. A script only calls this binary back with the words typed so far. Commands and
+//! flags are completed from the tree of commands, names and ids from what the server lists at that moment.
 
 mod known;
 
@@ -14,7 +14,7 @@ Examples:
   countersign completions zsh > ~/.zfunc/_countersign
   countersign completions fish > ~/.config/fish/completions/countersign.fish";
 
-/// Set by the shell's function when it calls back, to the shell's name.
+/// The variable that the shell's function sets, to the name of the shell, when it calls back.
 const VARIABLE: &str = "COUNTERSIGN_COMPLETE";
 const NAME: &str = "countersign";
 
@@ -36,13 +36,13 @@ impl Completions {
     }
 }
 
-/// The names of the arguments for which something is offered.
+/// The names of the arguments that are completed from the server.
 #[cfg(test)]
 pub(crate) fn offered_names() -> impl Iterator<Item = &'static str> {
     known::names()
 }
 
-/// Answers a shell that calls back, and ends the process; does nothing where none does.
+/// If a shell asked for completions, answers it and ends the process; otherwise does nothing.
 pub(crate) fn answer_shell_if_asked(tree: impl Fn() -> Command) {
     CompleteEnv::with_factory(|| known::offered(tree())).var(VARIABLE).bin(NAME).completer(NAME).complete();
 }

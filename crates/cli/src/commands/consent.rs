@@ -1,4 +1,4 @@
-//! Consents: a person's own permission for a purpose, given and withdrawn by themselves.
+//! `countersign consent`: permissions that a person gives for a purpose, and withdraws, by themselves.
 
 use crate::shared::*;
 use api::gates::{ConsentState, ConsentView, NewConsentRequest};
@@ -83,7 +83,7 @@ impl Consent {
             }
             Self::Give { purpose, space, expires, evidence } => {
                 let space_id = maybe_id_of::<SpaceView>(space.as_deref(), client).await?;
-                // A bare action is a purpose, too.
+                // An action id without a prefix is short for the purpose `action:<id>`.
                 let purpose = if purpose.contains(':') { purpose } else { format!("action:{purpose}") };
                 let request = NewConsentRequest { purpose, space_id, expires_in: expires.as_ref().map(Span::text), evidence };
                 client.post(&["consents"], &request).await?

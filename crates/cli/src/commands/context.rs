@@ -1,4 +1,4 @@
-//! The servers somebody logged in to.
+//! `countersign context`: the servers that the user has logged in to.
 
 use crate::context::Contexts;
 use crate::shared::*;

@@ -1,4 +1,5 @@
-//! Looks for problems, here and at the server, and says how to fix them. Only what is broken makes it fail.
+//! `countersign doctor`: looks for problems on this machine and at the server, and says how to fix them. It fails only if something is
+//! broken.
 
 mod here;
 mod there;
@@ -24,7 +25,7 @@ pub(crate) struct Doctor {
     verbose: bool,
 }
 
-/// Where what was found begins, behind the verdict and the subject.
+/// The column at which the text of a finding starts, after its verdict and subject.
 const INDENT: usize = 24;
 
 /// How bad a finding is.
@@ -35,7 +36,7 @@ enum Verdict {
     Broken,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug)]
 struct Finding {
     subject: &'static str,
@@ -72,7 +73,7 @@ impl Finding {
         Self { subject, verdict: Verdict::Broken, found: found.into(), fix: None }
     }
 
-    /// The command that mends it.
+    /// The command that fixes the problem.
     fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into()).filter(|fix| !fix.is_empty());
         self
@@ -97,7 +98,7 @@ impl Verdict {
     }
 }
 
-/// What belongs together, by what is looked at.
+/// The subjects of findings, in groups for the short report.
 const GROUPS: &[(&str, &[&str])] = &[
     ("installation", &["version", "settings", "contexts"]),
     ("data", &["data folder", "master key", "owner token", "disk", "workspace"]),
@@ -107,7 +108,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("sources", &["source", "package"]),
 ];
 
-/// What is well in one line for each group; what is not, or has something to do, in full.
+/// The short report: one line for each group for the findings that are fine, and every other finding in full.
 fn in_short(findings: &[Finding]) -> Vec<Finding> {
     let mut short = Vec::new();
     let group_of = |finding: &Finding| GROUPS.iter().position(|(_, subjects)| subjects.contains(&finding.subject));

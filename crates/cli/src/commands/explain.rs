@@ -1,4 +1,5 @@
-//! Why an invocation was decided as it was, and which receipts it has; or what would happen to a call now, without making it.
+//! `countersign explain`: why an invocation was decided as it was and which receipts it has, or what would happen to a call now, without
+//! making it.
 
 mod foresight;
 mod gates;
@@ -23,7 +24,7 @@ Examples:
   countersign explain files.write_text --as ses_… path=a text=b    to this very call
   countersign explain files.write_text --as ses_… --params @call.json";
 
-/// What ids of invocations begin with; no action does.
+/// The prefix of invocation ids. No action id has it.
 const INVOCATION: &str = "inv_";
 
 #[derive(Debug, Args)]
@@ -121,14 +122,14 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     record.with("trace", Cell::text(&invocation.trace_id))
 }
 
-/// How long it took, and how long it waited for approval, which is not included.
+/// Adds how long the call ran and how long it waited for approval. The first does not include the second.
 pub(super) fn with_durations(record: Record, invocation: &InvocationView) -> Record {
     record
         .with_some("took", invocation.duration_ms.map(Cell::lasting))
         .with_some("waited for approval", invocation.waited_ms.map(Cell::lasting))
 }
 
-/// The key that signed an entry, as its envelope names it.
+/// The id of the key that signed an entry, as its envelope names it.
 pub(super) fn key_id(entry: &EntryView) -> &str {
     entry.envelope.pointer("/signatures/0/keyid").and_then(Value::as_str).unwrap_or("unknown")
 }

@@ -1,4 +1,4 @@
-//! Grants: approval for more than one call, within limits. Agents request them; people give, refuse and revoke them.
+//! `countersign grant`: permissions for more than one call, within limits. Agents request grants; people give, refuse and revoke them.
 
 use super::action::params;
 use crate::shared::*;
@@ -175,7 +175,7 @@ impl Resource for GrantView {
     }
 }
 
-/// An agent by the title of its session, a person by their name.
+/// Who requested the grant: an agent by the title of its session, a person by name.
 fn requester(grant: &GrantView, view: &View<'_>) -> Option<Cell> {
     let by = grant.requested_by.as_ref()?;
     let title = grant.session_title.as_deref().filter(|title| by.starts_with("agent:") && !title.trim().is_empty());
@@ -279,7 +279,7 @@ async fn create(request: &NewGrantRequest, client: &Client) -> Result<Answer<Gra
     client.post::<GrantView>(&["grants"], request).await
 }
 
-/// One line that says everything that is allowed by it.
+/// One line that says everything the grant allows.
 fn summary(grant: &GrantView, terminal: &Terminal) -> String {
     let calls = match grant.calls_max {
         Some(calls) => counted(calls, "call", "calls"),

@@ -1,4 +1,4 @@
-//! What needs a person: calls in doubt, then pending calls, the nearest deadline first.
+//! `countersign inbox`: what a person has to act on. Calls in doubt come first, then pending calls, those with the nearest deadline first.
 
 use super::kill_switch;
 use super::show::asked_for;
@@ -42,14 +42,14 @@ const COLUMNS: &[Column] = &[
     Column::Cut("REASON GIVEN"),
     Column::Whole("EXPIRES"),
 ];
-/// May or may not have happened: somebody has to look.
+/// The status of a call that may or may not have happened. A person has to look at it.
 const IN_DOUBT: &str = "in_doubt";
-/// Under a minute is soon.
+/// A deadline closer than this is shown in red.
 const SOON_MS: u64 = 60_000;
 
 impl Inbox {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        // Every page of it: whoever empties an inbox must see all of it.
+        // All pages are read: a user who works through the inbox must see all of it.
         let chosen = self.chosen(client).await?;
         let chosen: Vec<_> = chosen.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let status = |status, more: &[(&'static str, &'static str)]| [&[("status", status)], more, &chosen].concat();
@@ -83,7 +83,7 @@ impl Inbox {
         if let Some(settle) = settle {
             terminal.next(settle);
         }
-        // An inbox that is empty because of a snooze is not empty.
+        // If the inbox is empty only because calls are snoozed, the next command shows them.
         if waiting.is_empty()
             && !self.all
             && !terminal.is_document()
@@ -96,7 +96,7 @@ impl Inbox {
         Ok(Exit::Ok)
     }
 
-    /// Which calls are wanted, as the server filters them.
+    /// The filters of the command line, as query parameters of the server.
     async fn chosen(&self, client: &Client) -> Result<Vec<(&'static str, String)>, Failure> {
         let session = maybe_id_of::<SessionView>(self.session.as_deref(), client).await?;
         let filters = [("session", session), ("action", self.action.clone()), ("tier", self.tier.as_ref().map(|tier| tier.to_uppercase()))];
@@ -104,7 +104,7 @@ impl Inbox {
     }
 }
 
-/// An agent by the title of its session, a person by their name.
+/// Who requested the call: an agent by the title of its session, a person by name.
 fn requester(invocation: &InvocationView, people: &People) -> Cell {
     let is_agent = invocation.principal.starts_with("agent:");
     match invocation.session_title.as_deref().filter(|title| is_agent && !title.trim().is_empty()) {
@@ -113,7 +113,7 @@ fn requester(invocation: &InvocationView, people: &People) -> Cell {
     }
 }
 
-/// Says what to do about calls whose approval would run nothing.
+/// Says which calls are void, so that an approval would run nothing, and how to deny them.
 fn void<'a>(waiting: impl Iterator<Item = &'a InvocationView>, terminal: &mut Terminal) {
     let void: Vec<_> = waiting.filter(|invocation| invocation.void.is_some()).collect();
     let Some(first) = void.first().filter(|_| !terminal.is_document()) else { return };
@@ -123,7 +123,7 @@ fn void<'a>(waiting: impl Iterator<Item = &'a InvocationView>, terminal: &mut Te
     terminal.next(format!("countersign deny {} --reason …", first.id));
 }
 
-/// Why nothing that is approved would run.
+/// Shows the kill switches that are on, because they stop calls even after an approval.
 async fn stopped(client: &Client, terminal: &mut Terminal) {
     if terminal.is_document() {
         return;
@@ -147,7 +147,7 @@ fn deadline(invocation: &InvocationView, terminal: &Terminal) -> Cell {
     terminal.future(at).toned(if left < SOON_MS { Tone::Danger } else { Tone::Warn })
 }
 
-/// `path: notes.md, text: hello`: enough to recognise it; `show` has all of it.
+/// The params in short, enough to recognise the call: `path: notes.md, text: hello`. `show` has all of them.
 fn params(params: &Value) -> String {
     let (asked, _) = asked_for(params);
     let Some(members) = asked.as_object() else { return params.to_string() };

@@ -1,4 +1,4 @@
-//! Invocations: the calls that were made, and what became of them.
+//! `countersign invocation`: lists, shows, follows, settles and reverts calls that were made.
 
 mod foresight;
 
@@ -155,7 +155,7 @@ impl Invocation {
     }
 }
 
-/// What invoking it would have shown, for whoever comes later.
+/// Follows a call that is already running, and shows what invoking it would have shown.
 async fn watch(id: &str, patience: Patience, lines: Lines, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let path = ["invocations", id];
     let first = client.get::<InvokeResponse>(&path, &[]).await?;
@@ -191,6 +191,6 @@ async fn settle(id: &str, how: How, reason: String, agreed: Agreed, client: &Cli
     let request = SettleDoubtRequest { settlement, reason };
     let answer = client.post::<InvokeResponse>(&["invocations", id, "settle"], &request).await?;
     let exit = outcome::tell(&answer, terminal)?;
-    // That it failed is what was recorded, not what went wrong.
+    // The user settled the call as failed. Recording that succeeded, so the exit code is 0.
     Ok(if how == How::Failed { Exit::Ok } else { exit })
 }

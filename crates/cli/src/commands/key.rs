@@ -1,4 +1,4 @@
-//! The keys that sign an org's log.
+//! `countersign key`: the keys that sign an org's audit log.
 
 use crate::shared::*;
 use crate::style::hang;
@@ -76,7 +76,7 @@ impl Key {
     }
 }
 
-/// What a new pair of keys means for what was signed, for what was pinned and for the old pair.
+/// Explains what a rotation means for earlier signatures, for pinned keys and for the old keys.
 const fn consequences(revoke: bool) -> [&'static str; 2] {
     let kept = "What was signed before stays valid, and a pinned key (receipt.pub) stays the one to verify with: the old receipt key signs \
         the entry that names the new ones.";

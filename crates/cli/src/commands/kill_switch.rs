@@ -1,4 +1,4 @@
-//! Kill switches: stop every call in their scope, at once. Pending calls are kept, and their deadline is stopped.
+//! `countersign kill-switch`: stops every call in a scope at once. Pending calls are kept, and their deadlines are stopped.
 
 use super::action::meant;
 use crate::shared::*;
@@ -99,12 +99,12 @@ impl KillSwitch {
     }
 }
 
-/// Switches that are on; none for who may not read them.
+/// The switches that are on; empty if the caller may not read them.
 pub(super) async fn on(client: &Client) -> Vec<SwitchView> {
     client.get::<Page<SwitchView>>(&["kill-switches"], &[]).await.map(|answer| answer.read.items).unwrap_or_default()
 }
 
-/// `org: keys leaked`, for one line somewhere else.
+/// `org (“keys leaked”)`: a switch in a few words, for a line of another command.
 pub(super) fn line(switch: &SwitchView) -> String {
     let except = match switch.stop {
         Stop::Everything => "",
@@ -113,7 +113,7 @@ pub(super) fn line(switch: &SwitchView) -> String {
     clean::line(&format!("{}{except} (“{}”)", switch.scope, switch.reason))
 }
 
-/// A space and a session may be named; everything else is as the server reads it.
+/// Replaces the name of a space or session by its id. Other scopes are sent as they were typed.
 async fn scope_of(text: &str, client: &Client) -> Result<String, Failure> {
     match text.split_once(':') {
         Some(("space", space)) => Ok(format!("space:{}", id_of::<SpaceView>(space, client).await?)),

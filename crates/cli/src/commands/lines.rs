@@ -1,4 +1,4 @@
-//! What a running call prints, on stderr while somebody waits for it.
+//! Shows what a running call prints, on stderr while the user waits for it.
 
 use crate::client::{Event, Reply};
 use crate::shared::*;
@@ -22,13 +22,14 @@ impl Lines {
         self.verbose || (!self.quiet && terminal.is_watched())
     }
 
-    /// Where showing them is what was asked for; a program that reads a document still gets nothing else.
+    /// Whether lines are shown by a command whose purpose is to follow a call. With a document as output they are shown only if `--verbose`
+    /// asks for them.
     pub(super) fn are_followed(self, terminal: &Terminal) -> bool {
         self.verbose || (!self.quiet && !terminal.is_document())
     }
 }
 
-/// Asks for something to be done, and shows what it prints until it is answered. A rehearsal is sent, too.
+/// Sends a call and shows what it prints until its answer arrives. It is sent under `--dry-run` too.
 pub(super) async fn post(
     path: &[&str],
     body: &impl Serialize,
@@ -53,7 +54,7 @@ pub(super) async fn post(
     }
 }
 
-/// Shows an event that tells something, and says which line it was. What this version does not know is passed over.
+/// Shows one event of a running call and returns the number of the line, if it has one. Events that this version does not know are skipped.
 pub(super) fn show(event: &Event, terminal: &mut Terminal) -> Option<u64> {
     let (text, seq) = match event.name.as_str() {
         "progress" => ProgressEvent::deserialize(&event.data).ok().map(|line| (clean::line(&line.text), Some(line.seq)))?,
@@ -63,7 +64,7 @@ pub(super) fn show(event: &Event, terminal: &mut Terminal) -> Option<u64> {
         _ => return None,
     };
     if terminal.is_watched() {
-        // Over the countdown, which is drawn again below it.
+        // Erases the countdown; it is drawn again below the new line.
         terminal.redraw("");
     }
     terminal.note(Tone::Muted.paint(text));

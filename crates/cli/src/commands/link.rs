@@ -1,4 +1,5 @@
-//! A link that approves or denies one invocation in one's own name, for a message on a phone. It is a secret for as long as it lasts.
+//! `countersign link`: makes a link that approves or denies one invocation in the user's own name, for example for a message to their
+//! phone. Until it expires, the link is a secret.
 
 use super::outcome;
 use crate::shared::*;
@@ -25,7 +26,7 @@ impl Link {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let request = NewLinkRequest { expires_in: self.expires.as_ref().map(Span::text) };
         let mut answer = client.post::<LinkResponse>(&["invocations", &self.pending, "link"], &request).await?;
-        // A server may live under a path of its own.
+        // The server's own URL may contain a path, so the link's path is appended to it.
         let url = format!("{}{}", client.url().as_str().trim_end_matches('/'), answer.read.path);
         if terminal.is_document() {
             answer.raw["url"] = json!(url);
@@ -33,7 +34,7 @@ impl Link {
             return Ok(Exit::Ok);
         }
         terminal.line(clean::line(&url))?;
-        // A call that ends before its link does takes the link with it.
+        // If the call expires before the link, the link ends with the call.
         let call = outcome::get(&self.pending, client).await.ok().and_then(|(call, _)| call.expires_at);
         let until = call.map_or(answer.read.expires_at, |call| call.min(answer.read.expires_at));
         let left = terminal.future(until);

@@ -1,5 +1,5 @@
-//! Logging in and out: a server and a token, remembered under a name in a file that only its owner can read.
-//! The token comes from a prompt or from stdin, never from the command line, where others could see it.
+//! `countersign login` and `countersign logout`: keep a server and a token under a name, in a file that only its owner can read. The token
+//! comes from a prompt or from stdin, never from the command line, where others could see it.
 
 use super::status;
 use crate::client::Rehearsal;

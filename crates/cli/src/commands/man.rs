@@ -1,4 +1,4 @@
-//! Manual pages, generated from the tree of commands: one for each, with its examples.
+//! `countersign man`: manual pages, generated from the tree of commands, one for each command with its examples.
 
 use crate::shared::*;
 use clap::{Args, Command};
@@ -26,7 +26,7 @@ impl Man {
     }
 }
 
-/// A manual page shows what stands after the help, and not what stands before it.
+/// Moves the examples behind the help, because a manual page leaves out the text before it.
 fn with_examples(command: Command) -> Command {
     let command = match command.get_before_help().cloned() {
         Some(examples) => command.after_help(examples),

@@ -1,4 +1,4 @@
-//! Modes: whether an action runs, needs approval or is denied. A mode that is not set is inferred from the action's tier.
+//! `countersign mode`: whether an action runs, needs approval or is denied. A mode that is not set is inferred from the action's tier.
 
 use super::action::never;
 use super::part::Part;
@@ -175,13 +175,13 @@ impl Mode {
     }
 }
 
-/// Whether letting it run is also the first review of its definition.
+/// Whether nobody has reviewed the action yet. Setting its mode to `allow` is then also its first review.
 async fn is_unreviewed(action: &str, client: &Client) -> bool {
     let review = client.get::<ReviewView>(&["reviews", action], &[]).await;
     review.is_ok_and(|answer| answer.read.reviewed_by.is_none())
 }
 
-/// What needs approval although the mode is `allow`. Where it may not be read it is not said.
+/// Warns about rules that require approval although the mode is `allow`. If the caller may not read the action, it says nothing.
 async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     let Ok(answer) = client.get::<ActionView>(&["actions", action], &[]).await else { return };
     let never = never::unattended(&answer.read);
@@ -196,15 +196,15 @@ async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     }
 }
 
-/// Where the mode of an action is set: the org's, or an automation's.
+/// The path of an action's mode: the org's, or an automation's.
 fn path<'a>(automation: Option<&'a str>, action: &'a str) -> Vec<&'a str> {
     automation.map_or_else(|| vec!["modes", action], |automation| vec!["automations", automation, "modes", action])
 }
 
-/// A file of modes is a page of text, not a dump.
+/// A file of modes is small; a larger file is a mistake.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Sorted by action, so that two exports can be compared line by line.
+/// Writes the modes sorted by action, so that two exports can be compared line by line.
 async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let all = client.pages::<ModeView>(&["modes"], &[]).all().await?;
     let line = |mode: ModeView| {

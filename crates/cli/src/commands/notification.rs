@@ -1,4 +1,4 @@
-//! Messages that actions sent to people.
+//! `countersign notification`: messages that actions sent to people.
 
 use crate::shared::*;
 use api::identity::NotificationView;

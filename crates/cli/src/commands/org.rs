@@ -1,4 +1,4 @@
-//! Orgs, for operators.
+//! `countersign org`: orgs, managed by operators.
 
 use crate::shared::*;
 use api::identity::{NewOrgRequest, NewOrgResponse, OrgView};

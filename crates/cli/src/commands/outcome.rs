@@ -1,4 +1,4 @@
-//! How an invocation ended, for whoever asked for it.
+//! How an invocation ended: its exit code, its failure and the lines about it, shared by the commands that show calls.
 
 use crate::shared::*;
 use crate::style;
@@ -8,7 +8,7 @@ use countersign_core::Status;
 use countersign_core::invocation::DeniedBy;
 use serde_json::Value;
 
-/// One invocation, and its own part of the answer.
+/// Reads one invocation, both parsed and as the server sent it.
 pub(super) async fn get(id: &str, client: &Client) -> Result<(InvocationView, Value), Failure> {
     if let Some(other) = of_another_kind(id) {
         return Err(other);
@@ -17,7 +17,7 @@ pub(super) async fn get(id: &str, client: &Client) -> Result<(InvocationView, Va
     Ok((read.invocation, raw["invocation"].take()))
 }
 
-/// An id of another kind of thing: who gives one is told where it belongs.
+/// If the id belongs to another kind of thing, a failure that names the command for it.
 pub(super) fn of_another_kind(id: &str) -> Option<Failure> {
     let (prefix, _) = id.split_once('_')?;
     let (what, command) = match prefix {
@@ -31,7 +31,7 @@ pub(super) fn of_another_kind(id: &str) -> Option<Failure> {
     Some(Failure::usage(format!("`{id}` is the id of {what}, and an invocation is needed")).hint(format!("countersign {command} {id}")))
 }
 
-/// Its id for pipes and a line for people, and the exit code of how it ended.
+/// Writes the id to stdout and a line for people to stderr. The exit code says how the call ended.
 pub(super) fn tell(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if terminal.is_document() {
@@ -48,22 +48,22 @@ pub(super) const fn status(invocation: &InvocationView) -> Status {
     invocation.status
 }
 
-/// How it ended, and whether it was only rehearsed or no longer stands.
+/// The status as a cell, marked if the call was a dry run or was reverted.
 pub(super) fn status_cell(invocation: &InvocationView) -> Cell {
     with_standing(Cell::status(invocation.status).rehearsed(invocation.dry_run), invocation)
 }
 
-/// That it succeeded is not all there is to say of what no longer stands.
+/// Marks a call that was reverted: its status `succeeded` alone would mislead.
 pub(super) fn with_standing(cell: Cell, invocation: &InvocationView) -> Cell {
     if invocation.reverted_by.is_some() { cell.marked(", reverted") } else { cell }
 }
 
-/// Whether waiting longer may bring something new.
+/// Whether the call has ended or is in doubt, so that waiting longer brings nothing new.
 pub(super) fn is_settled(invocation: &InvocationView) -> bool {
     invocation.status.is_final() || invocation.status == Status::InDoubt
 }
 
-/// What is wrong with how it ended; nothing when it succeeded or has not ended.
+/// The failure for a call that ended without success; `None` if it succeeded or has not ended.
 pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
     let code = match invocation.status {
         Status::Succeeded | Status::Pending | Status::Approved | Status::Running => return None,
@@ -97,7 +97,7 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
     Some(failure)
 }
 
-/// One line about it, for stderr.
+/// One line about the call, for stderr.
 pub(super) fn line(invocation: &InvocationView) -> String {
     let (word, tone) = style::status_word(invocation.status);
     let receipt = invocation.receipt.as_ref().map(|receipt| format!(", receipt {} (#{})", receipt.id, receipt.seq)).unwrap_or_default();
@@ -105,7 +105,7 @@ pub(super) fn line(invocation: &InvocationView) -> String {
     format!("{} {}", tone.paint(word), clean::line(&rest))
 }
 
-/// The line that tells what to do while it waits.
+/// The line that says what the call waits for, and how to approve it if it is pending.
 pub(super) fn waiting(invocation: &InvocationView) -> String {
     let id = clean::line(&invocation.id);
     if matches!(invocation.status, Status::Approved | Status::Running) {
@@ -114,7 +114,7 @@ pub(super) fn waiting(invocation: &InvocationView) -> String {
     format!("{} {id} (countersign approve {id})", Tone::Warn.paint("◷ waiting for approval:"))
 }
 
-/// How long it will still wait; empty when it does not.
+/// How long the call can still be approved; empty if it has no deadline.
 pub(super) fn deadline(invocation: &InvocationView, terminal: &Terminal) -> String {
     invocation.expires_at.map(|at| format!("expires in {}", terminal.future(at).as_shown())).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Action packages: created, checked and tested here, installed on the server.
+//! `countersign package`: creates, checks and tests action packages on this machine, and installs them on the server.
 
 mod example;
 mod problems;
@@ -108,7 +108,7 @@ impl Named {
     }
 }
 
-/// How an operator lets packages run.
+/// What an operator has to do so that packages may run.
 const ALLOW_CODE: &str = "set `allow_plugin_code_execution = true` in its countersign.toml and start it again";
 
 const COLUMNS: &[Column] =
@@ -160,7 +160,7 @@ async fn check(dir: &Path, named: Named, terminal: &mut Terminal) -> Result<Exit
     Ok(Exit::Ok)
 }
 
-/// A folder nothing is wrong with; else all that is wrong with it is said.
+/// Checks a folder. If something is wrong with it, every problem is shown and the command fails.
 async fn checked(name: &str, dir: &Path, terminal: &mut Terminal) -> Result<Checked, Failure> {
     let checked = server::packages::check(name, dir).await.map_err(|problem| problems::tell(broken(&problem), terminal))?;
     for remark in &checked.remarks {
@@ -169,7 +169,7 @@ async fn checked(name: &str, dir: &Path, terminal: &mut Terminal) -> Result<Chec
     Ok(checked)
 }
 
-/// What is wrong with a folder, before anything was sent: a check that did not hold.
+/// The failure for a folder with problems. No request was sent, so the exit code is that of a failed check.
 fn broken(problem: &Problem) -> Failure {
     let raw = serde_json::to_value(problem).unwrap_or_default();
     let mut failure = Failure::of_problem(problem, raw);
@@ -177,7 +177,7 @@ fn broken(problem: &Problem) -> Failure {
     failure
 }
 
-/// The body that installs a folder.
+/// The request that installs a folder.
 fn request(dir: &Path, accept_findings: bool) -> Result<InstallPackageRequest, Failure> {
     let files = server::packages::read(dir).map_err(|problem| broken(&problem))?;
     let body = |file: server::packages::File| PackageFileBody { base64: STANDARD.encode(&file.bytes), executable: file.executable };
@@ -214,7 +214,7 @@ fn needs_review(action: &PackageActionView) -> bool {
     action.drift.is_some_and(|drift| drift != Drift::None)
 }
 
-/// What changed in an action that was installed again.
+/// Shows what changed in the code of an action that was installed again.
 async fn tell_changed(action: &str, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     if terminal.is_document() {
         return Ok(());
@@ -306,7 +306,7 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
 async fn remove(name: &str, agreed: &Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     terminal.consent(&format!("Remove package `{}`?", clean::line(name)), agreed.consent(client)).await?;
     client.delete::<Value>(&["packages", name]).await?;
-    // The server answers with nothing.
+    // The server's answer has no body.
     terminal.done("removed", name, &json!({ "name": name, "removed": true }))?;
     Ok(Exit::Ok)
 }

@@ -1,11 +1,12 @@
-//! A file that appears whole or not at all: written beside its name, then renamed. Giving up removes what was written.
+//! A file that appears whole or not at all: it is written under a temporary name and then renamed. If the command gives up, the temporary
+//! file is removed.
 
 use crate::shared::*;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// A file on its way.
+/// A file that is being written under a temporary name.
 pub(super) struct Part {
     part: PathBuf,
     whole: PathBuf,
@@ -20,7 +21,7 @@ enum Fate {
 }
 
 impl Part {
-    /// Readable by its owner alone: it may hold what others must not see.
+    /// Creates the temporary file. Only its owner can read it, because it may hold secrets.
     pub(super) fn create(whole: &Path) -> Result<Self, Failure> {
         let mut name = whole.as_os_str().to_owned();
         name.push(".part");
@@ -34,7 +35,7 @@ impl Part {
         &self.file
     }
 
-    /// Gives it its name, once it is safe on disk.
+    /// Syncs the file to disk and renames it to its final name.
     pub(super) fn keep(mut self) -> Result<(), Failure> {
         self.file.sync_all().and_then(|()| std::fs::rename(&self.part, &self.whole)).map_err(|error| Failure::file(&self.whole, &error))?;
         self.fate = Fate::Kept;

@@ -1,4 +1,4 @@
-//! The org's own policies, in Cedar: read, checked, set, and tried on what was recorded.
+//! `countersign policy`: the org's own policies, in Cedar. They are shown, checked, set, and tried on recorded calls.
 
 mod file;
 mod place;
@@ -100,7 +100,7 @@ impl Policy {
             Self::Set { file, agreed } => {
                 let policies = RulesFile::read(&file)?.policies_alone(&file)?;
                 let question = format!("Replace every policy of the org with those in `{}`?", file.display());
-                // Only valid policies are asked about.
+                // Invalid policies are refused before the user is asked for confirmation.
                 let checked = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
                 checked.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?;
                 terminal.consent(&question, agreed.consent(client)).await?;
@@ -178,7 +178,7 @@ fn summary(tried: &WhatIfResponse) -> String {
     format!("{changes}: {} decided again{left_out}{truncated}", calls(tried.replayed))
 }
 
-/// Many calls change for few reasons: each reason once, whole, with how many it is.
+/// Many calls change for few reasons, so each reason is shown once, in full, with the number of its calls.
 fn reasons(tried: &WhatIfResponse) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for change in &tried.changes {
@@ -236,7 +236,7 @@ fn tell(answer: &Answer<PoliciesSetResponse>, word: &str, label: &'static str, t
     terminal.record(&answer.raw, &record)
 }
 
-/// Pending calls whose approval would run nothing after a change of the rules.
+/// The number of pending calls that a change of the rules made void; `None` if there are none.
 pub(super) fn voids(calls: u64) -> Option<Cell> {
     let shown = style::counted(calls, "pending call", "pending calls");
     (calls > 0).then(|| Cell::shown(shown, calls.to_string()).toned(Tone::Warn))

@@ -1,5 +1,5 @@
-//! Quarantine: calls too dangerous to run and answers too dangerous to return. An admin releases or discards them; their content is
-//! shown only to those who may, and only when they ask for it.
+//! `countersign quarantine`: calls that were too dangerous to run and answers that were too dangerous to return. An admin releases or
+//! discards them. Their content is shown only to callers who may see it, and only if they ask for it.
 
 use super::outcome;
 use crate::shared::*;
@@ -171,7 +171,7 @@ async fn release(id: &str, reason: String, agreed: Agreed, client: &Client, term
     outcome::tell(&Answer { read, raw }, terminal)
 }
 
-/// What was held, as it is.
+/// Writes the quarantined content unchanged.
 fn output(id: &str, value: &Value, raw: &Value, terminal: &mut Terminal) -> Result<(), Failure> {
     if terminal.is_document() { terminal.document(raw) } else { terminal.result(id, value) }
 }

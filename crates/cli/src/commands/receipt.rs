@@ -1,4 +1,4 @@
-//! Receipts: the signed records of what was done, denied or expired, and how anybody verifies them.
+//! `countersign receipt`: the signed records of what was done, denied or expired, and how to verify them.
 
 mod export;
 mod prove;
@@ -180,13 +180,13 @@ async fn checkpoint(out: Option<&Path>, setting: Setting<'_>) -> Result<Exit, Fa
     Ok(Exit::Ok)
 }
 
-/// The key that all others follow from: that of entry 0.
+/// The receipt key of entry 0. It signs the entry that announces its successor, and so on, so all later keys can be trusted through it.
 fn first_receipt_key(keys: &[KeyView]) -> Result<&KeyView, Failure> {
     let receipt_keys = keys.iter().filter(|key| key.purpose == KeyPurpose::Receipt);
     receipt_keys.min_by_key(|key| key.starts_at_seq).ok_or_else(|| Failure::new(Exit::NotFound, "the server has no receipt key"))
 }
 
-/// A receipt's id, also when its invocation or its batch was named.
+/// The id of a receipt. The id of its invocation or its batch is accepted too.
 async fn receipt_id(id: &str, client: &Client) -> Result<String, Failure> {
     if ReceiptId::parse(id).is_ok() {
         return Ok(id.to_owned());
@@ -210,14 +210,14 @@ fn is_of_batch(entry: &EntryView) -> bool {
     entry.kind == Kind::Batch
 }
 
-/// How it ended, as was signed.
+/// How the call or batch ended, as it was signed.
 fn status_cell(entry: &EntryView) -> Cell {
     let status = body(entry, "status");
     let cell = batch::status_cell(status);
     cell.rehearsed(is_dry_run(entry))
 }
 
-/// The parts of a batch, as was signed.
+/// The parts of a batch, as they were signed.
 fn parts(entry: &EntryView) -> &[Value] {
     entry.payload.pointer("/body/parts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Starts the server and says where it is.
+//! `countersign serve`: starts the server and says where it listens.
 
 use crate::shared::*;
 use clap::Args;
@@ -57,15 +57,15 @@ impl Serve {
     }
 }
 
-/// The lines on stdout are read by scripts: they stay as they are.
+/// Writes the lines on stdout. Scripts read them, so their format must not change.
 fn tell(started: &server::Started, log_format: server::LogFormat, terminal: &mut Terminal) {
-    // A secret is shown to a person, and never goes to a file or a log collector.
+    // The token is a secret. It is shown on a terminal, and never written to a file or a log collector.
     let owner_token = started.owner_token.as_ref().map(|token| match terminal.is_screen() {
         true => format!("owner token: {token}"),
         false => format!("owner token file: {}", started.owner_token_file.display()),
     });
     let lines = [Some(format!("url: {}", started.url)), owner_token, Some(format!("data: {}", started.data.display()))];
-    // Serving goes on without anybody reading.
+    // If stdout is closed, the server keeps running.
     let _closed = lines.into_iter().flatten().try_for_each(|line| terminal.line(line)).and_then(|()| terminal.flush());
     if terminal.is_watched() {
         let kept = format!("the token is kept in {}", started.owner_token_file.display());
@@ -80,18 +80,18 @@ fn tell(started: &server::Started, log_format: server::LogFormat, terminal: &mut
     }
 }
 
-/// How to reach it from another folder: said also where stderr goes to a file, unless every line there is one of a log.
+/// Says how to reach the server from another folder. It is also written if stderr goes to a file, unless the log there is in JSON.
 fn reach(started: &server::Started, log_format: server::LogFormat, terminal: &mut Terminal) {
     let token = std::path::absolute(&started.owner_token_file).unwrap_or_else(|_| started.owner_token_file.clone());
     let export = format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", started.url, quoted(&token.display().to_string()));
     match log_format {
         server::LogFormat::Text => terminal.note(Tone::Muted.paint(format!("from another folder: {export}"))),
-        // Its line about serving has the folder.
+        // The log line `serving` names the folder already.
         server::LogFormat::Json => {}
     }
 }
 
-/// As a shell reads it back.
+/// Quotes a text for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@%:,=".contains(letter);
     if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }

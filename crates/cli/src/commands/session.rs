@@ -1,4 +1,4 @@
-//! Sessions: one agent's working context, with the token it acts under.
+//! `countersign session`: the working contexts of agents, each with the token that the agent acts under.
 
 use crate::shared::*;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView};
@@ -132,7 +132,7 @@ impl Session {
     }
 }
 
-/// Where it was made: better than no name, where nobody says what it is for.
+/// A title from the host name, for a session that the user gave none.
 fn default_title() -> Option<String> {
     let system = rustix::system::uname();
     let host = system.nodename().to_str().ok().filter(|host| !host.is_empty())?;

@@ -1,4 +1,5 @@
-//! One call with everything needed to approve or deny it: its params, who requested it and why, why it needs approval.
+//! `countersign show`: one call with everything that is needed to approve or deny it, such as its params, who requested it and why, and why
+//! it needs approval.
 
 mod card;
 
@@ -31,11 +32,11 @@ impl Show {
             terminal.document(&raw)?;
             return Ok(Exit::Ok);
         }
-        // The card stands without either of these: an action may be gone, and not everybody may read everything.
+        // All of these are optional: the action may be gone, and the caller may not be allowed to read everything.
         let action = client.get::<ActionView>(&["actions", &invocation.action], &[]).await.ok().map(|answer| answer.read);
         let before = before(&invocation, client).await;
         let foresight = foresight(&invocation, action.as_ref(), client, terminal).await;
-        // What the action is by now is nothing a yes to this call would be to.
+        // If the action was redefined after the request, an approval of this call would not cover the new definition, so it is not shown.
         let action = action.filter(|_| !foresight.as_ref().is_some_and(card::ahead::is_redefined));
         let people = People::load(client, terminal).await;
         let card = Card { invocation: &invocation, action: action.as_ref(), before, foresight: foresight.as_ref(), people: &people };
@@ -61,8 +62,8 @@ impl Show {
     }
 }
 
-/// What can be known of a call that waits, for whoever may answer it. Code may have to run for that, so whoever looks is told why nothing
-/// is shown yet.
+/// What the server can tell about a pending call before it runs; `None` if the caller may not see that. The server may have to run code to
+/// find out, so a line on the terminal says what is going on meanwhile.
 async fn foresight(
     invocation: &InvocationView,
     action: Option<&ActionView>,
@@ -82,7 +83,8 @@ async fn foresight(
     answer.ok().map(|answer| answer.read)
 }
 
-/// How the same action went in the same session before this call: ids sort by birth, so what stands behind its own came earlier.
+/// How earlier calls of the same action in the same session ended. Ids sort by creation time and the list is newest first, so `after` this
+/// call's id come the earlier calls.
 async fn before(invocation: &InvocationView, client: &Client) -> Option<Before> {
     let query = [
         ("action", invocation.action.clone()),
@@ -91,7 +93,7 @@ async fn before(invocation: &InvocationView, client: &Client) -> Option<Before> 
         ("limit", "100".to_owned()),
     ];
     let page = client.get::<Page<InvocationView>>(&["invocations"], &query).await.ok()?.read;
-    // A rehearsal says nothing about how it goes, and taking back is another thing than doing.
+    // Dry runs are not counted, and reverts are compared only with reverts.
     let alike = |other: &&InvocationView| !other.dry_run && other.reverses.is_some() == invocation.reverses.is_some();
     let ended: Vec<_> = page.items.iter().filter(alike).map(outcome::status).filter(|status| status.is_final()).collect();
     Some(Before { ended: ended.len(), succeeded: ended.iter().filter(|status| **status == Status::Succeeded).count() })

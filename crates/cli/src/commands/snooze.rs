@@ -1,4 +1,4 @@
-//! Hides a pending call from one's own inbox for a while. It decides nothing, and the deadline stays.
+//! `countersign snooze`: hides a pending call from the user's own inbox for a while. This does not answer the call, and its deadline stays.
 
 use super::outcome;
 use crate::shared::*;
@@ -28,7 +28,7 @@ impl Snooze {
         let until = *until;
         let record = Record::new(id).with("invocation", Cell::text(id)).with("hidden for", terminal.future(until));
         terminal.record(&answer.raw, &record)?;
-        // A call that expires while it is hidden is gone when it would come back.
+        // If the call expires before the snooze ends, it will never come back to the inbox.
         if let Ok((invocation, _)) = outcome::get(id, client).await
             && let Some(expires) = invocation.expires_at.filter(|expires| *expires < until)
         {

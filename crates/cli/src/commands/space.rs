@@ -1,4 +1,4 @@
-//! Spaces: scopes inside an org, each with the risk it tolerates, who must answer in it and what may leave it.
+//! `countersign space`: scopes inside an org. Each has the risk it tolerates, who must answer in it, and what may leave it.
 
 mod crossing;
 

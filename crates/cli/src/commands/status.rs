@@ -1,4 +1,4 @@
-//! The state of the server, and whose token this is.
+//! `countersign status` and `countersign whoami`: the state of the server, and whose token is used.
 
 use super::kill_switch;
 use crate::shared::*;
@@ -45,7 +45,7 @@ pub(crate) async fn whoami(client: &Client, terminal: &mut Terminal) -> Result<E
     Ok(Exit::Ok)
 }
 
-/// Who somebody is, and where.
+/// Who the token belongs to, and on which server.
 pub(super) fn identity(whoami: &WhoamiResponse, client: &Client) -> Record {
     Record::new(&whoami.principal)
         .with("principal", Cell::text(&whoami.principal).toned(Tone::Strong))

@@ -1,4 +1,4 @@
-//! Tokens of people and services. Their text is shown once, when they are made; agents get theirs with their session.
+//! `countersign token`: tokens of people and services. A token is shown once, when it is created. Agents get theirs with their session.
 
 use crate::shared::*;
 use api::identity::{NewTokenRequest, NewTokenResponse, TokenView, UserView, WhoamiResponse};
@@ -40,7 +40,7 @@ pub(crate) enum Token {
     },
 }
 
-/// All that there are but answering, which takes a person.
+/// All scopes except answering calls, which only a person may do.
 const SCOPES: [&str; 6] = ["invoke", "read_session", "read", "create_session", "manage_policy", "manage_identity"];
 
 impl Resource for TokenView {
@@ -114,7 +114,7 @@ fn state(token: &TokenView, view: &View<'_>) -> Option<Cell> {
     }
 }
 
-/// Its person or its session; a service is its own, and people see who made its token.
+/// The person or session that the token belongs to. A service has neither, so the creator of its token is shown.
 fn whose(token: &TokenView, view: &View<'_>) -> Option<Cell> {
     match (token.user_id.as_ref().or(token.session_id.as_ref()), &token.made_by_id) {
         (Some(own), _) => view.who(own),

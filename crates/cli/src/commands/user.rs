@@ -1,4 +1,4 @@
-//! People.
+//! `countersign user`: the people of an org and their roles.
 
 use super::space::Band;
 use crate::shared::*;

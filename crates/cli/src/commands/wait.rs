@@ -1,4 +1,4 @@
-//! Waiting for an invocation or a batch: until it has ended, or patience runs out. What a call prints meanwhile is shown.
+//! Waits for an invocation or a batch until it has ended or the user's patience runs out. Meanwhile it shows what the call prints.
 
 use super::changes;
 use super::lines;
@@ -14,14 +14,14 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
-/// How long one question is held open by the server.
+/// How long the server holds one request open.
 const POLL_SECONDS: u64 = 30;
-/// A wait that comes back at once is not repeated at once.
+/// The shortest time between two requests, in case the server answers at once.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Questions in a row that may fail before we stop asking: a server that restarts is back by then.
+/// Failed requests in a row before the wait gives up. A server that restarts is back by then.
 const FAILURES_MAX: u32 = 8;
 
-/// How long somebody waits for approval.
+/// How long the user wants to wait for approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     None,
@@ -39,7 +39,7 @@ impl Patience {
         Duration::try_from(time).map(Self::AtMost).map_err(|_| unclear())
     }
 
-    /// When it runs out; `None` for never.
+    /// When the patience runs out; `None` if it never does.
     fn until(self) -> Option<Instant> {
         match self {
             Self::None => Some(Instant::now()),
@@ -48,7 +48,7 @@ impl Patience {
         }
     }
 
-    /// Asks again and again, each time held open by the server, until it has ended or patience runs out.
+    /// Asks the server repeatedly, each time with a request that it holds open, until the thing has ended or the patience runs out.
     pub(super) async fn poll<T: Polled>(self, first: Answer<T>, path: &[&str], client: &Client) -> Result<Answer<T>, Failure> {
         let until = self.until();
         let mut last = first;
@@ -67,12 +67,12 @@ impl Patience {
     }
 }
 
-/// Something that ends some time.
+/// Something that can be waited for, because it ends at some time.
 pub(super) trait Polled: DeserializeOwned {
     fn is_settled(&self) -> bool;
 }
 
-/// How long the server may hold a question open.
+/// The query parameter that says how long the server may hold the request open.
 fn held(left: Option<Duration>) -> [(&'static str, String); 1] {
     let held = left.map_or(POLL_SECONDS * 1_000, |left| (left.as_millis() as u64).clamp(1, POLL_SECONDS * 1_000));
     [("wait", format!("{held}ms"))]
@@ -95,13 +95,13 @@ impl Waiting {
     }
 }
 
-/// What came of what was asked for, once it is settled or patience has run out.
+/// Waits for the call if it is not settled, and writes its result, or that it is still waiting.
 pub(super) async fn settled(first: Answer<InvokeResponse>, asked: &Wait<'_>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let last = if outcome::is_settled(&first.read.invocation) { first } else { wait(first, asked, terminal).await? };
     if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
 }
 
-/// Waits until it is settled or patience runs out. An interrupt says what still waits.
+/// Waits until the call is settled or the patience runs out. On an interrupt, says that the call goes on.
 async fn wait(first: Answer<InvokeResponse>, wait: &Wait<'_>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
     let id = &first.read.invocation.id;
     let goes_on = matches!(outcome::status(&first.read.invocation), Status::Approved | Status::Running);
@@ -118,15 +118,15 @@ async fn wait(first: Answer<InvokeResponse>, wait: &Wait<'_>, terminal: &mut Ter
 /// Waiting for one invocation.
 pub(super) struct Wait<'a> {
     pub(super) client: &'a Client,
-    /// Where it is asked about.
+    /// The path under which the server is asked about the call.
     pub(super) path: &'a [&'a str],
     pub(super) patience: Patience,
-    /// Whether what it prints is shown.
+    /// Whether the lines that the call prints are shown.
     pub(super) shows_lines: bool,
 }
 
 impl Wait<'_> {
-    /// The last answer: settled, or still pending when patience ran out.
+    /// Returns the last answer: settled, or still pending when the patience ran out.
     async fn run(&self, first: Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
         if self.patience == Patience::None {
             return Ok(first);
@@ -160,7 +160,8 @@ impl Wait<'_> {
         Ok(last)
     }
 
-    /// Reads along from the line behind `seen`; where that cannot be done, it is only asked what became of it.
+    /// Follows the call's output from the line after `seen`, then asks for the state of the call. If following is not possible, it only
+    /// asks.
     async fn ask(
         &self,
         invocation: &InvocationView,
@@ -171,7 +172,8 @@ impl Wait<'_> {
         if let Some(last) = seen {
             match self.follow(invocation, left, last, terminal).await {
                 Ok(()) => return self.client.get(self.path, &[]).await,
-                // Not everybody may follow what they may ask about, and a server that is away is asked until it is back.
+                // A caller who may read a call may not always follow it, so following is given up. A server that is unreachable is asked
+                // again.
                 Err(failure) if failure.exit != Exit::Unreachable => *seen = None,
                 Err(_away) => {}
             }
@@ -179,7 +181,7 @@ impl Wait<'_> {
         self.watch(invocation, left, terminal).await
     }
 
-    /// Shows lines until it has ended, time is up, or the server has said enough for one answer.
+    /// Shows lines until the call ends, the time is up, or the server ends the stream.
     async fn follow(
         &self,
         invocation: &InvocationView,
@@ -205,7 +207,7 @@ impl Wait<'_> {
         Ok(())
     }
 
-    /// Asks once, held open by the server, and keeps the countdown going meanwhile.
+    /// Asks once with a request that the server holds open, and meanwhile keeps the countdown going.
     async fn watch(
         &self,
         invocation: &InvocationView,
@@ -240,12 +242,12 @@ fn clear(terminal: &mut Terminal) {
     }
 }
 
-/// A server that went away while we waited: the invocation is still there to be asked for.
+/// Adds a hint if the server became unreachable during the wait: the invocation still exists and can be shown later.
 fn lost(failure: Failure, invocation: &InvocationView) -> Failure {
     if failure.exit == Exit::Unreachable { failure.hint(format!("countersign show {}", invocation.id)) } else { failure }
 }
 
-/// What came of it: the result on stdout, or why there is none.
+/// Writes the result to stdout, or returns why there is none.
 fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if let Some(failure) = outcome::failure(invocation) {
@@ -270,7 +272,7 @@ fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exi
     Ok(Exit::Ok)
 }
 
-/// The id is the data: whoever does not wait will want to ask for it again.
+/// Writes the id to stdout as data: a caller who does not wait needs it to ask for the call later.
 fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if terminal.is_document() {
@@ -282,7 +284,7 @@ fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Re
     Ok(Exit::Pending)
 }
 
-/// On one line for logs; on a terminal the deadline has a line of its own, short enough to be redrawn.
+/// Says what the call waits for. In a log the deadline is on the same line; on a terminal it has its own short line that can be redrawn.
 fn tell_waiting(invocation: &InvocationView, terminal: &mut Terminal) {
     let (line, deadline) = (outcome::waiting(invocation), outcome::deadline(invocation, terminal));
     match (terminal.is_document(), terminal.is_watched() || deadline.is_empty()) {

@@ -1,4 +1,4 @@
-//! A time such as `30m`, `2h` or `7d`: one number and one unit, as the server reads it.
+//! A duration such as `30m`, `2h` or `7d`: one number and one unit, in the server's format.
 
 use countersign_core::Timestamp;
 
@@ -25,12 +25,12 @@ impl Span {
         seconds.map(|seconds| Self { text: text.to_owned(), seconds }).ok_or_else(|| "expected a time such as 30m, 2h or 7d".to_owned())
     }
 
-    /// As it is sent.
+    /// The text that is sent to the server.
     pub(crate) fn text(&self) -> String {
         self.text.clone()
     }
 
-    /// When it will be over.
+    /// The end of this duration if it starts now.
     pub(crate) fn from(&self, now: Timestamp) -> Timestamp {
         now.plus_seconds(self.seconds)
     }

@@ -1,4 +1,4 @@
-//! One document on stdout, JSON or YAML, with all its fields or those that were asked for.
+//! Writes one JSON or YAML document to stdout, with all fields or only the selected ones.
 
 use crate::exit::Failure;
 use crate::style::clean;
@@ -17,7 +17,7 @@ pub(super) enum Layout {
     OneLine,
 }
 
-/// Which fields `--json` shows; dots lead inwards: `decision.mode`.
+/// The fields that `--json` shows. Dots separate the names of nested fields: `decision.mode`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fields {
     All,
@@ -25,13 +25,13 @@ pub(crate) enum Fields {
 }
 
 impl Fields {
-    /// Reads `id,status`; nothing means all.
+    /// Parses `id,status`. An empty text means all fields.
     pub(crate) fn parse(text: Option<&str>) -> Self {
         let names: Vec<_> = text.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         if names.is_empty() { Self::All } else { Self::Some(names) }
     }
 
-    /// Keeps these fields of a thing, or of every item of a page.
+    /// Keeps only these fields, of the document or of every item of a page.
     pub(super) fn select(&self, value: &Value) -> Result<Value, Failure> {
         let Self::Some(names) = self else { return Ok(value.clone()) };
         match (value.get("items"), value.as_object()) {
@@ -45,7 +45,8 @@ impl Fields {
     }
 }
 
-/// Anything deceptive is written as an escape. In JSON that is the same JSON; YAML shows it and is no longer the same text.
+/// The document as text. Deceptive characters are written as escapes. In JSON the value stays the same; in YAML the escapes change the
+/// text.
 pub(super) fn text(value: &Value, syntax: Syntax, layout: Layout) -> Result<String, Failure> {
     let unwritable = |error: String| Failure::failed(format!("the answer cannot be written: {error}"));
     match (syntax, layout) {
@@ -59,7 +60,7 @@ pub(super) fn text(value: &Value, syntax: Syntax, layout: Layout) -> Result<Stri
     .map_err(|error| unwritable(error.to_string()))
 }
 
-/// What one of several has, the others may do without: there it is null.
+/// Picks the fields of every item. A field that only some items have is null in the others.
 fn pick(items: &[Value], names: &[String]) -> Result<Vec<Value>, Failure> {
     if let Some(unknown) = names.iter().find(|name| !items.is_empty() && items.iter().all(|item| find(item, name).is_none())) {
         return Err(no_field(unknown, items));
@@ -72,7 +73,7 @@ fn find<'a>(item: &'a Value, name: &str) -> Option<&'a Value> {
     name.split('.').try_fold(item, |at, part| at.get(part))
 }
 
-/// Names the fields there are where the name stops being one.
+/// The failure for an unknown field. It lists the fields that exist at the level where the name goes wrong.
 fn no_field(name: &str, items: &[Value]) -> Failure {
     let mut inwards = name.split('.');
     let (mut at, mut before): (Vec<_>, _) = (items.iter().collect(), String::new());

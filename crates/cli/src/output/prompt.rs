@@ -1,4 +1,4 @@
-//! Asking a person: only on a terminal, never with `--no-input`, and always so that Ctrl-C is heard.
+//! Prompts for a person: only on a terminal, never with `--no-input`, and always so that Ctrl-C works.
 
 use super::{Input, Terminal};
 use crate::exit::Failure;
@@ -7,7 +7,7 @@ use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{BufRead, Read as _};
 use std::sync::PoisonError;
 
-/// Whether somebody already agreed to what takes a yes.
+/// Whether the user has already confirmed what needs confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consent {
     Given,
@@ -20,7 +20,7 @@ impl Terminal {
         self.settings.input == Input::Ask && self.is_typed && self.stderr.is_terminal
     }
 
-    /// Goes on only when a person agrees, or has agreed with `--yes`.
+    /// Continues only if the user agrees now or has agreed with `--yes`.
     pub(crate) async fn consent(&mut self, question: &str, consent: Consent) -> Result<(), Failure> {
         match consent {
             Consent::Given => Ok(()),
@@ -35,15 +35,15 @@ impl Terminal {
         }
     }
 
-    /// A line typed by a person.
+    /// Asks for a line.
     pub(crate) async fn ask(&mut self, question: &str) -> Result<String, Failure> {
         self.prompt(question);
         self.read_line().await
     }
 
-    /// A line typed by a person that does not show on the screen.
+    /// Asks for a line that is not echoed on the screen.
     pub(crate) async fn ask_secret(&mut self, question: &str) -> Result<Secret<String>, Failure> {
-        // Before the question: whoever answers quickly must not see it on the screen.
+        // Echo is turned off before the question is shown, so that a quick answer does not appear on the screen.
         let silence = Silence::start();
         self.prompt(question);
         let typed = self.read_line().await.map(Secret::new);
@@ -52,7 +52,7 @@ impl Terminal {
         typed
     }
 
-    /// Everything on stdin, up to `bytes_max`.
+    /// Reads all of stdin, at most `bytes_max` bytes.
     pub(crate) async fn read_stdin(&self, bytes_max: u64) -> Result<String, Failure> {
         let read = self.read(move |stdin| {
             let mut text = String::new();
@@ -78,7 +78,7 @@ impl Terminal {
         Ok(line.trim().to_owned())
     }
 
-    /// On a thread of its own, so that an interrupt does not wait for the line to end.
+    /// Reads on a separate thread, so that an interrupt does not have to wait for the end of the line.
     async fn read<T: Send + 'static>(&self, read: impl FnOnce(&mut (dyn BufRead + Send)) -> T + Send + 'static) -> Result<T, Failure> {
         let stdin = self.stdin.clone();
         let joined = tokio::task::spawn_blocking(move || read(&mut **stdin.lock().unwrap_or_else(PoisonError::into_inner)));
@@ -86,7 +86,7 @@ impl Terminal {
     }
 }
 
-/// While this lives, what is typed does not show. Dropping it, also when interrupted, restores the terminal.
+/// Turns off echo while it exists. Dropping it, also on an interrupt, restores the terminal.
 struct Silence {
     before: Option<Termios>,
 }

@@ -1,21 +1,21 @@
-//! Lists and single things, drawn for people or tab-separated for pipes. A cell has a text for each.
+//! Lists and single things, as tables for people or tab-separated for pipes. Each cell has one text for people and one for pipes.
 
 use crate::style::{self, Tone, clean};
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width};
 use countersign_core::{Mode, Status, Tier};
 
-/// Below this a table is drawn as if the terminal were so wide: narrower, nothing could be read.
+/// The narrowest that a table is drawn. On a narrower terminal it would be unreadable anyway.
 const WIDTH_MIN: u16 = 60;
-/// What is left at least of a text that is cut; where there is no room for so much it stands under its row.
+/// The least that is shown of a text that is cut. If there is less room, the text goes below its row.
 const CUT_CHARS_MIN: u16 = 20;
-/// Stands in no cell, so no line is broken there.
+/// A delimiter that appears in no cell, so that texts are never broken at words.
 const NO_BREAK: char = '\u{1f}';
-/// Between two columns.
+/// The space between two columns.
 const GAP: u16 = 2;
-/// Before what stands under a row.
+/// The indentation of a line below a row.
 const UNDER_INDENT: usize = 4;
 
-/// One value: what a person sees and what a pipe gets.
+/// One value: the text that people see and the text that pipes get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     shown: String,
@@ -24,18 +24,18 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// The same text for both, made safe.
+    /// The same text for people and pipes, cleaned.
     pub(crate) fn text(text: impl AsRef<str>) -> Self {
         let text = clean::line(text.as_ref());
         Self { shown: text.clone(), raw: text, tone: Tone::Plain }
     }
 
-    /// Another text for people than for pipes.
+    /// One text for people and another for pipes.
     pub(crate) fn shown(shown: impl AsRef<str>, raw: impl AsRef<str>) -> Self {
         Self { shown: clean::line(shown.as_ref()), raw: clean::line(raw.as_ref()), tone: Tone::Plain }
     }
 
-    /// A value that may be missing: a dash for people, nothing for pipes.
+    /// A value that may be missing. A missing value is a dash for people and empty for pipes.
     pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(Self::missing, Self::text)
     }
@@ -44,7 +44,7 @@ impl Cell {
         Self::shown("–", "").toned(Tone::Muted)
     }
 
-    /// Who somebody is: `user:…edvwe` for people, the whole id for pipes.
+    /// A principal: `user:…edvwe` for people, the whole id for pipes.
     pub(crate) fn principal(principal: &str) -> Self {
         let short = principal.split_once(':').and_then(|(kind, id)| Some(format!("{kind}:…{}", id.get(id.len().checked_sub(6)?..)?)));
         Self::shown(short.as_deref().unwrap_or(principal), principal)
@@ -55,13 +55,13 @@ impl Cell {
         Self::shown(shown, status.as_str()).toned(tone)
     }
 
-    /// Of something that was only rehearsed: nobody must take it for an effect, and no script either.
+    /// Marks a dry run, for people and scripts alike, so that it is not mistaken for an effect.
     #[must_use]
     pub(crate) fn rehearsed(self, is_dry_run: bool) -> Self {
         if is_dry_run { self.marked(" (dry run)") } else { self }
     }
 
-    /// How long something lasted.
+    /// A duration.
     pub(crate) fn lasting(millis: u64) -> Self {
         Self::shown(style::time::lasting(millis), format!("{millis} ms"))
     }
@@ -81,12 +81,12 @@ impl Cell {
         self
     }
 
-    /// What a person sees.
+    /// The text that people see.
     pub(crate) fn as_shown(&self) -> &str {
         &self.shown
     }
 
-    /// Followed by what changes its meaning, for people and pipes alike.
+    /// Adds a text that changes the meaning, for people and pipes alike.
     #[must_use]
     pub(crate) fn marked(mut self, mark: &str) -> Self {
         self.shown.push_str(mark);
@@ -94,7 +94,7 @@ impl Cell {
         self
     }
 
-    /// Followed by more of the same thing, for people only.
+    /// Adds more text for people only.
     #[must_use]
     pub(crate) fn and(mut self, more: impl AsRef<str>) -> Self {
         self.shown.push_str(&clean::line(more.as_ref()));
@@ -102,24 +102,24 @@ impl Cell {
     }
 }
 
-/// What becomes of a column when the terminal is narrow.
+/// How a column behaves when the terminal is narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// Never cut: ids, and whatever is copied or decided by.
+    /// Never cut. For ids and everything else that people copy or base a decision on.
     Whole(&'static str),
-    /// Cut at the end, with `…`; on a line of its own under the row where there is no room for a few words of it.
+    /// Cut at the end, with `…`. If there is no room for a few words, it goes on a line below the row.
     Cut(&'static str),
-    /// Never cut; on a line of its own under the row where there is no room for it.
+    /// Never cut. If there is no room, it goes on a line below the row.
     Below(&'static str),
     /// Never cut, and right-aligned.
     Number(&'static str),
-    /// Left out where there is no room for it.
+    /// Left out if there is no room.
     Extra(&'static str),
-    /// Never cut: on lines of its own under the row. The last column.
+    /// Never cut, and always on lines below the row. It must be the last column.
     Under(&'static str),
 }
 
-/// A list. The first column is the id.
+/// A list of rows. The first column is the id.
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
@@ -127,7 +127,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// `empty` is said when there are no rows.
+    /// `empty` is shown if there are no rows.
     pub(crate) fn new(columns: impl Into<Vec<Column>>, empty: impl Into<String>) -> Self {
         Self { columns: columns.into(), rows: Vec::new(), empty: empty.into() }
     }
@@ -171,7 +171,7 @@ impl Table {
         for (index, (column, drawn)) in self.columns.iter().zip(table.column_iter_mut()).enumerate() {
             let gap = if Some(index) == last { 0 } else { GAP };
             drawn.set_padding((0, gap));
-            // Cut in the middle of a word rather than before it: a text is then as long as there is room.
+            // Cuts in the middle of a word, so that as much text as possible is shown.
             drawn.set_delimiter(NO_BREAK);
             drawn.set_constraint(match column {
                 _ if hidden.contains(&index) => ColumnConstraint::Hidden,
@@ -190,7 +190,7 @@ impl Table {
         if under.is_empty() { table.trim_fmt() } else { self.with_under(&table.trim_fmt(), &under, width) }
     }
 
-    /// Every row is one line, after that of the titles; what had no room in it follows.
+    /// Adds the cells that did not fit below their rows. In `drawn` every row is one line, after the line of titles.
     fn with_under(&self, drawn: &str, under: &[usize], width: Option<u16>) -> String {
         let title_chars = under.iter().map(|index| self.columns[*index].title().chars().count()).max().unwrap_or_default();
         let mut lines: Vec<String> = Vec::new();
@@ -206,7 +206,7 @@ impl Table {
         lines.join("\n")
     }
 
-    /// The columns there is no room for: extra ones, then such as may stand under the row, the last one first.
+    /// The columns that do not fit: extra columns first, then those that can go below the row, each time from the last to the first.
     fn hidden(&self, contents: &[u16], width: u16) -> Vec<usize> {
         let needs = |index: usize| u32::from(self.columns[index].least(contents[index]) + GAP);
         let mut needed = (0..self.columns.len()).map(needs).sum::<u32>().saturating_sub(u32::from(GAP));
@@ -220,7 +220,7 @@ impl Table {
             needed -= needs(index);
             hidden.push(index);
         }
-        // Where a text went under its row, there may be room again for what is extra.
+        // After a text went below its row, there may be room again for an extra column.
         let mut left_out = hidden.clone();
         left_out.retain(|index| matches!(self.columns[*index], Column::Extra(_)));
         for index in left_out.into_iter().rev() {
@@ -234,7 +234,7 @@ impl Table {
 }
 
 impl Column {
-    /// The width it cannot do without.
+    /// The width that the column needs at least.
     fn least(self, content: u16) -> u16 {
         match self {
             Self::Cut(_) => content.min(CUT_CHARS_MIN),
@@ -243,7 +243,8 @@ impl Column {
         }
     }
 
-    /// How many characters of a cell can be seen at most. A text that is cut anyway may be very long, and is measured again and again.
+    /// The number of characters of a cell that can be visible at most. A longer text is shortened first, because the table measures it
+    /// several times.
     fn room(self, width: Option<u16>) -> usize {
         match (self, width) {
             (Self::Cut(_), Some(width)) => usize::from(width) + 1,
@@ -251,7 +252,8 @@ impl Column {
         }
     }
 
-    /// One cell on lines of its own: what was meant for them whole, and what had no room above with its title, as wide as the widest.
+    /// One cell on lines below its row. A cell that did not fit gets its title, and titles are padded to the same width; an `Under` cell is
+    /// shown in full without a title.
     fn below(self, cell: &Cell, title_chars: usize, width: Option<u16>) -> String {
         let indent = " ".repeat(UNDER_INDENT);
         let titled = |title: &str| format!("{indent}{:title_chars$}  ", title.to_lowercase());
@@ -314,14 +316,14 @@ fn drawn(cell: &Cell, room: usize) -> comfy_table::Cell {
     }
 }
 
-/// One thing with its properties, in order.
+/// One thing with its properties, in the order they are shown.
 pub(crate) struct Record {
     name: String,
     rows: Vec<(&'static str, Cell)>,
 }
 
 impl Record {
-    /// `name` is what `-o name` prints.
+    /// `name` is the text that `-o name` prints.
     pub(crate) fn new(name: impl AsRef<str>) -> Self {
         Self { name: clean::line(name.as_ref()), rows: Vec::new() }
     }
@@ -332,7 +334,7 @@ impl Record {
         self
     }
 
-    /// A row only where there is something to say.
+    /// Adds a row if there is a value.
     #[must_use]
     pub(crate) fn with_some(self, label: &'static str, cell: Option<Cell>) -> Self {
         match cell {
@@ -429,7 +431,7 @@ mod tests {
             let drawn = anstream::adapter::strip_str(&table.draw(Some(width))).to_string();
             let header: Vec<_> = drawn.lines().next().unwrap().split_whitespace().collect();
             assert_eq!(header.join(" "), expected, "{width}");
-            // Once the text stands under its row, there is room again for what is extra.
+            // Once the text is below its row, there is room again for the extra column.
             let is_under = !expected.contains("WHAT");
             assert_eq!(drawn.lines().count(), if is_under { 3 } else { 2 }, "{drawn}");
             assert!(drawn.lines().all(|line| line.chars().count() <= usize::from(width.max(WIDTH_MIN))), "{drawn}");

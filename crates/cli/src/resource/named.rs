@@ -1,4 +1,4 @@
-//! Things by their names, where ids are asked for. A name that several have is no name: their ids are told instead.
+//! Looks up things by name where an id is expected. A name that several things have is refused, and the error lists their ids.
 
 use super::Resource;
 use crate::client::Client;
@@ -7,17 +7,17 @@ use crate::style::clean;
 use api::Code;
 use api::identity::WhoamiResponse;
 
-/// A kind of thing that has names.
+/// A kind of thing that has a name.
 pub(crate) trait Named: Resource {
-    /// Pages that are looked through, the newest first: of some things there may be very many.
+    /// The number of pages that are searched, the newest first. Some kinds have too many things to search all of them.
     const PAGES_MAX: usize = usize::MAX;
-    /// Whether the caller's own are meant before those of others.
+    /// Whether the caller's own things are preferred to those of others.
     const HAS_MAKERS: bool = false;
 
     fn is_id(text: &str) -> bool;
     fn name(&self) -> &str;
 
-    /// What still works is meant before what does not.
+    /// Whether the thing still works. Things that work are preferred to those that do not.
     fn works(&self) -> bool {
         true
     }
@@ -27,14 +27,14 @@ pub(crate) trait Named: Resource {
     }
 }
 
-/// One that was found by its name.
+/// A thing that has the name.
 struct Found {
     id: String,
     is_own: bool,
     works: bool,
 }
 
-/// The id of a thing that is named, or given by its id.
+/// The id of a thing that is given by name or by id.
 pub(crate) async fn id_of<R: Named>(named: &str, client: &Client) -> Result<String, Failure> {
     if R::is_id(named) {
         return Ok(named.to_owned());
@@ -50,7 +50,8 @@ pub(crate) async fn id_of<R: Named>(named: &str, client: &Client) -> Result<Stri
                 is_all = true;
                 break;
             }
-            // Who may not list them can only give an id: the server says what is wrong with this one.
+            // A caller who may not list the things can only give an id. The text is taken as one, and the server says what is wrong with
+            // it.
             Err(failure) if failure.exit == Exit::Denied => return Ok(named.to_owned()),
             Err(failure) => return Err(failure),
         };
@@ -63,7 +64,7 @@ pub(crate) async fn id_of<R: Named>(named: &str, client: &Client) -> Result<Stri
     })
 }
 
-/// The same, where none may be named.
+/// Like `id_of`, for a name that is optional.
 pub(crate) async fn maybe_id_of<R: Named>(named: Option<&str>, client: &Client) -> Result<Option<String>, Failure> {
     match named.filter(|named| !named.is_empty()) {
         Some(named) => id_of::<R>(named, client).await.map(Some),
@@ -71,7 +72,7 @@ pub(crate) async fn maybe_id_of<R: Named>(named: Option<&str>, client: &Client) 
     }
 }
 
-/// A name that is taken already, with the command that lists those there are.
+/// Adds to a failure about a taken name the command that lists the existing names.
 pub(crate) fn taken<R: Resource>(failure: Failure) -> Failure {
     if failure.is(Code::NameTaken) {
         failure.hint(format!("choose another name; countersign {} shows those there are", R::LIST))
@@ -80,7 +81,7 @@ pub(crate) fn taken<R: Resource>(failure: Failure) -> Failure {
     }
 }
 
-/// The one of that name: the caller's own before others', and of several the only one that still works.
+/// The thing with this name: the caller's own rather than others', and among several the only one that still works.
 fn only(what: &str, named: &str, mut found: Vec<Found>) -> Result<String, Failure> {
     if found.iter().any(|one| one.is_own) {
         found.retain(|one| one.is_own);
@@ -103,7 +104,7 @@ fn only(what: &str, named: &str, mut found: Vec<Found>) -> Result<String, Failur
 mod tests {
     use super::*;
 
-    /// Ids in capitals are the caller's own.
+    /// In these tests, ids in capitals are the caller's own.
     fn check(found: &[(&str, bool)], expected: Result<&str, &str>) {
         let is_own = |id: &str| id.chars().all(char::is_uppercase);
         let found = found.iter().map(|(id, works)| Found { id: (*id).to_owned(), is_own: is_own(id), works: *works }).collect();
@@ -120,7 +121,7 @@ mod tests {
         check(&[], Err("there is no session `cli`"));
         check(&[("a", true), ("b", true), ("c", false)], Err("2 sessions are named `cli`: they are a, b"));
         check(&[("a", true), ("B", true), ("c", true)], Ok("B"));
-        // Never somebody else's because one's own has ended.
+        // Another person's session is not used just because the caller's own has ended.
         check(&[("a", true), ("B", false)], Ok("B"));
         check(&[("a", false), ("b", false)], Err("2 sessions are named `cli`: they are a, b"));
     }

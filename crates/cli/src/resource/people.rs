@@ -1,4 +1,4 @@
-//! People by their names, where the server tells them. Whoever may not read them sees ids, and nothing fails for it.
+//! Shows people by name. If the caller may not read the names, ids are shown and nothing fails.
 
 use crate::client::Client;
 use crate::output::{Cell, Terminal};
@@ -6,12 +6,12 @@ use crate::style::clean;
 use api::identity::UserView;
 use std::collections::BTreeMap;
 
-/// Names by id.
+/// People's names by id.
 #[derive(Debug, Default)]
 pub(crate) struct People(BTreeMap<String, String>);
 
 impl People {
-    /// A program reads ids; only people are told names.
+    /// Loads the names if a person reads the output. Programs get ids only.
     pub(crate) async fn load(client: &Client, terminal: &Terminal) -> Self {
         if !terminal.is_for_people() {
             return Self::default();
@@ -20,7 +20,7 @@ impl People {
         Self(all.into_iter().map(|(user, _)| (user.id, user.name)).collect())
     }
 
-    /// A person's name, or the principal as it is.
+    /// The person's name, or the principal's id.
     pub(crate) fn name(&self, principal: &str) -> String {
         clean::line(self.find(principal).unwrap_or(principal))
     }

@@ -1,7 +1,7 @@
-//! Text from agents, sources and servers, made safe to print. What a terminal would obey, reorder or hide is shown
-//! as `\u{…}` instead of being dropped: whoever approves sees that it is there.
+//! Makes text from agents, sources and servers safe to print. Characters that a terminal would obey, reorder or hide are shown as `\u{…}`
+//! instead of being dropped, so that an approver sees them.
 
-/// One line: line breaks and tabs are shown, too.
+/// Cleans text for one line: line breaks and tabs are shown as escapes too.
 pub(crate) fn line(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
@@ -15,7 +15,7 @@ pub(crate) fn line(text: &str) -> String {
     clean
 }
 
-/// Several lines: line breaks and tabs stay.
+/// Cleans text of several lines: line breaks and tabs stay.
 pub(crate) fn block(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
@@ -28,7 +28,7 @@ pub(crate) fn block(text: &str) -> String {
     clean
 }
 
-/// JSON text with everything deceptive written as an escape, which is the same JSON.
+/// Writes deceptive characters in JSON text as escapes. The JSON value stays the same.
 pub(crate) fn json(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
@@ -52,7 +52,7 @@ fn push(clean: &mut String, character: char) {
     }
 }
 
-/// Controls, characters without a picture, and those that reorder what stands around them.
+/// Whether this is a control character, an invisible character, or one that reorders the text around it.
 fn is_deceptive(character: char) -> bool {
     character.is_control()
         || matches!(u32::from(character),

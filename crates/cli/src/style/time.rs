@@ -1,4 +1,4 @@
-//! When, in few words: how long ago for the past, a countdown for the future, or the moment itself in UTC.
+//! Writes times in few words: how long ago, a countdown, or the time itself in UTC.
 
 use countersign_core::Timestamp;
 
@@ -6,7 +6,7 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// `37 s ago`; what lies ahead because two clocks differ is `just now`.
+/// `37 s ago`. A time in the future, possible if two clocks differ, is `just now`.
 pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.millis_since(at) / 1_000;
     match seconds {
@@ -18,7 +18,7 @@ pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// How long something took: `12 ms`, `1.2 s`, `3 min 20 s`.
+/// A duration: `12 ms`, `1.2 s`, `3 min 20 s`.
 pub(crate) fn lasting(millis: u64) -> String {
     let seconds = millis / 1_000;
     match seconds {
@@ -30,9 +30,9 @@ pub(crate) fn lasting(millis: u64) -> String {
     }
 }
 
-/// `4:59`, `23 h`, or `now` when it has come.
+/// `4:59`, `23 h 05 min`, or `now` once the time has come.
 pub(crate) fn countdown(at: Timestamp, now: Timestamp) -> String {
-    // Rounded up: the last second is still a second.
+    // Rounded up, so that the last second is shown as 1 s and not as `now`.
     let seconds = at.millis_since(now).div_ceil(1_000);
     match seconds {
         0 => "now".to_owned(),

@@ -1,4 +1,5 @@
-//! Answers that do more than let one call run: several at once, always, within a grant, with other params, by more than one person.
+//! Tests answers that do more than let one call run: several at once, always, with a grant, with edited params, and by more than one
+//! person.
 
 use crate::countersign::{Server, User};
 use crate::fake::Fake;
@@ -14,7 +15,7 @@ fn several_are_approved_in_one_request_and_only_once_each() {
         assert!(refused.stderr.contains("several calls are approved once each"), "{}", refused.stderr);
     }
     let unsent = owner.run(&["approve", &one, &other, "--reason", "fine", "--dry-run"]).ok().stdout;
-    // What was looked at is what is approved.
+    // The request binds each approval to the call as it was shown.
     let bound = |id: &str| owner.run(&["show", id, "--json=binding"]).ok().json()["binding"]["digest"].as_str().unwrap().to_owned();
     let item = |id: &str| format!("{{\"id\":\"{id}\",\"binding\":\"{}\"}}", bound(id));
     let items = [item(&one), item(&other)].join(",");
@@ -99,7 +100,7 @@ fn a_yes_for_always_says_what_will_still_ask() {
     assert!(told.contains("! still needs approval: band amber of space main, for R2 and above\n"), "{told}");
     assert!(told.contains("! still needs approval: gate abac, for calls like this one (abac.ask)\n"), "{told}");
 
-    // For an automation it is the automation's mode, and a locked one of the org stands before it.
+    // For a call of an automation, the automation's mode is set. A locked mode of the org still overrides it.
     owner.run(&["space", "band", "main", "green"]).ok();
     std::fs::write(owner.folder().join("none.json"), json!({ "abac": "" }).to_string()).unwrap();
     owner.run(&["policy", "set", "none.json", "--yes"]).ok();
@@ -220,7 +221,7 @@ fn a_call_is_explained_before_it_is_made() {
     let document = owner.run(&["explain", "files.write_text", "--as", session, "--json=would,drift"]).ok().json();
     assert_eq!(document, json!({ "would": "denied", "drift": "none" }));
 
-    // An agent is its own session; a person says whose eyes to look through.
+    // An agent has its own session; a person has to name one with `--as`.
     let agent = owner.with_token(created["token"].as_str().unwrap());
     assert!(first(&agent, &["explain", "files.list"]).starts_with("✓ would run: "));
     assert!(owner.run(&["explain", "files.list"]).exits(2).stderr.contains("--as"));
@@ -264,7 +265,7 @@ fn what_is_told_of_before_is_what_came_before() {
     assert_eq!(before(&first), "none in this session");
     assert_eq!(before(&second), "1 of 1 succeeded in this session");
     assert_eq!(before(&third), "1 of 1 succeeded in this session");
-    // Taking back is another thing than doing.
+    // A revert does not count among the earlier calls of the action.
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     owner.run(&["invocation", "revert", &first, "--yes"]).ok();
     owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
@@ -286,13 +287,13 @@ fn edited() -> Value {
     })
 }
 
-/// A call that waits.
+/// Makes a call that stays pending, and returns its id.
 pub(crate) fn asked(user: &User, path: &str) -> String {
     let path = format!("path={path}");
     user.run(&["action", "invoke", "files.write_text", &path, "text=x", "--no-wait"]).exits(6).stdout.trim().to_owned()
 }
 
-/// Another admin.
+/// A second admin.
 pub(crate) fn colleague(owner: &User, name: &str) -> User {
     let id = owner.run(&["user", "create", name, "--role", "admin", "-o", "name"]).ok().stdout;
     let token = owner.run(&["token", "create", "laptop", "--user", id.trim(), "--json"]).ok().json();

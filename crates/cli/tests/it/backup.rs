@@ -1,4 +1,4 @@
-//! Everything to a file and back, while the server goes on.
+//! Tests `backup` and `restore`: everything goes to a file and back, while the server keeps running.
 
 use crate::countersign::{Server, User};
 use std::path::Path;
@@ -72,7 +72,7 @@ fn a_damaged_backup_restores_nothing() {
         assert_eq!(left, ["master.key"], "nothing is left of a restore that failed");
     }
     restore("whole.backup", &whole).ok();
-    // Nor is anything read into, or removed from, a folder that is served.
+    // A folder that a server uses is not restored into, and nothing in it is removed.
     let data = server.data().display().to_string();
     let served = User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", &data]).exits(7).stderr;
     assert!(served.contains("nothing was restored") && served.contains("hint: stop the server there first"), "{served}");

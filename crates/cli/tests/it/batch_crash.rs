@@ -1,5 +1,5 @@
-//! Stops the server dead between every two steps of a batch. Afterwards all of it is on the disk or nothing of it, and its receipt says
-//! which.
+//! Kills the server between every two steps of a batch. Afterwards either all of the batch is on the disk or nothing of it, and its receipt
+//! says which.
 
 use crate::crash::{Client, at_fault, verify};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const ALL: &[&str] =
     &["batch.opened", "batch.asked", "execute.intended", "execute.effected", "verify.checked", "batch.part", "batch.ending"];
 const NOTHING: &[&str] = &["batch.part", "execute.intended", "execute.effected", "batch.undone", "batch.ending"];
 
-/// The points that are killed at here.
+/// The fault points at which these tests kill the server.
 pub(crate) fn points() -> impl Iterator<Item = &'static str> {
     ALL.iter().chain(NOTHING).copied()
 }
@@ -49,7 +49,7 @@ async fn crash_at(point: &str, succeeds: bool, database: Option<String>) {
     let write = |path: &str| json!({ "action": "files.write_text", "params": { "path": path, "text": "new" } });
     let mut last = write("c.txt");
     if !succeeds {
-        // It is found out only when it is tried: there is no such file.
+        // The write expects a file with this digest, and there is no such file. It fails only when it is executed.
         last["params"]["expected_sha256"] = json!("0".repeat(64));
     }
     let body = json!({ "mode": "all_or_nothing", "actions": [write("a.txt"), write("deep/b.txt"), last] });
@@ -66,7 +66,7 @@ async fn crash_at(point: &str, succeeds: bool, database: Option<String>) {
     assert!(is_whole || found == before, "{point}: {found:?} is neither all nor nothing, and it is `{status}`");
     let expected = if is_whole { "succeeded" } else { "reverted" };
     assert_eq!(status, expected, "{point}: the disk holds {found:?}: {batch:#}");
-    // What had not begun when the server died is begun again; what was announced and did not happen is not.
+    // A part that had not started when the server died is started again. A part whose intent was written but which did not happen is not.
     assert_eq!(is_whole, succeeds && point != "execute.intended", "{point}");
     let report = verify(&owner, &process.url, folder.path()).await;
     assert!(report.ok && report.open_intents == 0 && report.batches == 1, "{point}: {report:#?}");

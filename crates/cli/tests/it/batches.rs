@@ -1,4 +1,4 @@
-//! Several actions in one request, as a person and a script see them, with real files.
+//! Tests batches as a person and a script see them, with real files.
 
 use crate::countersign::Server;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ fn write(path: &str, text: &str) -> Value {
     json!({ "action": "files.write_text", "params": { "path": path, "text": text } })
 }
 
-/// A file with these actions in it.
+/// Writes a file with these actions, and returns its path.
 fn listed(server: &Server, actions: &Value) -> String {
     let file = server.data().join("batch.json");
     std::fs::write(&file, actions.to_string()).unwrap();
@@ -78,7 +78,7 @@ fn nothing_is_written_before_everybody_has_answered() {
     owner.run(&["approve", &ids[0]]).ok();
     assert_eq!(std::fs::read_to_string(server.data().join("workspace/b.txt")).unwrap(), "b");
     assert_eq!(owner.run(&["batch", "show", &batch, "--json"]).ok().json()["status"], "succeeded");
-    // A no ends it, and the exit code says so.
+    // A denial ends the batch, and the exit code says so.
     let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--json"]).exits(6).json();
     owner.run(&["deny", waiting["parts"][0]["invocation_id"].as_str().unwrap(), "--reason", "no"]);
     let shown = owner.run(&["batch", "show", waiting["id"].as_str().unwrap(), "--json"]).ok().json();
@@ -93,9 +93,9 @@ fn whoever_answers_the_last_part_is_told_what_became_of_the_whole() {
     let missing = json!({ "action": "files.read_text", "params": { "path": "nope.txt" } });
     let stale = json!({ "action": "files.write_text", "params": { "path": "b.txt", "text": "b", "expected_sha256": "0".repeat(64) } });
     for (parts, asked, failed) in [
-        // Another part fails, and this one is called off for it.
+        // Another part fails, so this one is cancelled.
         ([write("a.txt", "a"), missing, write("b.txt", "b")], [0, 2], "part 2: file_not_found: "),
-        // This one fails, and what was done before it is taken back.
+        // This part fails, so the parts before it are reverted.
         ([write("a.txt", "a"), json!({ "action": "files.list" }), stale], [0, 2], "part 3: content_changed: "),
     ] {
         let file = listed(&server, &json!(parts));
@@ -109,14 +109,14 @@ fn whoever_answers_the_last_part_is_told_what_became_of_the_whole() {
         assert!(last.stderr.contains(&cause) && last.stderr.contains(&hint), "{last:?}");
         assert!(!server.workspace().join("a.txt").exists());
     }
-    // A part that was called off says for which one.
+    // A part that was cancelled names the part that failed.
     let called_off = owner.run(&["invocation", "list", "--status", "cancelled", "--json"]).ok().json();
     let message = called_off["items"][0]["error"]["message"].as_str().unwrap();
     assert!(
         message.starts_with("part 2 of `bat_") && message.ends_with("`files.read_text`, did not succeed; nothing was done by this part"),
         "{message}"
     );
-    // All of them answered at once, and well.
+    // All parts are approved at once, and the batch succeeds.
     let file = listed(&server, &json!([write("a.txt", "a"), write("b.txt", "b")]));
     let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--json"]).exits(6).json();
     let ids: Vec<_> = waiting["parts"].as_array().unwrap().iter().map(|part| part["invocation_id"].as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! What a shell offers when somebody presses Tab: asked of a real bash, with the script it was given.
+//! Tests completions in a real bash, with the script that the command line generates.
 
 use crate::countersign::{Server, User};
 use std::path::Path;
@@ -20,7 +20,7 @@ fn a_shell_is_offered_commands_flags_and_what_the_server_knows() {
     assert!(offered(&owner, "countersign approve inv_").is_empty(), "it waits no more");
     assert_eq!(offered(&owner, "countersign invocation show inv_"), [id]);
 
-    // The flag on the line says which server is meant.
+    // The `--url` on the completed line decides which server is asked.
     let kept = |name: &str| std::fs::read_to_string(server.data().join(name)).unwrap().trim().to_owned();
     let elsewhere = User::new(owner.folder(), &crate::fake::nobody(), Some(&kept("owner.token")));
     assert!(offered(&elsewhere, "countersign action guide fi").is_empty());
@@ -68,7 +68,7 @@ fn every_shell_has_a_script_and_others_are_named_as_unknown() {
     server.run(&["completions", "abacus"]).exits(2);
 }
 
-/// What bash offers for the last word of a line.
+/// The completions that bash offers for the last word of a line.
 fn offered(user: &User, line: &str) -> Vec<String> {
     let script = user.folder().join("completions.bash");
     std::fs::write(&script, user.run(&["completions", "bash"]).ok().stdout).unwrap();

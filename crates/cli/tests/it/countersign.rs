@@ -1,4 +1,4 @@
-//! Runs a command line, in this process or as the binary; and a server, which is stopped when the test is over.
+//! Runs command lines for tests, in this process or as the binary, and servers, which are stopped when the test ends.
 
 use countersign_cli::{Stream, World};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// How a run ended.
+/// The exit code and output of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -45,16 +45,16 @@ impl Ran {
     }
 }
 
-/// Somebody who runs the binary: a folder to stand in, a server's address, a token.
+/// A user of the command line: a current folder, a server's address and a token.
 #[derive(Clone)]
 pub(crate) struct User {
     folder: PathBuf,
     url: String,
     token: Option<String>,
     variables: Vec<(String, String)>,
-    /// As whom it runs; `None`: as whoever runs the tests.
+    /// The Unix user that the process runs as; `None` for the user who runs the tests.
     uid: Option<u32>,
-    /// Whether every run is a process of its own.
+    /// Whether every run starts the binary as a process.
     is_binary: bool,
 }
 
@@ -64,7 +64,7 @@ impl User {
         Self { folder: folder.to_owned(), url: url.to_owned(), token, variables: Vec::new(), uid: None, is_binary: false }
     }
 
-    /// Runs the binary instead of the code it is made of.
+    /// Runs the binary instead of calling its code in this process.
     pub(crate) fn with_binary(&self) -> Self {
         Self { is_binary: true, ..self.clone() }
     }
@@ -83,7 +83,7 @@ impl User {
         user
     }
 
-    /// Stands in another folder.
+    /// The same user in another current folder.
     pub(crate) fn standing_in(&self, folder: &Path) -> Self {
         Self { folder: folder.to_owned(), ..self.clone() }
     }
@@ -97,7 +97,7 @@ impl User {
     }
 
     pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &str) -> Ran {
-        // A jail is started by the program itself, and as another user only a process can run.
+        // These commands start a jail, which the binary has to do itself; and only a process can run as another user.
         let starts_a_jail = arguments.first().is_some_and(|word| ["package", "doctor", "serve"].contains(word));
         if self.is_binary || self.uid.is_some() || starts_a_jail {
             return self.run_binary(arguments, stdin);
@@ -109,7 +109,7 @@ impl User {
 
     fn run_binary(&self, arguments: &[&str], stdin: &str) -> Ran {
         let mut child = self.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Whoever does not read stdin may have closed it already.
+        // A command that does not read stdin may have closed it already.
         let _closed = child.stdin.take().unwrap().write_all(stdin.as_bytes());
         let output = child.wait_with_output().unwrap();
         Ran {
@@ -119,7 +119,7 @@ impl User {
         }
     }
 
-    /// What somebody sees of a run at a terminal that is so wide, who types this. No process and no real terminal is started.
+    /// The screen of a run on a terminal of this width, at which the user types this text. No process and no real terminal is started.
     pub(crate) fn on_screen(&self, columns: u16, arguments: &[&str], typed: &str) -> Ran {
         let screen = Written::default();
         let code = self.run_here(arguments, typed, Some(columns), &screen, &screen);
@@ -138,7 +138,8 @@ impl User {
         };
         let arguments: Vec<_> = std::iter::once("countersign").chain(arguments.iter().copied()).map(OsString::from).collect();
         let folder = self.folder.clone();
-        // The folder somebody stands in is the process's: one run at a time. On a thread of its own, for who calls from a runtime.
+        // The current folder belongs to the whole process, so only one run happens at a time. The run has its own thread, because the
+        // caller may be inside an async runtime.
         let run = std::thread::spawn(move || {
             static STANDING: Mutex<()> = Mutex::new(());
             let _alone = STANDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +149,7 @@ impl User {
         i32::from(run.join().unwrap())
     }
 
-    /// Every variable of a run.
+    /// All variables of a run.
     fn environment(&self) -> BTreeMap<String, String> {
         let own = [("PATH", std::env::var("PATH").unwrap_or_default()), ("HOME", self.folder.display().to_string())];
         let ours = [("COUNTERSIGN_URL", self.url.clone()), ("COUNTERSIGN_CONFIG_HOME", self.folder.join("config").display().to_string())];
@@ -157,7 +158,7 @@ impl User {
         known.chain(self.variables.iter().cloned()).collect()
     }
 
-    /// Starts an invocation that will wait for a person, and returns once it says so.
+    /// Starts an invocation that needs approval, and returns once it prints its id.
     pub(crate) fn start_waiting(&self, arguments: &[&str]) -> Waiting {
         let mut child = self.command(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -188,7 +189,7 @@ impl User {
     }
 }
 
-/// What was written to a stream.
+/// A stream that keeps everything written to it.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -208,7 +209,8 @@ impl Write for Written {
     }
 }
 
-/// The program itself where every user may reach it; else a copy of it that every user may, one for all tests of this build.
+/// The binary itself if every user can execute it; otherwise a copy that every user can execute. The copy is shared by all tests of this
+/// build.
 fn reachable(built: &Path) -> PathBuf {
     if built.ancestors().skip(1).all(|folder| std::fs::metadata(folder).is_ok_and(|found| found.mode() & 0o001 != 0)) {
         return built.to_owned();
@@ -226,7 +228,7 @@ fn reachable(built: &Path) -> PathBuf {
     copy
 }
 
-/// An invocation somebody waits for.
+/// A running command that waits for an invocation.
 pub(crate) struct Waiting {
     pub(crate) id: String,
     pub(crate) told: String,
@@ -235,7 +237,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// What Ctrl-C sends.
+    /// Sends SIGINT, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
@@ -250,12 +252,12 @@ impl Waiting {
     }
 }
 
-/// A server on a free port, in a folder of its own.
+/// A server on a free port, with its own data folder.
 pub(crate) struct Server {
     pub(crate) url: String,
-    /// Shown at the first start only.
+    /// The owner's token, which the server shows only at its first start.
     pub(crate) owner_token: Option<String>,
-    /// A process, or else a runtime in this one.
+    /// The server's process; `None` if it runs in this process.
     child: Option<Child>,
     inside: Option<Runtime>,
     folder: Option<TempDir>,
@@ -263,7 +265,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// In this process: it logs nothing, starts no jail and cannot be killed.
+    /// Starts a server in this process. It logs nothing, starts no jail and cannot be killed.
     pub(crate) fn start() -> Self {
         server::init_process();
         let folder = tempfile::tempdir().unwrap();
@@ -280,24 +282,24 @@ impl Server {
         Self { url, owner_token, child: None, inside: Some(runtime), folder: Some(folder), uid: None }
     }
 
-    /// As a process of its own.
+    /// Starts a server as a process.
     pub(crate) fn start_binary() -> Self {
         Self::start_in(tempfile::tempdir().unwrap())
     }
 
-    /// With these variables; what it logs can be read with `logged`.
+    /// Starts a server process with these variables. Its log can be read with `logged`.
     pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
         Self::serve(tempfile::tempdir().unwrap(), variables, None)
     }
 
-    /// The same as another user, in a folder of theirs.
+    /// Like `start_with`, as another Unix user and in a folder that belongs to that user.
     pub(crate) fn start_as(uid: u32, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(folder.path(), Some(uid), Some(uid)).unwrap();
         Self::serve(folder, variables, Some(uid))
     }
 
-    /// Serves what lies in `data` of this folder.
+    /// Starts a server process on the folder `data` inside this folder.
     pub(crate) fn start_in(folder: TempDir) -> Self {
         Self::serve(folder, &[], None)
     }
@@ -342,17 +344,17 @@ impl Server {
         std::fs::read_to_string(self.folder().join("log")).unwrap()
     }
 
-    /// SIGTERM: asks it to stop.
+    /// Sends SIGTERM, which asks the server to stop.
     pub(crate) fn terminate(&self) {
         let id = self.child.as_ref().unwrap().id();
         let pid = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
-    /// What everything it started, and everything those started, runs as.
+    /// The command lines of all processes below the server.
     pub(crate) fn descendants(&self) -> Vec<String> {
         let processes = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        // The parent stands two words behind the name, which may hold anything.
+        // The parent's id is the second word after the process name, which is in parentheses and may contain anything.
         let parent = |process: u32| -> Option<u32> {
             let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
             stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
@@ -368,17 +370,17 @@ impl Server {
         below.map(|process| String::from_utf8_lossy(&line(process)).replace('\0', " ")).collect()
     }
 
-    /// How many descriptors it holds.
+    /// The number of file descriptors that the server has open.
     pub(crate) fn open_descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.as_ref().unwrap().id())).unwrap().count()
     }
 
-    /// Its exit code, once it has ended.
+    /// Waits for the server to end, and returns its exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.child.as_mut().unwrap().wait().unwrap().code()
     }
 
-    /// Serves the same data, after the first has ended.
+    /// Starts a new server on the same data, after the first one has ended.
     pub(crate) fn start_again(mut self) -> Self {
         Self::start_in(self.folder.take().unwrap())
     }
@@ -387,13 +389,13 @@ impl Server {
         self.folder.as_ref().unwrap().path()
     }
 
-    /// Whether it says that code can be confined under this profile.
+    /// Whether the server says that it can confine code under this profile.
     pub(crate) fn can_confine(&self, profile: &str) -> bool {
         let status = self.owner().run(&["status", "--json"]).ok().json();
         status["code_profiles"].as_array().is_some_and(|profiles| profiles.iter().any(|known| known == profile))
     }
 
-    /// The first owner.
+    /// The server's first owner.
     pub(crate) fn owner(&self) -> User {
         let token = std::fs::read_to_string(self.data().join("owner.token")).unwrap();
         User { uid: self.uid, ..User::new(self.folder(), &self.url, Some(token.trim())) }

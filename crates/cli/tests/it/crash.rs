@@ -1,6 +1,7 @@
-//! kill -9 at random points under concurrent load: nothing acknowledged is lost, nothing happens twice, nothing is stuck.
+//! Kills the server with SIGKILL at random points under concurrent load: nothing that was acknowledged is lost, nothing happens twice, and
+//! no call is stuck.
 //!
-//! Effects are counted outside the server, by an HTTP server the calls go to: it alone knows how often something happened.
+//! Effects are counted outside the server, by an HTTP server that the calls go to, because only it knows how often something happened.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use tokio::net::TcpListener;
 
 const CALLERS: usize = 8;
 
-/// How often it is killed: with calls that are allowed, and with calls that ask. `CRASH_ROUNDS` asks for more.
+/// The number of kills, half of them with allowed calls and half with calls that need approval. `CRASH_ROUNDS` sets another number.
 fn rounds() -> usize {
     std::env::var("CRASH_ROUNDS").ok().map_or_else(|| testkit::rounds(4, 2), |rounds| rounds.parse().unwrap())
 }
@@ -44,7 +45,7 @@ async fn crash_and_check(database: Option<String>) {
         assert_eq!(set.unwrap().0, 200);
     }
     for round in 0..rounds() {
-        // Every other round the same calls wait for a person's answer first.
+        // In every second round the same calls need approval first.
         let mode = if round % 2 == 0 { "allow" } else { "require_approval" };
         let set = owner.send(&process.url, reqwest::Method::PUT, "modes/http.request", json!({ "mode": mode })).await;
         assert_eq!(set.unwrap().0, 200);
@@ -72,7 +73,7 @@ async fn crash_and_check(database: Option<String>) {
     assert!(told.count() > rounds(), "the load was real: {} calls were acknowledged", told.count());
 }
 
-/// Calls without pause until told to stop or until the server is gone, and remembers everything that was acknowledged.
+/// Makes calls without pause until it is told to stop or the server is gone, and remembers every acknowledged answer.
 async fn keep_calling(owner: Client, url: String, upstream: String, told: Arc<Told>, stop: Arc<AtomicBool>) {
     let Ok((201, session)) = owner.send(&url, reqwest::Method::POST, "sessions", json!({})).await else {
         return;
@@ -80,7 +81,7 @@ async fn keep_calling(owner: Client, url: String, upstream: String, told: Arc<To
     let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
     while !stop.load(Ordering::SeqCst) {
         let n = told.next.fetch_add(1, Ordering::SeqCst);
-        // A third of the effects needs a person, and half of them carry an idempotency key.
+        // Two thirds of the calls go to the upstream, and half of those carry an idempotency key. The rest change files.
         let upstream_call = |key: Value| {
             let params = json!({ "method": "POST", "url": upstream, "body": format!("n{n}") });
             json!({ "action": "http.request", "params": params, "idempotency_key": key })
@@ -115,7 +116,7 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
         assert_eq!(status, 200, "{when}: acknowledged {id} is gone");
         let now = shown["invocation"]["status"].as_str().unwrap();
         let holds = match known.status.as_str() {
-            // What was pending may have been approved, and then be anywhere; what was final stays as it was told.
+            // A call that was pending may have been approved since, and can have any status. A call that had ended keeps its status.
             "pending" => true,
             told => told == now,
         };
@@ -124,7 +125,7 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
             assert_eq!(upstream.seen.lock().unwrap().get(n), Some(&1), "{when}: {id} succeeded without its effect");
         }
     }
-    // Every effect has its invocation, and none that never asked for it: the intent came first.
+    // Every effect belongs to an invocation that requested it, because the intent is written first.
     let asked = effects_asked_for(owner, url).await;
     for n in upstream.seen.lock().unwrap().keys() {
         let status = asked.get(n).unwrap_or_else(|| panic!("{when}: effect {n} happened, and nobody asked for it"));
@@ -148,7 +149,7 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
     assert!(report.ok, "{when}: {report:#?}");
 }
 
-/// The status of every call to the upstream, by the body it was to send.
+/// The status of every call to the upstream, by the body that the call sends.
 async fn effects_asked_for(owner: &Client, url: &str) -> HashMap<String, String> {
     let (mut asked, mut after) = (HashMap::new(), String::new());
     loop {
@@ -172,7 +173,7 @@ pub(crate) async fn verify(owner: &Client, url: &str, folder: &Path) -> receipt:
     receipt::verify::verify(export.lines().map(|line| Ok::<_, std::io::Error>(line.to_owned())), &pinned, None)
 }
 
-/// Everything the server has acknowledged so far.
+/// All answers that the server has acknowledged so far.
 #[derive(Default)]
 struct Told {
     next: AtomicU64,
@@ -182,7 +183,7 @@ struct Told {
 #[derive(Clone)]
 struct Known {
     status: String,
-    /// The upstream effect it must have had, if it succeeded.
+    /// The effect at the upstream that the call must have had if it succeeded.
     effect: Option<String>,
 }
 
@@ -192,7 +193,7 @@ impl Told {
     }
 
     fn acknowledge(&self, answer: &Value, upstream: bool, n: u64) {
-        // A denial, a failure and a doubt carry the invocation too: they are acknowledged just the same.
+        // Answers for denied, failed and doubtful calls contain the invocation too, so they count as acknowledged.
         let Some(id) = answer["invocation"]["id"].as_str() else {
             return;
         };
@@ -202,14 +203,14 @@ impl Told {
     }
 }
 
-/// A file may not grow beyond a limit, as on a full disk: calls are refused, health is red, and nothing is half-written. Raising the
-/// limit is all it takes to go on.
+/// A file may not grow beyond a limit, as on a full disk. Calls are refused, the readiness check fails, and nothing is half-written.
+/// Raising the limit is enough to continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_into_a_full_disk_and_go_on_without_a_restart() {
     server::init_process();
     let folder = tempfile::tempdir().unwrap();
     let mut shell = new_command("bash");
-    // Ignored signals stay ignored after exec: a write beyond the limit fails instead of killing the process.
+    // An ignored signal stays ignored after exec. So a write beyond the limit fails instead of killing the process.
     shell.args(["-c", "trap '' XFSZ; ulimit -S -f 1536; exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\""]);
     shell.arg(env!("CARGO_BIN_EXE_countersign")).arg(folder.path());
     let process = Serving::spawn(shell);
@@ -229,12 +230,12 @@ async fn crash_into_a_full_disk_and_go_on_without_a_restart() {
     };
     assert_eq!((refused["status"].as_u64(), refused["code"].as_str()), (Some(503), Some("store_unavailable")), "{refused}");
     let ready = owner.http.get(format!("{}/readyz", process.url));
-    // A few more bytes may still fit; health takes them too, and then it is red.
+    // A few more bytes may still fit. The readiness check uses them up as well, and then it fails.
     let mut green = 0;
     while ready.try_clone().unwrap().send().await.unwrap().status().as_u16() == 200 {
         green += 1;
         assert!(green < 200, "health never turned red");
-        // After a write that went through it knows for a second that writes do; one that fails makes it look again.
+        // After a successful write the check trusts for a second that writes work. A failed write makes it look again.
         owner.send(&process.url, reqwest::Method::POST, &path, list.clone()).await.unwrap();
     }
     assert_eq!(owner.http.get(format!("{}/healthz", process.url)).send().await.unwrap().status().as_u16(), 200, "the process lives");
@@ -249,7 +250,7 @@ async fn crash_into_a_full_disk_and_go_on_without_a_restart() {
     assert_eq!(report.receipts, done + 1, "exactly what was acknowledged is there: {report:#?}");
 }
 
-/// A server on a data folder that stops dead where it is told to.
+/// Starts a server on a data folder. If a fault point is given, the server kills itself there.
 pub(crate) fn at_fault(data: &Path, database: Option<&str>, point: Option<&str>) -> Serving {
     let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
@@ -258,7 +259,7 @@ pub(crate) fn at_fault(data: &Path, database: Option<&str>, point: Option<&str>)
     Serving::spawn(command)
 }
 
-/// A server whose calls may go to the upstream.
+/// The command that starts a server whose calls may go to the upstream.
 pub(crate) fn serve_beside(folder: &Path, database: Option<&str>, upstream: &Upstream) -> Command {
     let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
@@ -283,7 +284,7 @@ impl Serving {
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let url = lines.find_map(|line| line.unwrap().strip_prefix("url: ").map(str::to_owned)).expect("the server prints its url");
-        // Whatever else it prints must not fill the pipe.
+        // The rest of the output is read and dropped, so that the pipe does not fill up.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, url }
     }
@@ -292,14 +293,14 @@ impl Serving {
         self.child.id()
     }
 
-    /// SIGTERM, and its end.
+    /// Sends SIGTERM, and waits for the process to end.
     pub(crate) fn stop(mut self) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// SIGKILL: no handler, no flush, no goodbye.
+    /// Sends SIGKILL: no handler runs and nothing is flushed.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -329,7 +330,7 @@ impl Client {
         Self { http: reqwest::Client::new(), token }
     }
 
-    /// An error means the server is gone: the call was not acknowledged.
+    /// Sends a request. An error means that the server is gone and the call was not acknowledged.
     pub(crate) async fn send(&self, url: &str, method: reqwest::Method, path: &str, body: Value) -> Result<(u16, Value), reqwest::Error> {
         let mut request = self.http.request(method, format!("{url}/api/v1/{path}")).bearer_auth(&self.token);
         if !body.is_null() {
@@ -340,7 +341,7 @@ impl Client {
     }
 }
 
-/// Counts what arrives, by the body of the request.
+/// An HTTP server that counts requests by their body.
 pub(crate) struct Upstream {
     pub(crate) url: String,
     pub(crate) seen: Arc<Mutex<HashMap<String, u64>>>,
@@ -368,7 +369,7 @@ impl Upstream {
     }
 }
 
-/// The body of one request; `None` when the sender died before it was whole.
+/// The body of one request; `None` if the sender died before the request was complete.
 async fn body_of(stream: &mut tokio::net::TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -386,7 +387,7 @@ async fn body_of(stream: &mut tokio::net::TcpStream) -> Option<String> {
     }
 }
 
-/// A random number; what it was is in the failure's message.
+/// A random number. The messages of failures contain it.
 fn drawn() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

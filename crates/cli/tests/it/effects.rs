@@ -1,4 +1,4 @@
-//! What a call did, taken back; and what nobody knows of it, said.
+//! Tests reverting the effect of a call, and what the user is told about calls in doubt.
 
 use crate::countersign::Server;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn what_a_write_did_is_taken_back_by_a_call_of_its_own() {
     let (second, first) = (&ids[0], &ids[1]);
     let shown = owner.run(&["show", second]).ok().stdout;
     assert!(shown.contains("Checks") && shown.contains("read_back ✓"), "{shown}");
-    // What was changed since is not overwritten.
+    // A file that was changed after the call is not overwritten.
     let refused = owner.run(&["invocation", "revert", first, "--yes"]);
     assert!(refused.code != 0 && refused.stderr.contains("`deep/note.txt` was changed after the call"), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "second");
@@ -29,7 +29,7 @@ fn what_a_write_did_is_taken_back_by_a_call_of_its_own() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "first");
     let newest = owner.run(&["invocation", "list", "--json"]).ok().json();
     let revert = newest["items"][0]["id"].as_str().unwrap().to_owned();
-    // Both say of each other what they did, and what changed.
+    // The call and its revert name each other, and both list the changed files.
     let shown = owner.run(&["show", second]).ok().stdout;
     assert!(shown.contains(&format!("Reverted by       {revert}")) && shown.contains("~ changed deep/note.txt"), "{shown}");
     let shown = owner.run(&["show", &revert]).ok().stdout;
@@ -38,7 +38,7 @@ fn what_a_write_did_is_taken_back_by_a_call_of_its_own() {
     let listed = owner.run(&["invocation", "list", "-o", "table"]).ok().stdout;
     let line = |id: &str| listed.lines().find(|line| line.contains(id)).unwrap_or_default().to_owned();
     assert!(line(second).contains("succeeded, reverted") && !line(first).contains("reverted"), "{listed}");
-    // An effect is taken back once, and who asks again is told by what.
+    // An effect is reverted only once. A second attempt names the revert.
     let again = owner.run(&["invocation", "revert", second, "--yes"]).exits(7);
     assert!(again.stderr.contains("was already reverted") && again.stderr.contains(&revert), "{again:?}");
     let again = owner.run(&["invocation", "revert", second, "--yes", "--json"]).exits(7).error();
@@ -56,7 +56,7 @@ fn taking_back_is_waited_for_as_any_call_is() {
     let done = owner.run(&["action", "invoke", "files.write_text", "path=a.txt", "text=x", "--json"]).ok().json();
     let id = done["invocation"]["id"].as_str().unwrap().to_owned();
     owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
-    // Whoever does not wait gets the id, and whoever gives up is told that it still waits.
+    // A caller who does not wait gets the id. A caller who gives up is told that the revert is still pending.
     let held = owner.run(&["invocation", "revert", &id, "--yes", "--no-wait"]).exits(6);
     let revert = held.stdout.trim().to_owned();
     assert!(revert.starts_with("inv_") && held.stderr.contains("waiting for approval"), "{held:?}");
@@ -70,7 +70,7 @@ fn taking_back_is_waited_for_as_any_call_is() {
     let ended = waiting.end().ok();
     assert!(ended.stderr.contains("✓ succeeded files.write_text"), "{ended:?}");
     assert!(!server.workspace().join("a.txt").exists());
-    // A no is a failure of it, with the exit code of one.
+    // A denied revert fails, with the exit code of a denial.
     let done = owner.run(&["action", "invoke", "files.write_text", "path=b.txt", "text=x", "--no-wait"]).exits(6);
     owner.run(&["approve", done.stdout.trim()]).ok();
     let waiting = owner.start_waiting(&["invocation", "revert", done.stdout.trim(), "--yes"]);
@@ -95,11 +95,11 @@ fn what_a_call_may_touch_is_bounded_by_who_makes_it() {
     assert!(!server.data().join("workspace/a.txt").exists() && !server.data().join("workspace/src/secret").exists());
 }
 
-/// An address that takes a request and hangs up: nobody knows whether it did anything.
+/// An address that reads a request and closes the connection, so that it is not known whether the request had an effect.
 fn hanging_up() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    // It ends with the test's process: nothing waits for it.
+    // The thread ends with the test's process; nothing joins it.
     std::thread::spawn(move || {
         for connection in listener.incoming().map_while(Result::ok) {
             let mut some = [0; 1024];
@@ -109,7 +109,7 @@ fn hanging_up() -> String {
     url
 }
 
-/// The same, but it takes the second request under a key it has seen.
+/// Like `hanging_up`, but answers a request whose idempotency key it has seen before.
 fn hanging_up_once() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -181,7 +181,7 @@ fn a_call_is_verified_with_commands_an_operator_allowed() {
         owner.run(&[&arguments[..], more].concat())
     };
     let file = server.workspace().join("src/a.js");
-    // Nothing happens where a command would not be run, and the command and the setting are named.
+    // If a command would be refused, the call does nothing, and the error names the command and the setting.
     for (command, more) in [
         ("npm test", &[][..]),
         ("node --check ../a.js", &[]),
@@ -205,7 +205,7 @@ fn a_call_is_verified_with_commands_an_operator_allowed() {
     assert!(shown.contains("Verified with") && shown.contains("Rollback") && shown.contains("rolled back"), "{shown}");
     owner.run(&["receipt", "verify"]).ok();
 
-    // What an approver sees of one that waits is what will be run.
+    // The card of a pending call shows the checks and the scope with which it will run.
     owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
     let held = write("let a = 2;", "node --check src/a.js", &["--within", "src", "--except", "src/b", "--no-wait"]).exits(6);
     let shown = owner.run(&["show", held.stdout.trim()]).ok().stdout;
@@ -229,10 +229,10 @@ fn a_command_runs_in_the_workspace_and_finds_its_own_modules_elsewhere() {
     };
     write("src/a.json", "{}", parses, &[]).ok();
     write("src/a.json", "[]", reads, &["--within", "src"]).ok();
-    // What the scope leaves out is not there, whatever a rule calls it.
+    // A file outside the scope is invisible to the command, even if the allowlist names it.
     let reverted = write("b.json", "{}", reads, &["--except", "src"]);
     assert!(reverted.code != 0 && reverted.stderr.contains("No such file"), "{reverted:?}");
-    // A file of the workspace that is called like a module answers for nothing.
+    // A file in the workspace that has the name of a Python module is not used as that module.
     std::fs::create_dir(server.workspace().join("json")).unwrap();
     for name in ["json/__init__.py", "json/tool.py"] {
         std::fs::write(server.workspace().join(name), "raise SystemExit(0)").unwrap();
@@ -272,7 +272,7 @@ fn who_is_asked_to_take_back_what_somebody_changed_since_learns_which_file_and_i
     let refused = owner.run(&["approve", &revert]).exits(7);
     assert!(refused.stderr.contains(why), "{refused:?}");
     owner.run(&["deny", &revert]).ok();
-    // Whoever asks now is told so at once, and nobody is asked.
+    // A new request is refused at once, without asking for approval.
     let refused = owner.run(&ask).exits(5);
     assert!(refused.stderr.contains(why), "{refused:?}");
     assert_eq!(std::fs::read_to_string(server.workspace().join("a.txt")).unwrap(), "somebody's");

@@ -1,4 +1,4 @@
-//! What scripts rest on: one exit code for each way a command can end, and errors in three lines or as JSON.
+//! Tests what scripts rely on: one exit code for each way a command can end, and errors in three lines or as JSON.
 
 use crate::countersign::{Server, User};
 use crate::fake::{Fake, nobody};
@@ -16,7 +16,7 @@ fn every_way_to_end_has_its_exit_code() {
     let check = |user: &User, arguments: &[&str], code: i32| {
         let ran = user.run(arguments);
         assert_eq!(ran.code, code, "{arguments:?}: {ran:#?}");
-        // An error says what happened on stderr and puts nothing into the pipe.
+        // An error is reported on stderr, and nothing is written to stdout.
         if code != 0 && code != 6 {
             assert!(ran.stderr.contains("error: "), "{arguments:?}: {ran:#?}");
             assert_eq!(ran.stdout, "", "{arguments:?}: {ran:#?}");

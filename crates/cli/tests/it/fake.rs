@@ -1,11 +1,11 @@
-//! A server that answers what it is told to, for answers a real one gives only when something is broken.
+//! A fake server with scripted answers, for answers that a real server gives only when something is broken.
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What was asked: method, path with query, body.
+/// A request: method, path with query, and body.
 pub(crate) type Asked = (String, String, Value);
 
 pub(crate) struct Fake {
@@ -14,18 +14,18 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Answers every request with what `answer` makes of its method and path: a status and a body.
+    /// Answers every request with the status and body that `answer` returns for its method and path.
     pub(crate) fn start(answer: impl Fn(&str, &str) -> (u16, String) + Send + 'static) -> Self {
         Self::reading(move |method, path, _| answer(method, path))
     }
 
-    /// The same with what the body says.
+    /// Like `start`, but `answer` also gets the body.
     pub(crate) fn reading(answer: impl Fn(&str, &str, &Value) -> (u16, String) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
-        // It ends with the test's process: nothing waits for it.
+        // The thread ends with the test's process; nothing joins it.
         std::thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 serve(connection, &answer, &kept);
@@ -39,7 +39,7 @@ impl Fake {
     }
 }
 
-/// An address where nobody listens.
+/// An address at which no server listens.
 pub(crate) fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())

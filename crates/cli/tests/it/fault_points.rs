@@ -1,4 +1,4 @@
-//! No step may be added between which and the next nobody has killed the server.
+//! Tests that the crash tests kill the server at every fault point in the code, so that no step can be added without such a test.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn the_server_is_killed_at_every_point_there_is() {
     assert!(unknown.is_empty(), "{unknown:?} are killed at and nowhere in the code");
 }
 
-/// Every name that is handed to `fault` or `point`, read from the source.
+/// Every name that the source code passes to `fault` or `point`.
 fn points_in_the_code() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for crate_name in ["pipeline", "server", "sources", "store", "sandbox"] {
@@ -41,7 +41,7 @@ fn collect(folder: &Path, found: &mut BTreeSet<String>) {
                 let argument = after.split(')').next().unwrap_or_default().trim();
                 match argument.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
                     Some(name) => drop(found.insert(name.to_owned())),
-                    // What hands a name on has it from somewhere that says it.
+                    // A function that only passes a name on gets it from a caller that writes it out.
                     None => assert_eq!(argument, "point", "{}: a point has a name that can be read here", path.display()),
                 }
             }

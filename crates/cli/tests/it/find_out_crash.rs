@@ -1,15 +1,15 @@
-//! kill -9 while a server finds out what an earlier kill -9 left: asking the provider once more is an attempt like any other, so it is
-//! announced before it is made, and counted whether or not anybody saw its answer.
+//! Kills the server while it reconciles a call that an earlier kill left running. Asking the provider again is an attempt like any other:
+//! it is written to the log before it is made, and it is counted whether or not its answer arrived.
 
 use crate::crash::{Client, Serving, Upstream, serve_beside, verify};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::process::Stdio;
 
-/// Where the second server dies, and how many requests the provider has had by the end.
+/// The fault point at which the second server dies, and the number of requests that the provider has received by the end.
 const FINDING_OUT: &[(&str, u64)] = &[("find_out.announced", 2), ("find_out.asked", 3)];
 
-/// The points that are killed at here.
+/// The fault points at which these tests kill the server.
 pub(crate) fn points() -> impl Iterator<Item = &'static str> {
     FINDING_OUT.iter().map(|(point, _)| *point)
 }
@@ -47,7 +47,7 @@ async fn die_finding_out(point: &str, requests: u64, database: Option<String>) {
     assert!(gone.is_err(), "{point}: the server lived on: {gone:?}");
     drop(server);
 
-    // This one dies of finding out, before or after its door opens.
+    // The second server dies while it reconciles, before or after it starts to listen.
     let second = at_fault(point).env("COUNTERSIGN_LOG_LEVEL", "off").stdout(Stdio::null()).spawn();
     let ended = tokio::task::spawn_blocking(|| second.unwrap().wait()).await.unwrap().unwrap();
     assert!(!ended.success(), "{point}: the server lived on: {ended}");

@@ -1,9 +1,9 @@
-//! Where the command line looks for a server and for a token, and what it says where it finds neither.
+//! Tests where the command line looks for a server and a token, and what it says if it finds neither.
 
 use crate::countersign::{Server, User};
 use serde_json::{Value, json};
 
-/// Somebody with nothing set; an empty variable counts as none.
+/// A user with no settings. An empty variable counts as absent.
 fn newcomer(server: &Server) -> User {
     server.owner().without_token().with_variable("COUNTERSIGN_URL", "")
 }
@@ -20,7 +20,7 @@ fn a_login_finds_the_server_as_every_other_command_does() {
     let kept = "✓ logged in as `owner` (owner); the token is kept as the context `default`";
     assert!(logged_in.stderr.contains(kept), "{}", logged_in.stderr);
 
-    // From then on the context is what every command speaks to, and what a further login renews, in any folder.
+    // From then on every command uses the context, in any folder, and another login renews it.
     let elsewhere = tempfile::tempdir().unwrap();
     let away = newcomer(&server)
         .standing_in(elsewhere.path())
@@ -77,7 +77,7 @@ fn an_address_that_nobody_said_is_told_as_a_guess() {
     let elsewhere = tempfile::tempdir().unwrap();
     let data = elsewhere.path().join("data");
     std::fs::create_dir(&data).unwrap();
-    // Where a server says itself where it is, nothing is guessed.
+    // If the data folder names the server's address, no address is guessed.
     std::fs::write(data.join("server.url"), crate::fake::nobody()).unwrap();
     let stranger = User::new(elsewhere.path(), "", None).with_variable("COUNTERSIGN_DATA", &data.display().to_string());
     let unreachable = stranger.run(&["status"]).exits(9).stderr;
@@ -89,7 +89,7 @@ fn an_address_that_nobody_said_is_told_as_a_guess() {
 
 #[test]
 fn a_server_says_how_to_reach_it_also_where_nobody_watches() {
-    // Written after the lines that the test waited for.
+    // The line is written after those that the test waited for.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let told_by = |server: &Server, word: &str| loop {
         let logged = server.logged();
@@ -103,7 +103,7 @@ fn a_server_says_how_to_reach_it_also_where_nobody_watches() {
     let export = format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", server.url, token.display());
     let told = told_by(&server, "COUNTERSIGN_URL=");
     assert!(told.ends_with(&export), "{told}");
-    // A log in JSON is read by programs: they are told the folder.
+    // A JSON log is read by programs, so the folder is in the log line itself.
     let server = Server::start_with(&[("COUNTERSIGN_LOG_FORMAT", "json"), ("COUNTERSIGN_LOG_LEVEL", "info")]);
     let serving: Value = serde_json::from_str(&told_by(&server, "\"serving\"")).unwrap();
     assert_eq!((&serving["url"], &serving["data"]), (&json!(server.url), &json!(server.data().canonicalize().unwrap())), "{serving}");

@@ -1,5 +1,5 @@
-//! Help, held as golden files: an accidental change becomes a visible diff.
-//! After a change that is meant: `WRITE_GOLDEN=1 cargo test -p countersign-cli help`.
+//! Compares help with golden files, so that an accidental change becomes a visible diff. After an intended change, run `WRITE_GOLDEN=1
+//! cargo test -p countersign-cli help`.
 
 use crate::countersign::User;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,8 @@ fn nobody() -> User {
     User::new(&std::env::temp_dir(), &crate::fake::nobody(), None)
 }
 
-/// The commands a help page lists: whatever stands indented by two under a heading that is not about arguments or options.
+/// The commands that a help page lists: the first word of every line that is indented by two spaces below a heading other than that of
+/// arguments and options.
 fn subcommands(help: &str) -> impl Iterator<Item = String> {
     let after_usage = help.split_once("Usage: ").map_or("", |(_, rest)| rest);
     let mut inside = false;

@@ -1,4 +1,4 @@
-//! Who somebody is to a server: contexts, tokens, people, spaces.
+//! Tests identities on a server: contexts, tokens, people and spaces.
 
 use crate::countersign::{Server, User};
 use serde_json::json;
@@ -50,7 +50,7 @@ fn a_colleague_gets_a_token_answers_and_is_disabled() {
     let robin = owner.with_token(token["token"].as_str().unwrap());
     assert_eq!(robin.run(&["whoami", "--json=name"]).ok().json(), json!({ "name": "robin" }));
 
-    // With self-approval refused, somebody else must answer.
+    // If self-approval is refused, another person must answer.
     owner.run(&["space", "set", "main", "--self-approval", "refused"]).ok();
     let pending = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"]).exits(6).stdout;
     assert_eq!(owner.run(&["approve", pending.trim(), "--json"]).exits(5).error()["code"], "self_approval");
@@ -112,7 +112,7 @@ fn tokens_that_lost_their_person_are_told_and_such_a_person_is_made_nothing_more
 
 #[test]
 fn a_server_shows_its_owners_token_to_nobody_who_is_no_person() {
-    // Where stdout is no terminal the path of the file is told, and nothing else; `Server` fails where it is otherwise.
+    // If stdout is not a terminal, the server prints the path of the token's file instead of the token. `Server` panics otherwise.
     let server = Server::start_binary();
     assert!(!server.logged().contains(server.owner_token.as_deref().unwrap()));
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(server.data().join("owner.token")).unwrap().permissions());
@@ -201,7 +201,7 @@ fn modes_of_automations_travel_in_the_same_file() {
     ]);
     assert_eq!(file.json()["modes"], lines);
 
-    // One is changed, one is gone, one has come: the file undoes all of it.
+    // One mode is changed, one removed and one added. Importing the file undoes all three changes.
     owner.run(&["mode", "set", "files.write_text", "require_approval", "--automation", one]).ok();
     owner.run(&["mode", "unset", "files.delete", "--automation", other]).ok();
     owner.run(&["mode", "set", "files.delete", "allow", "--automation", one]).ok();
@@ -262,7 +262,7 @@ fn modes_are_set_listed_and_unset() {
     owner.run(&["mode", "unset", "files.write_text", "--yes"]).ok();
     assert_eq!(mode(&owner), json!({ "mode": "require_approval", "mode_source": "inferred_default" }));
     owner.run(&["mode", "set", "files.write_text", "perhaps"]).exits(2);
-    // Letting it run is the first time that somebody stands for its definition, which is said once.
+    // Setting the mode to `allow` for the first time is also the first review of the definition. The command says so once.
     let allow = || owner.run(&["mode", "set", "files.write_text", "allow"]).ok().stderr;
     assert!(allow().contains("this covers the action as it is defined now"));
     assert!(!allow().contains("this covers the action"));

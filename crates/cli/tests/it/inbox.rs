@@ -1,4 +1,4 @@
-//! The inbox: which agent asks and why, which calls are void, and several approvals at once.
+//! Tests the inbox: who requested a call and why, which calls are void, and several approvals at once.
 
 use crate::countersign::{Server, User};
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn agent(owner: &User, title: &str) -> User {
     owner.with_token(session["token"].as_str().unwrap())
 }
 
-/// A call that waits, and why.
+/// Makes a call with a reason that stays pending, and returns its id.
 fn asked(agent: &User, action: &str, params: &[&str], reason: &str) -> String {
     let call = [&["action", "invoke", action], params, &["--reason", reason, "--no-wait"]].concat();
     agent.run(&call).exits(6).stdout.trim().to_owned()
@@ -78,12 +78,12 @@ fn a_change_of_the_rules_says_how_many_pending_calls_it_voids_and_the_inbox_mark
     let set = owner.run(&["mode", "set", "files.write_text", "require_approval", "--json"]).ok().json();
     assert_eq!(set["voided"], 1, "{set}");
     assert_eq!(item()["void"]["code"], "policy_mismatch");
-    // It was void already.
+    // The call is void already, so this change voids no further one.
     assert_eq!(owner.run(&["mode", "set", "files.write_text", "deny", "--json"]).ok().json()["voided"], 0);
     let inbox = owner.on_screen(60, &["inbox"], "").ok().stdout;
     assert!(inbox.contains("⊘ void") && inbox.contains("⊘ 1 call is void"), "{inbox}");
     assert_eq!(owner.run(&["inbox"]).ok().stdout.trim().rsplit('\t').next(), Some("void"));
-    // The mark says what an approval would meet.
+    // An approval fails with the same code that the inbox shows.
     assert_eq!(owner.run(&["approve", &id, "--json"]).exits(7).error()["code"], "policy_mismatch");
 
     owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();

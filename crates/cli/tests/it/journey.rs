@@ -1,4 +1,4 @@
-//! From a first call to a record that anybody can check.
+//! Tests the whole way from a first call to a record that anybody can verify.
 
 use crate::countersign::Server;
 use base64::Engine as _;
@@ -12,13 +12,13 @@ fn a_write_waits_runs_once_approved_and_leaves_a_record_that_verifies_offline() 
     let server = Server::start_binary();
     let (agent, person) = (server.owner().with_binary(), server.owner().with_binary());
 
-    // It waits, and says how to answer.
+    // The call is pending, and the agent sees how it can be approved.
     let waiting = agent.start_waiting(&WRITE);
     let id = waiting.id.clone();
     assert!(waiting.told.contains(&format!("waiting for approval: {id} (countersign approve {id}), expires in ")), "{}", waiting.told);
     assert!(!server.workspace().join("hello.txt").exists());
 
-    // The person sees exactly what would happen.
+    // The person sees exactly what the call would do.
     assert_eq!(person.run(&["inbox", "-o", "name"]).ok().stdout, format!("{id}\n"));
     let card = person.run(&["show", &id]).ok().stdout;
     for part in
@@ -27,7 +27,7 @@ fn a_write_waits_runs_once_approved_and_leaves_a_record_that_verifies_offline() 
         assert!(card.contains(part), "`{part}` is missing:\n{card}");
     }
 
-    // A yes, and it goes on.
+    // The person approves, and the call runs.
     let approved = person.run(&["approve", &id, "--json"]).ok().json();
     assert_eq!(approved["invocation"]["status"], "succeeded");
     let ended = waiting.end().ok();
@@ -36,7 +36,7 @@ fn a_write_waits_runs_once_approved_and_leaves_a_record_that_verifies_offline() 
     assert_eq!(std::fs::read_to_string(server.workspace().join("hello.txt")).unwrap(), "hello\nworld\n");
     assert_eq!(person.run(&["inbox"]).ok().stdout, "");
 
-    // The record says why, and stands in the log.
+    // The receipt says why the call ran, and is in the log.
     let receipt = approved["invocation"]["receipt"]["id"].as_str().unwrap().to_owned();
     let explained = person.run(&["explain", &id]).ok().stdout;
     assert!(explained.contains(&format!("receipt\t{receipt} at #")), "{explained}");
@@ -45,14 +45,14 @@ fn a_write_waits_runs_once_approved_and_leaves_a_record_that_verifies_offline() 
     let verified = person.run(&["receipt", "verify", "--json"]).ok().json();
     assert_eq!((&verified["ok"], &verified["key_from"]), (&json!(true), &json!("server")));
 
-    // Taken away, it still verifies: no server, only the key.
+    // The export verifies without a server, with the key alone.
     person.run(&["receipt", "export", "receipts.jsonl"]).ok();
     person.run(&["receipt", "key", "--out", "receipt.pem"]).ok();
     let offline = person.without_token().with_variable("COUNTERSIGN_URL", &crate::fake::nobody());
     let verified = offline.run(&["receipt", "verify", "receipts.jsonl", "--key", "receipt.pem"]).ok();
     assert!(verified.stdout.contains("verdict\tverified"), "{verified:#?}");
 
-    // A changed copy does not, and the receipt is named.
+    // A changed copy does not verify, and the error names the receipt.
     let bundle = std::fs::read_to_string(person.folder().join("receipts.jsonl")).unwrap();
     std::fs::write(person.folder().join("tampered.jsonl"), tampered(&bundle, &receipt)).unwrap();
     let refused = offline.run(&["receipt", "verify", "tampered.jsonl", "--key", "receipt.pem"]).exits(1);
@@ -135,7 +135,7 @@ fn a_dry_run_changes_nothing_and_a_key_has_one_effect() {
     assert_eq!(first["invocation"]["id"], second["invocation"]["id"]);
 }
 
-/// The bundle with one receipt's status changed, and everything around it as it was.
+/// The export with the status of one receipt changed and everything else unchanged.
 fn tampered(bundle: &str, receipt: &str) -> String {
     let edit = |line: &str| {
         let mut line: Value = serde_json::from_str(line).unwrap();

@@ -1,5 +1,5 @@
-//! The real binary against a real server, as somebody at a keyboard or a script would use it.
-//! Every test has its own folder, server and port; nothing is shared and nothing is waited for by guessing.
+//! Tests of the command line against a real server, as a person or a script would use it. Every test has its own folder, server and port.
+//! Tests share nothing, and wait for conditions instead of fixed times.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken set-up fails the test at once")]
 

@@ -1,9 +1,9 @@
-//! What was only rehearsed, or no longer stands, says so wherever it is told: on a terminal, in a pipe and in the server's log.
+//! Tests that dry runs and reverted calls are marked wherever they appear: on a terminal, in a pipe and in the server's log.
 
 use crate::countersign::{Server, User};
 use serde_json::{Value, json};
 
-/// The id of a call that was made.
+/// Makes a call, and returns its id.
 fn made(user: &User, more: &[&str]) -> String {
     let call = ["action", "invoke", "files.write_text", "path=a.txt", "text=x", "--json"];
     user.run(&[&call[..], more].concat()).ok().json()["invocation"]["id"].as_str().unwrap().to_owned()

@@ -1,4 +1,4 @@
-//! People and sessions are called by their names wherever an id is asked for.
+//! Tests that people and sessions can be given by name wherever an id is expected.
 
 use crate::countersign::{Server, User};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn a_session_is_called_by_its_title() {
     let several = owner.run(&["explain", "files.list", "--as", "triage"]).exits(2);
     assert!(several.stderr.contains("2 sessions are named `triage`"), "{several:?}");
     assert!(several.stderr.contains(&id) && several.stderr.contains(&other), "{several:?}");
-    // One that has ended is not meant where another goes on.
+    // A session that has ended is not chosen if another with the same name is open.
     owner.run(&["session", "end", &id, "--yes"]).ok();
     assert_eq!(owner.run(&["session", "show", "triage", "--json=id"]).ok().json()["id"], other.as_str());
     let unknown = owner.run(&["session", "show", "nightly"]).exits(3);
@@ -85,7 +85,7 @@ fn a_call_is_explained_as_it_is_invoked() {
     assert!(explain(&["files.write_text", "--as", "triage", "path=a.txt"]).ok().stdout.contains("params\t"));
     let next = explain(&["files.write_text", "--as", "triage"]).ok().stderr;
     assert!(next.contains(" path=… text=…"), "{next}");
-    // An action that does not exist comes before everything else that is wrong.
+    // An unknown action is reported before any other mistake.
     for arguments in [&["files.write_txt"][..], &["files.write_txt", "--as", "nobody", "path=x"], &["files.write_txt", "--params", "{"]] {
         let refused = explain(arguments).exits(3);
         assert!(refused.stderr.contains("did you mean `files.write_text`?"), "{refused:?}");
@@ -104,7 +104,7 @@ fn fields_of_receipts_are_chosen_as_those_of_anything_else() {
     assert_eq!(chosen["items"], json!([{ "status": "succeeded", "action": "files.list" }]));
     let id = owner.run(&["receipt", "list", "-o", "name"]).ok().stdout;
     assert_eq!(owner.run(&["receipt", "show", id.trim(), "--json=status"]).ok().json(), json!({ "status": "succeeded" }));
-    // Without a choice it is what the server wrote.
+    // Without a selection of fields, the document is as the server sent it.
     assert_eq!(owner.run(&["receipt", "list", "--json"]).ok().json()["items"][0].get("status"), None);
     let unknown = owner.run(&["receipt", "list", "--json=id,nope"]).exits(2).error();
     assert_eq!(unknown["detail"], "there is no field `nope`");

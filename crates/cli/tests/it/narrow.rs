@@ -1,4 +1,4 @@
-//! Narrow terminals: nothing is wider than they are but what somebody copies.
+//! Tests that no line is wider than the terminal, except commands, which people copy.
 
 use crate::answers::asked;
 use crate::countersign::{Server, User};
@@ -12,7 +12,7 @@ fn fits(user: &User, columns: u16, arguments: &[&str]) -> String {
     };
     let wide: Vec<_> = plain
         .lines()
-        // What was drawn over is no longer there.
+        // Only the text after the last carriage return is visible.
         .map(|line| line.rsplit('\r').next().unwrap_or_default())
         .filter(|line| line.chars().count() > usize::from(columns) && !line.contains("countersign "))
         .collect();
@@ -48,7 +48,7 @@ fn nothing_is_wider_than_the_terminal() {
     }
     let next = fits(&owner, 60, &["show", &id]);
     assert!(next.contains(&format!("next: countersign approve {id}\n  or: countersign deny {id} --reason …")), "{next}");
-    // Where there is room, everything is there.
+    // On a wide terminal every column is shown.
     assert!(fits(&owner, 100, &["inbox"]).contains("WHAT") && !fits(&owner, 60, &["inbox"]).contains("WHAT"));
     // Where there is not, what is asked for and what a token is called stand under their rows.
     assert!(fits(&owner, 60, &["inbox"]).contains("\n    what          path: a"));

@@ -1,13 +1,13 @@
-//! Group 41 of the escape corpus, `net_egress_proxy`: code in the jail asks the proxy at the other end of its descriptor for what it must
-//! not get. Each attempt is refused, counted and logged, nobody it was aimed at sees a connection, and beside each stands the same kind
-//! of request that is let through. Names that answer differently the second time are in `crates/sources/src/web/exchange_tests.rs`.
+//! Group 41 of the escape corpus, `net_egress_proxy`: code in the jail asks the egress proxy for requests that are not allowed. Each
+//! attempt is refused, counted and logged, and no target sees a connection. Each row also has a control: a request of the same kind that is
+//! allowed. DNS names that resolve differently the second time are tested in `crates/sources/src/web/exchange_tests.rs`.
 
 use crate::countersign::{Server, User};
 use crate::network::{ASK, CODE, egress_of, write_asking};
 use crate::outside::Outside;
 use serde_json::{Value, json};
 
-/// What is asked, what the refusal says, and what passes.
+/// One attempt: the request, what its refusal says, and the control that is allowed.
 struct Row {
     attempt: &'static str,
     line: String,
@@ -83,7 +83,7 @@ fn net_egress_proxy_refuses_each_attempt_and_lets_its_control_through() {
         ["http://169.254.169.254/latest/meta-data/".to_owned(), "http://127.0.0.1:1/".to_owned(), format!("http://localhost:{port}/fine")]
             .into()
     });
-    // Where attempts are aimed at: another port, and another address behind the same one.
+    // The targets of the attempts: another port on the same address, and the same port on another address.
     let (other, inside) = (Outside::start("127.0.0.1", |_| Vec::new()), Outside::start_at("127.0.0.2", home.port));
     let p = home.port;
     let hosts = [home.url(""), format!("http://localhost:{p}"), format!("http://127.0.0.2:{p}"), "http://169.254.169.254".to_owned()];
@@ -104,13 +104,13 @@ fn net_egress_proxy_refuses_each_attempt_and_lets_its_control_through() {
         assert!(refused.contains(row.says), "{}: {refused}", row.attempt);
         assert_eq!(answered[1]["status"], 200, "{}: its control was not let through: {answered:?}", row.attempt);
     }
-    // Nobody else was even connected to, and what arrived is what was let through: the controls, and every step of a redirect.
+    // No other target saw a connection. The allowed server received only the controls and every step of a redirect.
     assert_eq!((other.seen(), inside.seen()), (vec![], vec![]));
     let redirects = rows.iter().flat_map(|row| [&row.line, &row.control]).filter(|line| line.contains("/moved/")).count();
     let made = rows.len() + redirects;
     assert_eq!(home.seen().len(), made);
     assert!(home.seen().iter().all(|request| request.starts_with("GET /") && !request.contains("evil")), "{:?}", home.seen());
-    // Each is counted in the receipt, and logged without what it asked for.
+    // Each request is counted in the receipt, and logged without its path.
     let egress = egress_of(&owner);
     let sum = |name: &str| egress.iter().map(|asked| asked[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!((sum("made"), sum("refused")), (made as u64, rows.len() as u64), "{egress:?}");

@@ -1,4 +1,4 @@
-//! Packages that ask others: whom, with what, when, and what the record says of it.
+//! Tests packages that use the network: which hosts they reach, with which methods, at which time, and what the receipt says about it.
 
 use crate::countersign::{Ran, Server, User};
 use crate::outside::Outside;
@@ -10,7 +10,7 @@ pub(crate) const CODE: (&str, &str) = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION"
 const HOSTS: &str = "COUNTERSIGN_PACKAGE_ALLOWED_HOSTS";
 const NETWORKS: (&str, &str) = ("COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS", "127.0.0.1/32");
 
-/// What every script here begins with: a line out, a line in.
+/// The beginning of every script here: writes a request as a line to the egress descriptor, and reads the answer as a line.
 const WAY: &str = r#"
 const fs = require("fs");
 const way = Number(process.env.COUNTERSIGN_EGRESS_FD);
@@ -28,13 +28,13 @@ function ask(line) {
 const { input } = JSON.parse(fs.readFileSync(0, "utf8"));
 "#;
 
-/// Asks for every line of its own file, one after the other.
+/// Sends every request of the file `lines.json`, one after the other.
 pub(crate) const ASK: &str = r#"
 const lines = JSON.parse(fs.readFileSync("/package/lines.json", "utf8"));
 console.log(JSON.stringify({ output: { answers: lines.map(ask) } }));
 "#;
 
-/// Writes the action `kit.<action>`, whose code finds `ask`, and these lines in its folder.
+/// Writes the package `kit` with an action whose code has the function `ask` and these requests in `lines.json`.
 pub(crate) fn write_asking(folder: &Path, action: &str, tier: &str, script: &str, lines: &[&String], more: &Value) {
     let mut manifest = json!({ "permissions": { "commands": [], "filesystem": "none" } });
     for (key, value) in more.as_object().unwrap() {
@@ -42,19 +42,19 @@ pub(crate) fn write_asking(folder: &Path, action: &str, tier: &str, script: &str
     }
     let (script, lines) = (format!("{WAY}{script}"), json!(lines).to_string());
     let mut scripts = vec![("execute.js", script.as_str()), ("lines.json", lines.as_str())];
-    // What cannot be undone is verified, or not installed.
+    // An R3 action cannot be installed without a verification.
     if tier >= "R3" {
         scripts.push(("verify.js", r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#));
     }
     write_package(folder, "kit", action, tier, &scripts, &manifest);
 }
 
-/// What the newest receipt says of the network.
+/// The network use that the newest receipt records.
 pub(crate) fn egress_of(owner: &User) -> Vec<Value> {
     newest_body(owner)["sandbox"]["egress"].as_array().cloned().unwrap_or_default()
 }
 
-/// What the newest receipt says.
+/// The body of the newest receipt.
 fn newest_body(owner: &User) -> Value {
     let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
     let id = listed["items"][0]["receipt"]["id"].as_str().unwrap_or_else(|| panic!("{listed:#}")).to_owned();
@@ -69,7 +69,7 @@ fn post(url: &str) -> String {
     json!({ "method": "POST", "url": url, "body": "aGVsbG8=" }).to_string()
 }
 
-/// A server whose packages may ask this one place.
+/// A server whose packages may send requests to this one host.
 fn server_asking(outside: &Outside, more: &[(&str, &str)]) -> Server {
     let host = outside.url("");
     let mut variables = vec![CODE, (HOSTS, host.as_str()), NETWORKS, ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000")];
@@ -77,7 +77,7 @@ fn server_asking(outside: &Outside, more: &[(&str, &str)]) -> Server {
     Server::start_with(&variables)
 }
 
-/// Calls what waits for a person, who says yes.
+/// Makes a call that needs approval, and approves it.
 fn approved(owner: &User, arguments: &[&str]) -> Ran {
     let waiting = owner.start_waiting(&[&["action", "invoke"], arguments].concat());
     let answered = owner.run(&["approve", &waiting.id, "--yes", "--json"]);
@@ -108,7 +108,7 @@ fn a_host_the_operator_has_not_allowed_is_refused_before_anything_runs() {
 fn code_without_hosts_has_no_way_out() {
     let server = Server::start_with(&[CODE]);
     let owner = server.owner();
-    // An interpreter opens descriptors of its own: whatever 3 is, it is no socket.
+    // The interpreter opens descriptors of its own, so the script counts sockets instead of looking at one descriptor.
     let script = r#"
 let sockets = 0;
 for (let fd = 0; fd < 64; fd++) { try { sockets += fs.fstatSync(fd).isSocket() ? 1 : 0; } catch (error) { } }
@@ -146,7 +146,7 @@ fn whom_an_action_reaches_is_on_the_card_in_the_definition_and_in_the_receipt() 
     assert!(!owner.run(&["receipt", "show", &receipt, "--json"]).ok().stdout.contains("secret-path"));
     assert!(!server.logged().contains("secret-path"));
     owner.run(&["receipt", "verify"]).ok();
-    // Other hosts are another definition: it waits to be read.
+    // A change of the hosts is a change of the definition, which needs a review.
     let manifest = server.data().join("packages/kit/actions/act/action.json");
     let text = std::fs::read_to_string(&manifest).unwrap().replace("http://127.0.0.1", "http://127.0.0.2");
     std::fs::write(&manifest, text).unwrap();
@@ -169,7 +169,7 @@ fn what_changes_something_goes_where_it_was_sent_and_nowhere_else() {
     let done = approved(&owner, &["kit.act"]).ok().json();
     let statuses: Vec<_> = done["result"]["answers"].as_array().unwrap().iter().map(|answer| answer["status"].clone()).collect();
     assert_eq!(statuses, [302, 200, 200, 200, 200]);
-    // Only what asks is led elsewhere, and that is counted where it went.
+    // Only the GET follows the redirect, and it is counted under the host that it reached.
     assert_eq!(other.seen().len(), 1);
     assert!(other.seen()[0].starts_with("GET / "), "{:?}", other.seen());
     let mut expected = [json!({ "host": hosts[0], "made": 5, "refused": 0 }), json!({ "host": hosts[1], "made": 1, "refused": 0 })];
@@ -201,7 +201,8 @@ fn what_runs_before_the_intent_only_asks() {
     let server = server_asking(&outside, &[]);
     let owner = server.owner();
     let (fine, hosts) = (outside.url("/fine"), json!([outside.url("")]));
-    // It fetches and saves. What would change something elsewhere does not leave, neither from it nor from what verifies it.
+    // The script fetches and saves a file. Requests that could change something elsewhere are refused, in this script and in the one that
+    // verifies it.
     let fetch = r#"
 const lines = JSON.parse(fs.readFileSync("/package/lines.json", "utf8"));
 const [got, refused] = lines.map(ask);
@@ -229,9 +230,9 @@ console.log(JSON.stringify({ output: { refused: refused.refused } }));
     let saved = approved(&owner, &["kit.save"]).ok().json();
     assert!(saved["result"]["refused"].as_str().unwrap().contains("only GET and HEAD"), "{saved:#}");
     assert_eq!(std::fs::read_to_string(server.workspace().join("got.txt")).unwrap(), "fine");
-    // Of both runs together: a GET, a HEAD, and two that were refused.
+    // The two scripts together made a GET and a HEAD request, and two requests were refused.
     assert_eq!(egress_of(&owner), [json!({ "host": outside.url(""), "made": 2, "refused": 2 })]);
-    // Files are all it changed, so it can be taken back.
+    // The call changed only files, so it can be reverted.
     let reverting = owner.run(&["invocation", "revert", saved["invocation"]["id"].as_str().unwrap(), "--yes", "--no-wait"]);
     owner.run(&["approve", reverting.stdout.trim(), "--yes"]).ok();
     assert!(!server.workspace().join("got.txt").exists());
@@ -241,7 +242,7 @@ console.log(JSON.stringify({ output: { refused: refused.refused } }));
     owner.run(&["receipt", "verify"]).ok();
 }
 
-/// Sends its lines, and then ends as it is told.
+/// Sends its requests if it is told to, and then ends in the given way.
 const ENDS: &str = r#"
 const lines = JSON.parse(fs.readFileSync("/package/lines.json", "utf8"));
 const answers = input.sends ? lines.map(ask) : [];
@@ -264,7 +265,7 @@ fn a_script_that_fails_after_it_changed_something_leaves_doubt_and_one_that_did_
     let owner = server.owner();
     let more = json!({ "hosts": [outside.url("")], "timeoutMs": 8_000 });
     write_asking(owner.folder(), "act", "R3", ENDS, &[&post(&outside.url("/"))], &more);
-    // Nobody listens there: nothing was sent, however it ends.
+    // No server listens on this port, so nothing is sent, however the script ends.
     let nobody = Outside::start("127.0.0.1", |_| Vec::new()).port;
     let asks_only = json!({ "method": "GET", "url": outside.url("/") }).to_string();
     write_asking(owner.folder(), "look", "R3", ENDS, &[&asks_only, &post(&format!("http://127.0.0.1:{nobody}/"))], &more);
@@ -295,13 +296,13 @@ fn a_script_that_fails_after_it_changed_something_leaves_doubt_and_one_that_did_
             assert_eq!(message.contains("may have happened"), status == "in_doubt", "{how} {action} {sends}: {message}");
             assert!(status != "in_doubt" || !message.contains("nothing was changed"), "{message}");
             if status == "in_doubt" && how == "dies" {
-                // Whoever settles it later did not run it; its receipt says under what it ran, and whom it asked, all the same.
+                // The call is settled without running again. Its receipt still records the sandbox it ran in and the hosts it reached.
                 let id = ended["id"].as_str().unwrap();
                 owner.run(&["invocation", "settle", id, "--as", "succeeded", "--reason", "it is there", "--yes"]).ok();
                 assert_eq!(egress_of(&owner), [json!({ "host": outside.url(""), "made": 1, "refused": 0 })]);
                 assert!(newest_body(&owner)["sandbox"]["seccomp_sha256"].is_string());
             }
-            // So much that fails in a row is left alone; each of these is to be tried.
+            // The circuit breaker opens after several failures in a row. It is closed again, so that each case runs.
             owner.run(&["breaker", "close", action, "--yes"]);
         }
     }
@@ -345,16 +346,17 @@ fn a_run_that_is_ended_takes_its_request_and_its_descriptors_with_it() {
     let before = server.open_descriptors();
     for _ in 0..2 {
         owner.run(&["action", "invoke", "kit.hang"]);
-        // Where the machine is slow, the call's own time is over before the jail says that the run's is.
+        // On a slow machine the call's own timeout can come before the jail reports that of the run.
         let code = newest(&owner)["error"]["code"].clone();
         assert!(code == "package_timed_out" || code == "source_timed_out", "{code}");
     }
-    // What was under way was broken off: whoever does not answer is not waited for.
+    // The open request was aborted when the run ended: the server does not wait for a host that is silent.
     outside.wait_until_alone();
     for _ in 0..16 {
         owner.run(&["action", "invoke", "kit.ask"]).ok();
     }
-    // A jail that waits for the next run, and a client that is just leaving, hold a few. One kept by each run would be more.
+    // A jail that is kept for the next run and a client that is closing hold a few descriptors. If each run leaked one, there would be
+    // more.
     let after = server.open_descriptors();
     assert!(after < before + 16, "{before} were open, now {after}");
 }
@@ -377,7 +379,7 @@ fn the_examples_of_the_guide_run_as_they_stand() {
         let url = format!("url={}", outside.url("/fine"));
         let done = owner.run(&["action", "invoke", action, &url, "--json"]).ok().json();
         assert_eq!(done["result"], json!({ "status": 200, "body": "fine" }), "{action}: {done:#}");
-        // What is refused ends the script with the reason.
+        // A refused request ends the script, and the reason is logged.
         owner.run(&["action", "invoke", action, "url=http://127.0.0.1:1/"]);
         let ended = newest(&owner);
         assert_eq!(ended["error"]["code"], "package_failed", "{action}: {ended:#}");

@@ -1,4 +1,4 @@
-//! Several orgs on one server, as an operator and as their people see them.
+//! Tests several orgs on one server, as an operator and the orgs' people see them.
 
 use crate::countersign::Server;
 use serde_json::json;
@@ -15,7 +15,7 @@ fn an_operator_makes_and_disables_an_org_that_shares_nothing_with_the_first() {
     owner.run(&["org", "create", " acme"]).exits(8);
     other.run(&["org", "list"]).exits(5);
 
-    // Each has files and packages of its own, under the same names.
+    // Each org has its own files and packages, even under the same names.
     for (user, text) in [(&owner, "ours"), (&other, "theirs")] {
         let text = format!("text={text}");
         let id = user.run(&["action", "invoke", "files.write_text", "path=notes.txt", &text, "--no-wait"]).exits(6).stdout;

@@ -1,4 +1,4 @@
-//! What goes into a pipe: tab-separated or one JSON document, whole, and never anything a terminal would obey.
+//! Tests the output for pipes: tab-separated or one JSON document, complete, and without anything that a terminal would obey.
 
 use crate::countersign::{Server, User};
 use serde_json::{Value, json};
@@ -139,19 +139,19 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
     let well = owner.run(&["doctor", "--data", "data", "--json"]).ok().json();
     assert!(well["items"].as_array().unwrap().iter().all(|item| item["verdict"] == "ok"), "{well:#}");
 
-    // In words it is one line for what belongs together; with --verbose it is everything.
+    // As text, each group is one line; with `--verbose` every finding is shown.
     let short = owner.run(&["doctor", "--data", "data"]).ok();
     assert!(short.stdout.lines().count() <= 6 && short.stdout.contains("✓ ok      sandbox"), "{}", short.stdout);
     let whole = owner.run(&["doctor", "--data", "data", "--verbose"]).ok().stdout;
     assert!(whole.contains("the server runs no package code"), "what the server does, not what this shell would: {whole}");
     assert_eq!(whole.lines().count(), well["items"].as_array().unwrap().len(), "{whole}");
 
-    // What was asked of the machine is told with its value.
+    // A finding about the machine contains the value that was found.
     let told = |subject: &str| -> Vec<String> {
         let items = well["items"].as_array().unwrap().iter().filter(|item| item["subject"] == subject);
         items.map(|item| item["found"].as_str().unwrap().to_owned()).collect()
     };
-    // Where it listens is where it answers, and not what a file says.
+    // The server's address is the one at which it answers, not the one in a file.
     assert_eq!(
         (told("settings"), told("server")),
         (vec!["the settings are valid".to_owned()], vec![format!("it answers at {}/", server.url)])
@@ -164,7 +164,7 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
     assert!(words[4].len() == 64 && words[4].bytes().all(|byte| byte.is_ascii_hexdigit()), "{node}");
     assert!(told("interpreter").iter().any(|found| found.starts_with("python3: ")), "{well:#}");
 
-    // What is set is said, and less isolation than there could be is worth a look.
+    // The settings are reported, and a setting that allows weaker isolation is worth a look.
     let set = |well: &Value, word: &str| {
         let items = well["items"].as_array().unwrap();
         items.iter().find(|item| item["found"].as_str().unwrap().contains(word)).map(|item| item["verdict"].clone())
@@ -204,7 +204,7 @@ fn openapi_and_version_are_told_without_a_server() {
     assert_eq!(nobody.run(&["version", "--json"]).ok().json(), json!({ "version": env!("CARGO_PKG_VERSION") }));
 }
 
-/// Something for every list.
+/// Creates something for every list.
 fn fill(owner: &User) {
     owner.run(&["action", "invoke", "files.list"]).ok();
     owner.run(&["action", "invoke", "files.list"]).ok();

@@ -1,4 +1,4 @@
-//! The outside as packages see it: servers on this machine that remember who came, and every byte they said.
+//! The outside world for packages: servers on this machine that record every connection and every byte they receive.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,21 +11,22 @@ pub(crate) struct Outside {
 
 #[derive(Default)]
 struct Seen {
-    /// One for each connection, whether or not anything was said on it.
+    /// The bytes of each connection, empty if nothing was sent on it.
     said: Mutex<Vec<String>>,
-    /// How many of them have ended.
+    /// The number of connections that have ended.
     gone: Mutex<usize>,
     changed: Condvar,
 }
 
 impl Outside {
-    /// Answers `/moved/<n>` with a redirect to the n-th of these, `/silent` never, and everything else with 200 and `fine`.
+    /// Answers `/moved/<n>` with a redirect to the n-th address of `moved`, never answers `/silent`, and answers everything else with 200
+    /// and `fine`.
     pub(crate) fn start(address: &str, moved: impl Fn(u16) -> Vec<String>) -> Self {
         let listener = TcpListener::bind((address, 0)).unwrap();
         Self::serve(listener, moved)
     }
 
-    /// The same on a port that is taken elsewhere.
+    /// Like `start`, on a port that is already used on another address.
     pub(crate) fn start_at(address: &str, port: u16) -> Self {
         Self::serve(TcpListener::bind((address, port)).unwrap(), |_| Vec::new())
     }
@@ -60,7 +61,7 @@ impl Outside {
         self.seen.said.lock().unwrap().clone()
     }
 
-    /// Returns once nobody is connected any more.
+    /// Returns once no client is connected any more.
     pub(crate) fn wait_until_alone(&self) {
         let came = self.seen().len();
         let gone = self.seen.gone.lock().unwrap();
@@ -85,7 +86,7 @@ fn answer(mut connection: TcpStream, place: usize, seen: &Seen, moved: &[String]
         None => "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine".to_owned(),
     };
     if path == "/silent" {
-        // Until whoever asked goes away.
+        // Waits until the client disconnects.
         let _gone = connection.read(&mut chunk);
         return;
     }

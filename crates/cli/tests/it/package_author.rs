@@ -1,4 +1,4 @@
-//! Somebody who writes a package: told everything that is wrong with it at once, where, and what to do.
+//! Tests what the author of a package is told: everything that is wrong with it at once, where it is, and what to do.
 
 use crate::countersign::{Server, User};
 use crate::packages::{tree, write_package};
@@ -13,7 +13,7 @@ console.log(JSON.stringify({ output: {} }));
 const FINE: &str = r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#;
 
 fn author(folder: &Path) -> User {
-    // Nothing of what it does needs a server, and nobody listens there.
+    // These commands need no server, and none listens at this address.
     User::new(folder, "http://127.0.0.1:9", None)
 }
 
@@ -31,7 +31,7 @@ fn action(author: &User, file: &str) -> std::path::PathBuf {
     author.folder().join("notes/actions/append_to_notes").join(file)
 }
 
-/// Spoils the example in every way there is a word for.
+/// Breaks the example in every way that has an error message.
 fn spoil(author: &User) {
     edit(&action(author, "action.json"), |manifest| {
         manifest["riskTier"] = json!("R9");
@@ -83,7 +83,7 @@ fn everything_that_is_wrong_with_a_package_is_listed_and_counted() {
         assert_eq!(lines.last(), Some(&"error: package `notes` is refused: 11 things are wrong with it"));
         assert!(!refused.stderr.contains("struct ") && !refused.stderr.contains("at ``"), "{refused:#?}");
     }
-    // The same as one document, for a program.
+    // The same as one document for programs.
     let document = author.run(&["package", "check", "notes", "--json"]).exits(1).error();
     assert_eq!((&document["code"], document["errors"].as_array().unwrap().len()), (&json!("package_invalid"), FOUND.len()));
     let broken = document["errors"].as_array().unwrap().iter().find(|error| error["line"] == 2 && error["column"] == 6).unwrap();
@@ -95,7 +95,7 @@ fn everything_that_is_wrong_with_a_package_is_listed_and_counted() {
 fn looking_at_a_script_runs_nothing_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let author = author(folder.path());
-    // Each would never end if it ran.
+    // Each script would never end if it were run.
     write_package(author.folder(), "kit", "loops", "R1", &[("execute.js", "for (;;) {}")], &json!({}));
     write_package(author.folder(), "kit", "waits", "R1", &[("execute.py", "while True: pass\n")], &json!({}));
     let checked = author.run(&["package", "check", "kit", "--json"]).ok().json();
@@ -173,7 +173,7 @@ fn a_test_may_do_what_the_settings_of_the_server_allow_and_no_more() {
     let refused = author.run(&["package", "test", "kit"]).exits(1);
     assert!(refused.stdout.contains("an operator puts it there with `command_allowlist`"), "{refused:?}");
     assert!(refused.stderr.contains("1 of 1 test failed"), "{refused:?}");
-    // As the server takes it: from a variable, from a named file, from its data folder.
+    // The allowlist is accepted from the same places as the server's: a variable, a named file, or the data folder.
     let settings = "command_allowlist = [\"node --check {file}\"]\n";
     author.with_variable("COUNTERSIGN_COMMAND_ALLOWLIST", "node --check {file}").run(&["package", "test", "kit"]).ok();
     std::fs::write(author.folder().join("server.toml"), settings).unwrap();

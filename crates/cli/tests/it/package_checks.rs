@@ -1,4 +1,5 @@
-//! What a package says of its own checks stands in receipts for ever: it is a name, or it is not taken.
+//! Tests that the names of checks which a package reports are short names. They stay in receipts for ever, so anything else is not
+//! accepted.
 
 use crate::countersign::Server;
 use crate::packages::write_package;
@@ -6,7 +7,7 @@ use serde_json::json;
 
 const CODE: (&str, &str) = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true");
 const WRITES: &str = r#"require("fs").writeFileSync("/stage/a.txt", "x"); console.log(JSON.stringify({ output: {} }));"#;
-/// Made up, in the form of a real one.
+/// A made-up token in the format of a real one.
 const TOKEN: &str = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
 
 fn reporting(name: &str, ok: bool, detail: &str) -> String {

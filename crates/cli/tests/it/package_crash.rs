@@ -1,12 +1,12 @@
-//! kill -9 between every two steps of a package's call, the files of one commit included: all of it is there afterwards or none, and
-//! the receipt says which.
+//! Kills the server between every two steps of a package's call, also between the files of one commit. Afterwards either all of the effect
+//! is there or nothing of it, and the receipt says which.
 
 use crate::crash::{Client, Serving, at_fault, new_command, verify};
 use crate::packages::{WORKSPACE_ID, write_package};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// In Python: every server that runs it reads its interpreter whole, and that of JavaScript is fifteen times as large.
+/// Written in Python, because every server reads the whole interpreter first, and that of JavaScript is fifteen times as large.
 const TWO: &str = r#"
 import json, os
 open("/stage/a.txt", "w").write("new")
@@ -15,7 +15,7 @@ open("/stage/deep/b.txt", "w").write("new")
 print(json.dumps({"output": {}, "deletes": ["c.txt"]}))
 "#;
 
-/// Of a call that passes its checks.
+/// The fault points of a call whose checks pass.
 const PASSING: &[&str] = &[
     "snapshot.staged",
     "execute.prepared",
@@ -31,7 +31,7 @@ const PASSING: &[&str] = &[
     "verify.checked",
     "record.ended",
 ];
-/// Of one that never does: it is taken back, made once more, and taken back for good.
+/// The fault points of a call whose checks always fail: it is rolled back, repaired once, and rolled back for good.
 const FAILING: &[&str] = &[
     "remedy.rollback_intended",
     "package.revert_staged",
@@ -48,7 +48,7 @@ const FAILING: &[&str] = &[
     "remedy.taken_back",
     "record.ended",
 ];
-/// Of taking it back on demand.
+/// The fault points of a revert.
 const TAKING_BACK: &[&str] = &[
     "execute.prepared:2",
     "execute.intended:2",
@@ -59,12 +59,12 @@ const TAKING_BACK: &[&str] = &[
     "execute.effected:2",
     "record.ended:2",
 ];
-/// Before these the call has no intent, so nobody knows of it afterwards.
+/// At these points the call has no intent yet, so there is no trace of it after the crash.
 const UNANNOUNCED: &[&str] = &["snapshot.staged", "execute.prepared", "execute.prepared:2"];
-/// Before these nothing is in place.
+/// At these points no file is in place yet.
 const UNMADE: &[&str] = &["execute.intended", "package.staged_one", "package.staged_one:2", "package.staged"];
 
-/// The points that are killed at here.
+/// The fault points at which these tests kill the server.
 pub(crate) fn points() -> impl Iterator<Item = &'static str> {
     PASSING.iter().chain(FAILING).chain(TAKING_BACK).copied()
 }
@@ -83,7 +83,7 @@ async fn commit_crash_between_every_two_steps_of_a_package_that_fails_its_checks
     }
 }
 
-/// Once for each point that only packages have, and for all that follows a check that failed.
+/// Kills the server once at each point that only packages have, and at each point after a failed check.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_crash_of_a_package_on_postgresql_and_the_disk_and_the_receipt_agree() {
     let ours = |point: &&&str| (point.starts_with("package.") || point.starts_with("remedy.")) && !point.contains(':');
@@ -122,7 +122,8 @@ async fn commit_crash_between_every_two_steps_of_taking_a_package_back_and_the_d
     }
 }
 
-/// Somebody edits one of the files between the crash and the next start: what was half taken back is neither back nor there.
+/// A file is edited between the crash and the next start. The revert was half done, so it can be neither finished nor undone, and the call
+/// is in doubt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_crash_while_taking_back_and_an_edit_before_the_next_start_leave_doubt() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +140,7 @@ async fn commit_crash_while_taking_back_and_an_edit_before_the_next_start_leave_
     assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed:#}");
     assert!(listed["items"][0]["reverses"].is_string());
     assert_eq!(std::fs::read_to_string(workspace.join("a.txt")).unwrap(), "somebody's");
-    // A person looks, and says.
+    // A person settles the call.
     let settle = format!("invocations/{}/settle", listed["items"][0]["id"].as_str().unwrap());
     let said = json!({ "as": "failed", "reason": "half of it is back" });
     let (status, settled) = owner.send(&process.url, reqwest::Method::POST, &settle, said).await.unwrap();
@@ -148,7 +149,7 @@ async fn commit_crash_while_taking_back_and_an_edit_before_the_next_start_leave_
     assert!(report.ok && report.open_intents == 0, "{report:#?}");
 }
 
-/// A second crash, while what the first one left half-made is finished.
+/// The server crashes a second time, while it finishes what the first crash left half done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_crash_of_a_package_that_is_cleared_up_and_crashes_again_is_cleared_up_by_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,7 +169,7 @@ async fn commit_crash_of_a_package_that_is_cleared_up_and_crashes_again_is_clear
     check(&owner, &process.url, &data, "twice", 1).await;
 }
 
-/// Nobody is left who could verify it, so what was half-made is taken back, without a person and without any code.
+/// The package is gone, so its code cannot verify the effect. The half-done effect is reverted, without a person and without running code.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_crash_of_a_package_that_is_gone_afterwards_is_taken_back() {
     server::init_process();
@@ -185,7 +186,8 @@ async fn commit_crash_of_a_package_that_is_gone_afterwards_is_taken_back() {
     assert!(report.ok && report.open_intents == 0, "{report:#?}");
 }
 
-/// A server that dies at a point, with a package that may be called; who may call it, and what the files hold before.
+/// Starts a server that dies at a fault point, with a package that may be called. Returns a client, the server and the content of the
+/// files.
 async fn ready(folder: &Path, point: &str, ok: bool, database: Option<&str>) -> (Client, Serving, [Option<String>; 3]) {
     server::init_process();
     let (data, workspace) = (folder.join("data"), folder.join("data/workspace"));
@@ -200,7 +202,7 @@ async fn ready(folder: &Path, point: &str, ok: bool, database: Option<&str>) -> 
     let owner = Client::new(token);
     let set = owner.send(&process.url, reqwest::Method::PUT, "modes/kit.two", json!({ "mode": "allow" })).await;
     assert_eq!(set.unwrap().0, 200);
-    // Put there by hand, not installed: somebody has to have read it.
+    // The package was copied by hand and not installed, so its action needs a review.
     let read = owner.send(&process.url, reqwest::Method::POST, "reviews/kit.two", json!({})).await;
     assert_eq!(read.unwrap().0, 200);
     (owner, process, held(&workspace))
@@ -212,7 +214,7 @@ async fn call(owner: &Client, process: &Serving) -> Result<(u16, Value), reqwest
     owner.send(&process.url, reqwest::Method::POST, &path, json!({ "action": "kit.two", "params": {} })).await
 }
 
-/// Lets a call of a package die at a point; who called, and what the files held before.
+/// Makes a call of the package, during which the server dies. Returns a client and the content of the files before the call.
 async fn crash(folder: &Path, point: &str, ok: bool, database: Option<&str>) -> (Client, [Option<String>; 3]) {
     let (owner, process, before) = ready(folder, point, ok, database).await;
     let gone = call(&owner, &process).await;
@@ -242,7 +244,7 @@ async fn crash_at(point: &str, ok: bool, database: Option<String>) {
     assert!(is_new || !workspace.join("deep").exists(), "{point}: the folder that was made for it is left behind");
 }
 
-/// The log is whole, and nothing half-written is left.
+/// Checks that the log verifies and that no temporary file is left.
 async fn check(owner: &Client, url: &str, data: &Path, point: &str, receipts: u64) {
     let report = verify(owner, url, data).await;
     assert!(report.ok && report.open_intents == 0 && report.receipts == receipts, "{point}: {report:#?}");

@@ -1,5 +1,6 @@
-//! The groups of the escape corpus that need a real package behind the real door: what a caller can make a script name, what a script
-//! can leave under odd names, and what it can answer. Looked at from outside, each beside the same call with nothing odd in it.
+//! The groups of the escape corpus that need a real package and the real API: paths that a caller passes to a script, files that a script
+//! leaves under odd names, and answers that it gives. The results are checked from outside, and each attempt is compared with the same call
+//! without anything odd in it.
 
 use crate::countersign::{Server, User};
 use crate::packages::{tree, write_package};
@@ -10,7 +11,7 @@ const SETTINGS: &[(&str, &str)] = &[("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", 
 
 const FINE: &str = r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#;
 
-/// Does with the path it is given what it is told, as gullibly as can be.
+/// Does with the given path whatever it is told, without any check.
 const GULLIBLE: &str = r#"
 const fs = require("fs");
 const { input } = JSON.parse(fs.readFileSync(0, "utf8"));
@@ -45,13 +46,13 @@ impl Ground {
         Self { server, owner }
     }
 
-    /// How the call ended: its status, and the code of its failure.
+    /// Makes the call, and returns its status and the code of its failure.
     fn obey(&self, what: &str, path: &str) -> (String, String) {
         let _answer = self.owner.run(&["action", "invoke", "kit.obey", &format!("what={what}"), &format!("path={path}"), "--json"]);
         let listed = self.owner.run(&["invocation", "list", "--json"]).ok().json();
         let last = &listed["items"][0];
         assert_eq!((&last["params"]["what"], &last["params"]["path"]), (&json!(what), &json!(path)), "{last:#}");
-        // So much that fails in a row is left alone; each of these is to be tried.
+        // The circuit breaker opens after several failures in a row. It is closed again, so that each attempt runs.
         self.owner.run(&["breaker", "close", "kit.obey", "--yes"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (text(&last["status"]), text(&last["error"]["code"]))
@@ -65,13 +66,13 @@ impl Ground {
             kept: tree(&data.join("snapshots")),
             victim: std::fs::read_to_string(self.owner.folder().join("victim.txt")).unwrap(),
             key: std::fs::read(data.join("master.key")).unwrap(),
-            // Of the database's own files some come and go.
+            // Some of the database's own files come and go.
             beside: names.filter(|name| !name.starts_with("countersign.db")).collect(),
         }
     }
 }
 
-/// Everything a way out of the workspace could have changed: what it holds, what is kept, what lies around it.
+/// Everything that an escape from the workspace could have changed: the workspace, the snapshots and the files around it.
 #[derive(Debug, PartialEq)]
 struct Picture {
     workspace: BTreeMap<String, String>,
@@ -142,7 +143,7 @@ fn fs_artifact_names_of_a_package_store_nothing() {
     ground.owner.run(&["receipt", "verify"]).ok();
 }
 
-/// Of `out_hostile`, what only whoever knows the schema can refuse. The rest is tried in the jail and in `packages.rs`.
+/// The part of `out_hostile` that only a check against the schema can refuse. The rest is tested in the jail and in `packages.rs`.
 #[test]
 fn out_hostile_that_fits_no_schema_changes_nothing() {
     let reads = Ground::new("R1");

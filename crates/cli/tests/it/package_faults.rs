@@ -1,5 +1,5 @@
-//! The nine faults of a child process, each by a real package behind the real door: what the caller is told, what the receipt says, and
-//! what is left. Every script stages a change first, so that there is something to be thrown away.
+//! The nine faults of a child process, each caused by a real package through the real API: what the caller is told, what the receipt says,
+//! and what is left. Every script stages a change first, so that there is something to discard.
 
 use crate::countersign::{Server, User};
 use crate::package_users::{may_make_namespaces, ordinary_user};
@@ -11,10 +11,10 @@ const SETTINGS: &[(&str, &str)] = &[("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", 
 
 struct Fault {
     name: &'static str,
-    /// The file of the script, and what it does after it has staged its change.
+    /// The file of the script, and the code that runs after it has staged its change.
     file: &'static str,
     does: &'static str,
-    /// How the call ends, its code, and what the message says besides.
+    /// The status of the call, its error code, and a text in its message.
     status: &'static str,
     code: &'static str,
     says: &'static str,
@@ -89,12 +89,12 @@ fn each_of_the_nine_faults_ends_the_same_where_the_server_is_an_ordinary_user() 
     if may_make_namespaces(uid) {
         check_all(&server, "default");
     } else {
-        // Nothing can be confined here, so nothing runs: `package_users.rs` says how that is answered.
+        // This host cannot confine code, so nothing runs. `package_users.rs` tests how the server answers then.
         assert!(!server.can_confine("default"));
     }
 }
 
-/// Installs all of them, to run under this profile.
+/// Installs all faulty actions with this profile.
 fn install(owner: &User, profile: &str) {
     let more = json!({
         "outputSchema": { "type": "object", "properties": { "ok": { "type": "boolean" } } }, "timeoutMs": 5_000, "memoryMb": 256,
@@ -108,7 +108,7 @@ fn install(owner: &User, profile: &str) {
     owner.run(&["package", "install", "faults"]).ok();
 }
 
-/// Where the tightest profile cannot be had nothing runs under a weaker one.
+/// If the strictest profile is not available, the code does not run under a weaker one.
 fn check_refused(server: &Server) {
     let owner = server.owner();
     install(&owner, "high_isolation");
@@ -140,7 +140,7 @@ fn check_all(server: &Server, profile: &str) {
         let message = ended["error"]["message"].as_str().unwrap();
         assert!(message.contains(fault.says), "{name}: {message}");
         check_receipt(&owner, fault, profile, &ended);
-        // Nothing of it lives, nothing of it is there, and the server answers.
+        // No process of the package is alive, no file of it is left, and the server still answers.
         let alive: Vec<_> = server.descendants().into_iter().filter(|line| line.contains("/package/")).collect();
         assert_eq!(alive, Vec::<String>::new(), "{name}");
         assert_eq!(tree(&server.workspace()), before, "{name}");
@@ -150,12 +150,12 @@ fn check_all(server: &Server, profile: &str) {
     owner.run(&["receipt", "verify"]).ok();
 }
 
-/// What is signed says the same, and under what isolation the code ran.
+/// The receipt says the same, and names the isolation under which the code ran.
 fn check_receipt(owner: &User, fault: &Fault, profile: &str, ended: &Value) {
     let receipt = owner.run(&["receipt", "show", ended["receipt"]["id"].as_str().unwrap(), "--json"]).ok().json();
     let (name, body) = (fault.name, &receipt["payload"]["body"]);
     let said = json!([body["status"], body["error"], body["sandbox"]["profile"], body["sandbox"]["degraded"], body["rollback"]["ok"]]);
-    // Only what fits no schema was made before it was found out, and is taken back.
+    // Only a result that breaks its schema is noticed after the effect, which is then rolled back.
     let taken_back = if fault.status == "reverted" { json!(true) } else { Value::Null };
     assert_eq!(said, json!([fault.status, fault.code, profile, [], taken_back]), "{name}: {body:#}");
     assert!(body["sandbox"]["landlock_abi"].as_u64().unwrap() >= 6, "{name}: {body:#}");

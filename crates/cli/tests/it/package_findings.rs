@@ -1,4 +1,5 @@
-//! To install a package is to review it, so what is odd about what it says of its actions is shown first, and said to have been read.
+//! Tests findings. Installing a package counts as a review, so anything odd in the definitions of its actions is shown first, and the
+//! person has to confirm having read it.
 
 use crate::countersign::Server;
 use crate::packages::write_package;
@@ -18,7 +19,7 @@ fn odd() -> Value {
     json!({ "description": ORDERS, "inputSchema": { "type": "object", "properties": { "path": path } } })
 }
 
-/// What was found, sorted.
+/// The rules and pointers of the findings, sorted.
 fn found(findings: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{findings:#}")).to_owned();
     let mut found: Vec<_> = findings.as_array().unwrap().iter().map(|one| (text(&one["rule"]), text(&one["pointer"]))).collect();
@@ -34,7 +35,7 @@ fn what_is_odd_about_a_package_is_read_by_a_person_before_it_is_installed() {
     write_package(owner.folder(), "kit", "plain", "R1", &[("execute.js", READS)], &json!({ "description": "Looks at nothing." }));
     let expected = FOUND.map(|(rule, pointer)| (rule.to_owned(), pointer.to_owned()));
 
-    // It breaks no rule, so the check holds, and says what is to be read.
+    // The package breaks no rule, so the check passes and shows the findings.
     let checked = owner.run(&["package", "check", "kit"]).ok();
     for (rule, _) in FOUND {
         assert!(checked.stderr.contains(&format!("(`{rule}` of `kit.look`)")), "{checked:?}");
@@ -54,7 +55,7 @@ fn what_is_odd_about_a_package_is_read_by_a_person_before_it_is_installed() {
     assert_eq!((&refused["code"], places.len()), (&json!("package_findings"), 4), "{refused:#}");
     assert_eq!(owner.run(&["package", "list", "--json"]).ok().json()["items"], json!([]));
 
-    // A service holds to rules, and reads nothing.
+    // A service cannot confirm that it has read findings.
     let service = owner.run(&["token", "create", "ci", "--scope", "manage_policy", "--json"]).ok().json();
     let ci = owner.with_token(service["token"].as_str().unwrap());
     assert_eq!(ci.run(&["package", "install", "kit", "--json"]).error()["code"], "package_findings");

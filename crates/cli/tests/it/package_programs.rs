@@ -1,4 +1,4 @@
-//! Packages whose code is neither JavaScript nor the only kind there is: compiled programs and Python, beside one another.
+//! Tests packages whose code is not JavaScript: compiled programs and Python, in one package.
 
 use crate::countersign::Server;
 use crate::packages::write_package;
@@ -60,7 +60,7 @@ fn a_compiled_program_runs_in_the_jail_like_any_other_code() {
     let id = made["invocation"]["id"].as_str().unwrap();
     owner.run(&["invocation", "revert", id, "--yes"]).ok();
     assert!(!server.workspace().join("compiled.txt").exists());
-    // One byte of the program is another program: it waits for a review.
+    // A program that differs in one byte is another program, which needs a review.
     let installed = server.data().join("packages/native/actions/make/execute");
     let mut bytes = std::fs::read(&installed).unwrap();
     bytes.push(0);
@@ -86,7 +86,7 @@ fn what_is_not_a_program_is_not_taken_for_one() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     let refused = owner.run(&["package", "check", "odd"]);
     assert!(refused.code != 0 && refused.stderr.contains("is not an executable program"), "{refused:?}");
-    // A real program that may not be executed is none either.
+    // A program without the executable permission is refused too.
     compile(&file);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let refused = owner.run(&["package", "install", "odd"]);

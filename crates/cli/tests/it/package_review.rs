@@ -1,4 +1,4 @@
-//! What a person sees of a package before they trust it: its files, what changed in its code, and whether it can run here.
+//! Tests what a person sees of a package before they trust it: its files, what changed in its code, and whether it can run on this server.
 
 use crate::countersign::{Server, User};
 use crate::packages::write_package;
@@ -21,7 +21,7 @@ fn code_that_changed_is_shown_as_a_diff_and_needs_a_review_before_it_runs_unatte
     assert!(!first.stderr.contains("needs a review") && first.stderr.contains("countersign action show kit.say"), "{first:?}");
     owner.run(&["mode", "set", "kit.say", "allow"]).ok();
     owner.run(&["action", "invoke", "kit.say"]).ok();
-    // Installed again with other code: the diff is shown, and `allow` is not enough.
+    // The package is installed again with other code. The diff is shown, and the mode `allow` is not enough to run it.
     let again = install(&owner, "two");
     for told in [
         "! `kit.say` changed: its calls need approval until it is reviewed",
@@ -33,14 +33,14 @@ fn code_that_changed_is_shown_as_a_diff_and_needs_a_review_before_it_runs_unatte
         assert!(again.stderr.contains(told), "{told}: {}", again.stderr);
     }
     owner.run(&["action", "invoke", "kit.say", "--no-wait"]).exits(6);
-    // Removed and installed is no way around it.
+    // Removing the package and installing it again does not avoid the review.
     owner.run(&["package", "remove", "kit", "--yes"]).ok();
     install(&owner, "two");
     owner.run(&["action", "invoke", "kit.say", "--no-wait"]).exits(6);
     let reviewed = owner.on_screen(100, &["action", "review", "kit.say"], "y\n").ok().stdout;
     assert!(reviewed.contains("Code\n~ changed  execute.js") && reviewed.contains("✓ reviewed"), "{reviewed}");
     owner.run(&["action", "invoke", "kit.say"]).ok();
-    // The same of code that somebody edits on the server; what is no text says so.
+    // The same holds for code that is edited on the server. A file that is not text is marked as such.
     let folder = server.data().join("packages/kit/actions/say");
     std::fs::write(folder.join("execute.js"), "// first line\n").unwrap();
     std::fs::write(folder.join("logo.png"), b"\x89PNG\xff").unwrap();

@@ -1,4 +1,4 @@
-//! The whole way of a package where the server is an ordinary user: no root, no uid to give away, no cgroup of its own.
+//! Tests packages on a server that runs as an ordinary user: without root, without other uids and without a cgroup of its own.
 
 use crate::countersign::Server;
 use crate::packages::write_package;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const CODE: (&str, &str) = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true");
 
-/// An ordinary user nobody else on a host is.
+/// A uid that no other user of a host is likely to have.
 const NOBODY_ELSE: u32 = 1_979_048_192;
 
 const EXECUTE: &str = r#"
@@ -20,13 +20,13 @@ console.log(JSON.stringify({ output: { uid: process.getuid() } }));
 "#;
 const FINE: &str = r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#;
 
-/// Whoever runs the tests, unless that is root.
+/// The user who runs the tests, unless that is root.
 pub(crate) fn ordinary_user() -> u32 {
     let uid = std::fs::metadata("/proc/self").unwrap().uid();
     if uid == 0 { NOBODY_ELSE } else { uid }
 }
 
-/// Whether the kernel lets this user make the namespaces a jail is made of, asked with a program that is not ours.
+/// Whether the kernel lets this user create the namespaces that a jail needs. The system's own `unshare` is used to find out.
 #[expect(clippy::disallowed_methods, reason = "the kernel is asked by the system's own program")]
 pub(crate) fn may_make_namespaces(uid: u32) -> bool {
     let mut command = Command::new("unshare");
@@ -55,7 +55,7 @@ fn a_package_does_its_work_for_a_server_that_is_an_ordinary_user() {
     }
     let holds = |name: &str| std::fs::read_to_string(server.workspace().join(name)).ok();
     let last = || owner.run(&["invocation", "list", "--json"]).ok().json()["items"][0].clone();
-    // The stricter profile cannot be had by an ordinary user, and nothing weaker is taken for it.
+    // The stricter profile is not available to an ordinary user, and no weaker one is used instead.
     owner.run(&["action", "invoke", "high.act", "--json"]);
     assert_eq!((&last()["status"], &last()["error"]["code"]), (&json!("failed"), &json!("sandbox_unavailable")), "{:#}", last());
     assert_eq!((holds("a.txt").as_deref(), holds("new.txt")), (Some("one\n"), None));

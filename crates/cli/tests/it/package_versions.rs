@@ -1,4 +1,4 @@
-//! What a package did stays to be taken back, whatever becomes of the package.
+//! Tests that the effect of a package's call can be reverted, whatever happens to the package afterwards.
 
 use crate::countersign::{Server, User};
 use crate::packages::write_package;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 const CODE: (&str, &str) = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true");
 
-/// Writes the file it is told to; `VERSION` tells one version from another.
+/// Writes the given file. `VERSION` is replaced to make different versions of the script.
 const WRITES: &str = r#"
 const { input } = JSON.parse(require("fs").readFileSync(0, "utf8"));
 require("fs").writeFileSync("/stage/" + input.path, "VERSION");
@@ -46,20 +46,20 @@ fn effects_of_an_older_version_and_of_a_removed_package_are_taken_back() {
     let holds = |path: &str| std::fs::read_to_string(workspace.join(path)).ok();
     install(&owner, "one");
     let [replaced, edited, removed] = ["replaced", "edited", "removed"].map(|path| write(&owner, path));
-    // Another version, which nobody asks about what the first one did.
+    // Another version is installed. It is not involved in reverting what the first one did.
     install(&owner, "two");
     let newer = write(&owner, "newer");
     assert_eq!((holds("replaced").as_deref(), holds("newer").as_deref()), (Some("one"), Some("two")));
     revert(&owner, &replaced);
     assert_eq!((holds("replaced"), holds("newer").as_deref()), (None, Some("two")));
-    // That was no drift of the version that is there: it goes on without a person.
+    // The revert did not count as drift of the installed version, so its calls still run without approval.
     let again = write(&owner, "again");
-    // Edited by hand, as nobody reviewed it.
+    // The script is edited by hand, without a review.
     let script = server.data().join("packages/kit/actions/write/execute.js");
     std::fs::write(&script, "throw new Error('edited')").unwrap();
     revert(&owner, &edited);
     assert_eq!(holds("edited"), None);
-    // Gone, and the server that remembered it too. The next one runs no code at all, and needs none.
+    // The package is removed and the server restarted. The new server runs no package code, and needs none to revert.
     owner.run(&["package", "remove", "kit", "--yes"]).ok();
     server.terminate();
     server.wait();
@@ -74,7 +74,7 @@ fn effects_of_an_older_version_and_of_a_removed_package_are_taken_back() {
     assert!(!listed.contains("kit.write"), "{listed}");
     let gone = owner.run(&["action", "invoke", "kit.write", "path=x", "--json"]);
     assert_eq!(gone.error()["code"], "unknown_action", "{gone:?}");
-    // Taken back is taken back, also of what is gone.
+    // A call is reverted only once, also if its package is gone.
     assert_eq!(owner.run(&["invocation", "revert", &removed, "--yes", "--json"]).exits(7).error()["code"], "already_reverted");
     owner.run(&["receipt", "verify"]).ok();
 }
@@ -89,7 +89,7 @@ fn what_was_not_kept_is_not_taken_back_and_the_answer_says_so() {
     std::fs::write(server.workspace().join("changed"), "by somebody else").unwrap();
     let refused = owner.run(&["invocation", "revert", &changed, "--yes", "--json"]);
     assert!(refused.code != 0 && refused.error()["invocation"]["error"]["code"] == "content_changed", "{refused:?}");
-    // The definition is among the snapshots, and is the only one of them that is a definition.
+    // The definition is kept among the snapshots. The file that names the action is the definition.
     for entry in std::fs::read_dir(server.data().join("snapshots")).unwrap().map(Result::unwrap) {
         if std::fs::read_to_string(entry.path()).unwrap().contains("\"kit.write\"") {
             std::fs::remove_file(entry.path()).unwrap();
@@ -125,7 +125,7 @@ fn taking_back_what_is_gone_waits_for_a_person_where_the_rules_say_so() {
     assert_eq!(status_of(&pending), "succeeded");
     assert!(!server.workspace().join("approved").exists());
     let pending = asked(&denied);
-    // Whoever changes the file meanwhile keeps it, and no yes is spent on it.
+    // If a person changes the file meanwhile, it is kept, and the approval is refused instead of being used up.
     std::fs::write(server.workspace().join("denied"), "changed").unwrap();
     let refused = owner.run(&["approve", &pending, "--yes", "--json"]);
     assert_eq!(refused.error()["code"], "cannot_run", "{refused:?}");
@@ -148,13 +148,13 @@ fn a_card_says_that_code_was_run_for_it_and_no_other_code_than_was_asked_for() {
     assert!(card.contains("+one"), "{card}");
     let seen = owner.at_terminal_of(160, &["show", &id], &[]);
     assert!(seen.screen.contains("running the package's code without effect, to see what it would change…"), "{seen:?}");
-    // Edited by hand, as nobody reviewed it.
+    // The script is edited by hand, without a review.
     let script = server.data().join("packages/kit/actions/write/execute.js");
     std::fs::write(&script, WRITES.replace("VERSION", "two")).unwrap();
     let shown = owner.run(&["show", &id]).ok();
     assert!(!shown.stdout.contains("+two") && !shown.stderr.contains("countersign approve"), "{shown:?}");
     assert!(shown.stdout.contains("definition_mismatch") && !shown.stdout.contains("Runs code"), "{shown:?}");
-    // Looking has not ended it: a person does.
+    // Showing the call did not end it; a person has to deny it.
     assert!(
         shown.stderr.contains(&format!("next: countersign deny {id} --reason …, then countersign action review kit.write")),
         "{shown:?}"

@@ -1,4 +1,4 @@
-//! What a package's code sees of the workspace, through the real binary: what the scope of its call permits, and nothing else.
+//! Tests that a package's code sees only the part of the workspace that the scope of its call permits.
 
 use crate::countersign::{Server, User};
 use crate::package_users::{may_make_namespaces, ordinary_user};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const CODE: (&str, &str) = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true");
 
-/// Says what it can read; and where it is to write, writes that down.
+/// Returns every file that it can read, and also writes the list to a file if one is given.
 const LOOKS: &str = r#"
 const fs = require("fs");
 const { input } = JSON.parse(fs.readFileSync(0, "utf8"));
@@ -23,7 +23,7 @@ if (input.to) fs.writeFileSync("/stage/" + input.to, JSON.stringify(seen));
 console.log(JSON.stringify({ output: { seen } }));
 "#;
 
-/// Passes where the vault cannot be read.
+/// Passes if the vault cannot be read.
 const VERIFIES: &str = r#"
 const ok = !require("fs").existsSync("/workspace/vault/plan");
 console.log(JSON.stringify({ ok, checks: [{ name: "no_vault", ok }] }));
@@ -54,24 +54,24 @@ fn check(server: &Server) {
     owner.run(&["mode", "set", "kit.note", "allow"]).ok();
     let everything = json!({ "free/a": "a", "free/b": "b", "free/link": "plan", "vault/plan": "plan", "top": "top", ".env": "env" });
     assert_eq!(seen(&owner, &[]), everything);
-    // A link that is shown leads to where nothing is.
+    // The link is visible, but its target is not.
     let public = json!({ "free/a": "a", "free/b": "b", "free/link": "ENOENT", "top": "top" });
     assert_eq!(seen(&owner, &["--except", "vault", "--except", ".env"]), public);
     assert_eq!(seen(&owner, &["--within", "free/"]), json!({ "free/a": "a", "free/b": "b", "free/link": "ENOENT" }));
     assert_eq!(seen(&owner, &["--within", "free/", "--except", "free/b"]), json!({ "free/a": "a", "free/link": "ENOENT" }));
     assert_eq!(seen(&owner, &["--within", "nowhere/"]), json!({}));
-    // By the link: what it leads to is not seen under its own name either.
+    // Excluding a link also hides its target under the target's own name.
     let mut unlinked = everything.clone();
     for path in ["free/link", "vault/plan"] {
         unlinked.as_object_mut().unwrap().remove(path);
     }
     assert_eq!(seen(&owner, &["--except", "free/link"]), unlinked);
-    // What looks at the effect sees no more than what made it; without a scope the same check fails.
+    // The script that verifies the effect sees no more than the one that made it. Without a scope the same check fails.
     owner.run(&["action", "invoke", "kit.note", "to=note", "--except", "vault", "--json"]).ok();
     assert!(!text_of(server, "note").contains("vault/plan\""), "{}", text_of(server, "note"));
     owner.run(&["action", "invoke", "kit.note", "to=other", "--json"]);
     assert_eq!(owner.run(&["invocation", "list", "--json"]).ok().json()["items"][0]["status"], "reverted");
-    // A second name of the same file is another name: it is seen, as the documentation says.
+    // A hard link is another name of the same file and is visible, as the documentation says.
     std::fs::hard_link(server.workspace().join("vault/plan"), server.workspace().join("again")).unwrap();
     assert_eq!(seen(&owner, &["--except", "vault"])["again"], "plan");
     owner.run(&["receipt", "verify"]).ok();
@@ -93,7 +93,7 @@ fn code_of_a_server_that_is_an_ordinary_user_reads_no_more() {
     if may_make_namespaces(uid) {
         check(&server);
     } else {
-        // Nothing can be confined here, so nothing runs: `package_users.rs` says how that is answered.
+        // This host cannot confine code, so nothing runs. `package_users.rs` tests how the server answers then.
         assert!(!server.can_confine("default"));
     }
 }

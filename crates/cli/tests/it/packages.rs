@@ -1,4 +1,4 @@
-//! Packages through the real binary: what they do, what they cannot do, and what is left of one that misbehaves.
+//! Tests packages through the real binary: what they can and cannot do, and what is left of one that misbehaves.
 
 use crate::countersign::{Ran, Server, User};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(crate) fn write_package(folder: &Path, name: &str, action: &str, tier: &str,
     }
 }
 
-/// What a workspace is known by, besides what is in it.
+/// The file in a workspace that identifies it.
 pub(crate) const WORKSPACE_ID: &str = ".countersign-workspace";
 
 pub(crate) fn tree(folder: &Path) -> BTreeMap<String, String> {
@@ -109,7 +109,7 @@ fn what_a_package_staged_is_what_happens_and_it_is_taken_back_whole() {
         ["would_change", "would_create", "would_delete"]
     );
     assert!(changes[0]["diff"].as_str().unwrap().contains("+more"), "{rehearsed:#}");
-    // Of itself a write waits for a person.
+    // Without this mode a write needs approval.
     owner.run(&["mode", "set", "kit.three", "allow"]).ok();
     let done = invoke(&owner, "kit.three", &[]).ok().json();
     assert_eq!((&done["invocation"]["status"], &done["result"]), (&json!("succeeded"), &json!({ "done": true })), "{done:#}");
@@ -142,7 +142,7 @@ fn what_fails_its_verification_is_repaired_once_or_else_taken_back() {
     let server = Server::start_with(&[CODE]);
     let owner = server.owner();
     three(&server);
-    // It does it right only once it is told what was wrong.
+    // The script does it right only after it was told which check failed.
     let learning = r#"
 const fs = require("fs");
 const { failedChecks } = JSON.parse(fs.readFileSync(0, "utf8"));
@@ -240,11 +240,11 @@ fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
         assert_ne!(refused.code, 0, "{how}: {refused:?}");
         let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
         let last = &listed["items"][0];
-        // Only of an answer that does not fit is something made first: nothing was staged, and that is taken back.
+        // Only a result that breaks its schema is noticed after the effect. The script staged nothing, and the call is reverted.
         let status = if how == "breaks_its_schema" { "reverted" } else { "failed" };
         assert_eq!((&last["status"], &last["error"]["code"]), (&json!(status), &json!(code)), "{how}: {last:#}");
         assert_eq!(tree(&server.workspace()), before(), "{how}");
-        // So much that fails in a row is left alone; each of these is to be tried.
+        // The circuit breaker opens after several failures in a row. It is closed again, so that each case runs.
         owner.run(&["breaker", "close", "kit.hostile", "--yes"]);
     }
     let scoped = owner.run(&["action", "invoke", "kit.hostile", "how=stages_git", "--except", "secret", "--json"]);
@@ -263,7 +263,7 @@ fn nobody_is_asked_about_code_that_may_not_run() {
     owner.run(&["package", "install", "kit"]).ok();
     let held = owner.run(&["action", "invoke", "kit.three", "--no-wait"]).exits(6);
     let id = held.stdout.trim().to_owned();
-    // Who is asked sees what it staged, whose code that was, and what will be looked at.
+    // The approver sees what the script staged, which package's code it is, and the checks that will run.
     let card = owner.run(&["show", &id]).ok().stdout;
     for told in [
         "Would change      code of the package `kit` was run to find this out, without effect\n  ~ would change  a.txt  +1\n    @@ -1 +1 @@\n     one\n    +more\n  + would create  deep/er/b.txt  +1",
@@ -275,7 +275,8 @@ fn nobody_is_asked_about_code_that_may_not_run() {
         assert!(card.contains(told), "{told}: {card}");
     }
     assert_eq!(tree(&server.workspace()), before());
-    // The operator turns it off while it waits: the card says so first, and no yes is spent on it.
+    // The operator turns off package code while the call is pending. The card says so first, and an approval is refused instead of being
+    // used up.
     server.terminate();
     server.wait();
     let server = server.start_again();
@@ -298,7 +299,7 @@ fn a_package_at_r3_runs_for_nobody_but_a_person_and_the_receipt_says_in_what() {
     three(&server);
     write_package(owner.folder(), "kit", "three", "R3", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
     owner.run(&["package", "install", "kit"]).ok();
-    // Whoever allows it is told that it will ask all the same.
+    // A user who sets the mode to `allow` is told that the action still needs approval.
     let allowed = owner.run(&["mode", "set", "kit.three", "allow"]).ok();
     assert!(allowed.stderr.contains("! still needs approval: a package's R3 or R4 action never runs without a person"), "{allowed:?}");
     assert!(!owner.run(&["mode", "set", "files.write_text", "allow"]).ok().stderr.contains("still needs approval"));
@@ -336,10 +337,10 @@ console.log(JSON.stringify({ output: {} }));
     for (allowed, text, ends) in [
         ("node --check {file}", "let fine = 1;", "succeeded"),
         ("node --check {file}", "let not fine", "reverted"),
-        // A rule without a slot names the file as it is called in the workspace.
+        // A rule without a placeholder names the file by its path in the workspace.
         ("node --check out.js", "let fine = 1;", "succeeded"),
         ("node --check out.js", "let not fine", "reverted"),
-        // Before anything is made, not after.
+        // The call is denied before it has an effect.
         ("node --check other.js", "let fine = 1;", "denied"),
     ] {
         let server = Server::start_with(&[CODE, ("COUNTERSIGN_COMMAND_ALLOWLIST", allowed)]);
@@ -466,7 +467,7 @@ fn an_edited_script_is_drift_and_waits_for_a_person() {
     assert_eq!(tree(&server.workspace()), before());
     owner.run(&["deny", &waiting.id]).ok();
     waiting.end();
-    // Code is no wording, whoever does not mind that.
+    // A review that ignores changed wording does not cover changed code.
     owner.run(&["action", "review", "kit.three", "--ignore-wording", "--yes"]).ok();
     std::fs::write(&script, format!("{THREE}\n// edited again\n")).unwrap();
     let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
@@ -482,14 +483,14 @@ fn the_example_passes_its_own_tests_and_a_broken_one_does_not() {
     owner.run(&["package", "new", "notes"]).exits(2);
     owner.run(&["package", "check", "notes"]).ok();
     owner.run(&["package", "test", "notes"]).ok();
-    // In Python, whose interpreter is small: every server reads it whole.
+    // In Python, because every server reads the whole interpreter first, and that of Python is small.
     owner.run(&["package", "new", "broken", "--lang", "python"]).ok();
     let script = owner.folder().join("broken/actions/append_to_broken/execute.py");
     let broken = std::fs::read_to_string(&script).unwrap().replace("given[\"line\"]", "\"nothing\"");
     std::fs::write(&script, broken).unwrap();
     let failed = owner.run(&["package", "test", "broken"]);
     assert!(failed.code != 0 && failed.stdout.contains("tests/appends.json") && failed.stdout.contains("failed"), "{failed:?}");
-    // A script that fails before it reaches for anything outside has not been kept inside.
+    // The case expects that access outside is refused. A script that fails for another reason does not pass it.
     std::fs::write(&script, "raise Exception('something else')").unwrap();
     let failed = owner.run(&["package", "test", "broken", "--json"]).exits(1).json();
     let why = failed["items"].as_array().unwrap().iter().find(|case| case["case"] == "tests/stays_inside.json").unwrap()["why"].clone();

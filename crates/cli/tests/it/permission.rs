@@ -1,4 +1,4 @@
-//! What is allowed, and what stops it: grants, kill switches, consents, quarantine, reviews, and what spaces and people tolerate.
+//! Tests what is allowed and what stops a call: grants, kill switches, consents, quarantine, reviews, spaces and roles.
 
 use crate::answers::colleague;
 use crate::countersign::{Server, User};
@@ -69,7 +69,7 @@ fn a_kill_switch_stops_what_it_covers_and_everybody_sees_it() {
     owner.run(&["action", "invoke", "files.list"]).ok();
     owner.run(&["kill-switch", "off", "org", "--reason", "again"]).exits(3);
 
-    // A space goes by its name, and only what there is can be stopped.
+    // A space is given by name, and only existing things can be stopped.
     owner.run(&["space", "create", "lab"]).ok();
     let on = owner.run(&["kill-switch", "on", "space:lab", "--reason", "r", "--except-dry-runs", "--yes", "--json"]).ok().json();
     assert!(on["scope"].as_str().unwrap().starts_with("space:spc_"), "{on}");
@@ -106,7 +106,7 @@ fn a_consent_is_given_and_withdrawn() {
         (&given["purpose"], &given["state"], &given["evidence"]),
         (&json!("action:files.write_text"), &json!("live"), &json!("said so"))
     );
-    // What no action and no policy names would allow nothing.
+    // A consent for a purpose that no action and no policy names would have no effect, so it is refused.
     let unknown = owner.run(&["consent", "give", "purpose:newsletter"]).exits(8);
     assert!(unknown.stderr.contains("no action and no policy names the purpose `purpose:newsletter`"), "{unknown:?}");
     assert!(owner.run(&["consent", "give", "files.writ_text"]).exits(8).stderr.contains("`action:ID`"));
@@ -286,7 +286,7 @@ fn a_canary_is_laid_out_listed_and_taken_away() {
     owner.run(&call).exits(6);
     owner.run(&["canary", "create", "short"]).exits(8);
     owner.run(&["canary", "create", &"x".repeat(201)]).exits(8);
-    // Where the traps are is told to nobody who need not know.
+    // Only people who need to know may list the canary tokens.
     let mia = owner.run(&["user", "create", "mia", "-o", "name"]).ok().stdout;
     let token = owner.run(&["token", "create", "laptop", "--user", mia.trim(), "--json"]).ok().json();
     owner.with_token(token["token"].as_str().unwrap()).run(&["canary", "list"]).exits(5);

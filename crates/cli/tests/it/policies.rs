@@ -1,4 +1,4 @@
-//! An org's own policies: checked with the place of what is wrong, tried on what was recorded, set and read back.
+//! Tests an org's own policies: checked with the place of each mistake, tried on recorded calls, set and read back.
 
 use crate::countersign::Server;
 use serde_json::json;
@@ -13,7 +13,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_stands() {
     write("bad.toml", "abac = '''\nforbid (\n  principal,\n  actoin,\n  resource\n);\n'''\n");
     let refused = owner.run(&["policy", "check", "bad.toml"]).exits(8);
     let lines: Vec<_> = refused.stderr.lines().collect();
-    // Where it stands in the file, not in the text of its gate.
+    // The place is the one in the file, not the one in the gate's text.
     assert!(lines[0].starts_with("bad.toml:4:3: abac: "), "{}", refused.stderr);
     assert_eq!(&lines[1..3], ["  4 │   actoin,", "    │   ^"]);
     assert_eq!(lines[3], "error: 1 problem in the policies; nothing was saved");
@@ -28,7 +28,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_stands() {
 
     write("unknown.toml", "abak = ''");
     owner.run(&["policy", "check", "unknown.toml"]).exits(8);
-    // An error in a file has lines.
+    // The error contains several lines of the file.
     std::fs::write(owner.folder().join("broken.toml"), "abac = '''\nforbid\n").unwrap();
     let broken = owner.run(&["policy", "check", "broken.toml"]).exits(8).stderr;
     assert!(!broken.contains("\\n") && broken.contains("\n         2 | forbid\n"), "{broken}");
@@ -68,7 +68,7 @@ fn policies_are_tried_on_the_past_before_they_are_set() {
     assert_eq!(owner.run(&["policy", "show", "--gate", "abac"]).ok().stdout, NO_WRITES);
     assert!(owner.run(&["policy", "show"]).ok().stdout.contains("\nABAC\n@id(\"no-writes\")\n"));
     assert_eq!(owner.run(&["policy", "versions"]).ok().stdout.split('\t').nth(1), Some("abac"));
-    // What is in force changes nothing, also for calls that were recorded before it was.
+    // Policies that are already in force change nothing, also for calls that were recorded before they were set.
     let same = owner.run(&["policy", "what-if", "policies", "--fail-on-change"]).ok();
     assert!(same.stderr.starts_with("✓ nothing would change: 2 recorded calls decided again\n"), "{}", same.stderr);
 

@@ -1,4 +1,4 @@
-//! What a call prints while it runs, on the stderr of whoever waits for it: real code in the real jail.
+//! Tests that a user who waits for a call sees on stderr what the call prints while it runs. The code runs in the real jail.
 
 use crate::countersign::{Ran, Server, User};
 use crate::packages::write_package;
@@ -29,7 +29,7 @@ fn go(server: &Server) {
     std::fs::write(server.workspace().join("go"), "").unwrap();
 }
 
-/// A run whose stderr is read as it comes.
+/// A run whose stderr is read line by line.
 struct Watched {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -43,7 +43,7 @@ impl Watched {
         Self { child, stderr, told: String::new() }
     }
 
-    /// Waits until it has said this.
+    /// Reads stderr until it contains this text.
     fn until(mut self, text: &str) -> Self {
         while !self.told.contains(text) {
             assert!(self.stderr.read_line(&mut self.told).unwrap() > 0, "it ended and never said `{text}`: {}", self.told);
@@ -73,7 +73,7 @@ fn who_waits_for_a_turn_of_a_package_is_told_so() {
     let (server, owner) = saying();
     let say = ["action", "invoke", "kit.say", "-v"];
     let running = [Watched::start(&owner, &say).until("step 1"), Watched::start(&owner, &say).until("step 1")];
-    // As many run as may: the third waits, says for what, and runs once one of them has ended.
+    // Two calls of a source may run at once. The third waits, says what it waits for, and runs once one of them has ended.
     let waiting =
         Watched::start(&owner, &say).until("waiting for a turn of source `kit`: 2 calls of it run already, as many as may at once");
     assert!(!waiting.told.contains("step 1"), "{}", waiting.told);
@@ -92,7 +92,7 @@ fn who_waits_for_a_turn_of_a_package_is_told_so() {
 fn lines_are_shown_while_the_call_runs_and_stdout_stays_data() {
     let (server, owner) = saying();
     let running = Watched::start(&owner, &["action", "invoke", "kit.say", "-v"]).until("step 1");
-    // It was told before it could go on.
+    // The line was shown before the script could continue.
     go(&server);
     let ran = running.end().ok();
     in_order(&ran.stderr, &["step 1", "cloning with [redacted] ", "step 2", "succeeded"]);

@@ -1,11 +1,11 @@
-//! What is asked at a terminal: nothing happens before a yes, and anything but a yes changes nothing.
+//! Tests questions at a terminal: nothing happens before a yes, and any other answer changes nothing.
 
 use crate::answers::{asked, colleague};
 use crate::countersign::{Server, User};
 use crate::exit_codes::r4;
 use std::os::unix::fs::PermissionsExt as _;
 
-/// Everything that is stored, row by row, but how far the log is signed, which the server goes on with by itself.
+/// All stored rows, except how far the log is signed, because the server keeps signing by itself.
 fn stored(user: &User) -> Vec<String> {
     let file = user.folder().join("now.backup");
     user.run(&["backup", "now.backup", "--data", "data"]).ok();
@@ -17,7 +17,7 @@ fn stored(user: &User) -> Vec<String> {
     rows
 }
 
-/// A no, just the return key, the end of the input, and what is only nearly a yes.
+/// A no, an empty line, the end of the input, and an answer that is not quite a yes.
 const NOES: [&str; 4] = ["n\n", "\n", "", "yess\n"];
 
 #[track_caller]
@@ -118,7 +118,7 @@ fn an_r4_action_is_approved_by_its_name_alone() {
     assert_eq!(fake.asked().pop().unwrap().2["confirm"], "files.wipe");
 }
 
-/// A user whose editor is this script; the file to edit is `$1`.
+/// A user whose editor is this script. The script gets the flag `--wait` as `$1` and the file to edit as `$2`.
 fn with_editor(user: &User, script: &str) -> User {
     let editor = user.folder().join("editor");
     std::fs::write(&editor, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -131,7 +131,7 @@ fn params_are_edited_shown_and_run_as_they_were_left() {
     let server = Server::start();
     let owner = server.owner();
     let id = asked(&owner, "a");
-    // The flag of $EDITOR comes first, the file second.
+    // The flag of `$EDITOR` is the first argument, the file the second.
     let edits = with_editor(&owner, "test \"$1\" = --wait || exit 9; sed -i 's/\"x\"/\"y\"/' \"$2\"");
     let question = "Approve `files.write_text` with these params? [y/N] ";
     let before = stored(&owner);
@@ -166,10 +166,10 @@ fn an_editor_that_leaves_nothing_usable_approves_nothing() {
     let none = owner.with_variable("VISUAL", "/nowhere/editor");
     none.at_terminal(&["approve", &id, "--edit"], &[]).exits(1).shows("the editor `/nowhere/editor` cannot be started");
     assert!(stored(&owner) == before);
-    // What the server refuses is not approved either.
+    // Params that the server refuses are not approved.
     let wrong = with_editor(&owner, "echo '{\"path\":7}' > \"$2\"");
     wrong.at_terminal(&["approve", &id, "--edit"], &[("with these params? [y/N] ", "y\n")]).exits(8);
-    // Left as it was it is an answer like any other.
+    // Params that are left unchanged can be approved too.
     with_editor(&owner, "true")
         .at_terminal(&["approve", &id, "--edit"], &[("with these params? [y/N] ", "y\n")])
         .exits(0)

@@ -1,4 +1,4 @@
-//! Checking records: what holds, what does not, and what is said about where the key came from.
+//! Tests the verification of records: what verifies, what does not, and what is said about the origin of the key.
 
 use crate::countersign::{Server, User};
 use base64::Engine as _;
@@ -43,14 +43,14 @@ fn another_key_a_cut_off_file_and_a_forgotten_past_do_not_pass() {
     let refused = user.run(&["receipt", "verify", "cut.jsonl", "--key", "own.pem"]).exits(1);
     assert!(refused.stderr.contains("truncated_tail"), "{}", refused.stderr);
 
-    // Whoever kept a later checkpoint notices that the end was taken back.
+    // A user who kept a later checkpoint notices that the end of the log was removed.
     owner.run(&["receipt", "checkpoint", "--out", "kept.txt"]).ok();
     user.run(&["receipt", "verify", "all.jsonl", "--key", "own.pem", "--checkpoint", "kept.txt"]).ok();
     owner.run(&["action", "invoke", "files.list"]).ok();
     owner.run(&["receipt", "checkpoint", "--out", "later.txt"]).ok();
     let refused = user.run(&["receipt", "verify", "all.jsonl", "--key", "own.pem", "--checkpoint", "later.txt"]).exits(1);
     assert!(refused.stderr.contains("fork_or_rollback"), "{}", refused.stderr);
-    // It is about the whole log: none of it is said to hold.
+    // The finding is about the whole log, so no entry is said to hold.
     assert!(!refused.stderr.contains("before it") && refused.stderr.contains("read"), "{}", refused.stderr);
 
     std::fs::write(folder.join("empty.jsonl"), "").unwrap();
@@ -88,7 +88,7 @@ fn keys_are_rotated_and_everything_still_verifies_under_the_first() {
     let retired = keys["items"].as_array().unwrap().iter().filter(|key| key["retired_at"].is_string()).count();
     assert_eq!((keys["items"].as_array().unwrap().len(), retired), (4, 2));
     owner.run(&["receipt", "verify", "--key", "first.pem"]).ok();
-    // A key that may be in other hands: the log says so, and what it signed before stands.
+    // The old key may be known to others. The log says that it is revoked, and its earlier signatures stay valid.
     let told = owner.run(&["key", "rotate", "--revoke", "--yes"]).ok().stderr;
     assert!(told.contains("are revoked: nothing they sign after that entry counts any more"), "{told}");
     owner.run(&["action", "invoke", "files.list"]).ok();
@@ -159,7 +159,7 @@ fn the_receipt_of_a_batch_is_listed_and_tells_all_of_it() {
 
     let shown = owner.run(&["receipt", "show", id]).ok().stdout;
     assert_eq!(owner.run(&["receipt", "show", receipt]).ok().stdout, shown);
-    // Every receipt by its id and its number.
+    // A receipt by its id and its number.
     let numbered = |receipt: &Value| {
         let id = receipt.as_str().unwrap();
         format!("{id} (#{})", owner.run(&["receipt", "show", id, "--json"]).ok().json()["seq"])
@@ -245,7 +245,7 @@ fn what_is_no_export_no_key_and_no_checkpoint_is_said_to_be_none() {
     check(&["all.jsonl", "--key", "own.pem", "--checkpoint", "README.md"], 2, &["`README.md` is not a checkpoint", kept]);
     check(&["all.jsonl", "--key", "own.pem", "--checkpoint", "missing"], 3, &["there is no file `missing`", kept]);
 
-    // What is wrong within an export is told with its place in the file or in the log, and with what it means.
+    // A problem in an export is reported with its place in the file or in the log, and with its meaning.
     let whole = std::fs::read_to_string(folder.join("all.jsonl")).unwrap();
     let lines: Vec<_> = whole.lines().collect();
     let write = |name: &str, lines: &[&str]| std::fs::write(folder.join(name), lines.join("\n") + "\n").unwrap();

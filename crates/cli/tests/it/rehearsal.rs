@@ -1,4 +1,4 @@
-//! `--dry-run`: what would be sent is shown, nothing changes; what has no dry run says so.
+//! Tests `--dry-run`: the command shows what it would send and changes nothing; a command without a dry run says so.
 
 use crate::countersign::Server;
 use serde_json::json;
@@ -73,10 +73,10 @@ fn an_action_is_rehearsed_by_the_server() {
     assert_eq!(ran.stdout, "+ would create  a.txt  +1\n  new file\n  +b\n");
     assert!(ran.stderr.contains("dry run: nothing was changed"), "{}", ran.stderr);
     assert!(!server.workspace().join("a.txt").exists());
-    // A program gets the server's own words.
+    // A program gets the server's answer unchanged.
     let document = owner.run(&[&write[..], &["--json"]].concat()).ok().json();
     assert_eq!((&document["result"]["change"], &document["result"]["diff"]), (&json!("would_create"), &json!("@@ -1 +1 @@\n+b\n")));
-    // Colour is for whoever wants it, and the signs are there without it.
+    // Colours can be turned on; without them the signs are still there.
     let coloured = owner.run(&[&write[..], &["--color", "always"]].concat()).ok().stdout;
     assert!(coloured.contains("\u{1b}[32m+b\u{1b}[0m"), "{coloured:?}");
     std::fs::write(server.workspace().join("old.txt"), "one\ntwo\n").unwrap();
@@ -131,19 +131,19 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
         format!("✓ would run: the mode is `allow`, set for the org\nreverts\t{id}\naction\tfiles.write_text\n~ would change  a.txt\n");
     assert_eq!(ran.stdout, told, "{ran:?}");
     assert!(ran.stderr.contains("never overwritten") && ran.stderr.contains("dry run: nothing was changed"), "{ran:?}");
-    // What somebody has changed since is not lost.
+    // A change that was made after the call is not lost.
     let ran = owner.run(&["invocation", "revert", &first, "--dry-run", "--json"]).exits(5).json();
     assert_eq!((&ran["blocked"]["code"], &ran["invocation_id"]), (&json!("content_changed"), &json!(first)), "{ran:#}");
     assert!(ran["changes"].is_null(), "{ran:#}");
     assert_eq!(calls(), before);
-    // What made a file would delete it.
+    // Reverting a call that created a file would delete the file.
     let made_other = owner.run(&["action", "invoke", "files.write_text", "path=b.txt", "text=b", "--json"]).ok().json();
     let other = made_other["invocation"]["id"].as_str().unwrap();
     let ran = owner.run(&["invocation", "revert", other, "--dry-run", "--json"]).ok().json();
     assert_eq!(ran["changes"]["changes"], json!([{ "path": "b.txt", "change": "would_delete" }]), "{ran:#}");
     assert_eq!((&ran["would"], &ran["invocation_id"]), (&json!("runs"), &json!(other)));
     let before = calls();
-    // Whom it would ask, and whether it would be let at all.
+    // The dry run says whether the revert would need approval or be denied.
     owner.run(&["mode", "unset", "files.write_text"]).ok();
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).ok();
     assert!(ran.stdout.starts_with("◷ would need approval: "), "{ran:?}");
@@ -156,7 +156,7 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     assert!(ran.stdout.starts_with("⊘ would be denied: the mode is `deny`"), "it would not even come so far: {ran:?}");
     assert_eq!((calls(), std::fs::read_to_string(server.workspace().join("a.txt")).unwrap()), (before, "two".to_owned()));
 
-    // What has no way back is refused as the taking back would be.
+    // A call that cannot be reverted is refused by the dry run, as it would be by the revert itself.
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     owner.run(&["invocation", "revert", &id, "--yes"]).ok();
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).exits(7);
@@ -165,7 +165,7 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     let ran = owner.run(&["invocation", "revert", read["invocation"]["id"].as_str().unwrap(), "--dry-run"]).exits(7);
     assert!(ran.stderr.contains("cannot be reverted: nothing was kept to do so with"), "{ran:?}");
 
-    // A page of calls that only read is no end.
+    // A page that holds only calls that cannot be reverted does not end the list.
     let listed = owner.run(&["invocation", "list", "--revertible", "--limit", "1", "-o", "name"]).ok().stdout;
     assert_eq!(listed.lines().next(), Some(other));
     let listed = owner.run(&["invocation", "list", "--revertible", "-o", "name"]).ok().stdout;

@@ -1,4 +1,4 @@
-//! The server as a process: what it logs and never logs, what it counts, what it refuses before HTTP, how it stops.
+//! Tests the server as a process: what it logs and never logs, what it counts, what it refuses before HTTP, and how it stops.
 
 use crate::countersign::{Server, User};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Stands in every field a caller can put something secret into.
+/// A secret that the test puts into every field a caller can fill.
 const SECRET: &str = "hunter2-4f1d9c77e0a94b63";
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn nothing_secret_is_ever_logged() {
     http.post(&url).bearer_auth(token).body(format!("{{\"{SECRET}\"")).send().await.unwrap();
     http.post(&url).bearer_auth(SECRET).body("{}").send().await.unwrap();
     let waiting = owner.run(&["inbox", "-o", "name"]).ok().stdout;
-    // The write, and the request that a secret makes somebody look at.
+    // Two calls are pending: the write, and the request that needs approval because of the secret in it.
     let waiting: Vec<_> = waiting.lines().collect();
     assert_eq!(waiting.len(), 2, "{waiting:?}");
     for id in waiting {
@@ -90,7 +90,7 @@ async fn what_happens_is_counted() {
         r#"countersign_invocations_total{mode="require_approval",status="pending"} 2"#,
         r#"countersign_invocations_total{mode="require_approval",status="succeeded"} 1"#,
         "countersign_approval_seconds_count 1",
-        // People take their time.
+        // Approval times get large buckets, because people take their time.
         r#"countersign_approval_seconds_bucket{le="3600"} 1"#,
         r#"countersign_stage_seconds_count{stage="decide"} 4"#,
         r#"countersign_action_seconds_count{action="files.list"} 1"#,
@@ -101,7 +101,7 @@ async fn what_happens_is_counted() {
     ] {
         assert!(metrics.lines().any(|line| line == expected), "{expected} is not in\n{metrics}");
     }
-    // Measured by a loop that comes around every few seconds.
+    // A background loop updates these metrics every few seconds.
     for _ in 0..200 {
         let metrics = scrape().await;
         if metrics.lines().any(|line| line == "countersign_pending 1") {
@@ -115,14 +115,14 @@ async fn what_happens_is_counted() {
     panic!("the depth of the queue was never told");
 }
 
-/// Nobody asks about it: the server notices by itself, and tells.
+/// The server notices the expiry by itself, and publishes an event.
 #[tokio::test]
 async fn a_grant_past_its_time_is_told_without_anybody_touching_it() {
     let server = Server::start_binary();
     let owner = server.owner();
     let id = owner.run(&["grant", "give", "files.write_text", "--org", "--expires", "1s", "-o", "name"]).ok().stdout;
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    // A backup is what reads without asking: everything as it lies there, the events too.
+    // A backup contains the events, and making one does not touch the grant.
     let (mut told, mut tries) = (None, 0);
     while told.is_none() {
         assert!(std::time::Instant::now() < deadline, "the sweep never came");
@@ -145,7 +145,7 @@ fn headers_that_are_too_large_are_refused_and_the_server_goes_on() {
     let answered = |request: &str| {
         let mut stream = TcpStream::connect(&address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        // It may close before it has read everything.
+        // The server may close the connection before it has read the whole request.
         let _closed = stream.write_all(request.as_bytes());
         let mut answer = String::new();
         let _reset = stream.read_to_string(&mut answer);
@@ -163,7 +163,7 @@ async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
     let host = format!("http://{}", upstream.local_addr().unwrap());
     let variables = [("COUNTERSIGN_HTTP_ALLOWED_HOSTS", host.as_str()), ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")];
     let mut server = Server::start_with(&variables);
-    // Two at once: each is a process.
+    // Two commands run at the same time, so each must be a process.
     let owner = server.owner().with_binary();
     owner.run(&["mode", "set", "http.request", "allow"]).ok();
     let params = json!({ "method": "POST", "url": host, "body": "x" }).to_string();
@@ -171,7 +171,7 @@ async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
         let owner = owner.clone();
         move || owner.run(&["action", "invoke", "http.request", "--params", &params])
     });
-    // The effect is under way, and its answer is in our hands.
+    // The call's request has arrived here, and the test decides when it is answered.
     let (mut stream, _) = upstream.accept().unwrap();
     server.terminate();
     let refused = owner.run(&["status"]);

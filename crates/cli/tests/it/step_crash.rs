@@ -1,5 +1,5 @@
-//! kill -9 between every two steps of a change on the disk, and of taking it back: afterwards the disk is as it was or as it should be,
-//! and the receipt says which.
+//! Kills the server between every two steps of a change on the disk, and of its revert. Afterwards the disk holds either the old or the new
+//! state, and the receipt says which.
 
 use crate::crash::{Client, Serving, at_fault, verify};
 use crate::packages::tree;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// One file, before and after.
+/// The change of one file: its content before and after.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     action: &'static str,
@@ -18,15 +18,15 @@ struct Change {
     after: Option<&'static str>,
 }
 
-/// In a folder that has to be made for it.
+/// Creates the file in a folder that does not exist yet.
 const MAKE: Change = Change { action: "files.write_text", path: "deep/note.txt", before: None, after: Some("new") };
 const REPLACE: Change = Change { action: "files.write_text", path: "note.txt", before: Some("old"), after: Some("new") };
 const DELETE: Change = Change { action: "files.delete", path: "note.txt", before: Some("old"), after: None };
 
-/// What is found after the crash.
+/// The state that is found after the crash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Left {
-    /// Not even that it was asked for.
+    /// There is no trace of the call.
     Nothing,
     NotDone,
     Done,
@@ -44,7 +44,7 @@ const MAKING: &[(&str, &[Change], Left)] = &[
     ("record.ended", &[REPLACE], Left::Done),
 ];
 
-/// Where the change itself passes a point too, it is the second time.
+/// If the change itself already passed a point, the revert is the second time, marked `:2`.
 const TAKING_BACK: &[(&str, &[Change], Left)] = &[
     ("execute.prepared:2", &[MAKE], Left::Nothing),
     ("execute.intended:2", &[MAKE, REPLACE, DELETE], Left::Done),
@@ -54,7 +54,7 @@ const TAKING_BACK: &[(&str, &[Change], Left)] = &[
     ("record.ended:2", &[MAKE], Left::Done),
 ];
 
-/// The points that are killed at here.
+/// The fault points at which these tests kill the server.
 pub(crate) fn points() -> impl Iterator<Item = &'static str> {
     MAKING.iter().chain(TAKING_BACK).map(|(point, ..)| *point)
 }
@@ -91,12 +91,12 @@ async fn crash_between_every_two_steps_of_taking_back_on_postgresql_and_the_disk
     }
 }
 
-/// Every change with `make test ARGS=--all`; else one at each point, another at the next.
+/// All changes with `make test ARGS=--all`; otherwise one change for each point, a different one for the next.
 fn tried(index: usize, changes: &[Change]) -> impl Iterator<Item = &Change> {
     changes.iter().cycle().skip(index).take(testkit::rounds(changes.len(), 1))
 }
 
-/// A data folder whose server dies at a point.
+/// A data folder whose server dies at a fault point.
 struct Ground {
     folder: TempDir,
     database: Option<String>,
@@ -142,7 +142,7 @@ impl Ground {
         listed["items"].as_array().unwrap().clone()
     }
 
-    /// Everything on the disk is there because of this content, and nothing else is.
+    /// Checks that the disk holds this content with its folders, and nothing else.
     fn check_disk(&self, content: Option<&str>, point: &str) {
         let mut expected = BTreeMap::new();
         if let Some(content) = content {

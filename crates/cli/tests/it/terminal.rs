@@ -1,4 +1,4 @@
-//! Somebody at a terminal: a pseudo-terminal is all three streams of the binary, questions are awaited and answered.
+//! Runs the binary on a pseudo-terminal as all three streams, waits for its questions and types the answers.
 
 use crate::countersign::User;
 use rustix::fs::{Mode, OFlags};
@@ -10,11 +10,11 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 
-/// What somebody saw, and how it ended.
+/// The screen of a run, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) code: i32,
-    /// Everything on the screen, what was typed as well where it shows.
+    /// Everything on the screen, including typed text if it is echoed.
     pub(crate) screen: String,
 }
 
@@ -33,12 +33,12 @@ impl Seen {
 }
 
 impl User {
-    /// Runs it at a terminal. Each question is awaited before its answer is typed; one that does not come fails the test.
+    /// Runs a command at a terminal. Each answer is typed after its question appeared; a missing question fails the test.
     pub(crate) fn at_terminal(&self, arguments: &[&str], answers: &[(&str, &str)]) -> Seen {
         self.at_terminal_of(0, arguments, answers)
     }
 
-    /// The same at one that is so wide; 0 says nothing.
+    /// Like `at_terminal`, on a terminal of this width. A width of 0 means unknown.
     pub(crate) fn at_terminal_of(&self, columns: u16, arguments: &[&str], answers: &[(&str, &str)]) -> Seen {
         let mut terminal = Terminal::open(self, columns, arguments);
         for (question, typed) in answers {
@@ -52,7 +52,7 @@ impl User {
 struct Terminal {
     keyboard: File,
     seen: String,
-    /// How much of it belongs to questions that were answered.
+    /// The length of the text up to the last question that was answered.
     read_to: usize,
     child: Child,
 }
@@ -66,7 +66,7 @@ impl Terminal {
         let name = ptsname(&ours, Vec::new()).unwrap();
         let theirs: OwnedFd = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let stream = || Stdio::from(theirs.try_clone().unwrap());
-        // The command holds copies of their side: it goes, so that the screen ends when the binary does.
+        // The temporary `Command` holds copies of the terminal's other side. It is dropped here, so that reading ends when the binary does.
         let child = user.command(arguments).stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap();
         Self { keyboard: File::from(ours), seen: String::new(), read_to: 0, child }
     }
@@ -78,7 +78,7 @@ impl Terminal {
         self.read_to = self.seen.len();
     }
 
-    /// Whether there was more to read.
+    /// Reads more of the screen; `false` at the end.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.keyboard.read(&mut bytes) {
@@ -87,7 +87,7 @@ impl Terminal {
                 self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
                 true
             }
-            // Nobody has their side open any more.
+            // The other side of the terminal is closed.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => false,
             Err(error) => panic!("the screen cannot be read: {error}"),
         }

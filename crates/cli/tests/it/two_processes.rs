@@ -1,4 +1,4 @@
-//! Two real servers on one PostgreSQL: what one gives, uses or ends, the other holds to. Effects are counted outside of both.
+//! Tests two real servers on one PostgreSQL: what one grants, uses or ends is binding for the other. Effects are counted outside of both.
 
 use crate::countersign::User;
 use crate::crash::{Client, Serving, Upstream};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const CALLERS: usize = 64;
 const CALLS: usize = 9;
-/// In how many rounds both must have run something; one is nearly always enough.
+/// The number of rounds in which both servers must have run something. One round is nearly always enough.
 const ROUNDS_MAX: usize = 8;
 
 struct Two {
@@ -25,7 +25,7 @@ impl Two {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let upstream = Upstream::start().await;
         let first = Serving::start(folders[0].path(), Some(&database), &upstream);
-        // The same master key, and a data folder each.
+        // The servers share the master key, and each has its own data folder.
         for name in ["master.key", "owner.token"] {
             std::fs::copy(folders[0].path().join(name), folders[1].path().join(name)).unwrap();
         }
@@ -47,7 +47,7 @@ impl Two {
         self.ask(at, Method::POST, "sessions", json!({})).await.1["id"].as_str().unwrap().to_owned()
     }
 
-    /// Sends one request to the world outside, through this server.
+    /// Makes a call through this server that sends one request to the upstream.
     async fn call(&self, at: usize, session: &str, text: &str) -> (u16, Value) {
         let params = json!({ "method": "POST", "url": self.upstream.url, "body": text });
         let body = json!({ "action": "http.request", "params": params });
@@ -71,7 +71,7 @@ impl Two {
         seen.len()
     }
 
-    /// With the command line, against each of them, by the key the first one wrote down.
+    /// Verifies the log with the command line, from each server, with the key file of the first.
     fn verify(&self) {
         let key = self.folders[0].path().join("receipt.pub");
         for at in 0..2 {
@@ -84,7 +84,7 @@ impl Two {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_is_used_as_often_as_it_says_by_callers_of_two_processes() {
     let two = Two::start().await;
-    // Each session is known to both; each call goes to the one or to the other.
+    // Both servers know every session, and the calls go to them in turn.
     let sessions = futures_util::future::join_all((0..CALLERS / 4).map(|at| two.session(at % 2))).await;
     let mut ran = [0, 0];
     let mut rounds = 0;
@@ -104,14 +104,14 @@ async fn a_grant_is_used_as_often_as_it_says_by_callers_of_two_processes() {
         let path = format!("grants/{}", given["id"].as_str().unwrap());
         let (_, shown) = two.ask(rounds % 2, Method::GET, &path, Value::Null).await;
         assert_eq!((&shown["calls_used"], &shown["state"]), (&json!(CALLS), &json!("used_up")));
-        // Ten may wait in a session: the next round finds it empty.
+        // Only ten calls may be pending in a session, so they are denied before the next round.
         for (_, answer) in answers.iter().filter(|(status, _)| *status == 202) {
             let id = answer["invocation"]["id"].as_str().unwrap();
             assert_eq!(two.answer(rounds % 2, "deny", id, json!({})).await.0, 200);
         }
     }
     assert!(!ran.contains(&0), "only one of the two ever ran something: {ran:?}");
-    // What each says of itself.
+    // The metrics of each server count the calls that it ran.
     for (at, ran) in ran.into_iter().enumerate() {
         let text = reqwest::get(format!("{}/metrics", two.url(at))).await.unwrap().text().await.unwrap();
         let counted = text.lines().find_map(|line| {

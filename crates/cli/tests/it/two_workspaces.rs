@@ -1,11 +1,12 @@
-//! Two real servers on one PostgreSQL, with a data folder and so a workspace each: neither says anything about the disk of the other.
+//! Tests two real servers on one PostgreSQL, each with its own data folder and workspace. Neither concludes anything about the disk of the
+//! other.
 
 use crate::crash::{Client, Serving, new_command, verify};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Starts of a server until the database has noticed that the one before it is gone; the first is nearly always enough.
+/// How often a server is started until the database has noticed that the previous one is gone. The first start is nearly always enough.
 const STARTS_MAX: usize = 100;
 
 struct Ground {
@@ -16,13 +17,13 @@ struct Ground {
 }
 
 impl Ground {
-    /// Who served this folder last.
+    /// The id of the server that used this folder last.
     fn server_of(&self, folder: usize) -> String {
         let text = std::fs::read_to_string(self.folders[folder].path().join("server.id")).unwrap();
         text.split_whitespace().next().unwrap().to_owned()
     }
 
-    /// An org in which files may be written, two data folders with its keys, and no server.
+    /// Creates an org in which files may be written and two data folders with its keys. No server is running afterwards.
     async fn new() -> Self {
         server::init_process();
         let database = testkit::postgres::fresh_database().await;
@@ -57,7 +58,8 @@ impl Ground {
         listed["items"][0].clone()
     }
 
-    /// Starts a server as the only one, long after any other was heard of, which then finds out what it can about what was `left` so, and answers what the call is by then.
+    /// Starts a server as the only one, long after any other was seen. It reconciles the call that has the status `left`. Returns the
+    /// server and the call.
     async fn serve_alone(&self, at: usize, left: &str) -> (Serving, Value) {
         for _ in 0..STARTS_MAX {
             testkit::postgres::tamper(&self.database, "UPDATE servers SET seen_at = 0").await;
@@ -80,7 +82,7 @@ fn serve(folder: &Path, database: &str, point: Option<&str>) -> Serving {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_left_on_its_own_disk_another_one_does_not_deny() {
-    // The other disk holds nothing, or the very text that was to be written: neither says what happened here.
+    // The other disk holds nothing, or the same text that was to be written. Neither says what happened on the first disk.
     for other in [None, Some("new")] {
         let ground = Ground::new().await;
         let first = ground.serve(0, Some("execute.effected"));
@@ -100,7 +102,7 @@ async fn what_a_server_left_on_its_own_disk_another_one_does_not_deny() {
         assert!(report.ok && report.receipts == 0 && report.open_intents == 1, "{report:#?}");
         drop(second);
 
-        // The server that has the workspace can tell.
+        // The server with the workspace can tell what happened.
         let (first, found) = ground.serve_alone(0, "in_doubt").await;
         assert_eq!(found["status"], "succeeded", "{found:#}");
         let report = verify(&ground.owner, &first.url, ground.folders[0].path()).await;
@@ -108,7 +110,8 @@ async fn what_a_server_left_on_its_own_disk_another_one_does_not_deny() {
     }
 }
 
-/// The first server dies with its effect made and its outcome not recorded, while the second lives. Its call.
+/// The first server dies after its effect and before the outcome is recorded, while the second keeps running. Returns the second server and
+/// the call.
 async fn killed_beside_another(ground: &Ground) -> (Serving, Value) {
     let second = ground.serve(1, None);
     let first = ground.serve(0, Some("execute.effected"));
@@ -139,9 +142,9 @@ async fn a_server_takes_up_what_another_left_when_its_lease_has_run_out() {
     assert_eq!(testkit::postgres::tamper(&ground.database, &sql).await, 1, "a server that was killed has not ended its lease");
     let path = format!("invocations/{}?wait=60s", left["id"].as_str().unwrap());
     let (_, doubted) = ground.owner.send(&second.url, Method::GET, &path, Value::Null).await.unwrap();
-    // Its own sweep has asked, and it cannot see the other's disk.
+    // The second server's sweep has tried to reconcile the call, but it cannot see the first server's disk.
     assert_eq!(doubted["invocation"]["status"], "in_doubt", "{doubted:#}");
-    // Whoever has the disk can tell, and is not alone any more than before.
+    // The server with the workspace can tell, even though it is not the only server.
     let _first = ground.serve(0, None);
     let found = ground.last(&second).await;
     assert_eq!(found["status"], "succeeded", "{found:#}");
@@ -172,7 +175,7 @@ async fn what_a_server_did_is_taken_back_by_that_server_only() {
     assert_eq!((&refusal["status"], &refusal["error"]["code"]), (&json!("denied"), &json!("workspace_elsewhere")), "{refused:#}");
     let held = |at| std::fs::read_to_string(ground.note(at)).ok();
     assert_eq!((held(0).as_deref(), held(1).as_deref()), (Some("new"), Some("new")));
-    // Nothing was done, so it may be asked for again, of the right one.
+    // The refused revert did nothing, so it can be requested again, from the right server.
     let (_, restored) = ground.owner.send(&first.url, Method::POST, &path, json!({})).await.unwrap();
     assert_eq!(restored["invocation"]["status"], "succeeded", "{restored:#}");
     assert_eq!((held(0).as_deref(), held(1).as_deref()), (None, Some("new")));

@@ -1,4 +1,4 @@
-//! Invoking an action: sends it, waits where it needs approval, and writes the result to stdout.
+//! `countersign action invoke`: sends the call, waits if it needs approval, and writes the result to stdout.
 
 use super::{params, session};
 use crate::commands::lines::{self, Lines};
@@ -66,7 +66,7 @@ impl Invoke {
             verification: Some(self.verify_with).filter(|commands| !commands.is_empty()).map(|commands| VerificationView { commands }),
         };
         let path = ["sessions", &session, "actions", "invoke"];
-        // Rehearsed by the server, which knows what would change.
+        // Under `--dry-run` this is sent too, marked as a dry run: only the server knows what the call would change.
         let shows_lines = self.lines.are_shown(terminal);
         let asked =
             if shows_lines { lines::post(&path, &request, client, terminal).await } else { client.post_always(&path, &request).await };
@@ -80,7 +80,7 @@ impl Invoke {
     }
 }
 
-/// Nothing said is no bound of ours.
+/// The scope that the flags set; `None` if no flag was given, so that no limit is sent.
 fn scope(within: Vec<String>, except: Vec<String>) -> Option<ScopeView> {
     let scope = ScopeView { allowed_files: Vec::new(), allowed_dirs: within, forbidden_files: except };
     (scope != ScopeView::default()).then_some(scope)

@@ -1,4 +1,4 @@
-//! What somebody probably meant by an action that does not exist.
+//! Guesses which action the user meant by one that does not exist.
 
 use super::available;
 use crate::shared::*;
@@ -11,13 +11,13 @@ pub(crate) async fn guess(failure: Failure, named: &str, client: &Client) -> Fai
     }
 }
 
-/// Every action there is, as far as it can be learnt.
+/// The ids of all actions that the caller may list; empty if the list cannot be read.
 pub(crate) async fn known(client: &Client) -> Vec<String> {
     let listed = available(None, client).await.map(|answer| answer.read.sources).unwrap_or_default();
     listed.into_iter().flat_map(|source| source.actions).map(|action| action.id).collect()
 }
 
-/// The one that is most like it and is another.
+/// The action most similar to `named`, other than `named` itself.
 pub(crate) fn nearest<'a>(named: &str, known: &'a [String]) -> Option<&'a str> {
     countersign_core::action::nearest(named, known.iter().map(String::as_str)).first().copied()
 }

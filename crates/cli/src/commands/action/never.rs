@@ -1,10 +1,10 @@
-//! What keeps an action from ever running without a person, whatever mode is set.
+//! Rules that require approval for an action whatever its mode is.
 
 use api::action::ActionView;
 use countersign_core::Tier;
 use countersign_core::decision::Reason;
 
-/// In the words the card and the receipt have for it; `None` where the mode decides.
+/// Why the action never runs without approval, in the words of the approval card and the receipt; `None` if its mode decides.
 pub(in crate::commands) fn unattended(action: &ActionView) -> Option<String> {
     let reason = match (action.tier, &action.package_sha256) {
         (Tier::R4, None) => Reason::DangerIsNeverAllowed,

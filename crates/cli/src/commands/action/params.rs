@@ -15,7 +15,7 @@ pub(in crate::commands) async fn read(given: Option<&str>, words: &[String], ter
     join(text.as_deref(), words).map(Value::Object)
 }
 
-/// What was given itself, or what it points to.
+/// The text of the argument: stdin for `-`, the file's content for `@file`, otherwise the argument itself.
 pub(in crate::commands) async fn text(given: String, terminal: &Terminal) -> Result<String, Failure> {
     match given.strip_prefix('@') {
         _ if given == "-" => terminal.read_stdin(BODY_BYTES_MAX as u64).await,
@@ -41,7 +41,7 @@ fn join(text: Option<&str>, words: &[String]) -> Result<Map<String, Value>, Fail
     Ok(params)
 }
 
-/// `key=value` is a string, `key:=json` is what the JSON says.
+/// Reads one word: `key=value` gives a string, `key:=json` gives the JSON value.
 fn member(word: &str) -> Result<(&str, Value), Failure> {
     let unclear = || Failure::usage(format!("`{word}` is not a param")).hint("write key=value for a string, key:=json for anything else");
     let (before, value) = word.split_once('=').ok_or_else(unclear)?;
@@ -52,24 +52,24 @@ fn member(word: &str) -> Result<(&str, Value), Failure> {
     if name.is_empty() { Err(unclear()) } else { Ok((name, value)) }
 }
 
-/// Whoever types a word after `:=` most likely meant a string.
+/// A hint for text after `:=` that is not JSON: most likely a string was meant.
 fn as_text(name: &str) -> String {
     format!("a string is given with `{name}=…`; `:=` takes JSON such as 3, true or [\"a\"]")
 }
 
-/// Adds to a failure that says which params do not fit how one would be written that was given as a string.
+/// If a param was given as a string but has another type, adds a hint that shows how to write it with `:=`.
 pub(super) fn retyped(failure: Failure, words: &[String]) -> Failure {
     if !failure.is(Code::InvalidParams) {
         return failure;
     }
     let errors = failure.problem().map(|problem| problem.errors).unwrap_or_default();
-    // A string that is too long, or of another form, is no number for that.
+    // Only type errors count. A string that is too long or has the wrong format would not be fixed by `:=`.
     let is_of_another_type =
         |name: &str| errors.iter().any(|error| error.pointer.strip_prefix('/') == Some(name) && error.message.contains("is not of type"));
     let meant = words.iter().find_map(|word| {
         let (name, value) = word.split_once('=').filter(|(name, _)| is_of_another_type(name))?;
         let value = json::parse_strict(value.as_bytes()).ok().filter(|value| !value.is_string())?;
-        // A number may be a secret, and a hint may end up in a log.
+        // Numbers are not repeated in the hint: they may be secret, and a hint may end up in a log.
         let shown = if value.is_boolean() { value.to_string() } else { "…".to_owned() };
         Some(format!("`{name}=` gives a string; write `{name}:={shown}`"))
     });
@@ -79,7 +79,7 @@ pub(super) fn retyped(failure: Failure, words: &[String]) -> Failure {
     }
 }
 
-/// As strictly as the server, so that what is sent is what was written. `what` begins the sentence that says what is wrong.
+/// Parses JSON as strictly as the server does, so that the server reads exactly what the user wrote. `what` begins the error message.
 pub(in crate::commands) fn strict(text: &str, what: &str) -> Result<Value, Failure> {
     json::parse_strict(text.as_bytes()).map_err(|error| {
         let place = if error.pointer.is_empty() { String::new() } else { format!(" at `{}`", error.pointer) };

@@ -1,4 +1,4 @@
-//! Reviews: somebody looks at the present definition of an action, and at what changed since the last review, and marks it as reviewed.
+//! `countersign action review`: shows the present definition of an action and what changed since its last review, and marks it as reviewed.
 
 use crate::commands::changes;
 use crate::shared::*;
@@ -78,7 +78,7 @@ impl Review {
     }
 }
 
-/// What is pinned, whether it drifted, and how; for a first review what there is.
+/// Shows who reviewed the action and when, and how its definition changed since; for a first review, the definition itself.
 async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let people = People::load(client, terminal).await;
     let action = client.get::<ActionView>(&["actions", &review.action], &[]).await.ok().map(|answer| answer.read);
@@ -114,7 +114,7 @@ pub(in crate::commands) fn code(review: &ReviewView) -> Vec<String> {
     if lines.is_empty() { lines } else { [vec![String::new(), Tone::Muted.paint("Code")], lines].concat() }
 }
 
-/// Never cut: somebody reviews it.
+/// Shows one change of a definition. It is never truncated, because a person reviews it.
 fn change(change: &DefinitionChange) -> Vec<String> {
     let tone = match change.weight {
         WeightName::Textual => Tone::Warn,

@@ -1,10 +1,10 @@
-//! Which session a call is made in: the one that was named, the agent's own, or a person's own session `cli`.
+//! Chooses the session of a call: the one that was named, the agent's own, or the person's own session `cli`.
 
 use crate::shared::*;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView, WhoamiResponse};
 
 const TITLE: &str = "cli";
-/// Pages of sessions that are looked through before a new one is made.
+/// Pages of sessions that are searched before a new session is created.
 const PAGES_MAX: usize = 5;
 
 pub(in crate::commands) async fn choose(named: Option<&str>, client: &Client) -> Result<String, Failure> {
@@ -28,7 +28,7 @@ pub(in crate::commands) async fn choose(named: Option<&str>, client: &Client) ->
     }
 }
 
-/// The newest open session of that name which this person made.
+/// The newest open session with the title `cli` that this person created.
 async fn find(principal: &str, client: &Client) -> Result<Option<String>, Failure> {
     let own = |session: &SessionView| session.title == TITLE && session.created_by == principal && session.ended_at.is_none();
     let mut pages = client.pages::<SessionView>(&["sessions"], &[]);

@@ -1,4 +1,5 @@
-//! What an approval does beyond this one call: nothing, a mode for everybody, or a grant within limits. It is said before it is done.
+//! What an approval does beyond letting this one call run: nothing, a mode `allow` for all later calls, or a grant within limits. The
+//! command says which before it does it.
 
 mod standing;
 
@@ -56,7 +57,7 @@ impl Beyond {
         (ApproveMode::Grant, Some(GrantOfferRequest { scope, calls_max: self.calls, max_calls: None, expires_in }))
     }
 
-    /// Says what will be written, and goes on once somebody agrees.
+    /// Says what the server will store besides the approval, and continues if the user agrees.
     pub(super) async fn agreed(
         &self,
         shown: &InvocationView,

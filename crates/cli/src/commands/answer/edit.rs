@@ -1,4 +1,4 @@
-//! Params changed by whoever approves: in an editor, and shown as what they were and what they become.
+//! Params that the approver changes: edits them in an editor, and lists the differences.
 
 use crate::commands::show::asked_for;
 use crate::shared::*;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
 
-/// What stands where a secret was.
+/// The placeholder that stands for a redacted secret.
 const REDACTED: &str = "[redacted]";
 
-/// The params as the person leaves them in their editor.
+/// Opens the params in the user's editor and returns what the user saved.
 pub(super) async fn by_hand(asked: &Value, terminal: &Terminal) -> Result<Value, Failure> {
     if !terminal.can_ask() {
         return Err(
@@ -18,7 +18,7 @@ pub(super) async fn by_hand(asked: &Value, terminal: &Terminal) -> Result<Value,
         );
     }
     let text = serde_json::to_string_pretty(asked).map_err(|error| Failure::failed(error.to_string()))?;
-    // What is shown is not what would run: to approve it edited would be to approve the placeholder.
+    // The params that are shown are not complete. An edited copy would run with the placeholder or the truncated text.
     if text.contains(REDACTED) || asked_for(asked).1.is_some() {
         return Err(Failure::usage("the params are not shown whole, so they cannot be edited").hint("give them whole with --params"));
     }
@@ -41,7 +41,7 @@ pub(super) async fn by_hand(asked: &Value, terminal: &Terminal) -> Result<Value,
 fn open_editor(path: &Path) -> Result<(), Failure> {
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.trim().is_empty());
     let editor = named.unwrap_or_else(|| "vi".to_owned());
-    // Editors are set with their flags, such as `code --wait`.
+    // VISUAL and EDITOR may contain flags, such as `code --wait`.
     let mut words = editor.split_whitespace();
     let mut command = std::process::Command::new(words.next().unwrap_or("vi"));
     let status = command.args(words).arg(path).status();
@@ -52,7 +52,7 @@ fn open_editor(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Where they differ: `/text: "a" → "b"`, one line each.
+/// The differences, one line each: `/text: "a" → "b"`.
 pub(super) fn changes(before: &Value, after: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     walk("", Some(before), Some(after), &mut lines);

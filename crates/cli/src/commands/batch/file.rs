@@ -1,4 +1,4 @@
-//! A batch as somebody writes it down: a list of actions, or a whole request whose mode may be left out.
+//! Reads the file of a batch: a list of actions, or a whole request in which the mode may be left out.
 
 use super::Mode;
 use crate::commands::action::params;
@@ -35,15 +35,15 @@ impl Whole {
     }
 }
 
-/// `-` reads stdin.
+/// Reads the batch from a file, or from stdin for `-`.
 pub(super) async fn read(file: &str, terminal: &Terminal) -> Result<BatchRequest, Failure> {
     let (given, name) = if file == "-" { ("-".to_owned(), "stdin".to_owned()) } else { (format!("@{file}"), format!("`{file}`")) };
     parse(&params::text(given, terminal).await?, &name)
 }
 
-/// `name` is what the text is called where something is wrong with it; the place in it is told by line and column.
+/// Parses a batch. `name` names the text in error messages, which give the line and column of the mistake.
 fn parse(text: &str, name: &str) -> Result<BatchRequest, Failure> {
-    // Read from the text once more, because a value no longer knows where it stood.
+    // The text is parsed a second time, because a JSON value does not know its line and column any more.
     let whole = match params::strict(text, &format!("{name} is")).map_err(|failure| failure.hint(SUCH_AS))? {
         Value::Array(_) => serde_json::from_str(text).map(Whole::of),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => serde_json::from_str(text),

@@ -1,5 +1,5 @@
-//! What is offered for an argument that names something the server knows, by the name of the argument. Asking must not hold up whoever
-//! typed: where there is no answer at once, nothing is offered.
+//! Completes arguments that name something the server knows, chosen by the name of the argument. A completion must not make the user wait:
+//! if the server does not answer at once, nothing is offered.
 
 use crate::client::Rehearsal;
 use crate::context::{Contexts, Environment, Server};
@@ -20,7 +20,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(1_500);
 const ABOUT_CHARS_MAX: usize = 60;
 
-/// A list of the server, the member that is offered of each item, and those that tell one from another.
+/// A list of the server, the member of each item that is offered, and the members that describe the item.
 #[derive(Clone, Copy)]
 struct Listed {
     path: &'static [&'static str],
@@ -44,7 +44,7 @@ const fn only<R: Resource>(query: &'static [(&'static str, &'static str)]) -> Kn
     Known::Listed(Listed { path: R::PATH, query, offered: R::OFFERED })
 }
 
-/// The names of arguments, and what is offered for them in every command.
+/// For each argument name, what is offered for it in every command.
 const KNOWN: &[(&str, Known)] = &[
     ("invocation", all::<InvocationView>()),
     ("explained", all::<InvocationView>()),
@@ -72,7 +72,7 @@ const KNOWN: &[(&str, Known)] = &[
     ("known_context", Known::Contexts),
 ];
 
-/// The tree of commands, with what the server knows offered where it is meant. Every argument keeps its place.
+/// Adds the completions to every argument of the tree whose name is in `KNOWN`.
 pub(super) fn offered(command: Command) -> Command {
     let of = |argument: &str| KNOWN.iter().find(|(name, _)| *name == argument).map(|(_, known)| *known);
     let command = command.mut_args(|argument| match of(argument.get_id().as_str()) {
@@ -119,7 +119,7 @@ async fn ask(known: Known, environment: &Environment) -> Option<Vec<CompletionCa
     Some(found)
 }
 
-/// The value of a flag on the line that is being completed.
+/// The value of a flag on the command line that is being completed.
 fn typed<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
     let joined = |word: &'a String| word.strip_prefix(flag).and_then(|rest| rest.strip_prefix('='));
     words.iter().find_map(joined).or_else(|| words.iter().skip_while(|word| *word != flag).nth(1).map(String::as_str))
@@ -129,8 +129,8 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// SECURITY: what is said beside a name is written by others: only what can be seen of it reaches the terminal, and a name that is more
-/// than a word is not offered at all.
+/// SECURITY: names and descriptions are written by others. Descriptions are cleaned before they reach the terminal, and a name that
+/// contains white space or control characters is not offered.
 fn candidate(item: &Value, value: &str, about: &[&str]) -> CompletionCandidate {
     let name = item[value].as_str().unwrap_or_default();
     let about: Vec<_> = about.iter().filter_map(|member| item[member].as_str()).collect();

@@ -1,4 +1,4 @@
-//! What can be looked at without a server: settings, files and who may read them, room on the disk.
+//! Checks that need no server: settings, files and their permissions, the sandbox, free disk space.
 
 use super::Finding;
 use crate::context::{Contexts, Environment};
@@ -8,9 +8,9 @@ use server::{Config, Interpreter, Spelling};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Below this, a server should be given room soon.
+/// Below this, the disk should be given more room soon.
 const FREE_BYTES_LOOK: u64 = 1 << 30;
-/// Below this, it stops soon.
+/// Below this, the server will soon stop working.
 const FREE_BYTES_BROKEN: u64 = 100 << 20;
 
 pub(super) fn check(config: Result<&Config, &Failure>, environment: &Environment) -> Vec<Finding> {
@@ -29,7 +29,7 @@ pub(super) fn check(config: Result<&Config, &Failure>, environment: &Environment
     findings
 }
 
-/// What the host offers to confine code with. Where none runs, what is missing is only worth a look.
+/// What the host offers to confine code. If the server runs no code, a missing feature is only worth a look.
 fn sandbox(runs_code: bool, allow_degraded: bool) -> Vec<Finding> {
     let (probes, profiles) = server::look_at_host(allow_degraded);
     let mut findings: Vec<_> = probes
@@ -58,7 +58,7 @@ fn sandbox(runs_code: bool, allow_degraded: bool) -> Vec<Finding> {
     findings
 }
 
-/// How the workspace's file system tells names apart.
+/// Whether the workspace's file system distinguishes upper and lower case.
 fn spelling(spelling: Spelling) -> Finding {
     match spelling {
         Spelling::CaseSensitive => Finding::ok("workspace", "file names are case-sensitive"),
@@ -69,7 +69,7 @@ fn spelling(spelling: Spelling) -> Finding {
     }
 }
 
-/// What packages' scripts run by. Where none runs, none is needed.
+/// An interpreter for packages' scripts. It is needed only if the server runs code.
 fn interpreter(interpreter: &Interpreter, runs_code: bool) -> Finding {
     let Interpreter { name, language, found } = interpreter;
     match found {

@@ -1,4 +1,4 @@
-//! What only the server can tell: whether it answers, who we are to it, its clock, its store, its newest checkpoint.
+//! Checks that need the server: whether it answers, who the token belongs to, its clock, its store, its newest checkpoint.
 
 use super::Finding;
 use crate::shared::*;
@@ -14,16 +14,16 @@ use countersign_core::principal::Role;
 use receipt::checkpoint::Checkpoint;
 use receipt::key::PublicKey;
 
-/// Clocks further apart than this confuse whoever reads deadlines.
+/// A larger difference between the clocks would make deadlines confusing.
 const SKEW_SECONDS: u64 = 5;
 
-/// `listen` is where a server with the settings found here listens.
+/// `listen` is the address on which a server with the local settings would listen.
 pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp) -> Vec<Finding> {
     let url = client.url();
     let date = match client.date().await {
         Ok(date) => date,
         Err(failure) => {
-            // Only now is it worth a word: where one answers, that is where it listens.
+            // The configured address is mentioned only if no server answers: it may explain why.
             let listens = listen.map(|listen| format!("; one with the settings found here would listen on {listen}")).unwrap_or_default();
             let found = format!("nothing answers at {url}: {}{listens}", failure.cause.unwrap_or_default());
             return vec![Finding::broken("server", found).fix("countersign serve")];
@@ -60,7 +60,7 @@ fn clock(date: Option<&str>, now: Timestamp) -> Finding {
     Finding::ok("clock", "yours and the server's agree")
 }
 
-/// A server on the same database.
+/// A finding about one of the servers on the same database.
 fn at_work(server: &ServerView, now: Timestamp) -> Finding {
     let (id, started, seen) = (&server.id, time::ago(server.started_at, now), time::ago(server.seen_at, now));
     if server.gone {
@@ -75,7 +75,7 @@ fn at_work(server: &ServerView, now: Timestamp) -> Finding {
 async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
     let status = match client.get::<StatusResponse>(&["status"], &[]).await {
         Ok(answer) => answer.read,
-        // An agent may not read how the org is doing, and that is as it should be.
+        // An agent may not read the org's state. That is intended, so it is not reported.
         Err(failure) if failure.exit == Exit::Denied => return Vec::new(),
         Err(failure) => return vec![Finding::broken("store", failure.message)],
     };
@@ -144,7 +144,7 @@ async fn checkpoint(client: &Client) -> Finding {
     }
 }
 
-/// Packages that are installed and cannot run.
+/// A finding for each installed package: whether it can run, and if not, why.
 async fn packages(client: &Client) -> Vec<Finding> {
     let Ok(answer) = client.get::<Page<PackageView>>(&["packages"], &[]).await else { return Vec::new() };
     let package = |package: &PackageView| {

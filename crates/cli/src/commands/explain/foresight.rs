@@ -1,4 +1,4 @@
-//! What would happen to a call now: said plainly in the first line, then everything that decides it. Nothing is performed.
+//! Shows what would happen to a call now: the outcome in the first line, then everything that decides it. The call is not made.
 
 use super::gates;
 use crate::commands::action::{example, params};
@@ -11,7 +11,7 @@ use api::identity::{SessionView, WhoamiResponse};
 use countersign_core::decision::Drift;
 use std::collections::BTreeMap;
 
-/// The call that is asked about.
+/// The call that the user asks about.
 pub(super) struct Asked {
     pub(super) action: String,
     pub(super) session: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct Asked {
 }
 
 pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    // Before anything else is found wanting: of an action that does not exist nothing else matters.
+    // This is checked first: if the action does not exist, no other mistake matters.
     let view = match client.get::<ActionView>(&["actions", &asked.action], &[]).await {
         Ok(answer) => Some(answer.read),
         Err(failure) if failure.is(Code::UnknownAction) => return Err(failure),
@@ -52,7 +52,7 @@ pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) 
     Ok(Exit::Ok)
 }
 
-/// An agent has its session; everybody else names one.
+/// The session of an agent. Any other caller has to name one.
 async fn own_session(action: &str, client: &Client) -> Result<String, Failure> {
     let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
     whoami.session_id.ok_or_else(|| {

@@ -1,4 +1,5 @@
-//! What each gate said, with the rules that determined it. A gate that could not be evaluated says why: that is a denial.
+//! Shows the result of each gate, with the rules that determined it. A gate that could not be evaluated counts as a denial, and its error
+//! is shown.
 
 use crate::shared::*;
 use api::invocation::GateView;
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 const COLUMNS: &[Column] = &[Column::Whole("GATE"), Column::Whole("SAYS"), Column::Cut("BY")];
 
-/// After a record, for who reads words.
+/// Writes the table of gates below the record, unless the output is a document or only ids.
 pub(super) fn tell(gates: &[GateView], terminal: &mut Terminal) -> Result<(), Failure> {
     if gates.is_empty() || !terminal.is_for_words() {
         return Ok(());

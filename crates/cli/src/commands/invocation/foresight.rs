@@ -1,4 +1,5 @@
-//! What reverting a call would do: whether it can be reverted, whether it needs approval, and what would change. Nothing is done.
+//! Shows what reverting a call would do: whether it can be reverted, whether that needs approval, and what would change. Nothing is
+//! reverted.
 
 use crate::commands::{changes, explain};
 use crate::shared::*;
@@ -38,7 +39,7 @@ fn first_line(told: &RevertForesightView) -> String {
     }
 }
 
-/// Where there is no diff to draw: what is known instead, or why nothing is.
+/// If there is no diff to draw: the changes as JSON, or why they are not known.
 fn unforeseen(told: &RevertForesightView) -> Option<String> {
     match (&told.changes, &told.unknown) {
         (Some(changes), _) => changes::foreseen(changes).is_none().then(|| clean::json(&changes.to_string())),
@@ -47,7 +48,7 @@ fn unforeseen(told: &RevertForesightView) -> Option<String> {
     }
 }
 
-/// That of the call it foretells.
+/// The exit code that the revert itself would end with.
 fn exit_of(told: &RevertForesightView) -> Exit {
     match &told.blocked {
         _ if is_refused(told) => Exit::Denied,
@@ -56,7 +57,7 @@ fn exit_of(told: &RevertForesightView) -> Exit {
     }
 }
 
-/// Whether it would not even begin.
+/// Whether the revert would be refused before it starts.
 fn is_refused(told: &RevertForesightView) -> bool {
     matches!(told.would, WouldName::Denied | WouldName::Quarantined)
 }

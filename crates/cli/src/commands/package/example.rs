@@ -1,4 +1,4 @@
-//! A package that works, to begin from.
+//! A working example package, which `package new` writes.
 
 use crate::shared::*;
 use serde_json::json;
@@ -28,8 +28,8 @@ impl Language {
     }
 }
 
-/// What its action is called in these files. Every package's own is called after the package: a name of two words that two packages
-/// share is something a person has to read first.
+/// The name of the action in these files. It is replaced by one that contains the package's name: if two packages had an action of the
+/// same name, installing the second would raise the finding `safety.shadowed_name`, which a person has to read first.
 const ACTION: &str = "append_line";
 
 pub(super) fn write(name: &str, language: Language, terminal: &mut Terminal) -> Result<Exit, Failure> {

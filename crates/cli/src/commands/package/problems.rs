@@ -1,5 +1,5 @@
-//! What is wrong with a package, all of it: `actions/act/execute.js:3:8: message`, and under it what to do. And what is not wrong with it,
-//! but to be read by somebody.
+//! Shows every problem of a package as `actions/act/execute.js:3:8: message`, with what to do about it below. Also shows findings: a
+//! package with findings breaks no rule, but a person has to read them.
 
 use crate::shared::*;
 use crate::style::hang;
@@ -8,7 +8,7 @@ use api::package::PackageFindingView;
 use api::problem::FieldError;
 use countersign_core::json::path_of;
 
-/// Shows every problem, and leaves of the failure what is not said yet.
+/// Shows every problem, and removes from the failure the parts that are now shown already.
 pub(super) fn tell(mut failure: Failure, terminal: &mut Terminal) -> Failure {
     let is_unread = failure.is(Code::PackageFindings);
     if !(is_unread || failure.is(Code::PackageInvalid)) || terminal.is_document() {
@@ -30,7 +30,7 @@ pub(super) fn tell(mut failure: Failure, terminal: &mut Terminal) -> Failure {
     failure
 }
 
-/// What somebody has to read of a package that holds to the rules.
+/// Shows the findings of a package that breaks no rule. A person has to read them.
 pub(super) fn tell_findings(findings: &[PackageFindingView], terminal: &mut Terminal) {
     let columns = terminal.note_columns();
     for found in findings {
@@ -42,7 +42,7 @@ pub(super) fn tell_findings(findings: &[PackageFindingView], terminal: &mut Term
     }
 }
 
-/// The problem, and what to do about it, where there is something to do.
+/// The problem, and below it what to do about it, if there is a hint.
 fn lines(error: &FieldError, columns: Option<u16>) -> Vec<String> {
     let place = match (&error.file, error.line, error.column) {
         (Some(file), Some(line), Some(column)) => format!("{file}:{line}:{column}: "),

@@ -1,4 +1,4 @@
-//! Runs a package's tests as the server would run its actions: a real server, on a throw-away folder, in this process.
+//! Runs the tests of a package as the server would run its actions: on a real server in this process, with a temporary data folder.
 
 use super::{Allowed, checked, request};
 use crate::shared::*;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 const COLUMNS: &[Column] = &[Column::Whole("CASE"), Column::Whole("RESULT"), Column::Under("WHY")];
-/// How long the throw-away server may take to answer.
+/// How long a request to the temporary server may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, setting: Setting<'_>) -> Result<Exit, Failure> {
@@ -30,7 +30,7 @@ pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, setting: Setti
     let mut table = Table::new(COLUMNS, "no tests");
     let mut results = Vec::new();
     for (file, case) in &cases {
-        // Each has a server of its own: what one leaves is not there for the next.
+        // Each case has its own server, so that the files of one case are not there in the next.
         let failed = try_case(dir, name, case, &settings).await.err();
         let cell = if failed.is_none() { Cell::text("ok").toned(Tone::Ok) } else { Cell::text("failed").toned(Tone::Danger) };
         table.row([Cell::text(file), cell, Cell::text(failed.as_deref().unwrap_or_default())]);
@@ -46,7 +46,7 @@ pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, setting: Setti
 }
 
 impl Allowed {
-    /// The settings the server would start with: what it refuses is refused here, and the other way round.
+    /// Loads the settings that the server would start with, so that the tests are refused exactly what the server would refuse.
     fn load(self, setting: &Setting<'_>) -> Result<server::Config, Failure> {
         let flags = server::Flags { data: self.data, config: self.config, ..server::Flags::default() };
         server::Config::load(flags, setting.environment.variables.clone().into_iter()).map_err(|error| Failure::usage(error.to_string()))
@@ -76,7 +76,7 @@ async fn try_case(dir: &Path, name: &str, case: &Case, settings: &server::Config
     Ok(())
 }
 
-/// A server of its own, and how to ask it.
+/// A temporary server, and a client for it.
 struct Trial {
     url: String,
     token: String,
@@ -85,7 +85,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// What packages may do is what the settings say; everything else is its own, so that nothing real is touched.
+    /// Starts the server. What packages may do comes from the real settings; everything else is separate, so that nothing real is touched.
     async fn start(data: &Path, settings: &server::Config) -> Result<Self, String> {
         let config = server::Config {
             data: data.to_owned(),
@@ -104,16 +104,17 @@ impl Trial {
             let served = server::serve(config, |started| {
                 let _nobody_waits = tell.send((started.url.clone(), started.owner_token.clone().unwrap_or_default()));
             });
-            // One that does not start is missed by who waits for it.
+            // The error is dropped: if the server does not start, the receiver below sees that the sender is gone.
             let _ended = served.await;
         });
         let (url, token) = told.await.map_err(|_| "the throw-away server did not start".to_owned())?;
         Ok(Self { url, token, http: reqwest::Client::new(), serving })
     }
 
-    /// Installs the package, calls the action as it would be called, and answers how it ended.
+    /// Installs the package, makes the call, approves it if it is pending, and returns how it ended.
     async fn play(&self, dir: &Path, name: &str, case: &Case) -> Result<String, String> {
-        // Nobody else uses this server: whether somebody has read what was found is asked by the real one.
+        // Findings are accepted here without a person, because nobody else uses this server. The real server asks for a person to read
+        // them.
         let body = request(dir, true).map_err(|failure| failure.message)?;
         self.send(reqwest::Method::PUT, &format!("packages/{name}"), &json!(body)).await?;
         let session = self.send(reqwest::Method::POST, "sessions", &json!({})).await?;
@@ -143,7 +144,7 @@ impl Trial {
         }
     }
 
-    /// An answer that tells of an invocation is one, whatever became of it.
+    /// Sends a request. An answer with an invocation counts as success here, however the invocation ended.
     async fn send(&self, method: reqwest::Method, path: &str, body: &Value) -> Result<Value, String> {
         let request = self.http.request(method, format!("{}/api/v1/{path}", self.url)).bearer_auth(&self.token).json(body);
         let response = request.send().await.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Policies from a file or a folder: one Cedar text for each gate, and for a what-if the org's modes.
+//! Reads policies from a file or a folder: one Cedar text for each gate, and for a what-if also the org's modes.
 
 use crate::shared::*;
 use api::gates::PoliciesFile;
@@ -12,11 +12,11 @@ Examples:
   countersign policy set policies/                           with abac.cedar and the like
   countersign policy set policies/ --dry-run";
 
-/// A file of rules is a page of text, not a dump.
+/// A file of rules is small; a larger file is a mistake.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const GATES: [&str; 4] = ["rbac", "abac", "consent", "space"];
 
-/// What a file says; what it does not say stays as it is.
+/// The rules in a file. Rules that the file does not contain stay as they are.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct RulesFile {
     pub(super) policies: Option<PoliciesFile>,
@@ -48,7 +48,7 @@ impl RulesFile {
         Ok(Self { policies: has_policies.then_some(policies), modes })
     }
 
-    /// The policies of a file that holds nothing else.
+    /// The policies of a file that may hold nothing but policies.
     pub(super) fn policies_alone(self, path: &Path) -> Result<PoliciesFile, Failure> {
         match self {
             Self { policies: Some(policies), modes: None } => Ok(policies),

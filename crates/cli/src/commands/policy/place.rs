@@ -1,5 +1,5 @@
-//! Where a line of a gate's text stands in the TOML file a person edits. What the file says there must be that very line: escapes and
-//! folded lines make others of it, and then no place is better than a wrong one.
+//! Finds the line of the TOML file for a line of a gate's text. The line in the file must be identical: with escapes or folded lines the
+//! numbers do not match, and no place is better than a wrong one.
 
 use serde::Deserialize;
 use std::path::Path;
@@ -26,14 +26,14 @@ struct Starts {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) file: String,
-    /// From 1.
+    /// The first line is 1.
     pub(super) line: usize,
-    /// How many characters of the line stand before the text of the gate.
+    /// The number of characters on the line before the gate's text.
     pub(super) before: usize,
 }
 
 impl Places {
-    /// Of a TOML file; of anything else none.
+    /// Reads a TOML file. For any other file no place will be found.
     pub(super) fn read(path: &Path) -> Self {
         if path.extension().is_none_or(|extension| extension != "toml") {
             return Self::default();
@@ -47,7 +47,7 @@ impl Places {
         Self { name: name.to_owned(), text, starts }
     }
 
-    /// Where the line of this number of a gate's text stands; `said` is what it says.
+    /// The place of line `line` of a gate's text. `said` is the content that this line must have.
     pub(super) fn find(&self, gate: &str, line: usize, said: &str) -> Option<Place> {
         let start = match gate {
             "rbac" => &self.starts.rbac,
@@ -66,7 +66,7 @@ impl Places {
         let first = self.text.get(..begins)?.matches('\n').count();
         let found = self.text.lines().nth(first + line.checked_sub(1)?)?;
         let before = if line == 1 { begins - self.text.get(..begins)?.rfind('\n').map_or(0, |at| at + 1) } else { 0 };
-        // The last line may be followed by the quotes.
+        // The closing quotes may follow on the last line.
         let is_it = found.get(before..)?.strip_prefix(said).is_some_and(|after| after.is_empty() || after.starts_with(quotes));
         is_it.then(|| Place { file: self.name.clone(), line: first + line, before: found[..before].chars().count() })
     }
@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn no_place_is_better_than_a_wrong_one() {
-        // Folded, escaped, beyond the end, absent, and not TOML at all.
+        // No place is found in a folded text, in an escaped text, beyond the end, for a gate that is absent, and in a file that is not
+        // TOML.
         assert_eq!(found("abac = \"\"\"one \\\n  two\nthree\"\"\"", "abac", 2, "three"), None);
         assert_eq!(found("abac = \"one\\ntwo\"", "abac", 2, "two"), None);
         assert_eq!(found("abac = 'one'", "abac", 2, "two"), None);

@@ -1,5 +1,5 @@
-//! What is wrong with policies, where it stands: `policies.toml:5:10: abac: message`, the line, and a caret under the place. Where the
-//! place in the file is not certain, it is the one in the gate's text: `abac:3:10: message`.
+//! Shows problems of policies with their place: `policies.toml:5:10: abac: message`, the line, and a caret below the column. If the place
+//! in the file is not certain, the place in the gate's text is shown instead: `abac:3:10: message`.
 
 use super::place::{Place, Places};
 use super::text_of;
@@ -9,7 +9,7 @@ use api::gates::PoliciesFile;
 use api::problem::FieldError;
 use std::path::Path;
 
-/// Shows every problem, and leaves of the failure what is not said yet.
+/// Shows every problem, and removes from the failure the parts that are now shown already.
 pub(super) fn tell(mut failure: Failure, policies: &PoliciesFile, path: &Path, terminal: &mut Terminal) -> Failure {
     if !failure.is(Code::InvalidPolicy) || terminal.is_document() {
         return failure;
@@ -33,13 +33,13 @@ fn lines(error: &FieldError, policies: &PoliciesFile, places: &Places) -> Vec<St
         Some(Place { file, line, before }) => (file.as_str(), *line, column as usize + before),
         None => (gate, line as usize, column as usize),
     };
-    // In a file of several gates it is said which one it is about.
+    // A file holds the texts of several gates, so the message names the gate.
     let about = if place.is_some() { format!("{}: ", clean::line(gate)) } else { String::new() };
     let head = Tone::Strong.paint(format!("{}:{line}:{column}:", clean::line(file)));
     let mut lines = vec![format!("{head} {about}{}", clean::line(&error.message))];
     let before = place.as_ref().map_or(0, |place| place.before);
     if let Some(text) = found.filter(|text| !text.trim().is_empty()) {
-        // As wide as what stands before it once everything in it is visible.
+        // The caret's indentation counts the characters as they are shown, after invisible ones are replaced by escapes.
         let before: String = text.chars().take((column - before).saturating_sub(1)).collect();
         let indent = " ".repeat(clean::line(&before).chars().count());
         let number = line.to_string();

@@ -1,4 +1,4 @@
-//! All records as JSON lines, streamed to a file that appears only when it is whole.
+//! `countersign receipt export`: all records as JSON lines, streamed to a file that appears only when it is complete.
 
 use crate::commands::part::Part;
 use crate::shared::*;
@@ -52,7 +52,7 @@ impl Export {
     }
 }
 
-/// Why a stream did not end well: the server's side, or ours.
+/// Why a stream stopped early: reading from the server failed, or writing here did.
 pub(super) enum Broken {
     Read(Failure),
     Write(std::io::Error),
@@ -67,7 +67,7 @@ impl Broken {
     }
 }
 
-/// Copies the whole export and says how many bytes it has.
+/// Copies the whole export and returns its size in bytes.
 pub(super) async fn stream(client: &Client, mut to: impl Write) -> Result<u64, Broken> {
     let mut pieces = client.stream(&["receipts", "export"]).await.map_err(Broken::Read)?;
     let mut bytes = 0;

@@ -1,5 +1,5 @@
-//! Proves that one receipt is in the log: its signature, its leaf, the path to the root, and who signed the root.
-//! Each step is computed here; the server only hands over the parts.
+//! `countersign receipt prove`: proves that one receipt is in the audit log, by its signature, its leaf, the path to the root, and the
+//! signature of the root. Each step is computed here; the server only supplies the data.
 
 use crate::shared::*;
 use api::Page;
@@ -13,7 +13,7 @@ use receipt::tree;
 use serde::Deserialize as _;
 use serde_json::json;
 
-/// A step that holds: what it is, and what was found.
+/// A step that was verified: its name, and what was found.
 type Step = (&'static str, String);
 
 pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -37,7 +37,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
     Ok(Exit::Ok)
 }
 
-/// Adds each step that holds; the first that does not is the failure.
+/// Adds each verified step to `steps`. The first step that cannot be verified is the failure.
 fn check(id: &str, proof: &ProofView, keys: &[KeyView], steps: &mut Vec<Step>) -> Result<(), Failure> {
     let broken = |step: &str, why: String| {
         Failure::failed(format!("the proof of `{id}` does not hold at its {step}: {why}")).hint("countersign receipt verify")

@@ -1,4 +1,4 @@
-//! One receipt: what was signed, and beside it what is known of its call or its batch today.
+//! `countersign receipt show`: one receipt as it was signed, and beside it the present state of its call or batch.
 
 use super::{at, body, is_of_batch, key_id, parts, receipt_id, status_cell};
 use crate::commands::{batch, explain, outcome};
@@ -13,7 +13,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
     let id = receipt_id(id, client).await?;
     let answer = client.get::<EntryView>(&["receipts", &id], &[]).await?;
     let entry = &answer.read;
-    // The receipt is complete without either of these.
+    // The call or batch is optional here: the receipt is complete without it.
     let (batch, invocation) = match &entry.invocation_id {
         _ if !terminal.is_for_words() => (None, None),
         _ if is_of_batch(entry) => (client.get::<BatchView>(&["batches", body(entry, "batch_id")], &[]).await.ok(), None),
@@ -60,7 +60,7 @@ fn of_call(record: Record, entry: &EntryView, invocation: Option<&InvocationView
         .with_some("network", network(entry.payload.pointer("/body/sandbox/egress")).map(Cell::text));
     match invocation {
         Some(invocation) => explain::with_durations(record, invocation),
-        // What was signed has the waiting for people in it.
+        // The signed duration includes the time spent waiting for approval.
         None => {
             let total = entry.payload.pointer("/body/timing/total_ms").and_then(Value::as_u64);
             record.with_some("took, with waiting", total.map(Cell::lasting))
@@ -79,7 +79,8 @@ fn of_batch(record: Record, entry: &EntryView, batch: Option<&BatchView>) -> Rec
     parts(entry).iter().enumerate().fold(record, |record, (at, part)| record.with("part", part_cell(at, part, shown(at))))
 }
 
-/// `1 files.write_text: ✓ succeeded, stands, rcp_… (#12)`. What was signed names receipts by their ids; their numbers are the server's word.
+/// `1 files.write_text: ✓ succeeded, stands, rcp_… (#12)`. The signed body names receipts by id; their numbers are not signed and come from
+/// the server.
 fn part_cell(at: usize, part: &Value, shown: Option<&PartView>) -> Cell {
     let text = |name: &str| part[name].as_str();
     let undoing =
@@ -107,12 +108,12 @@ fn pointed(entry: &EntryView, pointer: &str) -> Option<String> {
     entry.payload.pointer(pointer).map(written)
 }
 
-/// The same, where it says anything.
+/// Like `pointed`, but `None` if the value is empty.
 fn said(entry: &EntryView, pointer: &str) -> Option<String> {
     pointed(entry, pointer).filter(|text| !text.is_empty())
 }
 
-/// A value as words: strings bare, lists joined, nothing for null.
+/// A value as text: strings without quotes, lists joined with commas, and an empty string for null.
 fn written(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -122,7 +123,7 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// Whom a package's code asked, and how often; `None` where it asked nobody.
+/// The hosts that a package's code sent requests to, with the number made and refused; `None` if the receipt lists none.
 fn network(egress: Option<&Value>) -> Option<String> {
     let hosts = egress?.as_array()?.iter().map(|asked| {
         let count = |name: &str| asked[name].as_u64().unwrap_or_default();

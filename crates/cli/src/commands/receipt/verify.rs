@@ -1,5 +1,5 @@
-//! Checks every record, offline: a file with a pinned key, or an export that is fetched first.
-//! A key from the same place as the records shows that they are whole, not who wrote them; that is always said.
+//! `countersign receipt verify`: checks every record offline, either in a file with a pinned key or in an export that is fetched first. A
+//! key from the same place as the records shows only that they are complete, not who wrote them. The report always says so.
 
 mod found;
 
@@ -26,9 +26,9 @@ Examples:
   countersign receipt verify receipts.jsonl --key receipt.pem     offline, with a key you kept
   countersign receipt verify receipts.jsonl --key receipt.pem --checkpoint last-week.txt";
 
-/// What makes a file that can be checked.
+/// The hint for a file that is not an export.
 const EXPORT: &str = "countersign receipt export FILE writes one";
-/// What a public key begins with.
+/// The first line of a public key in PEM.
 const PEM_BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
 
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ impl Verify {
         let trusted = pinned.map(|key| (key, KeyOrigin::Pinned)).or(other);
         let (key, origin) = trusted.ok_or_else(|| Failure::usage("there is no key to check with").hint("give one with --key"))?;
         let key_id = key.key_id().to_owned();
-        // On a thread of its own: a long log must not make Ctrl-C wait.
+        // The check runs on its own thread, so that Ctrl-C works during a long one.
         let checked =
             tokio::task::spawn_blocking(move || receipt::verify::verify(lines(BufReader::new(bundle)), &key, retained.as_deref()));
         let report = checked.await.map_err(|error| Failure::failed(format!("the check stopped: {error}")))?;
@@ -78,7 +78,7 @@ impl Verify {
     }
 }
 
-/// What was checked with what.
+/// The key that was used for a check, and the file that was checked.
 struct Checked<'a> {
     key_id: &'a str,
     origin: KeyOrigin,
@@ -173,7 +173,7 @@ fn read_text(path: &Path, what: &str, hint: &str) -> Result<String, Failure> {
     })
 }
 
-/// A file whose first line says that it is an export; whether it holds is another question.
+/// Opens a file whose first line says that it is an export. This does not check its records.
 fn open_bundle(path: &Path) -> Result<File, Failure> {
     let unusable = |error: &io::Error| Failure::file(path, error).hint(EXPORT);
     let is_not = |cause: &str| Failure::failed(format!("`{}` is not an export of receipts", path.display())).cause(cause).hint(EXPORT);
@@ -197,7 +197,7 @@ async fn served_key(client: &Client) -> Result<PublicKey, Failure> {
         .map_err(|error| Failure::failed("the server's receipt key cannot be read").cause(error.to_string()))
 }
 
-/// The key that the file's own first entry announces.
+/// The key that the first entry of the file announces.
 fn announced_key(mut bundle: &File, path: &Path) -> Result<PublicKey, Failure> {
     let unclear = || {
         Failure::failed(format!("`{}` does not begin with the keys of a log", path.display()))
@@ -213,7 +213,7 @@ fn announced_key(mut bundle: &File, path: &Path) -> Result<PublicKey, Failure> {
     body.receipt_key.read().map_err(|_| unclear())
 }
 
-/// The whole export, in a file without a name that is gone when we are.
+/// Fetches the whole export into an unnamed temporary file, which disappears when this process ends.
 async fn fetch(client: &Client) -> Result<File, Failure> {
     let mut file = tempfile::tempfile().map_err(|error| Failure::failed(format!("there is no room for a temporary file: {error}")))?;
     let place = std::env::temp_dir();
@@ -222,7 +222,7 @@ async fn fetch(client: &Client) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Lines without their newline and with everything else, so that the bytes which are hashed are those of the file.
+/// The lines of a file without the newline and otherwise unchanged, so that exactly the bytes of the file are hashed.
 fn lines(mut reader: impl BufRead) -> impl Iterator<Item = io::Result<String>> {
     std::iter::from_fn(move || {
         let mut line = Vec::new();
@@ -234,7 +234,8 @@ fn lines(mut reader: impl BufRead) -> impl Iterator<Item = io::Result<String>> {
                     line.pop();
                 }
                 Some(String::from_utf8(line).or_else(|error| match error.utf8_error() {
-                    // Cut in the middle of a character: what is before it says that the line breaks off.
+                    // The file ends in the middle of a character. The text before it is returned, and the verifier reports that the line
+                    // breaks off.
                     cut if !is_whole && cut.error_len().is_none() => {
                         Ok(String::from_utf8_lossy(&error.as_bytes()[..cut.valid_up_to()]).into_owned())
                     }
@@ -258,7 +259,7 @@ mod tests {
         for wrong in [&b"\xff\n"[..], b"\xff", b"a\xe2\x80\n"] {
             assert_eq!(text(wrong), [Err("not UTF-8".to_owned())]);
         }
-        // The first two bytes of a dash, and the file ends.
+        // The file ends after the first two bytes of a dash.
         assert_eq!(text(b"a\n{\"b\xe2\x80"), [Ok("a".to_owned()), Ok("{\"b".to_owned())]);
     }
 

@@ -1,4 +1,4 @@
-//! The approval card in the terminal. Every param is shown whole, and it is said who wrote what.
+//! The approval card in the terminal. It shows every param in full, and says which texts come from the caller and which from the source.
 
 pub(super) mod ahead;
 
@@ -21,19 +21,19 @@ use std::collections::BTreeMap;
 
 const LABEL_CHARS: usize = 18;
 
-/// How the same action went before.
+/// How many earlier calls of the same action ended, and how many of them succeeded.
 pub(super) struct Before {
     pub(super) ended: usize,
     pub(super) succeeded: usize,
 }
 
-/// What a card is drawn from.
+/// Everything that a card shows.
 pub(super) struct Card<'a> {
     pub(super) invocation: &'a InvocationView,
-    /// As it is defined now; absent when it is gone, may not be read, or is no longer what was asked for.
+    /// The action as it is defined now; `None` if it is gone, may not be read, or was redefined since the request.
     pub(super) action: Option<&'a ActionView>,
     pub(super) before: Option<Before>,
-    /// What can be known of it before it runs; absent once it has been answered, and for who may not answer.
+    /// What is known about the call before it runs; `None` if the call is no longer pending or the caller may not answer it.
     pub(super) foresight: Option<&'a ForesightView>,
     pub(super) people: &'a People,
 }
@@ -68,7 +68,7 @@ impl Card<'_> {
         parts.join(" · ")
     }
 
-    /// The id is ours, the title is the source's.
+    /// The id comes from Countersign, the title from the source, and the card says so.
     fn title(&self) -> String {
         let id = Tone::Strong.paint(clean::line(&self.invocation.action));
         match self.action {
@@ -84,7 +84,7 @@ impl Card<'_> {
             (false, None) => "Params",
         };
         let mut lines = vec![Tone::Muted.paint(label)];
-        // What was too large to be kept whole is told whole to whoever has to answer.
+        // Params that were too large to be stored whole are shown whole to a person who may answer the call.
         let whole = self.foresight.and_then(|foresight| foresight.params.as_ref());
         let (params, cut) = whole.map_or_else(|| asked_for(&self.invocation.params), |whole| (Cow::Borrowed(whole), None));
         match params.as_object() {
@@ -124,7 +124,7 @@ impl Card<'_> {
                 let hosts: Vec<_> = action.hosts.iter().map(|host| clean::line(host)).collect();
                 facts.push(("Network", hosts.join(", ")));
             }
-            // What is taken back is what was kept: there is nothing to rehearse.
+            // A revert restores kept content, so there is no dry run of its source to report.
             if self.is_pending() && invocation.reverses.is_none() {
                 facts.extend(self.unforeseen(action).map(|told| ("Would change", told)));
             }
@@ -180,7 +180,7 @@ impl Card<'_> {
         facts
     }
 
-    /// Everyone who said yes so far, the answer, and what became of the params on the way.
+    /// Everyone who has approved so far, the final answer, and how the params were edited.
     fn answers(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let invocation = self.invocation;
         let told = |answer: &AnswerView| answered(answer, self.people, terminal.past(answer.at).as_shown());
@@ -197,7 +197,7 @@ impl Card<'_> {
         facts
     }
 
-    /// What was looked at after the effect, and what was done about it.
+    /// The changed files, the checks after the effect, and what was done about a failed check.
     fn aftermath(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let invocation = self.invocation;
         let mut facts = Vec::new();
@@ -216,7 +216,7 @@ impl Card<'_> {
         facts
     }
 
-    /// The files it changed; of a revert, those it restored. One line each.
+    /// The files that the call changed, or for a revert those it restored, one line each.
     fn changed(&self) -> Vec<(&'static str, String)> {
         let label = match (outcome::status(self.invocation), self.invocation.reverses.is_some()) {
             (Status::InDoubt, _) => "May have changed",
@@ -231,7 +231,7 @@ impl Card<'_> {
         let invocation = self.invocation;
         let title = invocation.session_title.as_deref().map(clean::line).filter(|title| !title.is_empty());
         let mut who: Vec<_> = title.into_iter().chain([self.people.name(&invocation.principal)]).collect();
-        // An agent is named by its session already.
+        // The name of an agent already contains its session.
         if !invocation.principal.ends_with(&invocation.session_id) {
             who.push(format!("session {}", clean::line(&invocation.session_id)));
         }
@@ -246,7 +246,7 @@ impl Card<'_> {
         who.join(" · ")
     }
 
-    /// Whether there is or will be anything to revert: not for a call that had no effect or was reverted already.
+    /// Whether there is or will be an effect to revert. There is none if the call had no effect or was reverted already.
     fn leaves_something(&self) -> bool {
         let came_to_nothing = matches!(
             outcome::status(self.invocation),
@@ -267,8 +267,9 @@ impl Card<'_> {
     }
 }
 
-/// Params as they were asked for, and how many bytes they had where they were too large to be kept whole. What says so is no param; and
-/// what is small is whole, whatever it says of itself.
+/// The params as they were requested, and their original size if they were too large to be stored whole. The two members that mark
+/// truncated params are removed. They count only if the params are as large as truncated params are: a caller may have sent members with
+/// the same names.
 pub(in crate::commands) fn asked_for(params: &Value) -> (Cow<'_, Value>, Option<u64>) {
     let is_as_large_as_is_kept = || params.to_string().len() > PARAMS_STORED_BYTES_MAX / 2;
     let bytes = params.get("_original_bytes").and_then(Value::as_u64).filter(|_| is_as_large_as_is_kept());
@@ -280,7 +281,7 @@ pub(in crate::commands) fn asked_for(params: &Value) -> (Cow<'_, Value>, Option<
     (Cow::Owned(Value::Object(asked)), Some(bytes))
 }
 
-/// Where a call may act at most, as one line.
+/// The limits of what a call may touch, as one line.
 fn touched(scope: &ScopeView) -> String {
     let names = |names: Vec<&String>| names.into_iter().map(|name| clean::line(name)).collect::<Vec<_>>().join(", ");
     let within: Vec<_> = scope.allowed_files.iter().chain(&scope.allowed_dirs).collect();
@@ -291,7 +292,7 @@ fn touched(scope: &ScopeView) -> String {
     }
 }
 
-/// What the caller says of the call besides. Nothing of it was checked.
+/// What the caller claims about the call. None of it was checked.
 fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     facts.extend(claimed.action_id.as_ref().map(|name| ("Named by caller", clean::line(name))));
@@ -300,7 +301,7 @@ fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The decision as one line: what the cascade found, what tightened it, what holds.
+/// The decision as one line: the mode that the cascade found, the reasons that tightened it, and the final mode.
 pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
     let found = decision.source.in_words();
     let version = decision.modes_version.map(|version| format!(" (version {version})")).unwrap_or_default();
@@ -312,7 +313,7 @@ pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
     steps.join(" → ")
 }
 
-/// `robin 3 min ago: “fine”`, and what the yes does beyond this call; `when` is its moment, in words or as it is.
+/// `robin 3 min ago: “fine”`, and what the approval does beyond this call. `when` is the time of the answer, relative or absolute.
 pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: &str) -> String {
     let reason = answer.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
     let beyond = match answer.mode {
@@ -323,25 +324,25 @@ pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: 
     format!("{} {when}{beyond}{reason}", people.name(&answer.by))
 }
 
-/// `3 min ago: …`; `when` is its moment, in words or as it is.
+/// `3 min ago: …`. `when` is the time, relative or absolute.
 pub(in crate::commands) fn resumed(when: &str) -> String {
     format!("{when}: it was approved and had not started when the server stopped")
 }
 
-/// `/text: "a" → "b"`: what was asked for, and what was approved instead.
+/// `/text: "a" → "b"`: the requested value, and the value that was approved instead.
 pub(in crate::commands) fn edited(edit: &EditView, params: &Value) -> Vec<String> {
     let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), |value| clean::json(&value.to_string()));
     let line = |at: &String| format!("{}: {} → {}", clean::line(at), told(edit.proposed_params.pointer(at)), told(params.pointer(at)));
     edit.changed.iter().map(line).collect()
 }
 
-/// `2 email, 1 phone`; nothing when nothing was taken out.
+/// `2 email, 1 phone`; `None` if nothing was redacted.
 pub(in crate::commands) fn redacted(counts: &BTreeMap<String, u32>) -> Option<String> {
     let parts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {}", clean::line(kind))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// `12 ms in 2 attempts, and 37 s of waiting for people besides`
+/// `12 ms in 1 attempt, and waited 37 s for approval`
 fn took(invocation: &InvocationView) -> Option<String> {
     let lasted = time::lasting(invocation.duration_ms?);
     let attempts = match invocation.attempts {
@@ -392,7 +393,7 @@ fn reversible(reversibility: Reversibility, seconds: Option<u64>) -> String {
     }
 }
 
-/// In the largest unit it is whole in.
+/// A duration in the largest unit that divides it evenly.
 fn span(seconds: u64) -> String {
     let units = [(24 * 60 * 60, "day"), (60 * 60, "hour"), (60, "minute"), (1, "second")];
     let (length, unit) =
@@ -405,7 +406,7 @@ pub(super) fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
     format!("{}{}", Tone::Muted.paint(format!("{label:LABEL_CHARS$}")), style::hang(text, LABEL_CHARS, columns))
 }
 
-/// Strings in quotes, so that "1" and 1 differ; several lines as a block.
+/// One param. Strings are in quotes, so that "1" and 1 differ; a string of several lines is shown as a block.
 fn member(name: &str, value: &Value, width: usize) -> Vec<String> {
     let name = format!("{:width$}", clean::line(name));
     match value {

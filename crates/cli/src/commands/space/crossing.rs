@@ -1,4 +1,4 @@
-//! Crossings: actions that may act from one space in another. None may, unless it is listed.
+//! Crossings: actions that may act from one space in another. An action that is not listed may not.
 
 use crate::shared::*;
 use api::Page;
@@ -41,7 +41,7 @@ impl Crossing {
         Ok(CrossingRequest { action: self.action.clone(), from_space_id, to_space_id })
     }
 
-    /// The server answers with nothing; what was asked for is what holds.
+    /// Reports the crossing from the request, because the server's answer has no body.
     fn tell(&self, word: &str, request: &CrossingRequest, terminal: &mut Terminal) -> Result<Exit, Failure> {
         if terminal.is_document() {
             terminal.document(&json!(request))?;
@@ -70,7 +70,7 @@ pub(super) async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exi
     Ok(Exit::Ok)
 }
 
-/// Those of one space, a line each. Not being allowed to read them is no reason to fail.
+/// The crossings of one space, one line each; empty if the caller may not read them.
 pub(super) async fn lines_of(space: &str, client: &Client) -> Vec<String> {
     let Ok(answer) = client.get::<Page<CrossingView>>(&["crossings"], &[]).await else { return Vec::new() };
     let is_of = |crossing: &CrossingView| crossing.from_space_id == space || crossing.to_space_id == space;

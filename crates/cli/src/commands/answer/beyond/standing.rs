@@ -1,4 +1,5 @@
-//! What needs approval although the mode of an action is `allow`. Where it may not be read it is not said: nothing is refused for it.
+//! Rules that require approval although the mode of an action is `allow`. A rule that the caller may not read is left out, without a
+//! failure.
 
 use crate::commands::action::never;
 use crate::shared::*;
@@ -9,12 +10,12 @@ use api::rules::ModeView;
 use countersign_core::decision::Verdict;
 use countersign_core::{Band, Mode, Tier};
 
-/// The automation the call was made for: then the mode becomes its own, not the org's.
+/// The automation that the call was made for. If there is one, its own mode is set, not the org's.
 pub(super) async fn automation_of(shown: &InvocationView, client: &Client) -> Option<String> {
     client.get::<SessionView>(&["sessions", &shown.session_id], &[]).await.ok()?.read.automation_id
 }
 
-/// One line for each that would ask about this very call again.
+/// One line for each rule that would require approval for the same call again.
 pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>, client: &Client) -> Vec<String> {
     let mut asking = Vec::new();
     if let Ok(space) = client.get::<SpaceView>(&["spaces", &shown.space_id], &[]).await

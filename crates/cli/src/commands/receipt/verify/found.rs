@@ -1,9 +1,9 @@
-//! The first thing that does not hold, in words: where it stands, what it means, and what to do about it.
+//! Explains the first record that does not verify: where it is, what that means, and what to do about it.
 
 use crate::shared::*;
 use receipt::verify::{Class, Finding};
 
-/// `entries` hold, and `line` is the last one that was read.
+/// `entries` is the number of entries that were verified, and `line` the last line that was read.
 pub(super) fn failure(finding: &Finding, entries: u64, line: u64) -> Failure {
     let class = Class::ALL.into_iter().find(|class| class.number() == finding.class);
     let meaning = class.map_or("it is not what was signed", meaning);
@@ -20,7 +20,7 @@ fn subject(finding: &Finding, class: Option<Class>, line: u64) -> String {
         (Some(receipt), _, _) => format!("receipt `{receipt}`{place}"),
         (None, Some(invocation), _) => format!("the record of `{invocation}`{place}"),
         (None, None, Some(seq)) => format!("entry #{seq}"),
-        // What does not read has no position in the log yet, only one in the file.
+        // A line that cannot be parsed has no position in the log, only one in the file.
         (None, None, None) if is_of_line(class) => format!("line {line}"),
         (None, None, None) => "the log".to_owned(),
     }
@@ -30,7 +30,8 @@ const fn is_of_line(class: Option<Class>) -> bool {
     matches!(class, Some(Class::NotCanonical | Class::UnknownShape | Class::Unreadable))
 }
 
-/// Each line is read by itself, so that its parser knows no line but the first: where it stands is said before.
+/// Removes the line number from a parser's message. Each line is parsed on its own, so the number would always be 1; the message names the
+/// real line already.
 fn reason(text: &str) -> String {
     let text = text.strip_prefix("a line of the bundle: ").unwrap_or(text);
     text.replace(" at line 1 column ", " at column ")
@@ -38,12 +39,12 @@ fn reason(text: &str) -> String {
 
 fn holds(finding: &Finding, class: Option<Class>, entries: u64) -> String {
     if finding.seq.is_none() && !is_of_line(class) {
-        // It is about the log as a whole: nothing is said of what comes before.
+        // The finding is about the log as a whole, so no statement is made about single entries.
         return format!("{} read", counted(entries, "entry was", "entries were"));
     }
     match (entries, finding.seq.is_some_and(|seq| seq < entries)) {
         (0, _) => "nothing stands before it".to_owned(),
-        // Found once everything was read: the entries themselves are as they were signed.
+        // The finding came after all entries were read, so the entries themselves are as they were signed.
         (1, true) => "the one entry there is was signed as it stands".to_owned(),
         (entries, true) => format!("all {entries} entries there are were signed as they stand"),
         (1, false) => "the one entry before it holds".to_owned(),

@@ -1,4 +1,5 @@
-//! The part of a card about what comes next: whether the call could run, what it would change, whose code runs, and which gates need approval.
+//! The part of a card about what comes next: whether the call could run, what it would change, whose code would run, and which gates
+//! require approval.
 
 use super::{Card, fact};
 use crate::commands::changes;
@@ -11,7 +12,7 @@ use countersign_core::decision::Verdict;
 
 const REDEFINED: &str = "definition_mismatch";
 
-/// What keeps a package's code from running by how the server is set up.
+/// Error codes that mean the server's settings keep a package's code from running.
 const SET_UP: [&str; 5] = [
     "package_code_disabled",
     "package_command_not_allowed",
@@ -21,7 +22,7 @@ const SET_UP: [&str; 5] = [
 ];
 
 impl Card<'_> {
-    /// First, and in red: whoever reads no further must have read this.
+    /// Why the call cannot run now. It stands at the top in red, so that nobody misses it.
     pub(super) fn blocked(&self, terminal: &Terminal) -> Option<String> {
         let blocked = self.foresight?.blocked.as_ref()?;
         let (why, code) = (clean::line(&blocked.message), clean::line(&blocked.code));
@@ -29,7 +30,7 @@ impl Card<'_> {
         Some(hang(&said, 2, terminal.columns()))
     }
 
-    /// Whose code was run to know what is said ahead, where any was.
+    /// The note that a package's code was run to find out what the card says; `None` if none was run.
     fn how_known(&self) -> Option<String> {
         let package = package_of(&self.invocation.action);
         self.foresight?.ran_code.then(|| format!("code of the package `{package}` was run to find this out, without effect"))
@@ -42,7 +43,7 @@ impl Card<'_> {
         }
     }
 
-    /// The commands that answer it: approving is not offered where it would do nothing.
+    /// The commands that answer the call. Approving is not suggested if it would do nothing.
     pub(in crate::commands::show) fn answer(&self) -> String {
         let id = &self.invocation.id;
         let deny = format!("countersign deny {id} --reason …");
@@ -58,7 +59,7 @@ impl Card<'_> {
         }
     }
 
-    /// The diff, where its source could tell.
+    /// The diff of the changes, if the source could predict them.
     pub(super) fn foreseen(&self, terminal: &Terminal) -> Vec<String> {
         let Some(lines) = self.foresight.and_then(|foresight| foresight.changes.as_ref()).and_then(changes::foreseen) else {
             return Vec::new();
@@ -72,7 +73,7 @@ impl Card<'_> {
         section
     }
 
-    /// The same in one sentence, where it could not.
+    /// The same in one sentence, if there is no diff.
     pub(super) fn unforeseen(&self, action: &ActionView) -> Option<String> {
         let declared = declared(action);
         match self.foresight {
@@ -89,7 +90,7 @@ impl Card<'_> {
         }
     }
 
-    /// What the gates that ask say, each in its own sentence, and what they say it of.
+    /// Why each gate requires approval: one line for each rule, with the params it is about.
     pub(super) fn asked_by(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let concerns = self.foresight.map(|foresight| foresight.concerns.as_slice()).unwrap_or_default();
         let mut facts = Vec::new();
@@ -119,12 +120,12 @@ fn held(label: &LabelView, terminal: &Terminal) -> String {
     format!("{} since {}{from}", word(label.label), since.as_shown())
 }
 
-/// Whether the action is no longer the one that was asked for.
+/// Whether the action was redefined since the call was requested.
 pub(in crate::commands::show) fn is_redefined(foresight: &ForesightView) -> bool {
     foresight.blocked.as_ref().is_some_and(|blocked| blocked.code == REDEFINED)
 }
 
-/// What is being done while nothing is shown yet; short enough to be drawn over.
+/// The line that says what is going on until the card is shown. It is short enough to be overwritten.
 pub(in crate::commands::show) fn meanwhile(invocation: &InvocationView, action: Option<&ActionView>) -> &'static str {
     let is_rehearsed = |action: &&ActionView| action.package_sha256.is_some() && action.dry_run_supported && invocation.reverses.is_none();
     match action.filter(is_rehearsed) {
@@ -137,7 +138,7 @@ fn package_of(action: &str) -> String {
     clean::line(action.split('.').next().unwrap_or_default())
 }
 
-/// Code of others, and what holds it.
+/// The package whose code runs, and the sandbox profile that confines it.
 pub(super) fn code(action: &ActionView) -> Option<String> {
     let digest: String = clean::line(action.package_sha256.as_ref()?).chars().take(12).collect();
     let reach = if action.hosts.is_empty() { ", with no network" } else { "" };
@@ -145,7 +146,7 @@ pub(super) fn code(action: &ActionView) -> Option<String> {
     Some(Tone::Warn.paint(format!("of the package `{package}` ({digest}…), in the sandbox under profile `{profile}`{reach}")))
 }
 
-/// `; it says that it changes files and asks others over the network`
+/// `; it declares that it changes files and uses the network`
 fn declared(action: &ActionView) -> String {
     let word = |effect: &Effect| match effect {
         Effect::FilesystemRead => "reads files",

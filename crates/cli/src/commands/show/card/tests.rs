@@ -1,3 +1,5 @@
+//! Tests what the approval card shows.
+
 use super::*;
 use crate::output::{Format, Input, Settings, Times};
 use crate::world::World;
@@ -189,7 +191,7 @@ fn what_was_too_large_to_keep_is_said_to_be_missing() {
     let lines = drawn(json!({ "text": kept, "_truncated": true, "_original_bytes": 70_000 })).join("\n");
     assert!(lines.contains("\n  ! too large to be kept whole (70000 bytes): a part that will be sent is not shown"));
     assert!(lines.contains(&kept) && !lines.contains("_truncated"));
-    // What is small is whole, whatever it says of itself.
+    // Small params were never truncated, even if they contain the members that mark truncation.
     let lines = drawn(json!({ "text": "x", "_truncated": true, "_original_bytes": 70_000 })).join("\n");
     assert!(lines.contains("_truncated") && lines.contains("_original_bytes") && !lines.contains("too large"), "{lines}");
 }
@@ -411,7 +413,7 @@ Session holds     private_data since 3 min ago, from files.read_text inv_0
 Session holds     untrusted_content since 3 min ago
 ";
     assert!(drawn.contains(expected), "{drawn}");
-    // Who may not look ahead still learns which rule it was.
+    // A caller who may not see the foresight still sees the name of the rule.
     let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
     assert!(lines.iter().any(|line| line.ends_with("gate `safety`: safety.trifecta")), "{lines:#?}");
