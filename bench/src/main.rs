@@ -1,6 +1,6 @@
 //! `make bench`: measures the release build beside the parts no call can do without, in the same run and in turns.
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
-//! smallest server that does all of them; `catalogue` measures a call beside many other actions.
+//! smallest server that does all of them; `catalogue` measures a call beside many other actions, and `orgs` two orgs on two servers.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod bare;
@@ -13,6 +13,7 @@ mod growth;
 mod http;
 mod load;
 mod measure;
+mod orgs;
 mod package;
 mod place;
 mod pure;

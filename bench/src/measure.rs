@@ -8,7 +8,7 @@ use crate::place::{Database, Place};
 use crate::pure::{self, Pure};
 use crate::raw::Raw;
 use crate::stats::{Spread, Window};
-use crate::{catalogue, effect, progress};
+use crate::{catalogue, effect, orgs, progress};
 use anyhow::Result;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(crate) struct Measured {
     pub(crate) pure: Pure,
     /// The time of a call with many actions in the catalogue, as a multiple of that with few.
     pub(crate) beside_many_actions: Spread,
+    /// The throughput of two orgs on two servers, as a multiple of that of one; only on PostgreSQL.
+    pub(crate) two_orgs: Option<Spread>,
     pub(crate) started_ms: Spread,
     pub(crate) idle_mb: Spread,
     /// False if the CPU time of the database's own processes could not be read.
@@ -79,11 +81,13 @@ pub(crate) async fn engine(place: &Place, folder: &Path, plan: Plan) -> Result<M
         cells.extend(bench.cells_of(call, bytes, plan).await?);
     }
     server.stop()?;
+    let two_orgs = orgs::measure(place, folder, plan.server, plan.repetitions).await?;
     Ok(Measured {
         engine: place.engine_name(),
         cells,
         pure,
         beside_many_actions,
+        two_orgs,
         started_ms: Spread::of(started.iter().map(|sampled| sampled.started_ms)),
         idle_mb: Spread::of(started.iter().map(|sampled| sampled.idle_mb)),
         counts_database: place.counts_database(),

@@ -19,6 +19,7 @@ const DECISION_US_MAX: f64 = 50.0;
 const POLICIES_DECISION_US_MAX: f64 = 60.0;
 /// The time of a call with many actions in the catalogue, as a multiple of that with few.
 const CATALOGUE_RATIO_MAX: f64 = 1.1;
+const TWO_ORGS_RATIO_MIN: f64 = 1.6;
 const IDLE_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 300.0;
 /// The limit for "nearly flat": CPU time per call at any size, as a multiple of that at the smallest.
@@ -223,6 +224,9 @@ fn bars(measured: &[Measured], sizes: &[Size], spawned: &[Spawned]) -> String {
         }
         let beside = format!("{name}: a call beside {} actions ÷ beside {}", catalogue::MANY, catalogue::FEW);
         bar(beside, engine.beside_many_actions, Limit::AtMost(CATALOGUE_RATIO_MAX));
+        if let Some(ratio) = engine.two_orgs {
+            bar(format!("{name}: calls/s of two orgs on two servers ÷ of one"), ratio, Limit::AtLeast(TWO_ORGS_RATIO_MIN));
+        }
         bar(format!("{name}: idle memory, MB"), engine.idle_mb, Limit::AtMost(IDLE_MB_MAX));
         bar(format!("{name}: first start to first answer, ms"), engine.started_ms, Limit::AtMost(START_MS_MAX));
     }
