@@ -118,7 +118,7 @@ pub(super) async fn set(
     Path(action): Path<String>,
     Strict(body): Strict<SetModeRequest>,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
-    let change = Change { automation: None, action: &action, mode: Some(body.mode.into()), lock: to_lock(body.locked) };
+    let change = Change { automation: None, action: &action, mode: Some(body.mode), lock: to_lock(body.locked) };
     changed(modes::change(&app, &caller.principal, change).await?, Some(body.mode))
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn set_for_automation(
     Path((automation, action)): Path<(String, String)>,
     Strict(body): Strict<SetModeRequest>,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
-    let change = Change { automation: Some(&automation), action: &action, mode: Some(body.mode.into()), lock: to_lock(body.locked) };
+    let change = Change { automation: Some(&automation), action: &action, mode: Some(body.mode), lock: to_lock(body.locked) };
     changed(modes::change(&app, &caller.principal, change).await?, Some(body.mode))
 }
 

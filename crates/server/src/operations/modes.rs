@@ -86,7 +86,7 @@ fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Resu
     }
     let lock = if line.locked { Lock::Locked } else { Lock::Open };
     lockable(automation.as_ref(), lock).map_err(|message| ("locked", message.to_owned()))?;
-    Ok(FiledMode { automation, action, mode: line.mode.into(), lock })
+    Ok(FiledMode { automation, action, mode: line.mode, lock })
 }
 
 /// Only the org's own modes can be locked. A lock keeps automations from loosening the org's mode.
