@@ -165,7 +165,7 @@ impl World {
 /// What the doors that take a body are sent.
 fn body_for(path: &str) -> Value {
     let ways = [
-        ("/settle", json!({ "settlement": "failed", "reason": "x" })),
+        ("/settle", json!({ "as": "failed", "reason": "x" })),
         ("/snooze", json!({ "for": "5m" })),
         ("/release", json!({ "reason": "x" })),
         ("/discard", json!({ "reason": "x" })),
