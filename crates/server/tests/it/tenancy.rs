@@ -165,7 +165,7 @@ impl World {
 /// The body for an endpoint that takes one.
 fn body_for(path: &str) -> Value {
     let ways = [
-        ("/settle", json!({ "settlement": "failed", "reason": "x" })),
+        ("/settle", json!({ "as": "failed", "reason": "x" })),
         ("/snooze", json!({ "for": "5m" })),
         ("/release", json!({ "reason": "x" })),
         ("/discard", json!({ "reason": "x" })),
