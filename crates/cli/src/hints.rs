@@ -17,7 +17,9 @@ pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
         row.and_then(|row| filled(row, problem))
     });
     let from_server = || problem.hint.clone().filter(|hint| !hint.contains("/api/v1/"));
-    own.or_else(from_server).or_else(|| filled("countersign explain {invocation}", problem))
+    // Of a batch the server's own hint is better, where it is not about HTTP.
+    let of_batch = || (problem.code == Code::InvalidBatch).then(|| "list what there is with `countersign action list`".to_owned());
+    own.or_else(from_server).or_else(of_batch).or_else(|| filled("countersign explain {invocation}", problem))
 }
 
 /// Hints that are made of what the problem carries.

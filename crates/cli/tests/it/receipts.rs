@@ -174,7 +174,7 @@ fn the_receipt_of_a_batch_is_listed_and_tells_all_of_it() {
         format!(
             "part\t1 files.write_text: succeeded, reverted, {}, reverted by {}",
             numbered(&parts[0]["receipt_id"]),
-            numbered(&parts[0]["undone"]["receipt_id"])
+            numbered(&parts[0]["revert"]["receipt_id"])
         ),
         format!("part\t2 files.read_text: failed, file_not_found, nothing changed, {}", numbered(&parts[1]["receipt_id"])),
         "part\t3 files.write_text: not_started, nothing changed".to_owned(),

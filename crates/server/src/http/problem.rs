@@ -159,7 +159,9 @@ impl From<pipeline::Error> for Refusal {
             E::Conflict { invocation, conflict } => about(Self::new(conflict_code(conflict), detail), &invocation),
             E::InvalidBatch { part: None, .. } => Self::new(Code::InvalidBatch, detail)
                 .hint(format!("a batch is a `mode` and 1 to {BATCH_PARTS_MAX} `actions`, each an `action` with its `params`; it may have a `reason` and an `idempotency_key`")),
-            E::InvalidBatch { part: Some(_), .. } => Self::new(Code::InvalidBatch, detail),
+            E::InvalidBatch { part: Some(_), .. } => {
+                Self::new(Code::InvalidBatch, detail).hint("list the actions with `GET /api/v1/actions`")
+            }
             E::NotLast { .. } => {
                 Self::new(Code::InvalidBatch, detail).hint("put it last, make it a call of its own, or ask for `best_effort`")
             }
