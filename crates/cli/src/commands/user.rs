@@ -126,8 +126,7 @@ impl User {
             }
             Self::Role { user, role, agreed } => {
                 let id = id_of::<UserView>(&user, client).await?;
-                let question =
-                    format!("Make `{}` {}?", clean::line(&user), countersign_core::principal::Role::from(role.name()).with_article());
+                let question = format!("Make `{}` {}?", clean::line(&user), role.name().with_article());
                 terminal.consent(&question, agreed.consent(client)).await?;
                 client.patch(&["users", &id], &ChangeUserRequest { role: Some(role.name()), max_band: None }).await?
             }

@@ -11,7 +11,6 @@ use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView, We
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
-use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::{ActionId, Digest, OrgId};
 use pipeline::DefinitionNow;

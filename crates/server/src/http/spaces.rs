@@ -66,7 +66,6 @@ fn to_quorum(by_tier: BTreeMap<Tier, u32>) -> Result<Quorum, Refusal> {
 }
 
 fn to_redaction(rule: RedactionRule) -> Result<SpaceRedaction, Refusal> {
-    let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
     Ok(SpaceRedaction { kinds: rule.kinds.into_iter().collect(), regions: rule.regions })
 }
 
