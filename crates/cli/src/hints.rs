@@ -19,7 +19,9 @@ pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
     let from_server = || problem.hint.clone().filter(|hint| !hint.contains("/api/v1/"));
     // Of a batch the server's own hint is better, where it is not about HTTP.
     let of_batch = || (problem.code == Code::InvalidBatch).then(|| "list what there is with `countersign action list`".to_owned());
-    own.or_else(from_server).or_else(of_batch).or_else(|| filled("countersign explain {invocation}", problem))
+    // Who may do it is the server's to say.
+    let of_role = (problem.code == Code::Forbidden).then(from_server).flatten();
+    of_role.or(own).or_else(from_server).or_else(of_batch).or_else(|| filled("countersign explain {invocation}", problem))
 }
 
 /// Hints that are made of what the problem carries.
@@ -39,6 +41,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
     match code {
         Code::InvalidParams => Some("see the schema with `countersign action show {action}`"),
         Code::DryRunUnsupported => Some("see whether it would be allowed with `countersign explain {action}`"),
+        Code::NeedsConfirmation => Some("countersign approve {invocation} --confirm {action}"),
         Code::InvalidPolicy => Some("see what policies can refer to with `countersign policy schema`"),
         Code::NotGrantable => Some("approve this one call with `countersign approve {invocation}`"),
         Code::UnknownAction => Some("list what you may call with `countersign action list`"),
@@ -87,7 +90,6 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::DeniedByPerson
         | Code::PackageInvalid
         | Code::PackageFindings
-        | Code::NeedsConfirmation
         | Code::ApprovalVoid
         | Code::UnknownRoute
         | Code::MethodNotAllowed

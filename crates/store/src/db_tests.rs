@@ -16,7 +16,10 @@ const INSERT: &str = "INSERT INTO definitions (org_id, digest, body, archived_at
 const INSERT_LATER: &str = "INSERT INTO checkpoints (org_id, size, note, at) SELECT $1, 1000 + count(*), $2, 0 FROM checkpoints";
 
 async fn org(store: &Opened) -> OrgId {
-    store.create_org("acme", "owner", store.draw_owner_token()).await.unwrap().org
+    // Names of orgs are unique.
+    let token = store.draw_owner_token();
+    let name = token.expose().clone();
+    store.create_org(&name, "owner", token).await.unwrap().org
 }
 
 async fn digests(db: &Db, org: &OrgId) -> Vec<String> {

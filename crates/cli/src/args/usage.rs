@@ -79,7 +79,11 @@ mod tests {
 
     #[test]
     fn a_value_that_is_none_is_answered_with_those_there_are() {
-        check("countersign user create x --role king", "invalid value 'king' for '--role <ROLE>'", "it is one of member, admin, owner");
+        check(
+            "countersign user create x --role king",
+            "invalid value 'king' for '--role <ROLE>'",
+            "it is one of viewer, member, approver, admin, owner",
+        );
         check("countersign space band main purple", "invalid value 'purple' for '<BAND>'", "it is one of green, amber, red, black");
         check(
             "countersign mode set files.list alow",

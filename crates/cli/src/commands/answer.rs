@@ -100,7 +100,7 @@ impl Approve {
             request.confirm = Some(terminal.ask(&question).await?);
             answer = client.post(&path, &request).await;
         }
-        let Answer { read, raw } = answer.map_err(|failure| by_name(failure, &shown))?;
+        let Answer { read, raw } = answer?;
         Ok((read.invocation, raw))
     }
 
@@ -197,14 +197,6 @@ fn summary(pending: &[&InvocationView]) -> Vec<String> {
         lines.extend(one.reason.as_ref().map(|reason| format!("      reason given “{}”", clean::line(reason))));
     }
     lines
-}
-
-/// If the server wants the action's name as confirmation, hints at the command that gives it.
-fn by_name(failure: Failure, shown: &InvocationView) -> Failure {
-    if !failure.is(Code::NeedsConfirmation) {
-        return failure;
-    }
-    failure.hint(format!("countersign approve {} --confirm {}", shown.id, clean::line(&shown.action)))
 }
 
 /// The result for one of several calls. A call that ran without success is a failure here, as it is when approved alone.

@@ -61,7 +61,6 @@ fn every_code_of_the_api_becomes_an_exit_code() {
         (Code::Expired, 6),
         (Code::Consumed, 7),
         (Code::DeniedByPolicy, 5),
-        (Code::RateLimited, 1),
         (Code::StoreUnavailable, 1),
         (Code::BodyTooLarge, 8),
     ] {
@@ -148,7 +147,9 @@ pub(crate) fn r4() -> (Fake, User) {
     let answer = |_: &str, path: &str, body: &Value| {
         if path.ends_with("/approve") && body["confirm"] != "files.wipe" {
             let detail = "`inv_1` was not approved: `files.wipe` is R4, which is approved by name, one call at a time";
-            return (422, serde_json::to_string(&Problem::new(Code::NeedsConfirmation, detail)).unwrap());
+            let mut problem = Problem::new(Code::NeedsConfirmation, detail);
+            (problem.invocation_id, problem.action) = (Some("inv_1".to_owned()), Some("files.wipe".to_owned()));
+            return (422, serde_json::to_string(&problem).unwrap());
         }
         let status = if path.ends_with("/approve") { "succeeded" } else { "pending" };
         let digests = json!({ "raw": "a", "params": "b", "structural": "c", "textual": "d" });

@@ -132,6 +132,8 @@ fn check_all(server: &Server, profile: &str) {
         let name = fault.name;
         let id = format!("faults.{name}");
         owner.run(&["mode", "set", &id, "allow"]).ok();
+        // Installed again with another profile, it is another definition.
+        owner.run(&["action", "review", &id, "--yes"]).ok();
         let ran = owner.run(&["action", "invoke", &id, "--json"]);
         assert_ne!(ran.code, 0, "{name}: {ran:?}");
         let ended = owner.run(&["invocation", "list", "--json"]).ok().json()["items"][0].clone();

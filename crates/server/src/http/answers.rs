@@ -2,6 +2,7 @@
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
+use super::grants::titled;
 use super::invocations::{answer, answered, shown, written};
 use super::page::seconds_of;
 use super::problem::Refusal;
@@ -163,7 +164,10 @@ async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: Approv
         ApproveMode::Always => (None, mode_made(app, &approved).await?),
         ApproveMode::Grant => (app.store().find_grant_of(&approved.org, &approved.id).await?, None),
     };
-    let grant = grant.as_ref().map(super::grants::view);
+    let grant = match &grant {
+        Some(grant) => Some(titled(app, &approved.org, grant).await?),
+        None => None,
+    };
     written(status, &ApproveResponse { invocation, result, message, replayed, grant, mode: mode.map(super::modes::view) })
 }
 

@@ -114,7 +114,7 @@ fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
 }
 
 /// With the title of the session that requested it, or that it is for.
-async fn titled(app: &App, org: &OrgId, grant: &Grant) -> Result<GrantView, Refusal> {
+pub(super) async fn titled(app: &App, org: &OrgId, grant: &Grant) -> Result<GrantView, Refusal> {
     let session = match (&grant.requested_by, &grant.terms.scope) {
         (Some(PrincipalId::Agent(session)), _) | (_, GrantScope::Session(session)) => session,
         (_, GrantScope::Automation(_) | GrantScope::Org) => return Ok(view(grant)),
@@ -123,7 +123,7 @@ async fn titled(app: &App, org: &OrgId, grant: &Grant) -> Result<GrantView, Refu
     Ok(GrantView { session_title: found.map(|session| session.title), ..view(grant) })
 }
 
-pub(super) fn view(grant: &Grant) -> GrantView {
+fn view(grant: &Grant) -> GrantView {
     let is_used_up = grant.state == GrantState::Active && grant.terms.calls_max.is_some_and(|most| grant.used >= most);
     GrantView {
         id: grant.id.to_string(),

@@ -46,7 +46,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::NotYourSession => "use the token of the session",
         Code::Quarantined => "an admin looks at it with `GET /api/v1/quarantines/{invocation}`",
         Code::InvalidPolicy => "see what policies can refer to with `GET /api/v1/policies/schema`",
-        Code::NeedsConfirmation => "send the id of the action as `confirm` with the approval",
+        Code::NeedsConfirmation => "approve it by itself, with `\"confirm\": \"{action}\"`",
         Code::NotGrantable => "approve this one call with `POST /api/v1/invocations/{invocation}/approve`",
         Code::UnknownAction => LIST_ACTIONS,
         Code::UnknownSource => "list the sources with `GET /api/v1/actions`",

@@ -142,8 +142,7 @@ impl From<pipeline::Error> for Refusal {
             E::Forbidden { .. } => Self::new(Code::Forbidden, detail),
             E::LinkInvalid => Self::new(Code::NotFound, detail).hint("open your inbox instead"),
             E::LinkExpired => Self::new(Code::Expired, detail).hint("open your inbox instead"),
-            E::NeedsConfirmation { invocation, action } => about(Self::new(Code::NeedsConfirmation, detail), &invocation)
-                .hint(format!("send `\"confirm\": \"{action}\"` with the approval, by itself")),
+            E::NeedsConfirmation { invocation, action } => about(Self::new(Code::NeedsConfirmation, detail), &invocation).of(action),
             E::SelfApproval { invocation } | E::OwnQuarantine { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation),
             E::NotInDoubt { invocation, .. } => about(Self::new(Code::NotInDoubt, detail), &invocation),
             E::Reconciling { invocation } => about(Self::new(Code::Reconciling, detail), &invocation),
