@@ -61,6 +61,7 @@ fn every_code_of_the_api_becomes_an_exit_code() {
         (Code::Expired, 6),
         (Code::Consumed, 7),
         (Code::DeniedByPolicy, 5),
+        (Code::RateLimited, 1),
         (Code::StoreUnavailable, 1),
         (Code::BodyTooLarge, 8),
     ] {
@@ -70,7 +71,7 @@ fn every_code_of_the_api_becomes_an_exit_code() {
         let ran = somebody(&fake).run(&["status"]).exits(exit);
         let title = code.title();
         let cause = title[..1].to_lowercase() + &title[1..];
-        assert_eq!(ran.stderr, format!("error: what happened\n  cause: {cause}\nhint: what to do\n"));
+        assert!(ran.stderr.starts_with(&format!("error: what happened\n  cause: {cause}\nhint: ")), "{ran:?}");
     }
 }
 
