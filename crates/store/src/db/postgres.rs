@@ -328,8 +328,11 @@ impl Life {
             if outcome.is_err() {
                 tx.sealing.undo_to(mark);
             }
+            // A write that was refused before its first statement has not asked the database: a server that may begin nothing still
+            // records everything else.
+            let has_asked = tx.savepoint != Savepoint::Wanted;
             // The whole batch has failed, or the database is unavailable: each further write would only wait for the same time-out.
-            if let Some(error) = tx.broken.take().or_else(|| outcome.as_ref().err().filter(|error| is_away(error)).cloned()) {
+            if let Some(error) = tx.broken.take().or_else(|| outcome.as_ref().err().filter(|error| has_asked && is_away(error)).cloned()) {
                 return Err(error);
             }
             match (outcome, std::mem::replace(&mut tx.savepoint, Savepoint::Outside)) {
