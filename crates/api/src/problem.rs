@@ -76,7 +76,7 @@ codes! {
     RequestTimeout = "request_timeout", 408, "The body did not arrive in time";
     SessionEnded = "session_ended", 409, "The session has ended";
     Rejected = "rejected", 409, "A person has already denied the call";
-    Consumed = "consumed", 409, "It was already approved and used";
+    Consumed = "consumed", 409, "The call was already approved";
     AlreadyEnded = "already_ended", 409, "It has already ended";
     NotInDoubt = "not_in_doubt", 409, "It is not in doubt";
     Reconciling = "reconciling", 409, "The outcome is being reconciled";

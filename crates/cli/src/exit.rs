@@ -282,9 +282,9 @@ mod tests {
     #[test]
     fn a_cause_that_would_only_repeat_the_error_is_left_out() {
         for (code, detail, cause) in [
-            (Code::Consumed, "`inv_1`: it was already approved and used; read its receipt", None),
+            (Code::Consumed, "`inv_1`: the call was already approved; see its status", None),
             (Code::Stopped, "`inv_1`: a kill switch is on; it stays in the queue", None),
-            (Code::Expired, "`inv_1`: it has expired; start anew", None),
+            (Code::Expired, "`inv_1`: the call has expired; make a new call", None),
             (Code::NameTaken, "there is a space named `x` already", Some("the name is taken")),
         ] {
             let failure = Failure::of_problem(&Problem::new(code, detail), Value::Null);

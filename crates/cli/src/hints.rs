@@ -54,7 +54,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::ArgsMismatch
         | Code::PolicyMismatch
         | Code::TupleMismatch
-        | Code::Expired => Some("see how it ended with `countersign show {invocation}`"),
+        | Code::Expired => Some("see its state with `countersign show {invocation}`"),
         Code::DefinitionMismatch => Some("look at it again with `countersign action review {action}`"),
         Code::Reconciling => Some("see whether it is known by now with `countersign show {invocation}`"),
         Code::NotRevertible => Some("see what it did with `countersign show {invocation}`"),
@@ -72,7 +72,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         ),
         Code::OutcomeUnrecorded => Some("read it with `countersign show {invocation}` once the store is back"),
         Code::StoreUnavailable => Some("look at `countersign doctor` and the server's log"),
-        Code::Forbidden => Some("countersign whoami says what this token may do; an admin may more"),
+        Code::Forbidden => Some("see what this token may do with `countersign whoami`, or ask an admin"),
         Code::MalformedJson
         | Code::InvalidRequest
         | Code::InvalidQuery
@@ -137,7 +137,7 @@ fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
             Some("an admin can change the mode of the action it names; see `countersign mode list`")
         }
         "denied_by_mode" if decision.base != Mode::Deny => match decision.tightened_by.last()? {
-            TightenedBy::Band => Some("an admin can raise the band of the space with `countersign space band`"),
+            TightenedBy::Band => Some("an admin can set a less strict band for the space with `countersign space band`"),
             TightenedBy::Drift => Some("an admin looks at what changed with `countersign action review {action}`"),
             TightenedBy::DangerIsNeverAllowed | TightenedBy::PackageNeverUnattended | TightenedBy::Gate | TightenedBy::Stopped => None,
         },

@@ -203,6 +203,16 @@ pub struct Grant {
     pub created_at: Timestamp,
 }
 
+impl Grant {
+    /// The session that requested it, or else the one that it is for.
+    pub const fn session(&self) -> Option<&SessionId> {
+        match (&self.requested_by, &self.terms.scope) {
+            (Some(PrincipalId::Agent(session)), _) | (_, GrantScope::Session(session)) => Some(session),
+            (_, GrantScope::Automation(_) | GrantScope::Org) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -52,18 +52,22 @@ impl Conflict {
 
     pub const fn message(self) -> &'static str {
         match self {
-            Self::Rejected => "a person has already denied it; start anew with other params",
-            Self::Consumed => "it was already approved and used; read its receipt",
-            Self::Expired => "it has expired; start anew",
-            Self::Ended => "it has already ended; read its receipt",
-            Self::ArgsMismatch => "the params are not the ones that were shown; send the approved params",
-            Self::DefinitionMismatch => "the action's definition or its code has changed since it was asked for; start anew after a review",
-            Self::PolicyMismatch => "the rules for this action have changed since; start anew",
-            Self::TupleMismatch => {
-                "principal, approver, session, space or source is not what it was when it was asked for; use the original context, or ask again"
+            Self::Rejected => "a person denied the call; make a new call with other params",
+            Self::Consumed => "the call was already approved; see its status",
+            Self::Expired => "the call has expired; make a new call",
+            Self::Ended => "the call has already ended; read its receipt",
+            Self::ArgsMismatch => "the params are not the ones that were shown; look at the call again",
+            Self::DefinitionMismatch => {
+                "the definition or the code of the action has changed since the call was requested; review the action and make a new call"
             }
-            Self::Stopped => "a kill switch is on; it stays pending and its time to expire is paused; answer again once the switch is off",
-            Self::AlreadyApproved => "you have already approved it, and more people are needed; ask someone else",
+            Self::PolicyMismatch => "the rules for this action have changed since the call was requested; make a new call",
+            Self::TupleMismatch => {
+                "the caller, the approver, the session, the space or the source is no longer the same; repeat the call from its own session, or make a new call"
+            }
+            Self::Stopped => {
+                "a kill switch is on; the call stays pending and its time to expire is paused; answer again once the switch is off"
+            }
+            Self::AlreadyApproved => "you have already approved the call, and more people have to; ask someone else",
         }
     }
 }
@@ -88,11 +92,11 @@ pub enum Error {
     TooManyPending { session: SessionId, pending: u32 },
     #[error("the params do not fit the schema of `{action}`")]
     InvalidParams { action: String, errors: Vec<ParamError> },
-    #[error("the request does not fit at `{}`; nothing was done", errors.first().map(|error| error.pointer.as_str()).unwrap_or_default())]
+    #[error("the request is not valid at `{}`; nothing was done", errors.first().map(|error| error.pointer.as_str()).unwrap_or_default())]
     InvalidRequest { errors: Vec<ParamError> },
-    #[error("the scope of this call of `{action}` could not be held to; nothing ran")]
+    #[error("the scope of this call of `{action}` cannot be enforced; nothing ran")]
     InvalidScope { action: String, errors: Vec<ParamError> },
-    #[error("this call of `{action}` is to be verified with a command that is refused; nothing ran")]
+    #[error("this call of `{action}` has a verification command that is not allowed; nothing ran")]
     CommandNotAllowed { action: String, errors: Vec<ParamError> },
     #[error("there is no invocation `{invocation}`")]
     UnknownInvocation { invocation: String },
@@ -111,11 +115,11 @@ pub enum Error {
     LinkExpired,
     #[error("`{invocation}` was not approved: `{action}` is R4, which is approved by name, one call at a time")]
     NeedsConfirmation { invocation: InvocationId, action: ActionId },
-    #[error("you may not answer `{invocation}`: whoever asked, or owns the agent that asked, does not approve in this space")]
+    #[error("you may not answer `{invocation}`: you requested it or own its agent, and this space refuses self-approval")]
     SelfApproval { invocation: InvocationId },
-    #[error("you may not settle quarantined `{invocation}`: you asked for it, or own the agent that did")]
+    #[error("you may not release or discard `{invocation}`: you requested it or own its agent, and this space refuses self-approval")]
     OwnQuarantine { invocation: InvocationId },
-    #[error("invocation `{invocation}` is `{status}`; only what is in doubt can be settled")]
+    #[error("invocation `{invocation}` is `{status}`; only a call in doubt can be settled")]
     NotInDoubt { invocation: InvocationId, status: Status },
     /// Somebody's word now could be overtaken by what is found out.
     #[error("invocation `{invocation}` is being reconciled right now; nothing was changed, try again in a moment")]
@@ -135,10 +139,10 @@ pub enum Error {
     Conflict { invocation: InvocationId, conflict: Conflict },
     #[error("action `{action}` cannot say what it would change, so it has no dry run")]
     DryRunUnsupported { action: String },
-    #[error("the batch cannot be: {}{why}", part.map(|part| format!("part {}: ", part + 1)).unwrap_or_default())]
+    #[error("the batch is not valid: {}{why}", part.map(|part| format!("part {}: ", part + 1)).unwrap_or_default())]
     InvalidBatch { part: Option<usize>, why: String },
     #[error(
-        "the batch cannot be: part {}: `{action}` cannot be reverted, and in `all_or_nothing` only the last part may be one that cannot",
+        "the batch is not valid: part {}: `{action}` cannot be reverted, and with `all_or_nothing` only the last part may be irreversible",
         part + 1
     )]
     NotLast { part: usize, action: ActionId },
@@ -148,7 +152,7 @@ pub enum Error {
     #[error("batch `{batch}` is being run by another server; read it again later")]
     BatchTaken { batch: BatchId },
     /// A part of a batch needs approval now, and did not when the batch was requested.
-    #[error("it needs a person's approval now, and did not when `{batch}` was asked for")]
+    #[error("this part needs approval now, and did not when `{batch}` was requested")]
     NeedsPersonNow { batch: BatchId },
     #[error("{message}")]
     SourceUnavailable { message: String },

@@ -24,7 +24,7 @@ fn several_are_approved_in_one_request_and_only_once_each() {
     let statuses: Vec<_> = approved["items"].as_array().unwrap().iter().map(|item| &item["invocation"]["status"]).collect();
     assert_eq!(statuses, ["succeeded", "succeeded"]);
     let again = owner.run(&["approve", &one, &other]).exits(7);
-    assert_eq!(again.stderr.matches("it was already approved and used").count(), 2, "{}", again.stderr);
+    assert_eq!(again.stderr.matches("the call was already approved").count(), 2, "{}", again.stderr);
     assert!(!again.stderr.contains("cause:"), "{}", again.stderr);
 }
 

@@ -299,7 +299,7 @@ fn a_persons_role_is_changed_by_name() {
     let robin = colleague(&owner, "robin");
     robin.run(&["user", "role", "owner", "member", "--yes"]).exits(5);
     let own = robin.run(&["user", "role", "robin", "member", "--yes"]).exits(5);
-    assert!(own.stderr.contains("nobody changes their own role"), "{}", own.stderr);
+    assert!(own.stderr.contains("you cannot change your own role"), "{}", own.stderr);
     owner.run(&["user", "role", "robin", "member"]).exits(2);
     assert_eq!(owner.run(&["user", "role", "robin", "member", "--yes", "--json=role"]).ok().json()["role"], "member");
     robin.run(&["mode", "set", "files.list", "deny"]).exits(5);

@@ -76,7 +76,7 @@ impl Pipeline {
         let around = request_field_errors(&resolved);
         let refusal = match (params.is_empty(), around.first()) {
             (false, _) => Some("the params do not fit the action's schema".to_owned()),
-            (true, Some(error)) => Some(format!("the request does not fit at `{}`", error.pointer)),
+            (true, Some(error)) => Some(format!("the request is not valid at `{}`", error.pointer)),
             (true, None) => None,
         };
         let (mut explanation, _) = self.judge(resolved).await?;

@@ -89,5 +89,5 @@ pub(crate) fn drift_from(pin: &Pin, structural: Digest, textual: Digest) -> Drif
 }
 
 fn drifted(action: &ActionId) -> String {
-    format!("the definition of `{action}` changed while this waited; start anew after a review")
+    format!("the definition of `{action}` changed while the call was pending; review the action and make a new call")
 }

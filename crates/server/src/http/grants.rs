@@ -13,10 +13,10 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::grant::{Grant, GrantScope, GrantState};
+use countersign_core::grant::{Grant, GrantState};
 use countersign_core::limits::{GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
 use countersign_core::ports::Sessions;
-use countersign_core::{OrgId, PrincipalId, SessionId};
+use countersign_core::{OrgId, SessionId};
 use serde::Deserialize;
 use store::GrantFilter;
 use utoipa::IntoParams;
@@ -115,9 +115,8 @@ fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
 
 /// With the title of the session that requested it, or that it is for.
 pub(super) async fn titled(app: &App, org: &OrgId, grant: &Grant) -> Result<GrantView, Refusal> {
-    let session = match (&grant.requested_by, &grant.terms.scope) {
-        (Some(PrincipalId::Agent(session)), _) | (_, GrantScope::Session(session)) => session,
-        (_, GrantScope::Automation(_) | GrantScope::Org) => return Ok(view(grant)),
+    let Some(session) = grant.session() else {
+        return Ok(view(grant));
     };
     let found = app.store().find_session(org, session).await?;
     Ok(GrantView { session_title: found.map(|session| session.title), ..view(grant) })

@@ -125,7 +125,7 @@ fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
             Some("an admin can change the mode of the action it names, with `PUT /api/v1/modes/{action}`")
         }
         "denied_by_mode" if decision.base != Mode::Deny => match decision.tightened_by.last()? {
-            TightenedBy::Band => Some("an admin can raise the band of the space with `PATCH /api/v1/spaces/{space}`"),
+            TightenedBy::Band => Some("an admin can set a less strict band for the space with `PATCH /api/v1/spaces/{space}`"),
             TightenedBy::Drift => Some("an admin reviews what changed with `POST /api/v1/reviews/{action}`"),
             TightenedBy::DangerIsNeverAllowed | TightenedBy::PackageNeverUnattended | TightenedBy::Gate | TightenedBy::Stopped => None,
         },

@@ -143,7 +143,10 @@ impl From<pipeline::Error> for Refusal {
             E::LinkInvalid => Self::new(Code::NotFound, detail).hint("open your inbox instead"),
             E::LinkExpired => Self::new(Code::Expired, detail).hint("open your inbox instead"),
             E::NeedsConfirmation { invocation, action } => about(Self::new(Code::NeedsConfirmation, detail), &invocation).of(action),
-            E::SelfApproval { invocation } | E::OwnQuarantine { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation),
+            E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation),
+            E::OwnQuarantine { invocation } => {
+                about(Self::new(Code::SelfApproval, detail), &invocation).hint("another admin or owner has to release or discard it")
+            }
             E::NotInDoubt { invocation, .. } => about(Self::new(Code::NotInDoubt, detail), &invocation),
             E::Reconciling { invocation } => about(Self::new(Code::Reconciling, detail), &invocation),
             E::NotRevertible { invocation, .. } => about(Self::new(Code::NotRevertible, detail), &invocation),

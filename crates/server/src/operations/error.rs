@@ -18,7 +18,7 @@ pub(crate) enum Error {
     BadName,
     #[error("no action and no policy names the purpose `{purpose}`, so a consent to it would allow nothing")]
     UnknownPurpose { purpose: String, of_policies: BTreeSet<String> },
-    #[error("nothing is to be changed")]
+    #[error("the request changes nothing")]
     NothingToChange { fields: &'static str },
     #[error("only a person {does_what}")]
     NotAPerson { does_what: &'static str },
@@ -28,7 +28,7 @@ pub(crate) enum Error {
     NotAnOperator,
     #[error("the first org cannot be disabled: its owners are the operators")]
     FirstOrg,
-    #[error("nobody changes their own role")]
+    #[error("you cannot change your own role")]
     OwnRole,
     #[error("an agent asks for grants of its own session only")]
     OtherSession,
@@ -47,13 +47,13 @@ pub(crate) enum Error {
     LastOwner { why: &'static str, first: &'static str },
     #[error("grant `{grant}` is `{}`; nothing was changed", state.as_str())]
     GrantEnded { grant: String, state: GrantState },
-    #[error("`{action}` destroys: it is approved one call at a time and cannot be granted")]
+    #[error("`{action}` is R4, which destroys data: it is approved one call at a time and cannot be granted")]
     NeverGranted { action: ActionId },
     #[error("{open} requests for grants of this session are pending already; retrying is safe once one is answered")]
     TooManyRequests { open: usize },
-    #[error("`{action}` is not what was shown any more; nothing was reviewed")]
+    #[error("`{action}` has changed since it was shown; nothing was reviewed")]
     DefinitionChanged { action: ActionId },
-    #[error("package `{name}` was not installed: somebody has to read what was found in it")]
+    #[error("package `{name}` was not installed: its findings must be read and accepted first")]
     Findings { name: String, findings: Vec<PackageFindingView> },
     #[error("{} problem{} in the policies; nothing was saved", problems.len(), if problems.len() == 1 { "" } else { "s" })]
     Policies { problems: Vec<PolicyProblem> },

@@ -425,7 +425,7 @@ async fn what_a_caller_says_of_itself_is_recorded_and_never_evaluated(kind: Kind
     let question = json!({ "session_id": agent.session, "action": "fake.write", "params": {}, "context": long["context"] });
     let explained = server.owner.post("/api/v1/explain", question).await.ok();
     assert_eq!((&explained["would"], &explained["errors"][0]["pointer"]), (&json!("refused"), &json!("/context/device")));
-    assert_eq!(explained["because"], "the request does not fit at `/context/device`");
+    assert_eq!(explained["because"], "the request is not valid at `/context/device`");
     let without_params = json!({ "session_id": agent.session, "action": "fake.write", "context": long["context"] });
     assert_eq!(server.owner.post("/api/v1/explain", without_params).await.ok()["because"], explained["because"]);
     agent.invoke_with(json!({ "action": "fake.write", "context": { "tier": "R0" } })).await.problem(400, "invalid_request");

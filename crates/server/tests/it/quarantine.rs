@@ -432,12 +432,19 @@ async fn an_agent_is_never_told_that_it_touched_a_canary(kind: Kind) {
         let batch = agent.client.post(&format!("{session}/batch"), batch).await.ok();
         let question = json!({ "session_id": agent.session, "action": "fake.send", "params": params });
         let envelope = json!({ "tool_id": "fake.send", "params": params, "session_id": agent.session });
+        // The call, wherever a list has it.
+        let listed = async |query: &str| {
+            let page = agent.client.get(&format!("{session}/invocations{query}")).await.ok();
+            page["items"].as_array().unwrap().iter().filter(|one| one["id"] == id.as_str()).cloned().collect::<Value>()
+        };
         let told = [
             refused.body.clone(),
             json!(refused.status),
             refused.body["detail"].clone(),
             agent.client.get(&format!("{session}/invocations/{id}")).await.ok(),
-            agent.client.get(&format!("{session}/invocations?limit=1")).await.ok(),
+            listed("").await,
+            listed("?status=denied").await,
+            listed("?status=quarantined").await,
             agent.client.get(&format!("/api/v1/invocations/{id}")).await.ok(),
             agent.client.get(&format!("/api/v1/invocations/{id}/entries")).await.ok(),
             agent.client.get(&format!("/api/v1/batches/{}", batch["id"].as_str().unwrap())).await.ok(),

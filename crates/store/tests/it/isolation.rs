@@ -193,6 +193,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_principal: store.find_principal(org, &service).await.unwrap();
         find_reservation: store.find_reservation(org, &theirs.tenant.space, &theirs.pending.action, KEY).await.unwrap();
         find_grant: store.find_grant(org, &theirs.grant).await.unwrap();
+        find_grant_of: store.find_grant_of(org, &theirs.pending.id).await.unwrap();
+        find_mode: store.find_mode(org, None, &action(READ)).await.unwrap();
         find_grants: store.find_grants(&Session { org: org.clone(), ..theirs.tenant.session.clone() }, &action(WRITE)).await.unwrap();
         find_pin: store.find_pin(org, &action(READ)).await.unwrap();
         find_review: store.find_review(org, &action(READ)).await.unwrap();
@@ -248,6 +250,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_notifications: store.list_notifications(org, &all).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
         count_in_status: store.count_in_status(org, Status::Pending).await.unwrap();
+        count_invocations: store.count_invocations(org, &store::InvocationFilter::default()).await.unwrap();
         log_size: store.log_size(org).await.unwrap();
         check_keys: store.check_keys(org).await.unwrap();
         checkpoint: store.checkpoint(org).await.unwrap();
