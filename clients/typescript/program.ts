@@ -1,5 +1,6 @@
 // An agent invokes an action, a person approves it, the agent waits for the outcome, and the person pages through the audit trail.
 // `api.d.ts` is what openapi-typescript makes of the API's description.
+import assert from "node:assert/strict";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 
@@ -30,7 +31,7 @@ const asked = answer(
     body: { action: "files.write_text", params: { path: "typescript.txt", text: "hello" }, reason: "to show how" },
   }),
 );
-console.assert(asked.invocation.status === "pending" && asked.message === "Action requires approval", asked.message);
+assert(asked.invocation.status === "pending" && asked.message === "Action requires approval", asked.message);
 
 // Approve: this call, and two more like it.
 const invocation = asked.invocation.id;
@@ -40,7 +41,7 @@ const approved = answer(
     body: { mode: "grant", grant: { calls_max: 2 } },
   }),
 );
-console.assert(approved.grant?.state === "active", "the grant is in the answer");
+assert(approved.grant?.state === "active", "the grant is in the answer");
 
 // Wait: the answer is held back until the call has ended.
 const ended = answer(
@@ -60,7 +61,7 @@ do {
     console.log(item.created_at, item.session_title, item.action, item.tier, item.status);
     seen += 1;
   }
-  console.assert((page.total ?? 0) >= seen, "total counts every page");
+  assert((page.total ?? 0) >= seen, "total counts every page");
   after = page.next ?? undefined;
 } while (after !== undefined);
 

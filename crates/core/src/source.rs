@@ -90,6 +90,10 @@ pub trait Source: Send + Sync {
     fn is_remote(&self) -> bool {
         false
     }
+    /// Whether it comes with the server. A source that takes the name of a builtin action is the suspicious one of the two.
+    fn is_builtin(&self) -> bool {
+        false
+    }
     /// The target of a call, such as a host, if calls of one action can have different targets that fail independently.
     fn target(&self, action: &ActionId, params: &Value) -> Option<String> {
         let _ = (action, params);

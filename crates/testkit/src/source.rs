@@ -3,6 +3,7 @@
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled, Scope};
+use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::source::{AfterError, Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
 use parking_lot::Mutex;
@@ -48,7 +49,6 @@ pub fn action(id: &str) -> Action {
         description: format!("Does what the test says `{id}` does."),
         params_schema: json!({ "type": "object" }),
         result_schema: json!({}),
-        timeout_ms: 1_000,
         reversibility: Reversibility::NoEffect,
         repeatability: Repeatability::Repeatable,
         ..Action::new(ActionId::parse(id).expect("the test names a valid action id"), Tier::R0)
@@ -64,7 +64,7 @@ pub fn context() -> CallContext {
         session: SessionId::new(at, [3; 10]),
         invocation: InvocationId::new(at, [4; 10]),
         attempt: 1,
-        timeout_ms: 1_000,
+        timeout_ms: CALL_TIMEOUT_MS,
         prepared: None,
         failed_checks: Vec::new(),
         scope: Scope::default(),

@@ -413,6 +413,20 @@ fn code_runs_only_where_an_operator_said_so() {
     assert_eq!(listed["items"][0]["error"]["code"], "package_code_disabled", "{listed:#}");
 }
 
+/// Of two actions with one name, the package's is the suspicious one: calls of the builtin action go on without a person.
+#[test]
+fn a_package_that_takes_the_name_of_a_builtin_action_leaves_that_action_alone() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    std::fs::write(server.workspace().join("a.txt"), "as it was").unwrap();
+    write_package(owner.folder(), "kit", "read_text", "R2", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
+    let refused = owner.run(&["package", "install", "kit"]);
+    assert!(refused.stderr.contains("kit.read_text"), "{refused:?}");
+    owner.run(&["package", "install", "kit", "--accept-findings"]).ok();
+    let read = owner.run(&["action", "invoke", "files.read_text", "path=a.txt", "--no-wait", "--json"]).ok().json();
+    assert_eq!(read["result"]["text"], "as it was", "{read:#}");
+}
+
 #[test]
 fn a_package_that_breaks_a_rule_is_not_installed_and_the_rule_is_named() {
     let server = Server::start_with(&[CODE]);

@@ -83,7 +83,7 @@ impl OrgCatalogue {
                 continue;
             }
             let known = current.as_ref().and_then(|sources| sources.find(&name)).filter(|slot| Arc::ptr_eq(&slot.source, source));
-            let slot = known.map_or_else(|| Slot::new(Arc::clone(source), false), Arc::clone);
+            let slot = known.map_or_else(|| Slot::new(Arc::clone(source), source.is_builtin()), Arc::clone);
             by_name.insert(name, Arc::clone(&slot));
             slots.push(slot);
         }

@@ -3,7 +3,7 @@
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::Reconciled;
-use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BATCH_PARTS_MAX, CALL_TIMEOUT_MS, RUNNING_SECONDS_MAX};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BATCH_PARTS_MAX, RUNNING_SECONDS_MAX};
 use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
@@ -44,7 +44,6 @@ async fn start(kind: Kind) -> TestServer {
     server.source.redefine("write", |action| {
         action.reversibility = Reversibility::Reversible;
         action.repeatability = Repeatability::Repeatable;
-        action.timeout_ms = CALL_TIMEOUT_MS;
     });
     server.owner.set_mode("fake.write", "allow").await;
     server

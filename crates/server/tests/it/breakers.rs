@@ -109,7 +109,6 @@ async fn failing_at_once(server: &TestServer) {
 
 async fn failures_at_once_open_it_once_and_for_the_shortest_time(kind: Kind) {
     let server = TestServer::start(kind).await;
-    server.source.redefine("read", |action| action.timeout_ms = 30_000);
     failing_at_once(&server).await;
     let open = &breakers(&server).await[0];
     let count = crate::harness::CALLS_PER_SOURCE;
@@ -131,7 +130,6 @@ async fn failures_at_once_open_it_once_and_for_the_shortest_time(kind: Kind) {
 
 async fn a_failure_that_began_before_the_probe_does_not_decide_for_it(kind: Kind) {
     let server = TestServer::start(kind).await;
-    server.source.redefine("read", |action| action.timeout_ms = 30_000);
     let agent = server.agent().await;
     let call = || {
         let agent = agent.clone();
@@ -344,7 +342,6 @@ async fn two_servers_agree_who_tries(kind: Kind) {
 
 async fn a_source_is_asked_so_many_questions_at_a_time(kind: Kind) {
     let server = TestServer::start(kind).await;
-    server.source.redefine("read", |action| action.timeout_ms = 30_000);
     let agent = server.agent().await;
     let held: Vec<_> = (0..crate::harness::CALLS_PER_SOURCE).map(|_| server.source.will_hold(Ok(Output::new(json!({}))))).collect();
     let calling: Vec<_> = (0..crate::harness::CALLS_PER_SOURCE)

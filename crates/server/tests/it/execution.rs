@@ -85,10 +85,10 @@ async fn an_error_that_is_not_transient_is_not_tried_again(kind: Kind) {
 
 async fn a_timeout_of_a_write_is_in_doubt_and_of_a_read_a_failure(kind: Kind) {
     let server = TestServer::start(kind).await;
+    ["read", "write"].iter().for_each(|name| server.source.redefine(name, |action| action.timeout_ms = 50));
     server.owner.set_mode("fake.write", "allow").await;
     let agent = server.agent().await;
-    let never = server.source.will_hold(Ok(Output::new(json!({}))));
-    drop(never);
+    drop(server.source.will_hold(Ok(Output::new(json!({})))));
     let write = agent.invoke("fake.write", json!({})).await;
     write.problem(409, "in_doubt");
     let shown = server.owner.get(&format!("/api/v1/invocations/{}", write.id())).await.ok();

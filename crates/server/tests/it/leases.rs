@@ -5,7 +5,7 @@ use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgr
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Reconciled;
 use countersign_core::ledger::{EventDraft, Finished};
-use countersign_core::limits::{CALL_TIMEOUT_MS, LEASE_FENCE_SECONDS, LEASE_SECONDS};
+use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS};
 use countersign_core::ports::{Claims, Invocations};
 use countersign_core::source::Output;
 use countersign_core::{EventId, Invocation, InvocationId, Status};
@@ -292,10 +292,7 @@ async fn a_batch_of_a_live_server_is_left_to_it(kind: Kind) {
 /// A server whose writes can be reverted, with a batch of two writes that needs both.
 async fn first_with_pair(kind: Kind) -> (TestServer, Agent) {
     let server = TestServer::start(kind).await;
-    server.source.redefine("write", |action| {
-        action.reversibility = Reversibility::Reversible;
-        action.timeout_ms = CALL_TIMEOUT_MS;
-    });
+    server.source.redefine("write", |action| action.reversibility = Reversibility::Reversible);
     server.pipeline.recover().await.unwrap();
     server.owner.set_mode("fake.write", "allow").await;
     let agent = server.agent().await;
@@ -374,7 +371,6 @@ async fn a_batch_waits_for_a_part_whose_end_is_still_being_written(kind: Kind) {
 /// A server where preparing an approved call takes as long as the test wants.
 async fn first_asking(kind: Kind) -> (TestServer, Agent) {
     let server = TestServer::start(kind).await;
-    server.source.redefine("write", |action| action.timeout_ms = CALL_TIMEOUT_MS);
     server.pipeline.recover().await.unwrap();
     let agent = server.agent().await;
     (server, agent)

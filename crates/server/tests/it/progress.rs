@@ -2,7 +2,7 @@
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_postgres, on_sqlite, smuggled};
 use countersign_core::effect::Progress;
-use countersign_core::limits::{CALL_TIMEOUT_MS, PROGRESS_LINE_BYTES_MAX, PROGRESS_LINES_MAX};
+use countersign_core::limits::{PROGRESS_LINE_BYTES_MAX, PROGRESS_LINES_MAX};
 use countersign_core::source::Output;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -118,15 +118,8 @@ fn teller(server: &TestServer) -> Progress {
     server.source.calls().pop().unwrap().context.progress.expect("a call that is walked is told from")
 }
 
-/// A server whose calls may take as long as a test does.
-async fn patient(kind: Kind) -> TestServer {
-    let server = TestServer::start(kind).await;
-    ["read", "write"].iter().for_each(|name| server.source.redefine(name, |action| action.timeout_ms = CALL_TIMEOUT_MS));
-    server
-}
-
 async fn allowed(kind: Kind) -> (TestServer, Agent) {
-    let server = patient(kind).await;
+    let server = TestServer::start(kind).await;
     server.owner.set_mode("fake.write", "allow").await;
     let agent = server.agent().await;
     (server, agent)
@@ -173,7 +166,7 @@ async fn who_follows_late_gets_the_earlier_lines(kind: Kind) {
 }
 
 async fn what_waits_is_followed_until_it_has_ended(kind: Kind) {
-    let server = patient(kind).await;
+    let server = TestServer::start(kind).await;
     let agent = server.agent().await;
     let approved = agent.pending("fake.write", json!({})).await;
     let mut follower = agent.client.follow(&approved, "").await;

@@ -204,6 +204,10 @@ impl Source for Files {
         &self.id
     }
 
+    fn is_builtin(&self) -> bool {
+        true
+    }
+
     fn title(&self) -> &str {
         "Files"
     }

@@ -69,6 +69,10 @@ impl Source for Http {
         &self.id
     }
 
+    fn is_builtin(&self) -> bool {
+        true
+    }
+
     fn title(&self) -> &str {
         "HTTP"
     }

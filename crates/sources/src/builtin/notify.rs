@@ -60,6 +60,10 @@ impl Source for Notify {
         &self.id
     }
 
+    fn is_builtin(&self) -> bool {
+        true
+    }
+
     fn title(&self) -> &str {
         "Notifications"
     }
