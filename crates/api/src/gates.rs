@@ -34,9 +34,8 @@ pub struct PoliciesSetResponse {
     pub version: i64,
     /// How many policies there are now.
     pub policies: u64,
-    /// Pending calls whose approval would run nothing any more; none where the policies were only checked.
-    #[serde(default)]
-    pub voided: u64,
+    /// How many pending calls are void now: their approval would run nothing. Null where they were not counted.
+    pub voided: Option<u64>,
 }
 
 /// The vocabulary policies are written in.

@@ -49,9 +49,8 @@ const fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModesReplacedResponse {
     pub changed: u64,
-    /// Pending calls whose approval would run nothing any more.
-    #[serde(default)]
-    pub voided: u64,
+    /// How many pending calls are void now: their approval would run nothing. Null where they were not counted.
+    pub voided: Option<u64>,
 }
 
 /// What a change of modes got as its version.
@@ -61,9 +60,8 @@ pub struct ModeChangeResponse {
     /// Null when the row was removed and the inferred mode holds again.
     pub mode: Option<Mode>,
     pub version: i64,
-    /// Pending calls whose approval would run nothing any more.
-    #[serde(default)]
-    pub voided: u64,
+    /// How many pending calls are void now: their approval would run nothing. Null where they were not counted.
+    pub voided: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

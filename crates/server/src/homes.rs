@@ -71,9 +71,10 @@ impl Homes {
         Ok(home)
     }
 
-    /// The workspaces of all orgs whose home is open.
-    pub(crate) fn places(&self) -> Vec<Arc<Place>> {
-        self.opened.read().values().map(|home| Arc::clone(&home.place)).collect()
+    /// The workspaces that exist on this server, of these orgs.
+    pub(crate) fn places(&self, orgs: &[OrgId]) -> Vec<Arc<Place>> {
+        let exists = |org: &&OrgId| **org == self.ground.first || HomeDir::of(&self.ground.data, org).workspace().exists();
+        orgs.iter().filter(exists).filter_map(|org| self.of(org).ok()).map(|home| Arc::clone(&home.place)).collect()
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), parts.metrics.clone(), stop.clone()));
     let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
-    let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.clock.clone(), stop.clone())));
+    let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
         let _ended = tokio::join!(sweeping, looking, signing);
         if let Some(forgetting) = forgetting {
@@ -87,12 +87,13 @@ async fn look_at_unverified(pipeline: Pipeline, stop: CancellationToken) {
 }
 
 /// Runs at the start and then every hour: removes snapshots that no revert can need any more.
-async fn forget(homes: Arc<Homes>, clock: Arc<dyn Clock>, stop: CancellationToken) {
+async fn forget(homes: Arc<Homes>, store: Store, clock: Arc<dyn Clock>, stop: CancellationToken) {
     loop {
         // One day more than promised, so that a revert at the last moment still finds its snapshots.
         let then = clock.now().minus_seconds((SNAPSHOT_DAYS + 1) * DAY_SECONDS);
         let mut all = Kept::default();
-        for place in homes.places() {
+        let orgs: Vec<_> = store.list_orgs().await.unwrap_or_default().into_iter().map(|org| org.id).collect();
+        for place in homes.places(&orgs) {
             match tokio::task::spawn_blocking(move || place.forget_before(then)).await {
                 Err(_) => {}
                 Ok(Ok(kept)) => all.add(kept),

@@ -28,7 +28,7 @@ pub(crate) use error::Error;
 use crate::App;
 use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
-use countersign_core::{ActionId, Principal, PrincipalId, UserId};
+use countersign_core::{ActionId, OrgId, Principal, PrincipalId, UserId};
 
 /// Checks that the principal has the permission.
 fn must(by: &Principal, permission: Permission) -> Result<(), Error> {
@@ -43,6 +43,14 @@ pub(crate) fn must_read(by: &Principal) -> Result<(), Error> {
 /// Checks that the principal may read its own session.
 pub(crate) fn must_read_session(by: &Principal) -> Result<(), Error> {
     must(by, Permission::ReadSession)
+}
+
+/// How many pending calls are void after a change of the rules. The change is made already, so a count that fails does not fail it.
+async fn count_void(app: &App, org: &OrgId, action: Option<&ActionId>) -> Option<u64> {
+    app.pipeline().count_void(org, action).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "pending calls that became void could not be counted");
+        None
+    })
 }
 
 /// Returns the person who asks. Agents, services and automations are refused.

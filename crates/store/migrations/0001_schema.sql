@@ -84,6 +84,8 @@ CREATE TABLE modes (
   version BIGINT NOT NULL,
   set_by TEXT NOT NULL,
   set_at BIGINT NOT NULL,
+  -- The invocation whose approval set the row.
+  invocation_id TEXT,
   PRIMARY KEY (org_id, action, scope)
 );
 

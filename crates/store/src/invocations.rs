@@ -134,11 +134,17 @@ impl Invocations for Store {
         })
     }
 
-    fn list_pending_of<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Vec<Invocation>, Error>> {
+    fn list_pending_of<'a>(
+        &'a self,
+        org: &'a OrgId,
+        action: &'a ActionId,
+        after: Option<&'a InvocationId>,
+    ) -> Future<'a, Result<Vec<Invocation>, Error>> {
         Box::pin(async move {
             let open = among_open(Status::Pending);
-            let sql = format!("{} AND status = 'pending'{open} AND action = $2 ORDER BY id LIMIT $3", select_invocation!());
-            all(self.db.read(&sql, &vals![org.as_str(), action.as_str(), DRIFT_ENDS_PER_WRITE as i64]).await?, read_invocation)
+            let sql = format!("{} AND status = 'pending'{open} AND action = $2 AND id > $3 ORDER BY id LIMIT $4", select_invocation!());
+            let after = after.map_or("", InvocationId::as_str);
+            all(self.db.read(&sql, &vals![org.as_str(), action.as_str(), after, DRIFT_ENDS_PER_WRITE as i64]).await?, read_invocation)
         })
     }
 

@@ -5,7 +5,7 @@ use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::decision::Lock;
 use countersign_core::ports::rules::{ModeRow, ModeRows};
-use countersign_core::{ActionId, AutomationId, Mode, OrgId, PrincipalId, Timestamp};
+use countersign_core::{ActionId, AutomationId, InvocationId, Mode, OrgId, PrincipalId, Timestamp};
 use receipt::body::ModeBody;
 use receipt::entry::{Entry, Kind};
 
@@ -49,6 +49,8 @@ pub struct ModeChange {
     /// For a row of the org: whether automations may loosen it.
     pub lock: Lock,
     pub by: PrincipalId,
+    /// The invocation whose approval makes the change.
+    pub invocation: Option<InvocationId>,
 }
 
 impl Store {
@@ -70,7 +72,7 @@ impl Store {
                     let before = all(found, read_filed)?;
                     let change = |row: FiledMode, mode| {
                         let FiledMode { automation, action, lock, .. } = row;
-                        ModeChange { automation, action, mode, lock, by: by.clone() }
+                        ModeChange { automation, action, mode, lock, by: by.clone(), invocation: None }
                     };
                     let is_gone =
                         |old: &&FiledMode| rows.iter().all(|new| (&new.automation, &new.action) != (&old.automation, &old.action));
@@ -109,11 +111,10 @@ impl Store {
         page(rows, request.limit, read_mode, |mode| format!("{} {}", mode.action, mode.scope))
     }
 
-    /// The row of one action, of the org or of an automation.
-    pub async fn find_mode(&self, org: &OrgId, automation: Option<&AutomationId>, action: &ActionId) -> Result<Option<ModeSetting>, Error> {
-        let sql = "SELECT scope, action, mode, lock, version, set_by, set_at FROM modes WHERE org_id = $1 AND scope = $2 AND action = $3";
-        let rows = self.db.read(sql, &vals![org.as_str(), scope_of(automation), action.as_str()]).await?;
-        only(rows, read_mode)
+    /// The row that the approval of this invocation set, unless it has been changed since.
+    pub async fn find_mode_of(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<ModeSetting>, Error> {
+        let sql = "SELECT scope, action, mode, lock, version, set_by, set_at FROM modes WHERE org_id = $1 AND invocation_id = $2";
+        only(self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?, read_mode)
     }
 
     /// Lists every change of a mode, or those of one action, newest first.
@@ -142,9 +143,11 @@ pub(crate) async fn change_in(store: &Store, tx: &mut Tx, org: &OrgId, change: M
     match change.mode {
         Some(mode) => {
             tx.exec(
-                "INSERT INTO modes (org_id, scope, action, mode, lock, version, set_by, set_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+                "INSERT INTO modes (org_id, scope, action, mode, lock, version, set_by, set_at, invocation_id)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
                  ON CONFLICT (org_id, action, scope) DO UPDATE
-                 SET mode = excluded.mode, lock = excluded.lock, version = excluded.version, set_by = excluded.set_by, set_at = excluded.set_at",
+                 SET mode = excluded.mode, lock = excluded.lock, version = excluded.version, set_by = excluded.set_by,
+                     set_at = excluded.set_at, invocation_id = excluded.invocation_id",
                 &vals![
                     org.as_str(),
                     scope.as_str(),
@@ -153,7 +156,8 @@ pub(crate) async fn change_in(store: &Store, tx: &mut Tx, org: &OrgId, change: M
                     lock_word(change.lock),
                     version,
                     change.by.to_string(),
-                    tx.now()
+                    tx.now(),
+                    change.invocation.as_ref().map(InvocationId::as_str)
                 ],
             )
             .await?

@@ -237,9 +237,10 @@ fn tell(answer: &Answer<PoliciesSetResponse>, word: &str, label: &'static str, t
 }
 
 /// The number of pending calls that a change of the rules made void; `None` if there are none.
-pub(super) fn voids(calls: u64) -> Option<Cell> {
+pub(super) fn voids(calls: Option<u64>) -> Option<Cell> {
+    let calls = calls.filter(|calls| *calls > 0)?;
     let shown = style::counted(calls, "pending call", "pending calls");
-    (calls > 0).then(|| Cell::shown(shown, calls.to_string()).toned(Tone::Warn))
+    Some(Cell::shown(shown, calls.to_string()).toned(Tone::Warn))
 }
 
 const GATES: [&str; 4] = ["rbac", "abac", "consent", "space"];

@@ -37,8 +37,13 @@ pub trait Invocations: Send + Sync {
     ) -> Future<'a, Result<Vec<Invocation>, Error>>;
     /// At most 100 invocations in this status that have expired by the database's clock, oldest first.
     fn list_expired<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>>;
-    /// At most `limits::DRIFT_ENDS_PER_WRITE` pending invocations of this action, oldest first.
-    fn list_pending_of<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Vec<Invocation>, Error>>;
+    /// At most `limits::DRIFT_ENDS_PER_WRITE` pending invocations of this action, oldest first, after this one.
+    fn list_pending_of<'a>(
+        &'a self,
+        org: &'a OrgId,
+        action: &'a ActionId,
+        after: Option<&'a InvocationId>,
+    ) -> Future<'a, Result<Vec<Invocation>, Error>>;
     fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>>;
     fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>>;
     fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>>;

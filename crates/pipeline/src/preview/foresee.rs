@@ -22,6 +22,9 @@ use policy::digest::Mismatch;
 use policy::scan::Severity;
 use serde_json::{Value, json};
 
+/// How many pages of pending calls are looked at to count the void ones.
+const PAGES_COUNTED: usize = 5;
+
 /// What an approver can know about a pending call.
 #[derive(Clone, Debug, Default)]
 pub struct Foresight {
@@ -94,29 +97,18 @@ impl Pipeline {
         Ok(blocked.filter(|why| Mismatch::ALL.iter().any(|mismatch| mismatch.code() == why.code)))
     }
 
-    /// The pending calls that an approval would still fit, of one action or of all.
-    pub async fn valid_pending(&self, org: &OrgId, action: Option<&ActionId>) -> Result<Vec<Invocation>, Error> {
-        let mut valid = Vec::new();
-        let mut after = None;
-        loop {
+    /// How many pending calls are void, of one action or of all. `None` if there are too many to look at.
+    pub async fn count_void(&self, org: &OrgId, action: Option<&ActionId>) -> Result<Option<u64>, Error> {
+        let (mut void, mut after) = (0, None);
+        for _page in 0..PAGES_COUNTED {
             let page = self.ledger().list_in_status(org, Status::Pending, after.as_ref()).await?;
-            let Some(last) = page.last().map(|last| last.id.clone()) else { return Ok(valid) };
-            for pending in page {
-                if action.is_none_or(|action| *action == pending.action) && !self.is_void(&pending).await? {
-                    valid.push(pending);
-                }
+            let Some(last) = page.last().map(|last| last.id.clone()) else { return Ok(Some(void)) };
+            for pending in page.iter().filter(|pending| action.is_none_or(|action| *action == pending.action)) {
+                void += u64::from(self.is_void(pending).await?);
             }
             after = Some(last);
         }
-    }
-
-    /// How many of these calls have become void.
-    pub async fn count_void(&self, pending: &[Invocation]) -> Result<u64, Error> {
-        let mut void = 0;
-        for one in pending {
-            void += u64::from(self.is_void(one).await?);
-        }
-        Ok(void)
+        Ok(None)
     }
 
     async fn is_void(&self, pending: &Invocation) -> Result<bool, Error> {

@@ -48,31 +48,37 @@ impl Walk {
         Ok(if pin.as_ref().is_some_and(is_read) { &[] } else { &definition.findings })
     }
 
-    /// Records a drift that is not known yet, and ends pending calls of other definitions, a bounded number at a time. Returns whether
-    /// there was anything to do.
-    async fn note(&self, org: &OrgId, drift: NewDrift, mut is_known: bool) -> Result<bool, Error> {
+    /// Records a drift that is not known yet, and ends all pending calls of other definitions, a bounded number per write. For a known
+    /// drift only the oldest pending calls are looked at: calls are ended oldest first, so what was left over is among them. Returns
+    /// whether there was anything to do.
+    async fn note(&self, org: &OrgId, drift: NewDrift, is_known: bool) -> Result<bool, Error> {
         if !is_known {
             tracing::warn!(action = %drift.action, drift = drift.drift.as_str(), "the definition is no longer the one that was reviewed");
         }
-        let mut is_changed = false;
+        let (mut is_written, mut after) = (is_known, None);
         loop {
-            let mut pending = self.ledger().list_pending_of(org, &drift.action).await?;
+            let mut pending = self.ledger().list_pending_of(org, &drift.action, after.as_ref()).await?;
+            let last = pending.last().map(|last| last.id.clone());
             pending.retain(|waiting| (waiting.digests.structural, waiting.digests.textual) != (drift.structural, drift.textual));
             if is_known && pending.is_empty() {
-                return Ok(is_changed);
+                return Ok(after.is_some());
             }
             let ends = pending.into_iter().map(|waiting| {
                 let failure = Failure { code: "definition_mismatch".into(), message: drifted(&drift.action) };
                 self.finish_of(Ending::unexecuted(waiting, Status::Denied, Some(DeniedBy::Drift), failure, Row::From(Status::Pending)))
             });
             let ends = ends.collect::<Result<Vec<_>, _>>()?;
-            let ended = self.ledger().drift(org, drift.clone(), ends.clone()).await?;
-            (is_known, is_changed) = (true, true);
-            for (finish, ended) in ends.iter().zip(ended) {
-                if matches!(ended, Finished::Recorded { .. }) {
-                    self.tell(&finish.invocation);
+            if !is_written || !ends.is_empty() {
+                let ended = self.ledger().drift(org, drift.clone(), ends.clone()).await?;
+                is_written = true;
+                for (finish, ended) in ends.iter().zip(ended) {
+                    if matches!(ended, Finished::Recorded { .. }) {
+                        self.tell(&finish.invocation);
+                    }
                 }
             }
+            let Some(last) = last else { return Ok(true) };
+            after = Some(last);
         }
     }
 }

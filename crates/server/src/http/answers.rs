@@ -19,10 +19,8 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
-use countersign_core::ports::Sessions;
-use countersign_core::{Digest, Invocation, InvocationId};
+use countersign_core::{Digest, InvocationId};
 use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};
-use store::ModeSetting;
 
 /// Approves a pending invocation of a session and runs it.
 #[utoipa::path(operation_id = "invocations_approve_in_session", post, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
@@ -161,7 +159,7 @@ async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: Approv
     let (status, InvokeResponse { invocation, result, message, replayed }) = answered(outcome)?;
     let (grant, mode) = match body.mode {
         ApproveMode::Once => (None, None),
-        ApproveMode::Always => (None, mode_made(app, &approved).await?),
+        ApproveMode::Always => (None, app.store().find_mode_of(&approved.org, &approved.id).await?),
         ApproveMode::Grant => (app.store().find_grant_of(&approved.org, &approved.id).await?, None),
     };
     let grant = match &grant {
@@ -169,14 +167,6 @@ async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: Approv
         None => None,
     };
     written(status, &ApproveResponse { invocation, result, message, replayed, grant, mode: mode.map(super::modes::view) })
-}
-
-/// The mode that the approval set, if it did: it takes every approver to ask for it.
-async fn mode_made(app: &App, approved: &Invocation) -> Result<Option<ModeSetting>, Refusal> {
-    let session = app.store().find_session(&approved.org, &approved.session).await?;
-    let automation = session.and_then(|session| session.automation);
-    let mode = app.store().find_mode(&approved.org, automation.as_ref(), &approved.action).await?;
-    Ok(mode.filter(|mode| mode.set_at >= approved.created_at))
 }
 
 fn grant_asked(grant: GrantOfferRequest) -> Result<BeyondAsked, Refusal> {

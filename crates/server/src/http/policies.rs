@@ -68,7 +68,7 @@ pub(super) async fn check(
     let org = &caller.principal.org;
     let compiled = policies::compile(&app, org, texts(body)).await?;
     let version = app.store().find_policies(org).await?.version;
-    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64, voided: 0 }))
+    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64, voided: None }))
 }
 
 /// Makes these the org's policies, all of them and no others. One that does not hold up leaves everything as it is.

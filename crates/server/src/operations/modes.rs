@@ -1,6 +1,6 @@
 //! The org's modes. A mode for an unknown action is refused: a misspelt name would protect nothing and look as if it did.
 
-use super::{Error, action_named, must};
+use super::{Error, action_named, count_void, must};
 use crate::App;
 use api::rules::ModeLine;
 use countersign_core::decision::Lock;
@@ -22,8 +22,7 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Changed {
     pub(crate) action: ActionId,
     pub(crate) version: i64,
-    /// How many pending calls became void.
-    pub(crate) voided: u64,
+    pub(crate) voided: Option<u64>,
 }
 
 pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Result<Changed, Error> {
@@ -37,22 +36,21 @@ pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Resu
     if asked.mode == Some(Mode::Allow) {
         app.pipeline().keep_as_it_is(by, &action).await?;
     }
-    let valid = app.pipeline().valid_pending(&by.org, Some(&action)).await?;
-    let change = ModeChange { automation, action: action.clone(), mode: asked.mode, lock: asked.lock, by: by.id.clone() };
+    let change = ModeChange { automation, action: action.clone(), mode: asked.mode, lock: asked.lock, by: by.id.clone(), invocation: None };
     let version = app.store().change_mode(&by.org, change).await?;
-    Ok(Changed { action, version, voided: app.pipeline().count_void(&valid).await? })
+    let voided = count_void(app, &by.org, Some(&action)).await;
+    Ok(Changed { action, version, voided })
 }
 
-/// Replaces every mode at once, the org's and those of automations; returns how many changed, and how many pending calls became void.
-pub(crate) async fn replace(app: &App, by: &Principal, lines: Vec<ModeLine>) -> Result<(u64, u64), Error> {
+/// Replaces every mode at once, the org's and those of automations; returns how many changed, and how many pending calls are void now.
+pub(crate) async fn replace(app: &App, by: &Principal, lines: Vec<ModeLine>) -> Result<(u64, Option<u64>), Error> {
     must(by, Permission::ManagePolicy)?;
     let rows = rows_of(app, &by.org, lines).await?;
     for row in rows.iter().filter(|row| row.mode == Mode::Allow) {
         app.pipeline().keep_as_it_is(by, &row.action).await?;
     }
-    let valid = app.pipeline().valid_pending(&by.org, None).await?;
     let changed = app.store().replace_modes(&by.org, rows, &by.id).await?;
-    Ok((changed, app.pipeline().count_void(&valid).await?))
+    Ok((changed, count_void(app, &by.org, None).await))
 }
 
 /// Checks the lines of a modes file and reports all mistakes at once.

@@ -1,6 +1,6 @@
 //! The org's own policies.
 
-use super::{Error, must};
+use super::{Error, count_void, must};
 use crate::App;
 use countersign_core::policies::PolicyTexts;
 use countersign_core::principal::Permission;
@@ -12,17 +12,15 @@ use std::sync::Arc;
 pub(crate) struct Set {
     pub(crate) version: i64,
     pub(crate) count: u64,
-    /// How many pending calls became void.
-    pub(crate) voided: u64,
+    pub(crate) voided: Option<u64>,
 }
 
 /// Replaces all policies of the org with these.
 pub(crate) async fn set(app: &App, by: &Principal, texts: PolicyTexts) -> Result<Set, Error> {
     must(by, Permission::ManagePolicy)?;
     let compiled = compile(app, &by.org, texts.clone()).await?;
-    let valid = app.pipeline().valid_pending(&by.org, None).await?;
     let version = app.store().set_policies(&by.org, texts, &by.id).await?;
-    Ok(Set { version, count: compiled.len() as u64, voided: app.pipeline().count_void(&valid).await? })
+    Ok(Set { version, count: compiled.len() as u64, voided: count_void(app, &by.org, None).await })
 }
 
 /// The compiled policies, or everything that is wrong with them.

@@ -54,7 +54,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
         None => {}
         Some(BeyondOnce::Always { automation, by }) => {
             let (action, mode) = (invocation.action.clone(), Some(Mode::Allow));
-            let change = ModeChange { automation, action, mode, lock: Lock::Open, by: by.clone() };
+            let change = ModeChange { automation, action, mode, lock: Lock::Open, by: by.clone(), invocation: Some(invocation.id.clone()) };
             modes::change_in(store, tx, &invocation.org, change).await?;
             let (structural, textual) = (invocation.digests.structural, invocation.digests.textual);
             let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None };

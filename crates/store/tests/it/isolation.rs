@@ -77,7 +77,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.finish(tenant.finish(&running_revert, Row::Begun, Status::Succeeded).into()).await.unwrap();
     assert_eq!(store.find_reverts(std::slice::from_ref(&reverted)).await.unwrap(), BTreeMap::from([(reverted.id.clone(), revert.id)]));
     let by = PrincipalId::User(tenant.owner.clone());
-    let change = ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), lock: Lock::Open, by };
+    let change = ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), lock: Lock::Open, by, invocation: None };
     store.change_mode(&tenant.org, change).await.unwrap();
     let other_space = store.create_space(&tenant.org, &format!("space of {name}"), &tenant.person()).await.unwrap().unwrap().id;
     let notification = Notification {
@@ -194,7 +194,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_reservation: store.find_reservation(org, &theirs.tenant.space, &theirs.pending.action, KEY).await.unwrap();
         find_grant: store.find_grant(org, &theirs.grant).await.unwrap();
         find_grant_of: store.find_grant_of(org, &theirs.pending.id).await.unwrap();
-        find_mode: store.find_mode(org, None, &action(READ)).await.unwrap();
+        find_mode_of: store.find_mode_of(org, &theirs.pending.id).await.unwrap();
         find_grants: store.find_grants(&Session { org: org.clone(), ..theirs.tenant.session.clone() }, &action(WRITE)).await.unwrap();
         find_pin: store.find_pin(org, &action(READ)).await.unwrap();
         find_review: store.find_review(org, &action(READ)).await.unwrap();
@@ -222,7 +222,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_invocations: store.list_invocations(org, &InvocationFilter::default(), &all).await.unwrap();
         list_in_status: store.list_in_status(org, Status::Running, None).await.unwrap();
         list_expired: store.list_expired(org, Status::Pending).await.unwrap();
-        list_pending_of: store.list_pending_of(org, &action(WRITE)).await.unwrap();
+        list_pending_of: store.list_pending_of(org, &action(WRITE), None).await.unwrap();
         list_grants: store.list_grants(org, &GrantFilter::default(), &all).await.unwrap();
         list_switches: store.list_switches(org).await.unwrap();
         list_reviews: store.list_reviews(org, &all).await.unwrap();
@@ -481,7 +481,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.keep_listing(org, &remote(), listing(&ours.tenant)).await.unwrap();
     store.set_policies(org, PolicyTexts::default(), &by).await.unwrap();
     store.give_consent(org, new_consent(them)).await.unwrap();
-    let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by };
+    let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by, invocation: None };
     store.change_mode(org, change).await.unwrap();
     store.replace_modes(org, Vec::new(), &ours.tenant.person()).await.unwrap();
     store.rotate_keys(org, store::OldKeys::Retired).await.unwrap();

@@ -390,9 +390,11 @@ async fn pending_calls_of_an_action_are_listed_a_bounded_number_at_a_time(kind: 
     let calls: Vec<_> = (0..=DRIFT_ENDS_PER_WRITE).map(|_| tenant.writing()).collect();
     let held = calls.iter().map(|call| store.hold(Hold { pending_max: 1_000, ..tenant.hold(call) }));
     assert!(futures_util::future::join_all(held).await.into_iter().all(|held| held == Ok(Held::Pending)));
-    let listed = store.list_pending_of(&tenant.org, &calls[0].action).await.unwrap();
+    let listed = store.list_pending_of(&tenant.org, &calls[0].action, None).await.unwrap();
     assert_eq!(listed.len(), DRIFT_ENDS_PER_WRITE);
     let mut ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
     ids.sort();
     assert!(listed.iter().map(|call| &call.id).eq(&ids[..DRIFT_ENDS_PER_WRITE]), "oldest first");
+    let rest = store.list_pending_of(&tenant.org, &calls[0].action, Some(&listed.last().unwrap().id)).await.unwrap();
+    assert!(rest.iter().map(|call| &call.id).eq(&ids[DRIFT_ENDS_PER_WRITE..]));
 }
