@@ -1,7 +1,7 @@
 //! Batches on the wire: several actions in one request.
 
 use crate::invocation::{CallerContext, FailureView, ProvenanceName, ReceiptRefView, ScopeView, VerificationView};
-use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, Undone};
+use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, PartRevert};
 use countersign_core::invocation::Intention;
 use countersign_core::{Batch, Status, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -166,14 +166,14 @@ impl From<Part> for PartView {
     }
 }
 
-impl From<Undone> for PartRevertView {
-    fn from(undone: Undone) -> Self {
+impl From<PartRevert> for PartRevertView {
+    fn from(revert: PartRevert) -> Self {
         Self {
-            ok: undone.ok,
-            invocation_id: undone.invocation.map(|invocation| invocation.to_string()),
-            receipt_id: undone.receipt.map(|receipt| receipt.to_string()),
+            ok: revert.ok,
+            invocation_id: revert.invocation.map(|invocation| invocation.to_string()),
+            receipt_id: revert.receipt.map(|receipt| receipt.to_string()),
             receipt_seq: None,
-            error: undone.failure.map(|failure| FailureView { code: failure.code, message: failure.message }),
+            error: revert.failure.map(|failure| FailureView { code: failure.code, message: failure.message }),
         }
     }
 }
