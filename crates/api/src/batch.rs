@@ -16,13 +16,13 @@ pub struct BatchRequest {
     pub mode: BatchMode,
     /// At most 50.
     pub actions: Vec<PartRequest>,
-    /// The same key in the same session with the same parts has one effect: the batch that has it is the answer.
+    /// A request with the same key and the same parts in the same session runs nothing: it returns the first batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
     /// Says what each part would change, and changes nothing.
     #[serde(default)]
     pub dry_run: bool,
-    /// Why, in the caller's words; shown to whoever approves a part that says nothing else.
+    /// Why, in the caller's words. The approver sees it on each part that has no reason of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -66,7 +66,7 @@ Examples:
     /// Allow an action from one space to act in another
     #[command(before_help = "Examples:\n  countersign space allow-crossing files.write_text --from lab --to production")]
     AllowCrossing(crossing::Crossing),
-    /// No longer allow that
+    /// Remove an allowed crossing
     #[command(before_help = "Examples:\n  countersign space forbid-crossing files.write_text --from lab --to production")]
     ForbidCrossing(crossing::Crossing),
 }

@@ -130,7 +130,9 @@ impl Pipeline {
         let evidence = done.invocation.evidence.clone()?;
         let restored = self.walk.ask_to_revert(done.subject(), &evidence).await;
         let invocation = &done.invocation.id;
-        restored.inspect_err(|error| tracing::warn!(%invocation, %error, "an interrupted rollback or revert could not be repeated yet")).ok()
+        restored
+            .inspect_err(|error| tracing::warn!(%invocation, %error, "an interrupted rollback or revert could not be repeated yet"))
+            .ok()
     }
 }
 
