@@ -69,7 +69,7 @@ pub struct NewSpaceRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSpaceRequest {
-    /// How much risk it tolerates.
+    /// How strict it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<Band>,
     /// Whether the requester, or the owner of the requesting agent, may also answer.
@@ -117,7 +117,7 @@ pub struct UserView {
     pub id: String,
     pub name: String,
     pub role: Role,
-    /// The highest band of a space that this user, and every agent or service of theirs, may act in.
+    /// The strictest band of a space in which this user, and every agent or service of theirs, may act.
     pub max_band: Band,
     pub created_at: Timestamp,
     pub disabled_at: Option<Timestamp>,
@@ -130,7 +130,7 @@ pub struct ChangeUserRequest {
     /// What they may do. Nobody changes their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// The highest band of a space that this user, and every agent or service of theirs, may act in.
+    /// The strictest band of a space in which this user, and every agent or service of theirs, may act.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_band: Option<Band>,
 }

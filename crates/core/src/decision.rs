@@ -123,7 +123,7 @@ pub enum Reason {
     DangerIsNeverAllowed,
     /// An R3 or R4 action of a package never runs without a person's approval.
     PackageNeverUnattended,
-    /// The space's band tolerates less risk.
+    /// The band of the space is stricter.
     Band { band: Band },
     /// The definition is not the one that was reviewed.
     Drift { drift: Drift },

@@ -1,4 +1,4 @@
-//! `countersign space`: scopes inside an org. Each has the risk it tolerates, who must answer in it, and what may leave it.
+//! `countersign space`: scopes inside an org. Each has a band, who must answer in it, and what may leave it.
 
 mod crossing;
 
@@ -25,7 +25,7 @@ pub(crate) enum Space {
         /// Its name or its id
         space: String,
     },
-    /// Set the band of a space: how much risk it tolerates
+    /// Set the band of a space: how strict it is
     #[command(before_help = "\
 green  modes decide
 amber  writes need approval
