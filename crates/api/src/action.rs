@@ -44,7 +44,7 @@ pub struct ActionView {
     #[schema(value_type = BTreeMap<String, Value>)]
     pub result_schema: Value,
     pub reversibility: Reversibility,
-    /// How long after it the effect can be reverted; without it, for as long as the installation lives.
+    /// How long the effect can be reverted, in seconds from when it was made. If absent, there is no time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reversible_seconds: Option<u64>,
     /// The checks that run after the effect.

@@ -1,7 +1,7 @@
 //! Batches on the wire: several actions in one request.
 
 use crate::invocation::{CallerContext, FailureView, ProvenanceName, ReceiptRefView, ScopeView, VerificationView};
-use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, Undone};
+use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, PartRevert};
 use countersign_core::invocation::Intention;
 use countersign_core::{Batch, Status, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ pub struct BatchRequest {
     pub mode: BatchMode,
     /// At most 50.
     pub actions: Vec<PartRequest>,
-    /// The same key in the same session with the same parts has one effect: the batch that has it is the answer.
+    /// A request with the same key and the same parts in the same session runs nothing: it returns the first batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
     /// Says what each part would change, and changes nothing.
     #[serde(default)]
     pub dry_run: bool,
-    /// Why, in the caller's words; shown to whoever approves a part that says nothing else.
+    /// Why, in the caller's words. The approver sees it on each part that has no reason of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -166,14 +166,14 @@ impl From<Part> for PartView {
     }
 }
 
-impl From<Undone> for PartRevertView {
-    fn from(undone: Undone) -> Self {
+impl From<PartRevert> for PartRevertView {
+    fn from(revert: PartRevert) -> Self {
         Self {
-            ok: undone.ok,
-            invocation_id: undone.invocation.map(|invocation| invocation.to_string()),
-            receipt_id: undone.receipt.map(|receipt| receipt.to_string()),
+            ok: revert.ok,
+            invocation_id: revert.invocation.map(|invocation| invocation.to_string()),
+            receipt_id: revert.receipt.map(|receipt| receipt.to_string()),
             receipt_seq: None,
-            error: undone.failure.map(|failure| FailureView { code: failure.code, message: failure.message }),
+            error: revert.failure.map(|failure| FailureView { code: failure.code, message: failure.message }),
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct PoliciesSetResponse {
     pub version: i64,
     /// How many policies there are now.
     pub policies: u64,
-    /// How many pending calls are void now: their approval would run nothing. Null where they were not counted.
+    /// How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
     pub voided: Option<u64>,
 }
 
@@ -63,12 +63,12 @@ pub struct WhatIfRequest {
 pub struct WhatIfResponse {
     /// Recorded invocations that were decided again.
     pub replayed: u64,
-    /// Those that could not be: their action, session or principal is gone, or they were dry runs.
+    /// Invocations that could not be decided again: their action, session or principal is gone, or they were dry runs.
     pub skipped: u64,
-    /// Those that a kill switch had ended: what the rules say was never the question.
+    /// Invocations that a kill switch stopped; they are not decided again.
     #[serde(default)]
     pub stopped: u64,
-    /// Those that a content check had ended: no proposal changes that.
+    /// Invocations that a content check quarantined; they are not decided again.
     #[serde(default)]
     pub quarantined: u64,
     /// There were more than are looked at in one go.
@@ -87,7 +87,7 @@ pub struct WhatIfChange {
     pub before: WouldName,
     /// Under the proposed ones.
     pub after: WouldName,
-    /// What decides it anew.
+    /// What decides it under the proposed rules.
     pub because: String,
 }
 
@@ -109,9 +109,9 @@ pub enum WouldName {
 #[serde(deny_unknown_fields)]
 pub struct ExplainRequest {
     pub action: String,
-    /// As whom: the agent of this session.
+    /// The call is decided as if the agent of this session had requested it.
     pub session_id: String,
-    /// Without params the answer is for params nobody objects to.
+    /// If absent, the answer assumes params that no gate objects to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub params: Option<Value>,

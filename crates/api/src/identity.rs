@@ -30,10 +30,10 @@ pub struct NewSessionRequest {
     pub space: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Nobody sits at the other end: approvals may take 24 hours instead of 5 minutes.
+    /// No person waits for the session: an approval may take 24 hours instead of 5 minutes.
     #[serde(default)]
     pub unattended: bool,
-    /// The automation it works for, whose modes and grants its calls then have. Takes the right to change policy.
+    /// The automation that the session works for; its modes and grants apply. Only a person who may change policy can set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automation_id: Option<String>,
 }
@@ -69,10 +69,10 @@ pub struct NewSpaceRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSpaceRequest {
-    /// How much risk it tolerates.
+    /// How strict it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<Band>,
-    /// Whether whoever asked, or owns the agent that asked, may also answer.
+    /// Whether the requester, or the owner of the requesting agent, may also answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_approval: Option<SelfApproval>,
     /// How many different people must approve, by tier, such as `{"R3": 2}`; replaces what was set before.
@@ -117,7 +117,7 @@ pub struct UserView {
     pub id: String,
     pub name: String,
     pub role: Role,
-    /// The most dangerous band they, and whoever acts for them, may act in.
+    /// The strictest band of a space in which this user, and every agent or service of theirs, may act.
     pub max_band: Band,
     pub created_at: Timestamp,
     pub disabled_at: Option<Timestamp>,
@@ -130,7 +130,7 @@ pub struct ChangeUserRequest {
     /// What they may do. Nobody changes their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// The most dangerous band they, and whoever acts for them, may act in.
+    /// The strictest band of a space in which this user, and every agent or service of theirs, may act.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_band: Option<Band>,
 }

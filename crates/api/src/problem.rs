@@ -72,7 +72,7 @@ codes! {
     UnknownAction = "unknown_action", 404, "There is no such action";
     UnknownSource = "unknown_source", 404, "There is no such source";
     UnknownSession = "unknown_session", 404, "There is no such session";
-    NotFound = "not_found", 404, "There is no such thing";
+    NotFound = "not_found", 404, "The resource does not exist";
     RequestTimeout = "request_timeout", 408, "The body did not arrive in time";
     SessionEnded = "session_ended", 409, "The session has ended";
     Rejected = "rejected", 409, "A person has already denied the call";

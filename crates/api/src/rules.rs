@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct SetModeRequest {
     pub mode: Mode,
-    /// A locked mode can only be tightened by automations.
+    /// If true, an automation can make the mode stricter, but not looser.
     #[serde(default)]
     pub locked: bool,
 }
@@ -49,7 +49,7 @@ const fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModesReplacedResponse {
     pub changed: u64,
-    /// How many pending calls are void now: their approval would run nothing. Null where they were not counted.
+    /// How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
     pub voided: Option<u64>,
 }
 
@@ -57,10 +57,10 @@ pub struct ModesReplacedResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModeChangeResponse {
     pub action: String,
-    /// Null when the row was removed and the inferred mode holds again.
+    /// Null if the row was removed; the inferred mode then applies again.
     pub mode: Option<Mode>,
     pub version: i64,
-    /// How many pending calls are void now: their approval would run nothing. Null where they were not counted.
+    /// How many pending calls can no longer be approved, because their rules changed. Null if they were not counted.
     pub voided: Option<u64>,
 }
 

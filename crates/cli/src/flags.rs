@@ -125,7 +125,7 @@ impl Agreed {
 /// Agreeing beforehand where nothing is asked: a script need not know which of two neighbours asks.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Unasked {
-    /// Accepted and not needed: nothing is asked
+    /// Has no effect: this command never asks for a confirmation
     #[arg(long = "yes")]
     _yes: bool,
 }

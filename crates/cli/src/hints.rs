@@ -7,8 +7,8 @@ use api::{Code, Problem};
 use countersign_core::Mode;
 use countersign_core::decision::ModeSource;
 
-/// What can be listed, by the noun the server names it with.
-const LISTED: [&str; 10] = ["grant", "invocation", "receipt", "session", "space", "token", "user", "consent", "batch", "quarantine"];
+/// What can be listed, by the noun the server names it with. A "quarantined invocation" is a quarantine, so that noun comes first.
+const LISTED: [&str; 10] = ["quarantine", "grant", "invocation", "receipt", "session", "space", "token", "user", "consent", "batch"];
 
 /// The command line's own hint, else the server's, unless that one speaks of HTTP.
 pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
@@ -33,7 +33,7 @@ fn of_values(problem: &Problem) -> Option<String> {
         let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
         return Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")));
     }
-    let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word == *noun));
+    let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word.strip_suffix('d').unwrap_or(word) == *noun));
     what.filter(|_| problem.code == Code::NotFound).map(|what| format!("list them with `countersign {what} list`"))
 }
 
@@ -184,6 +184,11 @@ mod tests {
         unknown.suggestions = vec!["files.list".into()];
         check(&unknown, Some("did you mean `files.list`? all of them: countersign action list"));
         check(&Problem::new(Code::NotFound, "there is no grant `x`"), Some("list them with `countersign grant list`"));
+        check(
+            &Problem::new(Code::NotFound, "there is no quarantined invocation `x`"),
+            Some("list them with `countersign quarantine list`"),
+        );
+        check(&Problem::new(Code::NotFound, "there is no invocation `x`"), Some("list them with `countersign invocation list`"));
         check(&Problem::new(Code::NotFound, "there is no breaker `x`"), None);
         check(&Problem::new(Code::InvalidRequest, "no").hint("the API is described at `GET /api/v1/openapi.json`"), None);
         check(&Problem::new(Code::InvalidRequest, "no").hint("give `role`"), Some("give `role`"));

@@ -125,12 +125,12 @@ pub struct Part {
     pub effect: PartEffect,
     /// Why the part did not become an invocation, or did not succeed.
     pub failure: Option<Failure>,
-    /// The call that reverted the part, or tried to.
-    pub undone: Option<Undone>,
+    /// The call that reverted the part, or tried to. The name in the audit log is `undone`.
+    pub undone: Option<PartRevert>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undone {
+pub struct PartRevert {
     pub ok: bool,
     /// `None` if the revert could not even be requested.
     pub invocation: Option<InvocationId>,

@@ -24,7 +24,7 @@ impl FileChange {
 
     /// What a revert does to the file.
     #[must_use]
-    pub const fn undone(self) -> Self {
+    pub const fn reverted(self) -> Self {
         match self {
             Self::Created => Self::Removed,
             Self::Changed => Self::Changed,
@@ -82,9 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn undoing_twice_is_doing() {
+    fn reverting_twice_changes_nothing() {
         for change in [FileChange::Created, FileChange::Changed, FileChange::Removed] {
-            assert_eq!(change.undone().undone(), change);
+            assert_eq!(change.reverted().reverted(), change);
         }
     }
 }

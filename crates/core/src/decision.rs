@@ -123,7 +123,7 @@ pub enum Reason {
     DangerIsNeverAllowed,
     /// An R3 or R4 action of a package never runs without a person's approval.
     PackageNeverUnattended,
-    /// The space's band tolerates less risk.
+    /// The band of the space is stricter.
     Band { band: Band },
     /// The definition is not the one that was reviewed.
     Drift { drift: Drift },
@@ -139,9 +139,9 @@ impl fmt::Display for Reason {
         match self {
             Self::DangerIsNeverAllowed => f.write_str("an R4 action is never allowed without a person"),
             Self::PackageNeverUnattended => f.write_str("a package's R3 or R4 action never runs without a person"),
-            Self::Band { band } => write!(f, "the space is {}", band.as_str()),
+            Self::Band { band } => write!(f, "the band of the space is {}", band.as_str()),
             Self::Drift { drift } => write!(f, "the definition changed since it was reviewed ({})", drift.as_str()),
-            Self::Gate { gate } => write!(f, "gate `{}` asks for a person", gate.as_str()),
+            Self::Gate { gate } => write!(f, "gate `{}` requires approval", gate.as_str()),
             Self::Stopped { scope } => write!(f, "a kill switch on `{scope}` is on"),
         }
     }

@@ -80,7 +80,7 @@ macro_rules! prefixed_id {
 prefixed_id! {
     /// A tenant. No data is ever read across orgs.
     OrgId = "org_";
-    /// A scope inside an org, with its own risk band and keys.
+    /// A scope inside an org, with its own band and keys.
     SpaceId = "spc_";
     /// A person.
     UserId = "usr_";

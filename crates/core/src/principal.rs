@@ -122,12 +122,12 @@ impl Role {
     }
 }
 
-/// The role and the highest band of a person. It also limits whoever acts for them.
+/// The role and the strictest band of a person. It also limits whoever acts for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// `None` if there is no such person.
     pub role: Option<Role>,
-    /// The most dangerous band they may act in.
+    /// The strictest band they may act in.
     pub max_band: Band,
 }
 

@@ -61,7 +61,7 @@ pub struct Session {
     pub ended_at: Option<Timestamp>,
 }
 
-/// How much risk a space tolerates, ordered.
+/// How strict a space is, from green (the modes alone decide) to black (only R0 reads run, each with approval).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Band {

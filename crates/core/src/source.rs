@@ -136,7 +136,7 @@ pub trait Source: Send + Sync {
     /// call changes nothing. Called for reversible actions.
     fn revert<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
         let _ = (context, evidence);
-        let message = format!("action `{action}` cannot be taken back");
+        let message = format!("the effect of `{action}` cannot be reverted");
         Box::pin(std::future::ready(Err(Error::Refused { code: "not_reversible", message })))
     }
     /// Whether an effect could be reverted now. It is asked before a person is asked, and changes nothing.

@@ -5,7 +5,7 @@
 //! person's answer, goes on with the rest of the same list.
 
 mod parts;
-mod undo;
+mod revert;
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
@@ -123,7 +123,7 @@ impl Pipeline {
             let shown: String = part.action.chars().take(160).collect();
             let action = ActionId::parse(&part.action).map_err(|_| refused(Some(index), format!("`{shown}` is not an action")))?;
             let is_last = index + 1 == request.parts.len();
-            if request.mode == BatchMode::AllOrNothing && !is_last && !self.can_be_taken_back(org, &action, part).await? {
+            if request.mode == BatchMode::AllOrNothing && !is_last && !self.can_be_reverted(org, &action, part).await? {
                 return Err(Error::NotLast { part: index, action });
             }
             actions.push(action);
@@ -131,7 +131,7 @@ impl Pipeline {
         Ok(actions)
     }
 
-    async fn can_be_taken_back(&self, org: &OrgId, action: &ActionId, part: &PartRequest) -> Result<bool, Error> {
+    async fn can_be_reverted(&self, org: &OrgId, action: &ActionId, part: &PartRequest) -> Result<bool, Error> {
         let found = self.walk.inner.catalogue.find(org, action).await;
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         // An action that does not exist changes nothing; its part will fail and say so.

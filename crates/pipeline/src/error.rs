@@ -221,8 +221,8 @@ impl Error {
         Some(Failure { code: code.into(), message: policy::redact_text(&message) })
     }
 
-    /// The rules changed too often while the call was decided. The call was not performed, so the caller may retry.
+    /// The rules changed several times while the call was being decided. The call was not performed, so the caller may send it again.
     pub(crate) fn rules_keep_changing() -> Self {
-        Self::Store(ledger::Error::Unavailable { message: "the rules keep changing while the call is decided".to_owned() })
+        Self::Store(ledger::Error::Unavailable { message: "the rules changed several times while the call was being decided".to_owned() })
     }
 }

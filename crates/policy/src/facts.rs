@@ -14,7 +14,7 @@ pub struct CallFacts<'a> {
     /// The space in which the call is made.
     pub space: &'a Space,
     pub params: &'a Value,
-    /// The role and the highest band of the person who acts, or for whom the principal acts.
+    /// The role and the strictest band of the person who acts, or for whom the principal acts.
     pub standing: Standing,
     pub now: Timestamp,
     /// The purposes of the consents that are in force now.

@@ -6,7 +6,7 @@ mod batch;
 mod receipt;
 mod rule;
 
-pub use batch::{BatchBody, PartBody, UndoneBody};
+pub use batch::{BatchBody, PartBody, PartRevertBody};
 pub use receipt::{
     ApprovalBody, Cost, DefinitionDigests, EditBody, EgressBody, IntentBody, Outputs, PolicyVerdict, ReceiptBody, Remedy, Reward, Sandbox,
     Timing, Verification,

@@ -103,7 +103,7 @@ async fn forget(homes: Arc<Homes>, store: Store, clock: Arc<dyn Clock>, stop: Ca
         metrics::gauge!("countersign_snapshots").set(all.files as f64);
         metrics::gauge!("countersign_snapshot_bytes").set(all.bytes as f64);
         if all.forgotten > 0 {
-            tracing::info!(all.forgotten, "snapshots of effects that can no longer be taken back were removed");
+            tracing::info!(all.forgotten, "snapshots of effects that can no longer be reverted were removed");
         }
         if !waited(SNAPSHOTS_EVERY, &stop).await {
             return;

@@ -1,4 +1,4 @@
-//! People: their role, the highest band they may act in, and whether they are disabled.
+//! People: their role, the strictest band they may act in, and whether they are disabled.
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::rules::{self, Told};
@@ -21,7 +21,7 @@ pub struct User {
     pub name: String,
     pub role: Role,
     pub created_at: Timestamp,
-    /// The most dangerous band in which this person, and every principal acting for them, may act.
+    /// The strictest band in which this person, and every principal acting for them, may act.
     pub max_band: Band,
     /// When the person was disabled. From then on none of their tokens works.
     pub disabled_at: Option<Timestamp>,
@@ -64,7 +64,7 @@ impl Store {
         page(rows, request.limit, read_user, |user| user.id.to_string())
     }
 
-    /// Changes a person's role and highest band, all or nothing; `None` if there is no such person.
+    /// Changes a person's role and strictest band, all or nothing; `None` if there is no such person.
     pub async fn change_user(
         &self,
         org: &OrgId,

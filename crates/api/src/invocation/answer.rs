@@ -61,7 +61,7 @@ pub struct ApproveRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub params: Option<Value>,
-    /// The `binding.digest` that was shown; when it is not the invocation's, nothing is approved.
+    /// The `binding.digest` that was shown to the approver. If it differs from the invocation's, nothing is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
     /// The action's id, typed by the person. An R4 action is approved with it only.
@@ -71,7 +71,7 @@ pub struct ApproveRequest {
     pub reason: Option<String>,
 }
 
-/// The answer to an approval: the call as it ended or goes on, and what the approval made beyond it.
+/// The answer to an approval: the call as it is now, and what else the approval created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ApproveResponse {
     pub invocation: InvocationView,

@@ -30,7 +30,7 @@ pub struct ForesightView {
     /// What in its content made it need an approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub concerns: Vec<ConcernView>,
-    /// What its session holds by now.
+    /// The labels of its session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelView>,
 }
@@ -68,7 +68,7 @@ pub struct ConcernView {
     pub message: String,
 }
 
-/// What a session holds, which makes some calls need an approval.
+/// What the session has read so far. Some calls then need approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelName {
@@ -80,7 +80,7 @@ pub enum LabelName {
 pub struct LabelView {
     pub label: LabelName,
     pub at: Timestamp,
-    /// The call that brought it in; absent where that was before it was kept.
+    /// The call that gave the session this label; absent if it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invocation_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

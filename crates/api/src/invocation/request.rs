@@ -106,7 +106,7 @@ pub enum SettlementName {
     Succeeded,
     /// It did not happen.
     Failed,
-    /// Nobody knows, and twice does no harm: it ends `failed`, and the same call is made as a new invocation.
+    /// Nobody knows, and a second effect would do no harm: it ends `failed`, and the same call is made as a new invocation.
     Retry,
 }
 

@@ -287,11 +287,11 @@ pub(super) fn mode_cell(mode: &str) -> Cell {
     Cell::shown(mode.replace('_', " "), mode)
 }
 
-/// The effect of a part in words. `was_undone` says that the part was reverted or that reverting it was tried.
-pub(super) fn effect_words(effect: &str, was_undone: bool) -> String {
+/// The effect of a part in words. `revert_tried` says that the part was reverted or that reverting it was tried.
+pub(super) fn effect_words(effect: &str, revert_tried: bool) -> String {
     match effect {
         "none" => "nothing changed".to_owned(),
-        "stands" if was_undone => "could not be reverted".to_owned(),
+        "stands" if revert_tried => "could not be reverted".to_owned(),
         other => other.replace('_', " "),
     }
 }

@@ -112,7 +112,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         .with("params as sent", Cell::text(&invocation.digests.raw))
         .with("params as used", Cell::text(&invocation.digests.params))
         .with("definition", Cell::text(&invocation.digests.structural))
-        .with("with its words", Cell::text(&invocation.digests.textual))
+        .with("with wording", Cell::text(&invocation.digests.textual))
         .with_some("binding", invocation.binding.as_ref().map(|binding| Cell::text(&binding.digest)))
         .with_some("idempotency key", invocation.idempotency_key.as_ref().map(Cell::text));
     for entry in entries {

@@ -50,7 +50,7 @@ Examples:
     #[command(before_help = "Examples:
   countersign invocation list --status in_doubt
   countersign invocation settle inv_… --as succeeded --reason 'the order is there'
-  countersign invocation settle inv_… --as retry --reason 'twice does no harm'")]
+  countersign invocation settle inv_… --as retry --reason 'a second notice does no harm'")]
     Settle {
         /// Its id
         #[arg(value_name = "INVOCATION")]
@@ -88,7 +88,7 @@ pub(crate) enum How {
     Succeeded,
     /// It did not happen
     Failed,
-    /// Nobody knows, and twice does no harm
+    /// Make the call again: a second effect would do no harm
     Retry,
 }
 

@@ -1,4 +1,4 @@
-//! `countersign space`: scopes inside an org. Each has the risk it tolerates, who must answer in it, and what may leave it.
+//! `countersign space`: scopes inside an org. Each has a band, who must answer in it, and what may leave it.
 
 mod crossing;
 
@@ -25,7 +25,7 @@ pub(crate) enum Space {
         /// Its name or its id
         space: String,
     },
-    /// Set the band of a space: how much risk it tolerates
+    /// Set the band of a space: how strict it is
     #[command(before_help = "\
 green  modes decide
 amber  writes need approval
@@ -66,7 +66,7 @@ Examples:
     /// Allow an action from one space to act in another
     #[command(before_help = "Examples:\n  countersign space allow-crossing files.write_text --from lab --to production")]
     AllowCrossing(crossing::Crossing),
-    /// No longer allow that
+    /// Remove an allowed crossing
     #[command(before_help = "Examples:\n  countersign space forbid-crossing files.write_text --from lab --to production")]
     ForbidCrossing(crossing::Crossing),
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 const ALL: &[&str] =
     &["batch.opened", "batch.asked", "execute.intended", "execute.effected", "verify.checked", "batch.part", "batch.ending"];
-const NOTHING: &[&str] = &["batch.part", "execute.intended", "execute.effected", "batch.undone", "batch.ending"];
+const NOTHING: &[&str] = &["batch.part", "execute.intended", "execute.effected", "batch.part_reverted", "batch.ending"];
 
 /// The fault points at which these tests kill the server.
 pub(crate) fn points() -> impl Iterator<Item = &'static str> {

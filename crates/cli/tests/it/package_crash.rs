@@ -45,7 +45,7 @@ const FAILING: &[&str] = &[
     "remedy.repaired",
     "remedy.checked",
     "package.reverted_one:4",
-    "remedy.taken_back",
+    "remedy.rolled_back",
     "record.ended",
 ];
 /// The fault points of a revert.

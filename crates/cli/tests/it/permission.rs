@@ -163,7 +163,7 @@ fn a_definition_is_looked_at_and_stood_for() {
     let server = Server::start();
     let owner = server.owner();
     let looked_at = owner.run(&["action", "review", "files.write_text"]).exits(2);
-    for row in ["reviewed by\t\n", "title\tWrite a text file\n", "definition\t", "with its words\t"] {
+    for row in ["reviewed by\t\n", "title\tWrite a text file\n", "definition\t", "with wording\t"] {
         assert!(looked_at.stdout.contains(row), "{}", looked_at.stdout);
     }
     assert_eq!(owner.run(&["action", "reviews"]).ok().stdout, "");

@@ -74,8 +74,7 @@ fn who_waits_for_a_turn_of_a_package_is_told_so() {
     let say = ["action", "invoke", "kit.say", "-v"];
     let running = [Watched::start(&owner, &say).until("step 1"), Watched::start(&owner, &say).until("step 1")];
     // Two calls of a source may run at once. The third waits, says what it waits for, and runs once one of them has ended.
-    let waiting =
-        Watched::start(&owner, &say).until("waiting for a turn of source `kit`: 2 calls of it run already, as many as may at once");
+    let waiting = Watched::start(&owner, &say).until("waiting for a turn of source `kit`: 2 of its calls run already, which is the limit");
     assert!(!waiting.told.contains("step 1"), "{}", waiting.told);
     go(&server);
     let [first, second] = running;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub trait Principals: Send + Sync {
     /// The principal as it is now; `None` if it can no longer act: it or its org is disabled, or it was revoked or has ended.
     fn find_principal<'a>(&'a self, org: &'a OrgId, principal: &'a PrincipalId) -> Future<'a, Result<Option<Principal>, Error>>;
-    /// The current role and highest band of this person.
+    /// The current role and strictest band of this person.
     fn find_standing<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Standing, Error>>;
     /// Everyone who may approve calls.
     fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>>;

@@ -37,7 +37,7 @@ impl Definition {
 fn check_promise(action: &Action) -> Result<(), Error> {
     let writes = action.tier == Tier::R2 && action.effects.contains(&Effect::FilesystemWrite);
     if writes && (action.reversibility != Reversibility::Reversible || action.checks.is_empty()) {
-        let message = format!("action `{}` writes at tier R2, and is not checked afterwards or cannot be taken back", action.id);
+        let message = format!("action `{}` writes at tier R2, but its effect is not verified or cannot be reverted", action.id);
         return Err(Error::Failed { code: "definition_invalid", message });
     }
     Ok(())

@@ -165,12 +165,12 @@ impl Pipeline {
 
 fn because(decision: &Decision, gates: &[GateVerdict], grant: Option<&GrantId>) -> String {
     if let Some(grant) = grant {
-        return format!("grant `{grant}` stands in for a person");
+        return format!("grant `{grant}` replaces the approval");
     }
     let asking = gates.iter().find(|gate| gate.verdict == Verdict::NeedsApproval);
     match (decision.tightened.last(), asking) {
         (Some(_), Some(gate)) if decision.mode == Mode::RequireApproval => {
-            format!("gate `{}` asks for a person, by {}", gate.gate.as_str(), gate.determining.join(", "))
+            format!("gate `{}` requires approval, by {}", gate.gate.as_str(), gate.determining.join(", "))
         }
         _ => decision.because(),
     }

@@ -246,7 +246,7 @@ fn blocked_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<
 /// The files that a revert would restore, in the format of a preview; `None` if the evidence names no files.
 fn put_back(evidence: &Value) -> Option<Value> {
     let change = |file: ChangedFile| {
-        let change = match file.change.undone() {
+        let change = match file.change.reverted() {
             FileChange::Created => "would_create",
             FileChange::Changed => "would_change",
             FileChange::Removed => "would_delete",

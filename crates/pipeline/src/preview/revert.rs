@@ -40,8 +40,7 @@ impl Pipeline {
         let (explanation, gated) = self.judge(resolved).await?;
         let mut foresight = self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &explanation.decision)).await?;
         if foresight.blocked.is_none() && foresight.changes.is_none() {
-            foresight.unknown =
-                Some("nothing that was kept names a file, and what else would be taken back only its source knows".to_owned());
+            foresight.unknown = Some("the stored evidence names no file; only the source knows what would be reverted".to_owned());
         }
         Ok(RevertForesight { explanation, foresight })
     }

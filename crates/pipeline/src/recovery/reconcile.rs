@@ -113,24 +113,26 @@ impl Pipeline {
 
     /// Repeats a rollback that was interrupted. It changes nothing if the effect was already rolled back.
     async fn roll_back_again(&self, mut done: Box<Done>) -> Option<Looked> {
-        self.seen_taken_back(&done).await?;
+        self.revert_once_more(&done).await?;
         done.invocation.aftermath.rollback = Some(Remedy::DONE);
-        let failure = failure_before(&done, not_seen_taken_back);
+        let failure = failure_before(&done, stopped_while_rolling_back);
         Some(Verified::looked(done, Some(failure)))
     }
 
     async fn revert_again(&self, mut done: Box<Done>) -> Option<Looked> {
-        done.answer = Ok(self.seen_taken_back(&done).await?);
+        done.answer = Ok(self.revert_once_more(&done).await?);
         Some(Verified::looked(done, None))
     }
 
     /// Reverts the effect again. `None` if that fails now, which does not tell how far the interrupted try had come: what it had restored
     /// may have been changed since.
-    async fn seen_taken_back(&self, done: &Done) -> Option<Output> {
+    async fn revert_once_more(&self, done: &Done) -> Option<Output> {
         let evidence = done.invocation.evidence.clone()?;
         let restored = self.walk.ask_to_revert(done.subject(), &evidence).await;
-        let why = |error: &source::Error| tracing::warn!(invocation = %done.invocation.id, %error, "nobody can tell how far taking back had come");
-        restored.inspect_err(why).ok()
+        let invocation = &done.invocation.id;
+        restored
+            .inspect_err(|error| tracing::warn!(%invocation, %error, "an interrupted rollback or revert could not be repeated yet"))
+            .ok()
     }
 }
 
@@ -140,11 +142,11 @@ fn failure_before(done: &Done, unknown: fn() -> Failure) -> Failure {
 }
 
 fn not_repaired() -> Failure {
-    Failure { code: VERIFICATION_FAILED.into(), message: "a check failed, and the server stopped before it was repaired".into() }
+    Failure { code: VERIFICATION_FAILED.into(), message: "a check failed, and the server stopped before it repaired the effect".into() }
 }
 
-fn not_seen_taken_back() -> Failure {
-    Failure { code: VERIFICATION_FAILED.into(), message: "a check failed, and the server stopped while it was taken back".into() }
+fn stopped_while_rolling_back() -> Failure {
+    Failure { code: VERIFICATION_FAILED.into(), message: "a check failed, and the server stopped while it rolled the effect back".into() }
 }
 
 fn interrupted() -> source::Error {

@@ -130,7 +130,10 @@ impl Walk {
         Ok(match self.ask_to_prepare(cleared, invocation, failed).await {
             Err(error) => Err(certain(error)),
             Ok(None) if cleared.gated().validated.resolved.action().reversibility == Reversibility::Reversible => {
-                let message = format!("`{}` says it can be taken back, and its source keeps nothing to do so with", invocation.action);
+                let message = format!(
+                    "`{}` says that its effect can be reverted, but its source stored nothing to revert it with",
+                    invocation.action
+                );
                 Err(source::Error::Refused { code: "rollback_evidence_missing", message })
             }
             Ok(evidence) => {
@@ -189,7 +192,7 @@ impl Walk {
             (Intention::Effect | Intention::DryRun, _) => self.ask_to_call(cleared, invocation, failed).await,
             (Intention::Revert, Some(evidence)) => self.ask_to_revert(Subject::of(cleared.gated(), invocation), evidence).await,
             (Intention::Revert, None) => {
-                let message = "nothing was kept to take it back with".to_owned();
+                let message = "nothing was stored to revert it with".to_owned();
                 Err(source::Error::Refused { code: "not_reversible", message })
             }
         }

@@ -249,7 +249,7 @@ impl Walk {
         Ok(Facts { now, consents, labels, obtainable })
     }
 
-    /// The role and the highest band of the person behind the caller. It is read here and not taken from the token, because it is a rule
+    /// The role and the strictest band of the person behind the caller. It is read here and not taken from the token, because it is a rule
     /// and must belong to the rules version that the call is decided under.
     pub(crate) async fn standing_of(&self, principal: &Principal) -> Result<Standing, Error> {
         match &principal.owner {

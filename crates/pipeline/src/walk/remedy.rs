@@ -32,14 +32,14 @@ impl Walk {
             return Ok(Verified::looked(done, Some(failure)));
         }
         if !may_repair(&done) {
-            return self.take_back(done, failure).await;
+            return self.end_rolled_back(done, failure).await;
         }
         let failed: Vec<Check> = done.invocation.aftermath.checks.iter().flatten().filter(|check| !check.ok).cloned().collect();
         // The repair must start from the same state as the first attempt, so the effect is rolled back first.
         if is_reversible(&done) {
             match self.roll_back_soon(&mut done).await? {
-                RolledBack::NotYet => return Err(self.take_back_later(done, failure)),
-                RolledBack::Unknown(error) => return self.doubt_taking_back(done, &error).await,
+                RolledBack::NotYet => return Err(self.roll_back_later(done, failure)),
+                RolledBack::Unknown(error) => return self.doubt_rollback(done, &error).await,
                 RolledBack::Ended(rollback) if !rollback.ok => {
                     done.invocation.aftermath.rollback = Some(rollback);
                     done.invocation.aftermath.repair = Some(Remedy::NOT_TRIED);
@@ -76,7 +76,7 @@ impl Walk {
             }
             Verdict::Failed(failure) => {
                 done.invocation.aftermath.repair = Some(Remedy::FAILED);
-                self.take_back(done, failure).await
+                self.end_rolled_back(done, failure).await
             }
             Verdict::Unknown(failure) => {
                 // Recovery corrects this if a later check shows that the repair worked.
@@ -87,30 +87,30 @@ impl Walk {
     }
 
     /// Ends a call that could not be repaired: rolls its effect back, if that is possible.
-    pub(crate) async fn take_back(&self, mut done: Box<Done>, failure: Failure) -> Result<Looked, Error> {
+    pub(crate) async fn end_rolled_back(&self, mut done: Box<Done>, failure: Failure) -> Result<Looked, Error> {
         if !is_reversible(&done) {
             done.invocation.aftermath.rollback = Some(Remedy::NOT_TRIED);
             return Ok(Verified::looked(done, Some(failure)));
         }
         let rollback = match self.roll_back_soon(&mut done).await? {
-            RolledBack::NotYet => return Err(self.take_back_later(done, failure)),
-            RolledBack::Unknown(error) => return self.doubt_taking_back(done, &error).await,
+            RolledBack::NotYet => return Err(self.roll_back_later(done, failure)),
+            RolledBack::Unknown(error) => return self.doubt_rollback(done, &error).await,
             RolledBack::Ended(rollback) => rollback,
         };
-        self.fault("remedy.taken_back");
+        self.fault("remedy.rolled_back");
         done.invocation.aftermath.rollback = Some(rollback);
         Ok(Verified::looked(done, Some(failure)))
     }
 
     /// Marks the call as in doubt after a rollback with an unknown outcome: neither `failed` nor `reverted` would be true.
-    async fn doubt_taking_back(&self, mut done: Box<Done>, error: &source::Error) -> Result<Looked, Error> {
+    async fn doubt_rollback(&self, mut done: Box<Done>, error: &source::Error) -> Result<Looked, Error> {
         done.invocation.failure = Some(failure_of(error));
         self.doubt(done.invocation, done.walking).await.map(Looked::InDoubt)
     }
 
     /// Rolls the effect back in the background. The effect should not stand, but the rollback needs an intent, so the store has to be back
     /// first.
-    fn take_back_later(&self, mut done: Box<Done>, failure: Failure) -> Error {
+    fn roll_back_later(&self, mut done: Box<Done>, failure: Failure) -> Error {
         let invocation = done.invocation.id.clone();
         tracing::error!(%invocation, "an effect that failed its checks could not be rolled back yet; trying until the store is back");
         let (walk, left) = (self.clone(), done.invocation.clone());
@@ -121,7 +121,7 @@ impl Walk {
                 rolled_back = walk.roll_back(&mut done).await;
             }
             let recorded = match rolled_back {
-                Ok(RolledBack::Unknown(error)) => walk.doubt_taking_back(done, &error).await.map(|_| ()),
+                Ok(RolledBack::Unknown(error)) => walk.doubt_rollback(done, &error).await.map(|_| ()),
                 Ok(RolledBack::Ended(rollback)) => {
                     done.invocation.aftermath.rollback = Some(rollback);
                     walk.record(Verified::looked(done, Some(failure))).await.map(|_| ())
@@ -177,7 +177,7 @@ impl Walk {
                 }
                 Err(error) => error,
             };
-            tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
+            tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be rolled back");
             rollback = Remedy::FAILED;
             if !error.is_transient() || self.asks_for_too_long(&error) {
                 break;

@@ -53,7 +53,7 @@ impl Vocabulary {
         }
     }
 
-    /// The principal, its owner, and the space. A principal has the highest band of the person behind it, never a higher one.
+    /// The principal, its owner, and the space. A principal has the strictest band of the person behind it, never a stricter one.
     pub(super) fn entities(&self, call: &CallFacts) -> Result<Vec<Entity>, Box<EntityAttrEvaluationError>> {
         let roles: HashSet<_> = call.standing.role.iter().map(|role| uid(&self.role, role.as_str())).collect();
         let (held, _) = call.requirements();

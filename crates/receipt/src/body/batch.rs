@@ -1,7 +1,7 @@
 //! The receipt of a batch: how each of its parts ended, and the batch as a whole. Everything it says of an invocation is also in
 //! the receipt of that invocation.
 
-use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, Undone};
+use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, PartRevert};
 use countersign_core::{ActionId, Batch, BatchId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -34,13 +34,13 @@ pub struct PartBody {
     pub receipt_id: Option<ReceiptId>,
     /// Absent if the part never became an invocation.
     pub status: Option<Status>,
-    pub undone: Option<UndoneBody>,
+    pub undone: Option<PartRevertBody>,
 }
 
 /// Says that the part's effect was reverted, or that this was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct UndoneBody {
+pub struct PartRevertBody {
     pub invocation_id: Option<InvocationId>,
     pub ok: bool,
     pub receipt_id: Option<ReceiptId>,
@@ -68,7 +68,7 @@ impl BatchBody {
 
 impl PartBody {
     fn of(part: &Part) -> Self {
-        let undone = part.undone.as_ref().map(|Undone { ok, invocation, receipt, .. }| UndoneBody {
+        let undone = part.undone.as_ref().map(|PartRevert { ok, invocation, receipt, .. }| PartRevertBody {
             invocation_id: invocation.clone(),
             ok: *ok,
             receipt_id: receipt.clone(),

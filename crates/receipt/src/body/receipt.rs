@@ -25,7 +25,7 @@ pub struct IntentBody {
     pub batch: Option<BatchId>,
     pub decision: Decision,
     pub definition: DefinitionDigests,
-    /// HMAC of the data needed to undo the effect, which was saved before the effect.
+    /// HMAC of the data needed to revert the effect, which was saved before the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Digest>,
     /// The grant that replaced an approval.

@@ -120,7 +120,7 @@ pub enum RuleChange {
         from: SpaceId,
         to: SpaceId,
     },
-    /// The most dangerous band in which a person, and every principal acting for them, may act.
+    /// The strictest band in which a person, and every principal acting for them, may act.
     BandLimited {
         user: UserId,
         max_band: Band,

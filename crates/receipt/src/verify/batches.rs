@@ -48,7 +48,7 @@ impl Batches {
     }
 
     /// Whether a batch lets this call run without an approval, because the call reverts another part of it.
-    pub(super) fn may_undo(&self, batch: Option<&BatchId>, reverses: Option<&InvocationId>, action: &ActionId) -> bool {
+    pub(super) fn may_revert(&self, batch: Option<&BatchId>, reverses: Option<&InvocationId>, action: &ActionId) -> bool {
         let (Some(batch), Some(reversed)) = (batch, reverses) else { return false };
         let stands = |told: &Told| told.batch == *batch && told.action == *action && told.effect == PartEffect::Stands;
         !self.ended.contains_key(batch) && self.parts.get(reversed).is_some_and(stands)
@@ -98,18 +98,18 @@ impl Batches {
             }
             (None, None) if part.receipt_id.is_none() => PartEffect::None,
             (None, Some(Status::InDoubt)) if part.receipt_id.is_none() => PartEffect::Unknown,
-            (None, _) => return Err(unpaired(format!("it says how `{id}` ended, and no receipt of this batch does"))),
+            (None, _) => return Err(unpaired(format!("it says how `{id}` ended, but no receipt of this batch says so"))),
         };
         let effect = match &part.undone {
             None => effect,
             Some(undone) => {
                 let reverses = |told: &&Told| told.batch == body.batch_id && told.reverses.as_ref() == Some(id);
                 let told = undone.invocation_id.as_ref().and_then(|undoing| self.parts.get(undoing)).filter(reverses);
-                let is_taken_back = told.is_some_and(|told| told.status == Status::Succeeded);
-                if undone.receipt_id.as_ref() != told.map(|told| &told.receipt) || undone.ok != is_taken_back {
-                    return Err(unpaired(format!("it says how `{id}` was taken back, and no receipt of this batch does")));
+                let is_reverted = told.is_some_and(|told| told.status == Status::Succeeded);
+                if undone.receipt_id.as_ref() != told.map(|told| &told.receipt) || undone.ok != is_reverted {
+                    return Err(unpaired(format!("it says how `{id}` was reverted, but no receipt of this batch says so")));
                 }
-                if is_taken_back { PartEffect::Reverted } else { effect }
+                if is_reverted { PartEffect::Reverted } else { effect }
             }
         };
         if part.effect != effect {

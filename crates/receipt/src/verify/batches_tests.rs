@@ -1,7 +1,7 @@
 //! The receipt of a batch must agree with the receipts of its parts.
 
 use super::*;
-use crate::body::{BatchBody, PartBody, ReceiptBody, UndoneBody};
+use crate::body::{BatchBody, PartBody, PartRevertBody, ReceiptBody};
 use crate::entry::Kind;
 use crate::story::{FIRST_KEY, Story, at, intent, key, receipt, second};
 use countersign_core::batch::{BatchMode, BatchStatus, PartEffect};
@@ -94,7 +94,7 @@ fn a_batch_that_says_what_its_parts_say_holds() {
     let (first, second) = (sent(40), failed(41));
     let undo = undoing(42, &first);
     let story = tell(tell(tell(Story::new(), &first), &second), &undo);
-    let undone = UndoneBody { invocation_id: Some(undo.invocation_id.clone()), ok: true, receipt_id: Some(undo.receipt_id.clone()) };
+    let undone = PartRevertBody { invocation_id: Some(undo.invocation_id.clone()), ok: true, receipt_id: Some(undo.receipt_id.clone()) };
     let parts = vec![PartBody { undone: Some(undone), ..part(&first, PartEffect::Reverted) }, part(&second, PartEffect::None)];
     holds(&story.and(Kind::Batch, &batch(BatchStatus::Reverted, parts)));
 }
@@ -123,18 +123,18 @@ fn class_13_a_batch_that_says_something_else_than_its_parts() {
         (
             BatchStatus::Failed,
             vec![part(&first, PartEffect::Stands), part(&second, PartEffect::None), part(&made(43), PartEffect::Stands)],
-            "no receipt of this batch does",
+            "no receipt of this batch says so",
         ),
         (
             BatchStatus::Reverted,
             vec![
                 PartBody {
-                    undone: Some(UndoneBody { invocation_id: None, ok: true, receipt_id: None }),
+                    undone: Some(PartRevertBody { invocation_id: None, ok: true, receipt_id: None }),
                     ..part(&first, PartEffect::Reverted)
                 },
                 part(&second, PartEffect::None),
             ],
-            "was taken back",
+            "was reverted, but",
         ),
     ];
     for (status, parts, because) in cases {

@@ -76,8 +76,8 @@ impl Outcomes {
         if !self.intents.insert(intent.intent_id.clone()) {
             return Err(Finding::new(Class::Duplicate, format!("intent `{}` stands in the log already", intent.intent_id)));
         }
-        let is_undoing = self.batches.may_undo(intent.batch.as_ref(), intent.reverses.as_ref(), &intent.action);
-        permitted(&intent.decision, intent.approval.as_ref(), intent.grant.as_ref(), is_undoing)?;
+        let is_revert = self.batches.may_revert(intent.batch.as_ref(), intent.reverses.as_ref(), &intent.action);
+        permitted(&intent.decision, intent.approval.as_ref(), intent.grant.as_ref(), is_revert)?;
         let life = self.invocations.entry(intent.invocation_id.clone()).or_default();
         if let Some(receipt) = &life.receipt {
             return Err(unpaired(format!("an effect is announced after receipt `{receipt}` ended its invocation")));
@@ -108,8 +108,8 @@ impl Outcomes {
             return Err(unpaired(format!("`{}` is not an outcome", receipt.status)));
         }
         self.ends_once(receipt)?;
-        let is_undoing = self.batches.may_undo(receipt.batch.as_ref(), receipt.reverses.as_ref(), &receipt.action);
-        not_refused(receipt, is_undoing)?;
+        let is_revert = self.batches.may_revert(receipt.batch.as_ref(), receipt.reverses.as_ref(), &receipt.action);
+        not_refused(receipt, is_revert)?;
         self.was_intended(receipt)?;
         self.answers_one_call(receipt)?;
         self.batches.note(receipt)
@@ -282,7 +282,7 @@ fn digest(said: &impl Serialize) -> Result<Digest, Finding> {
 }
 
 /// Checks that no gate and no mode had denied the effect.
-fn not_refused(receipt: &ReceiptBody, is_undoing: bool) -> Result<(), Finding> {
+fn not_refused(receipt: &ReceiptBody, is_revert: bool) -> Result<(), Finding> {
     if !claims_effect(receipt) {
         return Ok(());
     }
@@ -293,14 +293,14 @@ fn not_refused(receipt: &ReceiptBody, is_undoing: bool) -> Result<(), Finding> {
     if receipt.decision.mode == Mode::RequireApproval && (receipt.dry_run || receipt.replayed) {
         return Ok(());
     }
-    permitted(&receipt.decision, receipt.approval.as_ref(), receipt.grant.as_ref(), is_undoing)
+    permitted(&receipt.decision, receipt.approval.as_ref(), receipt.grant.as_ref(), is_revert)
 }
 
 /// Whether the mode permits the effect. Whether the grant really covers the call is checked in `standing`.
-fn permitted(decision: &Decision, approval: Option<&ApprovalBody>, grant: Option<&GrantId>, is_undoing: bool) -> Result<(), Finding> {
+fn permitted(decision: &Decision, approval: Option<&ApprovalBody>, grant: Option<&GrantId>, is_revert: bool) -> Result<(), Finding> {
     match decision.mode {
         Mode::Allow => Ok(()),
-        Mode::RequireApproval if grant.is_some() || is_undoing => Ok(()),
+        Mode::RequireApproval if grant.is_some() || is_revert => Ok(()),
         Mode::RequireApproval if approval.is_some_and(|approval| !approval.approvers.is_empty()) => Ok(()),
         Mode::RequireApproval => Err(refused("nobody approved it")),
         Mode::Deny => Err(refused("the mode was `deny`")),

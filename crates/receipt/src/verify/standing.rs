@@ -98,8 +98,8 @@ impl Standing {
             self.approved = Some((intent.invocation_id.clone(), approval.approvers.clone()));
         }
         // A rollback goes on despite any kill switch: it removes an effect that should not stay.
-        let is_undoing = intent.purpose == Purpose::Rollback;
-        if let Some(stopped) = self.switches.iter().find(|scope| !is_undoing && stops(scope, intent)) {
+        let is_rollback = intent.purpose == Purpose::Rollback;
+        if let Some(stopped) = self.switches.iter().find(|scope| !is_rollback && stops(scope, intent)) {
             return Err(refused(format!("a kill switch on `{stopped}` was on")));
         }
         // Another attempt at the same call is not another use.

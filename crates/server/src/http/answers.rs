@@ -100,7 +100,7 @@ pub(super) async fn settle(
     }
 }
 
-/// Approves several pending invocations, each once and by itself: one that cannot be does not keep the others from it.
+/// Approves several pending invocations one after the other, each with the answer `once`. If one cannot be approved, the others still are.
 #[utoipa::path(operation_id = "invocations_approve_many", post, path = "/api/v1/invocations/approve", tag = "invocations", request_body = ApproveManyRequest,
     responses((status = 200, body = ApproveManyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve_many(

@@ -418,7 +418,7 @@ fn changed_files(invocation: &Invocation) -> Vec<ChangedFileView> {
     };
     let Some(evidence) = invocation.evidence.as_ref().filter(|_| was_made) else { return Vec::new() };
     let view = |file: ChangedFile| {
-        let change = if invocation.intention == Intention::Revert { file.change.undone() } else { file.change };
+        let change = if invocation.intention == Intention::Revert { file.change.reverted() } else { file.change };
         // A name is the caller's choice, like any param.
         ChangedFileView { path: policy::redact_text(&file.path), change }
     };

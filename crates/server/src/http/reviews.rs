@@ -46,7 +46,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     shown(&app, &caller.principal.org, &id).await
 }
 
-/// Stands for an action's definition as it is now. Whatever differs from it later is held for a person.
+/// Marks the definition of an action as reviewed. If the definition changes later, calls need approval again.
 #[utoipa::path(operation_id = "reviews_create", post, path = "/api/v1/reviews/{action}", tag = "reviews", params(("action" = String, Path)), request_body = ReviewRequest,
     responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn review(

@@ -45,7 +45,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(space): Pa
     Ok(Json(view(&spaces::find(&app, &caller.principal, &space).await?)))
 }
 
-/// Changes what a space tolerates, or who may answer in it. Approvals that were asked under another band no longer fit.
+/// Changes how strict a space is, or who may answer in it. A change of the band voids the approvals of its pending calls.
 #[utoipa::path(operation_id = "spaces_change", patch, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
     responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn change(

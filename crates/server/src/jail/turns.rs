@@ -49,15 +49,15 @@ impl Turns {
     pub(super) async fn take(&self, turn: &Turn, patience: Duration, progress: Option<&Progress>) -> Result<Taken, Error> {
         let queue = match turn {
             Turn::ToMake { whose } => {
-                let own = format!("{MAKING_OF_ONE} calls of it run already, as many as may at once");
-                let all = format!("{MAKING_AT_ONCE} calls of packages run already, as many as may at once");
+                let own = format!("{MAKING_OF_ONE} of its calls run already, which is the limit");
+                let all = format!("{MAKING_AT_ONCE} calls of packages run already, which is the limit");
                 let for_it = format!("waiting for a turn of source `{whose}`");
                 [(self.making_of.share(whose), for_it.clone(), own), (Arc::clone(&self.making), for_it, all)]
             }
             Turn::Afterwards { whose } => {
-                let own = format!("{AFTERWARDS_OF_ONE} programs verify or take back for `{whose}` already, as many as may at once");
-                let all = format!("{AFTERWARDS_AT_ONCE} programs verify or take back already, as many as may at once");
-                let for_it = "waiting for a turn to verify or to take back".to_owned();
+                let own = format!("{AFTERWARDS_OF_ONE} programs already verify or revert effects of `{whose}`, which is the limit");
+                let all = format!("{AFTERWARDS_AT_ONCE} programs already verify or revert effects, which is the limit");
+                let for_it = "waiting for a turn to verify or revert an effect".to_owned();
                 [(self.afterwards_of.share(whose), for_it.clone(), own), (Arc::clone(&self.afterwards), for_it, all)]
             }
         };
@@ -83,10 +83,9 @@ impl Turns {
     /// A place for a resident program. There is no waiting for one, because its holder may keep it for days.
     pub(super) fn reside(&self, owner: &str) -> Result<Taken, Error> {
         let own = self.resident_of.share(owner).try_acquire_owned();
-        let own =
-            own.map_err(|_| busy(&format!("{RESIDENTS_OF_ONE} resident programs of `{owner}` run already, as many as may at once")))?;
+        let own = own.map_err(|_| busy(&format!("{RESIDENTS_OF_ONE} resident programs of `{owner}` run already, which is the limit")))?;
         let all = Arc::clone(&self.resident).try_acquire_owned();
-        let all = all.map_err(|_| busy(&format!("{RESIDENTS_AT_ONCE} resident programs run already, as many as may at once")))?;
+        let all = all.map_err(|_| busy(&format!("{RESIDENTS_AT_ONCE} resident programs run already, which is the limit")))?;
         Ok(Taken(vec![own, all]))
     }
 }
@@ -186,7 +185,7 @@ mod tests {
         let _held =
             [turns.take(&make("a"), NOW, Some(&progress)).await.unwrap(), turns.take(&make("a"), NOW, Some(&progress)).await.unwrap()];
         assert_eq!(*told.lock(), [] as [&str; 0]);
-        let why = "2 calls of it run already, as many as may at once";
+        let why = "2 of its calls run already, which is the limit";
         let Err(Error::Busy { message }) = turns.take(&make("a"), NOW, Some(&progress)).await else { panic!("it had a turn") };
         assert_eq!((message.as_str(), told.lock().join("\n")), (why, format!("waiting for a turn of source `a`: {why}")));
     }

@@ -14,7 +14,7 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str, role: Role) ->
     created.ok_or_else(|| Error::NameTaken { what: "user", name: name.to_owned() })
 }
 
-/// Changes a person's role, and the highest band in which they, and whoever acts for them, may act.
+/// Changes a person's role, and the strictest band in which they, and whoever acts for them, may act.
 pub(crate) async fn change(app: &App, by: &Principal, user: &str, change: UserChange) -> Result<User, Error> {
     let found = reached(app, by, user).await?;
     must_be_active(&found)?;

@@ -31,7 +31,7 @@ async fn a_stricter_band_asks_or_refuses_and_says_so(kind: Kind) {
     let shown = server.owner.get(&format!("/api/v1/invocations/{held}")).await.ok();
     let decision = &shown["invocation"]["decision"];
     assert_eq!((&decision["base"], &decision["mode"]), (&json!("allow"), &json!("require_approval")));
-    assert_eq!(decision["tightened"], json!(["the space is amber"]));
+    assert_eq!(decision["tightened"], json!(["the band of the space is amber"]));
 
     set_band(&server, &space, "black").await;
     agent.pending("fake.read", json!({})).await;

@@ -515,7 +515,7 @@ async fn wherever_it_stops_it_ends_whole_and_nothing_happens_twice(kind: Kind) {
         ("batch.part", false, "succeeded"),
         ("batch.ending", false, "succeeded"),
         ("batch.part", true, "reverted"),
-        ("batch.undone", true, "reverted"),
+        ("batch.part_reverted", true, "reverted"),
         ("batch.ending", true, "reverted"),
     ] {
         let server = start(kind).await;

@@ -226,7 +226,7 @@ async fn whatever_a_crash_interrupts_ends_as_the_source_finds_it(kind: Kind) {
         ("remedy.repair_intended", 1, happened(), "succeeded", 3),
         ("remedy.repaired", 1, happened(), "succeeded", 3),
         ("remedy.checked", 1, happened(), "succeeded", 3),
-        ("remedy.taken_back", 2, Reconciled::Unknown, "reverted", 4),
+        ("remedy.rolled_back", 2, Reconciled::Unknown, "reverted", 4),
     ];
     for (point, failing, found, expected, attempts) in cases {
         let server = careful(kind).await;

@@ -75,10 +75,10 @@ async fn the_call_that_follows_fares_as_explained(kind: Kind) {
     assert_eq!(drifted["drift"], "textual");
     server.change_space(json!({ "band": "black" })).await;
     let banned = check("fake.write", json!({}), "denied").await;
-    assert_eq!(banned["because"], "the space is black");
+    assert_eq!(banned["because"], "the band of the space is black");
     let refused = agent.invoke("fake.write", json!({})).await;
     refused.problem(403, "denied_by_policy");
-    assert_eq!(refused.body["detail"], "action `fake.write` (R2) is denied: the space is black");
+    assert_eq!(refused.body["detail"], "action `fake.write` (R2) is denied: the band of the space is black");
     check("fake.read", json!({}), "asks").await;
     server.change_space(json!({ "band": "green", "redaction": { "kinds": ["email"], "regions": [] } })).await;
     server.owner.set_mode("fake.write", "allow").await;

@@ -46,14 +46,14 @@ pub(super) fn find(shared: &Arc<Shared>, action: &ActionId, evidence: &Value) ->
 }
 
 /// Restores every file from the snapshots.
-pub(super) async fn take_back(shared: &Arc<Shared>, context: &CallContext, journal: Journal) -> Result<Output, Error> {
+pub(super) async fn revert_files(shared: &Arc<Shared>, context: &CallContext, journal: Journal) -> Result<Output, Error> {
     let (own, temporary) = (Arc::clone(shared), temporary_name(context));
     blocking(&shared.workers, context, move |commitment| journal.revert(&Desk { place: &own.place, temporary: &temporary, commitment }))
         .await
 }
 
-/// Checks whether `take_back` could succeed with the files as they are now.
-pub(super) async fn check_take_back(shared: &Arc<Shared>, context: &CallContext, evidence: &Value) -> Result<(), Error> {
+/// Checks whether `revert_files` could succeed with the files as they are now.
+pub(super) async fn check_revert_files(shared: &Arc<Shared>, context: &CallContext, evidence: &Value) -> Result<(), Error> {
     let (journal, own) = (Journal::read(evidence)?, Arc::clone(shared));
     blocking(&shared.workers, context, move |_| journal.check_revert(&own.place)).await
 }
@@ -103,7 +103,10 @@ impl Former {
 }
 
 fn gone<T>(action: &ActionId) -> Result<T, Error> {
-    Err(refused("unknown_action", format!("`{action}` is not what it was, or is gone: what it did can be taken back, and nothing else")))
+    Err(refused(
+        "unknown_action",
+        format!("`{action}` was changed or removed; its earlier effects can still be reverted, but it cannot be called"),
+    ))
 }
 
 impl Source for Former {
@@ -151,11 +154,11 @@ impl Source for Former {
     }
 
     fn revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
-        Box::pin(async move { take_back(&self.shared, context, Journal::read(evidence)?).await })
+        Box::pin(async move { revert_files(&self.shared, context, Journal::read(evidence)?).await })
     }
 
     fn check_revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
-        Box::pin(check_take_back(&self.shared, context, evidence))
+        Box::pin(check_revert_files(&self.shared, context, evidence))
     }
 
     fn reconcile<'a>(

@@ -297,7 +297,7 @@ impl PackageSource {
         let journal = Journal::read(evidence)?;
         journal.check_is_of(&self.shared.place)?;
         let said = self.say_rollback(context, id, &journal).await;
-        let mut output = past::take_back(&self.shared, context, journal).await?;
+        let mut output = past::revert_files(&self.shared, context, journal).await?;
         if let Some(ok) = said {
             output.value["script_ok"] = json!(ok);
         }
@@ -392,7 +392,7 @@ impl Source for PackageSource {
     }
 
     fn check_revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
-        Box::pin(past::check_take_back(&self.shared, context, evidence))
+        Box::pin(past::check_revert_files(&self.shared, context, evidence))
     }
 
     fn reconcile<'a>(

@@ -93,7 +93,7 @@ async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> 
         .with_some("title", action.as_ref().map(|action| Cell::text(&action.title)))
         .with_some("what it does", action.as_ref().map(|action| Cell::text(&action.description)))
         .with_some("definition", review.structural.as_ref().map(Cell::text))
-        .with_some("with its words", review.textual.as_ref().map(Cell::text));
+        .with_some("with wording", review.textual.as_ref().map(Cell::text));
     terminal.record(&serde_json::Value::Null, &record)?;
     for line in review.changes.iter().flat_map(change).chain(code(review)) {
         terminal.line(line)?;

@@ -63,7 +63,7 @@ const fn meaning(class: Class) -> &'static str {
         Class::Duplicate => "it stands in the log twice",
         Class::TruncatedTail => "the end is missing",
         Class::ForgedRoot => "a checkpoint does not fit the entries it covers",
-        Class::ForkOrRollback => "it does not go on from what was signed before: the past was rewritten, or taken back",
+        Class::ForkOrRollback => "it does not go on from what was signed before: earlier entries were rewritten or removed",
         Class::OtherLog => "it belongs to another log",
         Class::TimeBackwards => "its time lies before that of what came before it",
         Class::UnpairedOutcome => "an effect and its announcement do not belong together",

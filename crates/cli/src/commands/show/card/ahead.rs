@@ -84,7 +84,7 @@ impl Card<'_> {
             Some(ForesightView { unknown: Some(why), .. }) => Some(self.with_how_known(format!("{}{declared}", clean::line(why)))),
             Some(_) => None,
             None if action.dry_run_supported => {
-                Some(format!("countersign action invoke {} --dry-run with these params shows it", clean::line(&action.id)))
+                Some(format!("not known; try countersign action invoke {} --dry-run with these params", clean::line(&action.id)))
             }
             None => Some(format!("not known in advance{declared}")),
         }

@@ -149,7 +149,7 @@ Requested by      release\\u{202e} bot · agent:ses_1 · for usr_1 · 37 s ago
 Reason given      “tidy\\u{202e}up”
 Decision          inferred from the tier: require_approval
 Reversible        yes
-Would change      countersign action invoke files.write_text --dry-run with these params shows it
+Would change      not known; try countersign action invoke files.write_text --dry-run with these params
 Earlier calls     2 of 3 succeeded in this session
 Approval covers   params bb…, definition cc…, policy inferred, caller and place; digest ee…";
     assert_eq!(drawn(json!({ "path": "a.txt", "n": 1, "text": "one\ntwo\n", "deep": { "a": true } })).join("\n"), expected);

@@ -6,7 +6,7 @@ use crate::pipeline::Pipeline;
 use crate::request::Request;
 use crate::walk::admit::{Compensation, Entrance};
 use crate::walk::ending::Ending;
-use countersign_core::batch::{Part, PartEffect, Undone};
+use countersign_core::batch::{Part, PartEffect, PartRevert};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::{Batch, Invocation, Status};
@@ -34,11 +34,11 @@ impl Pipeline {
             if batch.parts[index].effect != PartEffect::Stands {
                 continue;
             }
-            let (undone, left) = self.take_part_back(&batch, index).await?;
+            let (revert, left) = self.revert_part(&batch, index).await?;
             batch.parts[index].effect = left;
-            batch.parts[index].undone = Some(undone);
+            batch.parts[index].undone = Some(revert);
             batch = self.save_batch(batch).await?;
-            self.walk.fault("batch.undone");
+            self.walk.fault("batch.part_reverted");
         }
         Ok(Ran::Ended(batch))
     }
@@ -60,9 +60,10 @@ impl Pipeline {
 
     /// Reverts the effect of a part, as a call of its own with its own receipt, and says what is left of the effect. It needs no approval:
     /// letting a part of such a batch run includes letting the batch revert it. The idempotency key makes sure that it happens once.
-    async fn take_part_back(&self, batch: &Batch, index: usize) -> Result<(Undone, PartEffect), Error> {
+    async fn revert_part(&self, batch: &Batch, index: usize) -> Result<(PartRevert, PartEffect), Error> {
         let part = &batch.parts[index];
-        let not_asked_for = |failure| (Undone { ok: false, invocation: None, receipt: None, failure: Some(failure) }, PartEffect::Stands);
+        let not_asked_for =
+            |failure| (PartRevert { ok: false, invocation: None, receipt: None, failure: Some(failure) }, PartEffect::Stands);
         let lost = |code: &str, message: &str| Ok(not_asked_for(Failure { code: code.to_owned(), message: message.to_owned() }));
         let Some(principal) = self.ledger().find_principal(&batch.org, &batch.principal).await? else {
             return lost("session_ended", "whoever asked for the batch can no longer act");
@@ -83,13 +84,13 @@ impl Pipeline {
         match Box::pin(self.walk.walk(admitted)).await {
             Ok(outcome) => {
                 let invocation = outcome.invocation();
-                let undone = Undone {
+                let revert = PartRevert {
                     ok: invocation.status == Status::Succeeded,
                     invocation: Some(invocation.id.clone()),
                     receipt: invocation.receipt.as_ref().map(|receipt| receipt.id.clone()),
                     failure: invocation.failure.clone(),
                 };
-                Ok((undone, left_by(invocation.status)))
+                Ok((revert, left_by(invocation.status)))
             }
             // An earlier walk of this batch requested the revert, and it is still being reconciled. The batch is continued later.
             Err(error @ Error::IdempotencyInFlight { .. }) => Err(error),
@@ -108,8 +109,8 @@ fn why_called_off(batch: &Batch) -> String {
 }
 
 /// What is left of a part's effect, by the status of its revert.
-const fn left_by(undoing: Status) -> PartEffect {
-    match undoing {
+const fn left_by(revert: Status) -> PartEffect {
+    match revert {
         Status::Succeeded => PartEffect::Reverted,
         Status::Running | Status::InDoubt => PartEffect::Unknown,
         Status::Pending
