@@ -155,7 +155,7 @@ async fn in_its_space(app: &App, session: &Session, named: Option<&str>) -> Resu
     if space_meant(app, &session.org, named).await?.as_ref() == Some(&session.space) {
         return Ok(());
     }
-    Err(another_space("space_id"))
+    Err(another_space("space_id", session))
 }
 
 /// The older contract says the space twice. What only repeats the session's is not the action's to know; an action that asks for a space
@@ -177,7 +177,7 @@ async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Va
         return Ok(params);
     }
     if meant.as_ref() != Some(&session.space) {
-        return Err(another_space("params.space_id"));
+        return Err(another_space("params.space_id", session));
     }
     if let Some(members) = params.as_object_mut() {
         members.remove("space_id");
@@ -199,9 +199,9 @@ async fn space_meant(app: &App, org: &OrgId, named: &str) -> Result<Option<Space
     }
 }
 
-fn another_space(field: &str) -> Refusal {
+fn another_space(field: &str, session: &Session) -> Refusal {
     Refusal::new(Code::InvalidRequest, format!("`{field}` is not the space of the session"))
-        .hint("see the session's space with `GET /api/v1/sessions/{session}`")
+        .hint(format!("see the session's space with `GET /api/v1/sessions/{}`", session.id))
 }
 
 /// The action a plan names in full, or by a name that only one source has. What a core action is called, it is called whatever packages

@@ -213,7 +213,7 @@ async fn an_unknown_action_comes_with_names_that_exist(kind: Kind) {
     let unknown = agent.invoke("fake.wirte", json!({})).await;
     unknown.problem(404, "unknown_action");
     assert_eq!(unknown.body["suggestions"][0], "fake.write", "{unknown:?}");
-    assert!(unknown.body["hint"].as_str().unwrap().contains("GET /api/v1/sessions/"), "{unknown:?}");
+    assert!(unknown.body["hint"].as_str().unwrap().contains("`actions/available` of its session"), "{unknown:?}");
     let shown = server.owner.get("/api/v1/actions/fake.wirte").await;
     assert_eq!(shown.body["suggestions"][0], "fake.write", "{shown:?}");
     assert_eq!(agent.invoke("nothing.alike", json!({})).await.body.get("suggestions"), None);
