@@ -231,5 +231,7 @@ async fn invocations_are_listed_with_their_sessions_and_counted_when_asked(kind:
     assert_eq!(page["items"][0]["session_title"], title);
     assert_eq!(server.owner.get("/api/v1/invocations?count=true&status=pending").await.ok()["total"], 0);
     assert_eq!(server.owner.get("/api/v1/invocations").await.ok().get("total"), None);
-    server.owner.get("/api/v1/invocations?status=odd").await.problem(400, "invalid_query");
+    for odd in ["status=odd", "tier=R9"] {
+        server.owner.get(&format!("/api/v1/invocations?{odd}")).await.problem(400, "invalid_query");
+    }
 }
