@@ -1,5 +1,5 @@
 //! What a caller can do next, in the words of HTTP: one row for each code. The command line has a table of its own.
-//! `{invocation}`, `{action}`, `{space}` and `{automation}` stand for those the problem is about.
+//! `{invocation}`, `{action}` and `{space}` stand for those the problem is about.
 
 use api::invocation::{InvocationView, TightenedBy};
 use api::{Code, Problem};
@@ -23,7 +23,6 @@ pub(super) fn hint_of(problem: &Problem) -> Option<String> {
         ("{invocation}", problem.invocation_id.as_deref()),
         ("{action}", named.map(|named| named.action.as_str()).or(problem.action.as_deref())),
         ("{space}", named.map(|named| named.space_id.as_str())),
-        ("{automation}", named.and_then(|named| named.principal.strip_prefix("automation:"))),
     ] {
         if hint.contains(mark) {
             hint = hint.replace(mark, value?);
@@ -72,7 +71,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::SourceFailed
         | Code::OutcomeUnrecorded => READ_IT,
         Code::CannotRun => "correct the cause and approve it again, or deny it with `POST /api/v1/invocations/{invocation}/deny`",
-        Code::Stopped => "see which kill switches are on with `GET /api/v1/kill-switches`",
+        Code::Stopped => "a person sees which kill switches are on with `GET /api/v1/kill-switches`",
         Code::QuarantineSettled => "see what is held with `GET /api/v1/quarantines`",
         Code::GrantEnded => "see the grants with `GET /api/v1/grants`",
         Code::IdempotencyConflict => "use a new key for a new call",
@@ -130,7 +129,7 @@ fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
             TightenedBy::DangerIsNeverAllowed | TightenedBy::PackageNeverUnattended | TightenedBy::Gate | TightenedBy::Stopped => None,
         },
         "denied_by_mode" => Some(match decision.source {
-            ModeSource::AutomationOverride => "an admin can remove the mode with `DELETE /api/v1/automations/{automation}/modes/{action}`",
+            ModeSource::AutomationOverride => "an admin can remove the mode that the automation has for `{action}`; `GET /api/v1/modes` lists it",
             ModeSource::OrgDefault => "an admin can remove the mode with `DELETE /api/v1/modes/{action}`",
             ModeSource::InferredDefault => "an admin can set the mode `require_approval` with `PUT /api/v1/modes/{action}`",
         }),
