@@ -129,7 +129,9 @@ fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
             TightenedBy::DangerIsNeverAllowed | TightenedBy::PackageNeverUnattended | TightenedBy::Gate | TightenedBy::Stopped => None,
         },
         "denied_by_mode" => Some(match decision.source {
-            ModeSource::AutomationOverride => "an admin can remove the mode that the automation has for `{action}`; `GET /api/v1/modes` lists it",
+            ModeSource::AutomationOverride => {
+                "an admin can remove the mode that the automation has for `{action}`; `GET /api/v1/modes` lists it"
+            }
             ModeSource::OrgDefault => "an admin can remove the mode with `DELETE /api/v1/modes/{action}`",
             ModeSource::InferredDefault => "an admin can set the mode `require_approval` with `PUT /api/v1/modes/{action}`",
         }),
