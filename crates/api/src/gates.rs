@@ -1,6 +1,6 @@
 //! What the gates go by, on the wire: policies, consents, crossings, quarantine; and what they would say.
 
-use crate::invocation::{CallerContext, DecisionView, GateView, ProvenanceName};
+use crate::invocation::{CallerContext, DecisionView, GateView, InvokeResponse, ProvenanceName};
 use crate::rules::ModeLine;
 use countersign_core::decision::Drift;
 use countersign_core::quarantine::{Holds, QuarantineState};
@@ -253,6 +253,14 @@ pub struct QuarantinePayloadResponse {
 pub struct ReleasedOutputResponse {
     pub invocation_id: String,
     pub output: Value,
+}
+
+/// The answer to a release: the new call, or the output that was withheld.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum ReleaseResponse {
+    Call(Box<InvokeResponse>),
+    Output(ReleasedOutputResponse),
 }
 
 /// Adds a canary token: a call that contains it is quarantined.

@@ -283,7 +283,8 @@ pub struct ReceiptRefView {
 pub struct InvocationPage {
     pub items: Vec<InvocationView>,
     pub next: Option<String>,
-    /// All invocations that fit the filter, on every page. With `count=true` only.
+    /// How many invocations fit `status`, `action`, `session` and `tier`, on all pages together; `awake` does not change it, and `revertible`
+    /// only leaves out what has not succeeded. With `count=true` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
 }

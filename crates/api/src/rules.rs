@@ -156,7 +156,7 @@ pub struct GrantView {
     pub calls_used: u32,
     pub reason: Option<String>,
     pub requested_by: Option<String>,
-    /// What the session is called that requested it or that it is for, where the grant is read.
+    /// What the session is called that requested it or that it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_title: Option<String>,
     pub given_by: Option<String>,

@@ -71,6 +71,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
             "name files relative to the workspace, such as `notes/today.md`; see what is there with `countersign action invoke files.list`",
         ),
         Code::OutcomeUnrecorded => Some("read it with `countersign show {invocation}` once the store is back"),
+        Code::PackageFindings => Some("read each place in its file; then install it with `--accept-findings`, which says that you did"),
         Code::StoreUnavailable => Some("look at `countersign doctor` and the server's log"),
         Code::Forbidden => Some("see what this token may do with `countersign whoami`, or ask an admin"),
         Code::MalformedJson
@@ -89,7 +90,6 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::Quarantined
         | Code::DeniedByPerson
         | Code::PackageInvalid
-        | Code::PackageFindings
         | Code::ApprovalVoid
         | Code::UnknownRoute
         | Code::MethodNotAllowed

@@ -61,6 +61,14 @@ impl Catalogue {
         self.list(org).await.into_iter().flat_map(|source| source.actions).collect()
     }
 
+    /// The action as its source lists it now, or listed it last. Unlike `find` it also finds one that does not compile.
+    pub async fn find_listed(&self, org: &OrgId, named: &str) -> Option<Arc<Action>> {
+        let id = ActionId::parse(named).ok()?;
+        let (catalogue, sources) = self.of(org).await;
+        let slot = sources.find(id.source())?;
+        listing_of(&catalogue, &sources, slot).await.actions.into_iter().find(|action| action.id == id)
+    }
+
     /// Names of actions that are like one that does not exist.
     pub async fn suggest(&self, org: &OrgId, named: &str) -> Vec<String> {
         let actions = self.all_actions(org).await;

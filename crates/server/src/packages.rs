@@ -111,9 +111,6 @@ pub(crate) fn unread(name: &str, findings: &[PackageFindingView]) -> Problem {
     let places = if findings.len() == 1 { "1 place".to_owned() } else { format!("{} places", findings.len()) };
     let detail = format!("package `{name}` is not installed: a person has to read {places} of it first");
     let mut problem = Problem::new(Code::PackageFindings, detail);
-    let how =
-        "read each place in its file; then install it with `--accept-findings` (`\"accept_findings\": true`), which says that you did";
-    problem.hint = Some(how.to_owned());
     let said = |found: &PackageFindingView| format!("{} (`{}` of `{}`)", found.message, found.rule, found.action);
     problem.errors = findings
         .iter()

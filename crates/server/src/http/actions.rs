@@ -52,11 +52,10 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     responses((status = 200, body = ActionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ActionView>, Refusal> {
     caller.must_read_session()?;
-    let listed = listing(&app, &caller.principal.org, None).await?;
-    let found = listed.sources.into_iter().flat_map(|source| source.actions).find(|one| one.id == action);
-    match found {
-        Some(found) => Ok(Json(found)),
-        None => Err(Refusal::unknown_action(&app, &caller.principal.org, &action).await),
+    let org = &caller.principal.org;
+    match app.pipeline().catalogue().find_listed(org, &action).await {
+        Some(found) => Ok(Json(view(&app, org, None, &found).await?)),
+        None => Err(Refusal::unknown_action(&app, org, &action).await),
     }
 }
 

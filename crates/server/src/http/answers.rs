@@ -163,7 +163,7 @@ async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: Approv
         ApproveMode::Grant => (app.store().find_grant_of(&approved.org, &approved.id).await?, None),
     };
     let grant = match &grant {
-        Some(grant) => Some(titled(app, &approved.org, grant).await?),
+        Some(grant) => Some(titled(app, &approved.org, grant).await),
         None => None,
     };
     written(status, &ApproveResponse { invocation, result, message, replayed, grant, mode: mode.map(super::modes::view) })

@@ -155,7 +155,7 @@ async fn in_its_space(app: &App, session: &Session, named: Option<&str>) -> Resu
     if space_meant(app, &session.org, named).await?.as_ref() == Some(&session.space) {
         return Ok(());
     }
-    Err(another_space("space_id"))
+    Err(another_space("space_id", session))
 }
 
 /// The older contract says the space twice. What only repeats the session's is not the action's to know; an action that asks for a space
@@ -164,9 +164,8 @@ async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Va
     let Some(named) = params.get("space_id").and_then(Value::as_str).map(str::to_owned) else {
         return Ok(params);
     };
-    let actions = app.pipeline().catalogue().all_actions(&session.org).await;
     // An action that is not there is refused as such.
-    let Some(action) = actions.into_iter().find(|action| action.id.as_str() == tool) else {
+    let Some(action) = app.pipeline().catalogue().find_listed(&session.org, tool).await else {
         return Ok(params);
     };
     let meant = space_meant(app, &session.org, &named).await?;
@@ -177,7 +176,7 @@ async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Va
         return Ok(params);
     }
     if meant.as_ref() != Some(&session.space) {
-        return Err(another_space("params.space_id"));
+        return Err(another_space("params.space_id", session));
     }
     if let Some(members) = params.as_object_mut() {
         members.remove("space_id");
@@ -199,21 +198,21 @@ async fn space_meant(app: &App, org: &OrgId, named: &str) -> Result<Option<Space
     }
 }
 
-fn another_space(field: &str) -> Refusal {
+fn another_space(field: &str, session: &Session) -> Refusal {
     Refusal::new(Code::InvalidRequest, format!("`{field}` is not the space of the session"))
-        .hint("see the session's space with `GET /api/v1/sessions/{session}`")
+        .hint(format!("see the session's space with `GET /api/v1/sessions/{}`", session.id))
 }
 
 /// The action a plan names in full, or by a name that only one source has. What a core action is called, it is called whatever packages
 /// there are.
 async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>, Refusal> {
-    let actions = app.pipeline().catalogue().all_actions(org).await;
-    if let Ok(id) = ActionId::parse(name) {
-        return match actions.into_iter().find(|action| action.id == id) {
+    if ActionId::parse(name).is_ok() {
+        return match app.pipeline().catalogue().find_listed(org, name).await {
             Some(action) => Ok(action),
             None => Err(Refusal::unknown_action(app, org, name).await),
         };
     }
+    let actions = app.pipeline().catalogue().all_actions(org).await;
     let named = actions.into_iter().filter(|action| action.id.name() == name);
     let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| OURS.contains(&action.id.source()));
     let mut meant = if core.is_empty() { packaged } else { core }.into_iter();

@@ -48,7 +48,7 @@ pub(super) async fn list(
     let page = grants::list(&app, &caller.principal, GrantFilter { state: query.state, session }, &request).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for grant in &page.items {
-        items.push(titled(&app, &caller.principal.org, grant).await?);
+        items.push(titled(&app, &caller.principal.org, grant).await);
     }
     Ok(Json(Page { items, next: page.next }))
 }
@@ -66,7 +66,7 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<GrantView>), Refusal> {
     let grant = grants::create(&app, &caller.principal, asked(body)?).await?;
     let status = if grant.state == GrantState::Requested { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-    Ok((status, Json(view(&grant))))
+    Ok((status, Json(titled(&app, &caller.principal.org, &grant).await)))
 }
 
 /// One grant.
@@ -74,28 +74,31 @@ pub(super) async fn create(
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
     let found = grants::find(&app, &caller.principal, &grant).await?;
-    Ok(Json(titled(&app, &caller.principal.org, &found).await?))
+    Ok(Json(titled(&app, &caller.principal.org, &found).await))
 }
 
 /// Gives what an agent asked for.
 #[utoipa::path(operation_id = "grants_approve", post, path = "/api/v1/grants/{grant}/approve", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
-    Ok(Json(view(&grants::approve(&app, &caller.principal, &grant).await?)))
+    let changed = grants::approve(&app, &caller.principal, &grant).await?;
+    Ok(Json(titled(&app, &caller.principal.org, &changed).await))
 }
 
 /// Refuses what an agent asked for.
 #[utoipa::path(operation_id = "grants_refuse", post, path = "/api/v1/grants/{grant}/refuse", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refuse(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
-    Ok(Json(view(&grants::refuse(&app, &caller.principal, &grant).await?)))
+    let changed = grants::refuse(&app, &caller.principal, &grant).await?;
+    Ok(Json(titled(&app, &caller.principal.org, &changed).await))
 }
 
 /// Ends a grant at once: the next call asks a person again.
 #[utoipa::path(operation_id = "grants_revoke", delete, path = "/api/v1/grants/{grant}", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
-    Ok(Json(view(&grants::revoke(&app, &caller.principal, &grant).await?)))
+    let changed = grants::revoke(&app, &caller.principal, &grant).await?;
+    Ok(Json(titled(&app, &caller.principal.org, &changed).await))
 }
 
 fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
@@ -113,13 +116,13 @@ fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
     Ok(Asked { covers, scope, space, condition, calls_max, reason, lifetime_seconds })
 }
 
-/// With the title of the session that requested it, or that it is for.
-pub(super) async fn titled(app: &App, org: &OrgId, grant: &Grant) -> Result<GrantView, Refusal> {
+/// With the title of the session that requested it, or that it is for. One that cannot be read is left out: the grant is written already.
+pub(super) async fn titled(app: &App, org: &OrgId, grant: &Grant) -> GrantView {
     let Some(session) = grant.session() else {
-        return Ok(view(grant));
+        return view(grant);
     };
-    let found = app.store().find_session(org, session).await?;
-    Ok(GrantView { session_title: found.map(|session| session.title), ..view(grant) })
+    let found = app.store().find_session(org, session).await.ok().flatten();
+    GrantView { session_title: found.map(|session| session.title), ..view(grant) }
 }
 
 fn view(grant: &Grant) -> GrantView {

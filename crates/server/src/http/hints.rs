@@ -1,5 +1,5 @@
 //! What a caller can do next, in the words of HTTP: one row for each code. The command line has a table of its own.
-//! `{invocation}` and `{action}` stand for those the problem is about, where it is about one.
+//! `{invocation}`, `{action}` and `{space}` stand for those the problem is about.
 
 use api::invocation::{InvocationView, TightenedBy};
 use api::{Code, Problem};
@@ -7,28 +7,28 @@ use countersign_core::Mode;
 use countersign_core::decision::ModeSource;
 
 const DESCRIPTION: &str = "the API is described at `GET /api/v1/openapi.json`";
-const LIST_ACTIONS: &str = "list what you may call with `GET /api/v1/sessions/{session}/actions/available`";
-const CREATE_SESSION: &str = "create one with `POST /api/v1/sessions`";
+pub(super) const LIST_ACTIONS: &str =
+    "list the actions with `GET /api/v1/actions`; an agent lists its own at `actions/available` of its session";
+const CREATE_SESSION: &str = "create one with `POST /api/v1/sessions`; an agent asks a person to";
 const READ_IT: &str = "read it with `GET /api/v1/invocations/{invocation}`";
 const ASK_ANOTHER: &str = "another approver has to answer it";
 const LIST_FILES: &str = "see what is there: invoke `files.list`";
 
-/// The hint of a problem that has none of its own.
+/// The hint of a problem that has none of its own. A row that names what the problem has not is left out.
 pub(super) fn hint_of(problem: &Problem) -> Option<String> {
     let named = problem.invocation.as_deref();
-    let hint = named.and_then(of_denial).or_else(|| of_code(problem.code))?;
-    let hint = match &problem.invocation_id {
-        Some(id) => hint.replace("{invocation}", id),
-        None => hint.to_owned(),
-    };
-    let hint = match named.map(|named| &named.action).or(problem.action.as_ref()) {
-        Some(action) => hint.replace("{action}", action),
-        None => hint,
-    };
-    Some(match named {
-        Some(invocation) => hint.replace("{space}", &invocation.space_id),
-        None => hint,
-    })
+    let row = named.and_then(of_denial).or_else(|| of_code(problem.code))?;
+    let mut hint = row.to_owned();
+    for (mark, value) in [
+        ("{invocation}", problem.invocation_id.as_deref()),
+        ("{action}", named.map(|named| named.action.as_str()).or(problem.action.as_deref())),
+        ("{space}", named.map(|named| named.space_id.as_str())),
+    ] {
+        if hint.contains(mark) {
+            hint = hint.replace(mark, value?);
+        }
+    }
+    Some(hint)
 }
 
 const fn of_code(code: Code) -> Option<&'static str> {
@@ -37,7 +37,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::InvalidParams => "see `params_schema` of the action: `GET /api/v1/actions/{action}`",
         Code::InvalidScope => "name files and folders relative to the workspace, such as `src` or `src/**`",
         Code::CommandNotAllowed => "use a command that is allowed, or ask an operator to allow this one",
-        Code::InvalidBatch => "a batch is a `mode` and its `actions`, each an `action` with its `params`",
+        Code::InvalidBatch => "put it last, make it a call of its own, or ask for `best_effort`",
         Code::DryRunUnsupported => "ask whether the call would be allowed with `POST /api/v1/explain`",
         Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => "send `authorization: Bearer <token>` with a valid token",
         Code::OrgDisabled => "ask an operator of the server",
@@ -48,8 +48,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::InvalidPolicy => "see what policies can refer to with `GET /api/v1/policies/schema`",
         Code::NeedsConfirmation => "approve it by itself, with `\"confirm\": \"{action}\"`",
         Code::NotGrantable => "approve this one call with `POST /api/v1/invocations/{invocation}/approve`",
-        Code::UnknownAction => LIST_ACTIONS,
-        Code::UnknownSource => "list the sources with `GET /api/v1/actions`",
+        Code::UnknownAction | Code::UnknownSource => LIST_ACTIONS,
         Code::UnknownSession | Code::SessionEnded => CREATE_SESSION,
         Code::DeniedByPolicy
         | Code::DeniedByPerson
@@ -72,7 +71,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::SourceFailed
         | Code::OutcomeUnrecorded => READ_IT,
         Code::CannotRun => "correct the cause and approve it again, or deny it with `POST /api/v1/invocations/{invocation}/deny`",
-        Code::Stopped => "see which kill switches are on with `GET /api/v1/kill-switches`",
+        Code::Stopped => "a person sees which kill switches are on with `GET /api/v1/kill-switches`",
         Code::QuarantineSettled => "see what is held with `GET /api/v1/quarantines`",
         Code::GrantEnded => "see the grants with `GET /api/v1/grants`",
         Code::IdempotencyConflict => "use a new key for a new call",
@@ -81,7 +80,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::BodyTooLarge => "send less, or send it in parts",
         Code::UnsupportedMediaType => "send `content-type: application/json`",
         Code::RateLimited => "wait for `retry_after_ms`, then send it again: nothing was done",
-        Code::TooManyPending => "see what is pending with `GET /api/v1/sessions/{session}/actions/invocations?status=pending`",
+        Code::TooManyPending => "ask an approver to answer what is pending",
         Code::FileNotFound | Code::NotARegularFile => LIST_FILES,
         Code::PathOutsideWorkspace => {
             "name files relative to the workspace, such as `notes/today.md`; see what is there: invoke `files.list`"
@@ -100,11 +99,11 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::PackageCodeDisabled => "an operator sets `allow_plugin_code_execution = true`",
         Code::PackageNetworkNotAllowed => "an operator adds the host to `package_allowed_hosts`",
         Code::PackageCommandNotAllowed => "an operator adds a rule to `command_allowlist`",
+        Code::PackageFindings => "read each place in its file; then install it with `\"accept_findings\": true`, which says that you did",
         Code::PackageChanged => "make the call again",
         Code::WorkspaceElsewhere => "send the request to the server that has the workspace",
         Code::StoreUnavailable => "the operator looks at the server's log",
         Code::PackageInvalid
-        | Code::PackageFindings
         | Code::NotFound
         | Code::RequestTimeout
         | Code::NotUtf8
@@ -118,8 +117,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
 fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
     let decision = &invocation.decision;
     match invocation.error.as_ref()?.code.as_str() {
-        "stopped" => Some("see which kill switch is on with `GET /api/v1/kill-switches`; an admin ends it"),
-        "breaker_open" => Some("see the state of its target with `GET /api/v1/breakers`"),
+        "stopped" => Some("an admin sees which kill switch is on with `GET /api/v1/kill-switches`, and ends it"),
+        "breaker_open" => Some("a person sees the state of its target with `GET /api/v1/breakers`"),
         // A dry run that would show what another action reads: its message names that one.
         "denied_by_mode" if decision.mode != Mode::Deny => {
             Some("an admin can change the mode of the action it names, with `PUT /api/v1/modes/{action}`")
@@ -130,7 +129,9 @@ fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
             TightenedBy::DangerIsNeverAllowed | TightenedBy::PackageNeverUnattended | TightenedBy::Gate | TightenedBy::Stopped => None,
         },
         "denied_by_mode" => Some(match decision.source {
-            ModeSource::AutomationOverride => "an admin can remove the mode with `DELETE /api/v1/automations/{automation}/modes/{action}`",
+            ModeSource::AutomationOverride => {
+                "an admin can remove the mode that the automation has for `{action}`; `GET /api/v1/modes` lists it"
+            }
             ModeSource::OrgDefault => "an admin can remove the mode with `DELETE /api/v1/modes/{action}`",
             ModeSource::InferredDefault => "an admin can set the mode `require_approval` with `PUT /api/v1/modes/{action}`",
         }),
@@ -161,9 +162,21 @@ mod tests {
             }
         }
         assert!(named > 20, "{named}");
-        for page in Code::ALL.iter().map(|code| code.page()) {
-            let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or_default();
+    }
+
+    #[test]
+    fn the_example_on_a_page_has_the_hint_that_the_server_gives() {
+        for code in Code::ALL {
+            let example = code.page().split("```json").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or_default();
             assert!(!example.contains("`countersign "), "{example}");
+            let mut problem: Problem = serde_json::from_str(example).unwrap();
+            let hint = problem.hint.take();
+            if *code == Code::DeniedByPolicy {
+                // Its hint is about what denied the call, and the page leaves the invocation out.
+                assert!(hint.is_some());
+            } else {
+                assert_eq!(hint, hint_of(&problem), "`docs/errors/{}.md`", code.as_str());
+            }
         }
     }
 }

@@ -102,8 +102,7 @@ async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Re
 pub(super) struct SessionListQuery {
     status: Option<Status>,
     action: Option<String>,
-    /// `R0` to `R4`.
-    tier: Option<String>,
+    tier: Option<Tier>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -112,10 +111,6 @@ pub(super) struct SessionListQuery {
 
 fn action_of(text: Option<&str>) -> Result<Option<ActionId>, Refusal> {
     text.map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()
-}
-
-fn tier_of(text: Option<&str>) -> Result<Option<Tier>, Refusal> {
-    text.map(|text| wanted(text, "tier", Tier::parse)).transpose()
 }
 
 /// Invocations of one session, newest first.
@@ -135,7 +130,7 @@ pub(super) async fn list_of_session(
         session: Some(session.id),
         status: query.status.filter(is_told),
         action: action_of(query.action.as_deref())?,
-        tier: tier_of(query.tier.as_deref())?,
+        tier: query.tier,
     };
     let page = app.store().list_invocations(&session.org, &filter, &page_request(query.limit, query.after)?).await?;
     let told = page.items.into_iter().map(|invocation| told_to(&caller.principal, invocation));
@@ -166,13 +161,12 @@ pub(super) struct ListQuery {
     status: Option<Status>,
     action: Option<String>,
     session: Option<String>,
-    /// `R0` to `R4`.
-    tier: Option<String>,
+    tier: Option<Tier>,
     /// Leaves out what the caller has snoozed.
     awake: Option<bool>,
     /// Only those whose effect can still be reverted. A page may then have fewer rows than its limit.
     revertible: Option<bool>,
-    /// Adds `total`: how many invocations fit `status`, `action` and `session`, on every page.
+    /// Adds `total`, on every page.
     count: Option<bool>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
@@ -191,7 +185,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         // What has not succeeded has no effect to revert.
         status: query.status.or(is_for_reverting.then_some(Status::Succeeded)),
         action: action_of(query.action.as_deref())?,
-        tier: tier_of(query.tier.as_deref())?,
+        tier: query.tier,
     };
     let request = page_request(query.limit, query.after)?;
     let mut page = app.store().list_invocations(&caller.principal.org, &filter, &request).await?;

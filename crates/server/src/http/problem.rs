@@ -1,6 +1,6 @@
 //! The one place that turns errors into status codes and RFC 9457 bodies. Internals go to the log, never to the caller.
 
-use super::hints::hint_of;
+use super::hints::{LIST_ACTIONS, hint_of};
 use crate::packages::unread;
 use crate::{App, operations};
 use api::invocation::InvocationView;
@@ -161,12 +161,8 @@ impl From<pipeline::Error> for Refusal {
             E::Conflict { invocation, conflict } => about(Self::new(conflict_code(conflict), detail), &invocation),
             E::InvalidBatch { part: None, .. } => Self::new(Code::InvalidBatch, detail)
                 .hint(format!("a batch is a `mode` and 1 to {BATCH_PARTS_MAX} `actions`, each an `action` with its `params`; it may have a `reason` and an `idempotency_key`")),
-            E::InvalidBatch { part: Some(_), .. } => {
-                Self::new(Code::InvalidBatch, detail).hint("list the actions with `GET /api/v1/actions`")
-            }
-            E::NotLast { .. } => {
-                Self::new(Code::InvalidBatch, detail).hint("put it last, make it a call of its own, or ask for `best_effort`")
-            }
+            E::InvalidBatch { part: Some(_), .. } => Self::new(Code::InvalidBatch, detail).hint(LIST_ACTIONS),
+            E::NotLast { .. } => Self::new(Code::InvalidBatch, detail),
             E::BatchKeyTaken { .. } => Self::new(Code::IdempotencyConflict, detail),
             E::BatchTaken { batch } => {
                 Self::new(Code::IdempotencyInFlight, detail).hint(format!("read it with `GET /api/v1/batches/{batch}`"))

@@ -2,17 +2,18 @@
 
 use super::body::Strict;
 use super::caller::Caller;
-use super::invocations::answer;
+use super::invocations::{answered, written};
 use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::invocations::parse;
-use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
+use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleaseResponse, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use countersign_core::Digest;
 use countersign_core::ports::Quarantines;
 use countersign_core::quarantine::{Quarantine, QuarantineState};
@@ -72,7 +73,7 @@ pub(super) async fn payload(
 #[utoipa::path(operation_id = "quarantines_release", post, path = "/api/v1/quarantines/{invocation}/release", tag = "quarantine", params(("invocation" = String, Path)),
     request_body = SettleRequest,
     responses(
-        (status = 200, description = "The call succeeded. A withheld answer comes as `ReleasedOutputResponse`.", body = InvokeResponse),
+        (status = 200, description = "The call succeeded, or here is what was withheld.", body = ReleaseResponse),
         (status = 202, description = "The call is pending.", body = InvokeResponse),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn release(
@@ -81,10 +82,14 @@ pub(super) async fn release(
     Path(invocation): Path<String>,
     Strict(body): Strict<SettleRequest>,
 ) -> Result<Response, Refusal> {
-    match app.pipeline().release_quarantined(&caller.principal, &parse(&invocation)?, word_of(&body)?).await? {
-        Released::Call(outcome) => answer(*outcome),
-        Released::Output(output) => Ok(Json(ReleasedOutputResponse { invocation_id: invocation, output }).into_response()),
-    }
+    let (status, body) = match app.pipeline().release_quarantined(&caller.principal, &parse(&invocation)?, word_of(&body)?).await? {
+        Released::Call(outcome) => {
+            let (status, call) = answered(*outcome)?;
+            (status, ReleaseResponse::Call(Box::new(call)))
+        }
+        Released::Output(output) => (StatusCode::OK, ReleaseResponse::Output(ReleasedOutputResponse { invocation_id: invocation, output })),
+    };
+    written(status, &body)
 }
 
 /// Throws away what a quarantined call held.

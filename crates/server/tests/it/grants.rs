@@ -286,6 +286,7 @@ async fn an_agent_only_asks_for_a_grant(kind: Kind) {
     let given = server.owner.post(&format!("/api/v1/grants/{id}/approve"), json!({})).await.ok();
     assert_eq!((&given["state"], &given["calls_max"]), (&json!("active"), &json!(2)));
     assert_eq!(given["requested_by"], json!(format!("agent:{}", agent.session)));
+    assert_eq!((&asked.body["session_title"], &given["session_title"]), (&json!("session"), &json!("session")));
     assert!(runs(&agent, "fake.write", json!({})).await);
     server.owner.post(&format!("/api/v1/grants/{id}/approve"), json!({})).await.problem(409, "grant_ended");
 
