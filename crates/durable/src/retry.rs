@@ -19,7 +19,7 @@ impl Ladder {
     }
 }
 
-/// When to retry something that is only unavailable for now: `while is_away(&answer) && pace.again().await { answer = … }`.
+/// When to retry something that is only unavailable for now.
 pub struct Pace {
     /// The waits before the next few attempts; empty if there is a time limit instead.
     soon_ms: &'static [u64],
@@ -37,6 +37,15 @@ impl Pace {
     /// An attempt every second, in the background.
     pub fn for_at_most(limit: Duration) -> Self {
         Self { soon_ms: &[], until: Some(Instant::now() + limit) }
+    }
+
+    /// Tries until the answer says that nothing is away any more, or no attempt is left. Returns the last answer.
+    pub async fn retry<T, F: Future<Output = T>>(mut self, is_away: impl Fn(&T) -> bool, attempt: impl Fn() -> F) -> T {
+        let mut answer = attempt().await;
+        while is_away(&answer) && self.again().await {
+            answer = attempt().await;
+        }
+        answer
     }
 
     /// Waits until it is time for another attempt. Returns `false` at once if there is none left.

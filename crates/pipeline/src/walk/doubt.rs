@@ -13,10 +13,7 @@ impl Walk {
     pub(crate) async fn doubt(&self, mut invocation: Box<Invocation>, walking: Option<Walking>) -> Result<Box<Invocation>, Error> {
         invocation.status = Status::InDoubt;
         invocation.ended_at = None;
-        let (mut written, mut pace) = (self.try_doubt(&invocation).await, Pace::soon());
-        while is_away(&written) && pace.again().await {
-            written = self.try_doubt(&invocation).await;
-        }
+        let written = Pace::soon().retry(is_away, || self.try_doubt(&invocation)).await;
         if is_away(&written) {
             // The effect may have happened, and the doubt cannot be stored yet: the caller is told not to retry.
             let id = invocation.id.clone();
@@ -30,10 +27,7 @@ impl Walk {
         let walk = self.clone();
         self.spawn(async move {
             let _walking = walking;
-            let (mut written, mut pace) = (walk.try_doubt(&invocation).await, Pace::for_at_most(STORE_AWAY_MAX));
-            while is_away(&written) && pace.again().await {
-                written = walk.try_doubt(&invocation).await;
-            }
+            let written = Pace::for_at_most(STORE_AWAY_MAX).retry(is_away, || walk.try_doubt(&invocation)).await;
             if let Err(error) = written {
                 tracing::error!(%error, invocation = %invocation.id, "a doubt could not be recorded");
             }

@@ -199,10 +199,7 @@ impl Walk {
         let mut written = self.try_ending(&finish, receipt).await;
         if is_away(&written) {
             Arc::make_mut(&mut finish).row = again(finish.row);
-            let mut pace = Pace::soon();
-            while is_away(&written) && pace.again().await {
-                written = self.try_ending(&finish, receipt).await;
-            }
+            written = Pace::soon().retry(is_away, || self.try_ending(&finish, receipt)).await;
         }
         if is_away(&written) && finish.row == Row::From(Status::Running) {
             let invocation = finish.invocation.id.clone();
@@ -218,12 +215,7 @@ impl Walk {
         let walk = self.clone();
         self.spawn(async move {
             let _walking = walking;
-            let mut pace = Pace::for_at_most(STORE_AWAY_MAX);
-            let mut written = walk.try_ending(&finish, &receipt).await;
-            while is_away(&written) && pace.again().await {
-                written = walk.try_ending(&finish, &receipt).await;
-            }
-            match written {
+            match Pace::for_at_most(STORE_AWAY_MAX).retry(is_away, || walk.try_ending(&finish, &receipt)).await {
                 Ok(_) => walk.tell(&finish.invocation),
                 Err(error) => tracing::error!(%error, invocation = %finish.invocation.id, "an outcome could not be recorded"),
             }

@@ -121,11 +121,8 @@ impl Walk {
     /// Whether the row already has this attempt, which means that its intent was written after all. Waits while the store is unavailable:
     /// the receipt must count every intent, and could not be written without the store anyway. `None`: the store did not come back.
     async fn is_at_attempt(&self, invocation: &Invocation) -> Option<bool> {
-        let (mut row, mut pace) = (self.ledger().find_invocation(&invocation.org, &invocation.id).await, Pace::for_at_most(STORE_AWAY_MAX));
-        while row.is_err() && pace.again().await {
-            row = self.ledger().find_invocation(&invocation.org, &invocation.id).await;
-        }
-        let row = row.ok()?;
+        let find = || self.ledger().find_invocation(&invocation.org, &invocation.id);
+        let row = Pace::for_at_most(STORE_AWAY_MAX).retry(Result::is_err, find).await.ok()?;
         Some(row.is_some_and(|row| row.attempts == invocation.attempts))
     }
 

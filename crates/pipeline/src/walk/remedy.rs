@@ -37,7 +37,7 @@ impl Walk {
         let failed: Vec<Check> = done.invocation.aftermath.checks.iter().flatten().filter(|check| !check.ok).cloned().collect();
         // The repair must start from the same state as the first attempt, so the effect is rolled back first.
         if is_reversible(&done) {
-            match self.roll_back_soon(&mut done).await? {
+            match self.roll_back_at(Pace::soon(), &mut done).await? {
                 RolledBack::NotYet => return Err(self.roll_back_later(done, failure)),
                 RolledBack::Unknown(error) => return self.doubt_rollback(done, &error).await,
                 RolledBack::Ended(rollback) if !rollback.ok => {
@@ -92,7 +92,7 @@ impl Walk {
             done.invocation.aftermath.rollback = Some(Remedy::NOT_TRIED);
             return Ok(Verified::looked(done, Some(failure)));
         }
-        let rollback = match self.roll_back_soon(&mut done).await? {
+        let rollback = match self.roll_back_at(Pace::soon(), &mut done).await? {
             RolledBack::NotYet => return Err(self.roll_back_later(done, failure)),
             RolledBack::Unknown(error) => return self.doubt_rollback(done, &error).await,
             RolledBack::Ended(rollback) => rollback,
@@ -115,11 +115,7 @@ impl Walk {
         tracing::error!(%invocation, "an effect that failed its checks could not be rolled back yet; trying until the store is back");
         let (walk, left) = (self.clone(), done.invocation.clone());
         self.spawn(async move {
-            let mut pace = Pace::for_at_most(STORE_AWAY_MAX);
-            let mut rolled_back = walk.roll_back(&mut done).await;
-            while is_too_early(&rolled_back) && pace.again().await {
-                rolled_back = walk.roll_back(&mut done).await;
-            }
+            let rolled_back = walk.roll_back_at(Pace::for_at_most(STORE_AWAY_MAX), &mut done).await;
             let recorded = match rolled_back {
                 Ok(RolledBack::Unknown(error)) => walk.doubt_rollback(done, &error).await.map(|_| ()),
                 Ok(RolledBack::Ended(rollback)) => {
@@ -141,9 +137,9 @@ impl Walk {
         Error::Unrecorded { invocation }
     }
 
-    /// Rolls the effect back while the caller waits.
-    async fn roll_back_soon(&self, done: &mut Done) -> Result<RolledBack, Error> {
-        let (mut rolled_back, mut pace) = (self.roll_back(done).await, Pace::soon());
+    /// Rolls the effect back, and retries while the store is away.
+    async fn roll_back_at(&self, mut pace: Pace, done: &mut Done) -> Result<RolledBack, Error> {
+        let mut rolled_back = self.roll_back(done).await;
         while is_too_early(&rolled_back) && pace.again().await {
             rolled_back = self.roll_back(done).await;
         }

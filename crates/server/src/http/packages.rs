@@ -5,7 +5,7 @@ use super::body::Large;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::packages::{may_install, may_manage};
+use crate::operations::packages::{self, blocking, packages_of};
 use crate::packages::findings_of;
 use api::package::{InstallPackageRequest, PackageActionView, PackageFileView, PackageView};
 use api::{Code, Page, Problem};
@@ -15,9 +15,8 @@ use axum::http::StatusCode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::limits::PACKAGE_RUNS_AT_ONCE;
-use countersign_core::ports::Invocations;
 use countersign_core::{Action, SourceId};
-use sources::package::{Details, Installed, Origin, PackageFile, PackageFiles, Packages, Refused};
+use sources::package::{Details, Installed, PackageFile, PackageFiles, Packages};
 use std::sync::Arc;
 
 /// Installed packages, with their actions or why they cannot be used.
@@ -25,7 +24,7 @@ use std::sync::Arc;
     responses((status = 200, body = Page<PackageView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<PackageView>>, Refusal> {
     caller.must_read()?;
-    let packages = installed_in(&app, &caller)?;
+    let packages = packages_of(&app, &caller.principal.org)?;
     let listed = blocking({
         let packages = Arc::clone(&packages);
         move || packages.list()
@@ -43,7 +42,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<Json<PackageView>, Refusal> {
     caller.must_read()?;
-    let packages = installed_in(&app, &caller)?;
+    let packages = packages_of(&app, &caller.principal.org)?;
     let found = blocking({
         let (packages, name) = (Arc::clone(&packages), name.clone());
         move || (packages.list().into_iter().find(|installed| installed.name.as_str() == name), packages.details(&name))
@@ -89,54 +88,19 @@ pub(super) async fn install(
     Path(name): Path<String>,
     Large(body): Large<InstallPackageRequest>,
 ) -> Result<Json<PackageView>, Refusal> {
-    may_manage(&caller.principal)?;
-    let packages = installed_in(&app, &caller)?;
-    let accepts = body.accept_findings;
-    let files = Arc::new(files_of(body)?);
-    let sha256 = Packages::digest(&files);
-    let checked = blocking({
-        let (packages, name, files) = (Arc::clone(&packages), name.clone(), Arc::clone(&files));
-        move || packages.check(&name, &files)
-    });
-    let checked = checked.await?.map_err(refusal)?;
-    let findings = findings_of(&checked, &app.pipeline().actions_now(&caller.principal.org).await);
-    may_install(&caller.principal, &name, &findings, accepts)?;
-    let actions = blocking({
-        let (packages, name) = (Arc::clone(&packages), name.clone());
-        move || packages.install(&name, &files)
-    })
-    .await?
-    .map_err(refusal)?;
-    for action in &actions {
-        app.pipeline().review_installed(&caller.principal, &action.id).await?;
-    }
-    let origin = Origin { by: caller.principal.id.to_string(), at: app.store().now().await?, sha256 };
-    let id = SourceId::parse(&name).map_err(|_| Refusal::not_found("package", &name))?;
-    blocking({
-        let packages = Arc::clone(&packages);
-        move || packages.note_origin(&name, &origin)
-    })
-    .await?;
-    Ok(Json(view(&app, &caller, &packages, Installed { name: id, actions: Ok(actions) }).await?))
+    let accepts_findings = body.accept_findings;
+    let actions = packages::install(&app, &caller.principal, &name, files_of(body)?, accepts_findings).await?;
+    let name = SourceId::parse(&name).map_err(|_| Refusal::not_found("package", &name))?;
+    let packages = packages_of(&app, &caller.principal.org)?;
+    Ok(Json(view(&app, &caller, &packages, Installed { name, actions: Ok(actions) }).await?))
 }
 
 /// Removes a package. What its actions did stays, with its receipts, and can still be reverted.
 #[utoipa::path(operation_id = "packages_remove", delete, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<StatusCode, Refusal> {
-    may_manage(&caller.principal)?;
-    let packages = installed_in(&app, &caller)?;
-    let wanted = name.clone();
-    let removed = blocking(move || packages.remove(&wanted)).await?.map_err(refusal)?;
-    if removed { Ok(StatusCode::NO_CONTENT) } else { Err(Refusal::not_found("package", &name)) }
-}
-
-fn installed_in(app: &App, caller: &Caller) -> Result<Arc<Packages>, Refusal> {
-    app.packages(&caller.principal.org).ok_or_else(|| Refusal::new(Code::PackageInvalid, "this server takes no packages"))
-}
-
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::new(Code::Internal, "the packages could not be looked at"))
+    packages::remove(&app, &caller.principal, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 fn files_of(body: InstallPackageRequest) -> Result<PackageFiles, Refusal> {
@@ -146,13 +110,6 @@ fn files_of(body: InstallPackageRequest) -> Result<PackageFiles, Refusal> {
         files.insert(path, PackageFile { bytes: bytes.into(), is_executable: file.executable });
     }
     Ok(files)
-}
-
-fn refusal(refused: Refused) -> Refusal {
-    match refused {
-        Refused::Invalid { .. } => Refusal(Box::new(crate::packages::problem_of(&refused))),
-        Refused::Disk { .. } => Refusal::new(Code::StoreUnavailable, refused.to_string()),
-    }
 }
 
 async fn view(app: &App, caller: &Caller, packages: &Packages, installed: Installed) -> Result<PackageView, Refusal> {

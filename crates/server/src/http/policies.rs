@@ -5,25 +5,17 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery, seconds_of};
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::modes::rows_of;
-use crate::operations::policies;
+use crate::operations::policies::{self, WHAT_IF_SECONDS_MAX};
 use api::gates::{
     PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse, WouldName,
 };
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
-use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::policies::PolicyTexts;
-use countersign_core::ports::{Invocations, Rules};
-use pipeline::{Fate, Proposal, Replayed, WhatIf};
-use store::{InvocationFilter, PageRequest, PolicyVersion};
-
-/// How far back a what-if looks when nobody says, and at most.
-const LAST_SECONDS: u64 = 7 * 24 * 60 * 60;
-const LAST_SECONDS_MAX: u64 = 90 * 24 * 60 * 60;
-/// Recorded invocations a what-if decides again; the rest is said to be left out.
-const REPLAYED_MAX: u64 = 10_000;
+use countersign_core::ports::Rules;
+use pipeline::{Fate, WhatIf};
+use store::{PageRequest, PolicyVersion};
 
 /// The policies in force.
 #[utoipa::path(operation_id = "policies_show", get, path = "/api/v1/policies", tag = "policies",
@@ -91,56 +83,16 @@ pub(super) async fn what_if(
     caller: Caller,
     Strict(body): Strict<WhatIfRequest>,
 ) -> Result<Json<WhatIfResponse>, Refusal> {
-    caller.must_read()?;
-    let org = &caller.principal.org;
-    let seconds = body.last.as_deref().map_or(Ok(LAST_SECONDS), |text| seconds_of("last", text, LAST_SECONDS_MAX))?;
-    let keeps_policies = body.policies.is_none();
-    let policies = match body.policies {
-        Some(file) if texts(file.clone()).is_empty() => None,
-        Some(file) => Some(policies::compile(&app, org, texts(file)).await?),
-        None => None,
-    };
-    let modes = match body.modes {
-        Some(lines) => {
-            let rows = rows_of(&app, org, lines).await?.into_iter();
-            Some(rows.map(|row| ((row.automation, row.action), (row.mode, row.lock))).collect())
-        }
-        None => None,
-    };
-    let proposal = Proposal { policies, keeps_policies, modes };
-    let from = app.store().now().await?.minus_seconds(seconds);
-    let actions = app.pipeline().actions_now(org).await;
-    let mut response = WhatIfResponse { replayed: 0, skipped: 0, stopped: 0, quarantined: 0, truncated: false, changes: Vec::new() };
-    let mut seen = 0;
-    let mut request = PageRequest { limit: PAGE_ROWS_MAX, after: None };
-    'pages: loop {
-        let page = app.store().list_invocations(org, &InvocationFilter::default(), &request).await?;
-        for recorded in &page.items {
-            if recorded.created_at < from {
-                break 'pages;
-            }
-            if seen >= REPLAYED_MAX {
-                response.truncated = true;
-                break 'pages;
-            }
-            seen += 1;
-            match app.pipeline().what_if(org, recorded, &proposal, &actions).await? {
-                Replayed::Skipped => response.skipped += 1,
-                Replayed::Stopped => response.stopped += 1,
-                Replayed::Quarantined => response.quarantined += 1,
-                Replayed::Same => response.replayed += 1,
-                Replayed::Changed(changed) => {
-                    response.replayed += 1;
-                    response.changes.push(change(*changed));
-                }
-            }
-        }
-        match page.next {
-            Some(next) => request.after = Some(next),
-            None => break,
-        }
-    }
-    Ok(Json(response))
+    let seconds = body.last.as_deref().map(|text| seconds_of("last", text, WHAT_IF_SECONDS_MAX)).transpose()?;
+    let tried = policies::what_if(&app, &caller.principal, body.policies.map(texts), body.modes, seconds).await?;
+    Ok(Json(WhatIfResponse {
+        replayed: tried.replayed,
+        skipped: tried.skipped,
+        stopped: tried.stopped,
+        quarantined: tried.quarantined,
+        truncated: tried.is_truncated,
+        changes: tried.changes.into_iter().map(change).collect(),
+    }))
 }
 
 fn texts(file: PoliciesFile) -> PolicyTexts {

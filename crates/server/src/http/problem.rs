@@ -210,6 +210,8 @@ impl From<operations::Error> for Refusal {
                 Self::new(Code::DefinitionMismatch, detail).of(&action).hint(format!("read it again with `GET /api/v1/reviews/{action}`"))
             }
             E::Findings { name, findings } => Self(Box::new(unread(&name, &findings))),
+            E::Package(refused) => Self(Box::new(crate::packages::problem_of(&refused))),
+            E::NoPackages => Self::new(Code::PackageInvalid, detail),
             E::Policies { problems } => {
                 let mut refusal = Self::new(Code::InvalidPolicy, detail);
                 refusal.0.errors = problems.into_iter().map(policy_problem).collect();

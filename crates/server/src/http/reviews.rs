@@ -111,7 +111,7 @@ async fn code_changes(app: &App, org: &OrgId, action: &ActionId, before: &str) -
     let since = before.get("package_sha256").and_then(Value::as_str).and_then(Digest::parse);
     let (Some(packages), Some(since)) = (app.packages(org), since) else { return Ok(Vec::new()) };
     let action = action.clone();
-    let changes = super::packages::blocking(move || packages.code_changes(&action, since)).await?;
+    let changes = crate::operations::packages::blocking(move || packages.code_changes(&action, since)).await?;
     Ok(changes.unwrap_or_default().into_iter().map(code_change).collect())
 }
 

@@ -55,6 +55,10 @@ pub(crate) enum Error {
     DefinitionChanged { action: ActionId },
     #[error("package `{name}` was not installed: its findings must be read and accepted first")]
     Findings { name: String, findings: Vec<PackageFindingView> },
+    #[error(transparent)]
+    Package(#[from] sources::package::Refused),
+    #[error("this server takes no packages")]
+    NoPackages,
     #[error("{} problem{} in the policies; nothing was saved", problems.len(), if problems.len() == 1 { "" } else { "s" })]
     Policies { problems: Vec<PolicyProblem> },
 }

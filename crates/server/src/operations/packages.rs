@@ -1,23 +1,64 @@
-//! Who may install and remove packages.
+//! Installing and removing packages.
 
 use super::{Error, must, must_be_person};
-use api::package::PackageFindingView;
-use countersign_core::Principal;
+use crate::App;
+use crate::packages::findings_of;
+use countersign_core::ports::Invocations;
 use countersign_core::principal::Permission;
+use countersign_core::{Action, OrgId, Principal};
+use sources::package::{Origin, PackageFiles, Packages};
+use std::sync::Arc;
 
-/// Installing and removing packages takes the permission to manage policy.
-pub(crate) fn may_manage(by: &Principal) -> Result<(), Error> {
-    must(by, Permission::ManagePolicy)
+/// Installs a package, or another version of it, and returns its actions. If its scan found something, a person must have read and accepted
+/// it. New actions then count as reviewed by whoever installs the package.
+pub(crate) async fn install(
+    app: &App,
+    by: &Principal,
+    name: &str,
+    files: PackageFiles,
+    accepts_findings: bool,
+) -> Result<Vec<Arc<Action>>, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let packages = packages_of(app, &by.org)?;
+    let (files, owned) = (Arc::new(files), name.to_owned());
+    let checked = blocking({
+        let (packages, name, files) = (Arc::clone(&packages), owned.clone(), Arc::clone(&files));
+        move || packages.check(&name, &files)
+    });
+    let findings = findings_of(&checked.await??, &app.pipeline().actions_now(&by.org).await);
+    if !findings.is_empty() && !accepts_findings {
+        return Err(Error::Findings { name: owned, findings });
+    }
+    if !findings.is_empty() {
+        must_be_person(by, "accepts what was found in a package")?;
+    }
+    let sha256 = Packages::digest(&files);
+    let installed = blocking({
+        let (packages, name) = (Arc::clone(&packages), owned.clone());
+        move || packages.install(&name, &files)
+    });
+    let actions = installed.await??;
+    for action in &actions {
+        app.pipeline().review_installed(by, &action.id).await?;
+    }
+    let origin = Origin { by: by.id.to_string(), at: app.store().now().await?, sha256 };
+    blocking(move || packages.note_origin(&owned, &origin)).await?;
+    Ok(actions)
 }
 
-/// If the scan of a package found something, a person must read and accept it before the package is installed.
-pub(crate) fn may_install(by: &Principal, name: &str, findings: &[PackageFindingView], accepted: bool) -> Result<(), Error> {
-    may_manage(by)?;
-    if findings.is_empty() {
-        return Ok(());
-    }
-    if !accepted {
-        return Err(Error::Findings { name: name.to_owned(), findings: findings.to_vec() });
-    }
-    must_be_person(by, "accepts what was found in a package").map(|_| ())
+pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<(), Error> {
+    must(by, Permission::ManagePolicy)?;
+    let (packages, owned) = (packages_of(app, &by.org)?, name.to_owned());
+    let removed = blocking(move || packages.remove(&owned)).await??;
+    if removed { Ok(()) } else { Err(Error::not_found("package", name)) }
+}
+
+pub(crate) fn packages_of(app: &App, org: &OrgId) -> Result<Arc<Packages>, Error> {
+    app.packages(org).ok_or(Error::NoPackages)
+}
+
+/// Packages are on the disk, so their functions block.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| pipeline::Error::Internal { message: "the packages could not be looked at".to_owned() }.into())
 }

@@ -77,7 +77,8 @@ async fn full(world: &World, name: &str) -> Full {
     store.finish(tenant.finish(&running_revert, Row::Begun, Status::Succeeded).into()).await.unwrap();
     assert_eq!(store.find_reverts(std::slice::from_ref(&reverted)).await.unwrap(), BTreeMap::from([(reverted.id.clone(), revert.id)]));
     let by = PrincipalId::User(tenant.owner.clone());
-    let change = ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), lock: Lock::Open, by, invocation: None };
+    let change =
+        ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), lock: Lock::Open, by, invocation: None };
     store.change_mode(&tenant.org, change).await.unwrap();
     let other_space = store.create_space(&tenant.org, &format!("space of {name}"), &tenant.person()).await.unwrap().unwrap().id;
     let notification = Notification {

@@ -28,7 +28,8 @@ async fn modes_have_versions_that_grow_and_two_scopes(kind: Kind) {
     let by = PrincipalId::User(tenant.owner.clone());
     let (automation, other) = (tenant.draw(AutomationId::new), tenant.draw(AutomationId::new));
     let change = |automation: Option<&AutomationId>, mode| {
-        let change = ModeChange { automation: automation.cloned(), action: action(READ), mode, lock: Lock::Open, by: by.clone(), invocation: None };
+        let change =
+            ModeChange { automation: automation.cloned(), action: action(READ), mode, lock: Lock::Open, by: by.clone(), invocation: None };
         store.change_mode(&tenant.org, change)
     };
     let read = action(READ);
@@ -64,8 +65,14 @@ async fn changes_of_modes_made_at_once_get_versions_of_their_own(kind: Kind) {
         .map(|n| {
             let (store, org) = (store.clone(), tenant.org.clone());
             let by = PrincipalId::User(tenant.owner.clone());
-            let change =
-                ModeChange { automation: None, action: action(&format!("fake.a{n}")), mode: Some(Mode::Deny), lock: Lock::Open, by, invocation: None };
+            let change = ModeChange {
+                automation: None,
+                action: action(&format!("fake.a{n}")),
+                mode: Some(Mode::Deny),
+                lock: Lock::Open,
+                by,
+                invocation: None,
+            };
             tokio::spawn(async move { store.change_mode(&org, change).await.unwrap() })
         })
         .collect();
@@ -87,7 +94,14 @@ async fn modes_are_listed_by_page(kind: Kind) {
     let actions = ["fake-x.a", "fake.A", "fake.a", "fake.a.b", "fake.b"];
     for name in actions.iter().rev() {
         for automation in [None, Some(automation.clone())] {
-            let change = ModeChange { automation, action: action(name), mode: Some(Mode::Allow), lock: Lock::Open, by: by.clone(), invocation: None };
+            let change = ModeChange {
+                automation,
+                action: action(name),
+                mode: Some(Mode::Allow),
+                lock: Lock::Open,
+                by: by.clone(),
+                invocation: None,
+            };
             store.change_mode(&tenant.org, change).await.unwrap();
         }
     }
