@@ -177,6 +177,9 @@ pub struct Problem {
     pub hint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invocation_id: Option<String>,
+    /// The batch that the problem is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_id: Option<String>,
     /// The action it is about, where there is no invocation yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
@@ -234,6 +237,7 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             invocation_id: None,
+            batch_id: None,
             action: None,
             trace_id: None,
             errors: Vec::new(),

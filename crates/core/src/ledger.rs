@@ -10,9 +10,12 @@ pub use crate::ports::invocations::{
 };
 pub use crate::ports::quarantines::{Settled, Settling};
 pub use crate::ports::rules::{ModeRow, ModeRows};
-use crate::ports::{Batches, Breakers, Claims, Definitions, Invocations, Principals, Quarantines, Rules, Sessions};
+use crate::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Principals, Quarantines, Rules, Sessions};
 
 /// Everything the pipeline asks of the store.
-pub trait Ledger: Batches + Breakers + Claims + Definitions + Invocations + Principals + Quarantines + Rules + Sessions {}
+pub trait Ledger:
+    Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Principals + Quarantines + Rules + Sessions
+{
+}
 
-impl<T: Batches + Breakers + Claims + Definitions + Invocations + Principals + Quarantines + Rules + Sessions> Ledger for T {}
+impl<T: Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Principals + Quarantines + Rules + Sessions> Ledger for T {}

@@ -29,6 +29,11 @@ pub enum Error {
     /// The store is unreachable, full or read-only. Nothing was written; retrying is safe.
     #[error("the store is not available: {message}; nothing was written, retrying is safe")]
     Unavailable { message: String },
+    /// Other servers may soon consider this server gone, so it begins nothing. Only this write was refused; retrying is safe.
+    #[error(
+        "this server could not tell the others for a while that it lives, and begins nothing until it can; nothing was written, retrying is safe"
+    )]
+    Fenced,
     /// The connection was lost during the commit: the write may or may not have happened.
     #[error("the store went away during a commit: {message}; it may have been written, read before retrying")]
     CommitUnknown { message: String },
@@ -41,7 +46,7 @@ impl Error {
     /// Whether the same call may succeed later and can do no harm.
     pub const fn is_transient(&self) -> bool {
         match self {
-            Self::Unavailable { .. } => true,
+            Self::Unavailable { .. } | Self::Fenced => true,
             Self::CommitUnknown { .. } | Self::Corrupt { .. } => false,
         }
     }

@@ -1,6 +1,7 @@
 //! Tasks that wait for a change are woken by it at once, without polling.
 
 use parking_lot::Mutex;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -44,10 +45,18 @@ impl<K: Clone + Eq + Hash> Wakeups<K> {
     }
 
     /// Wakes every task that waits for this key. Call it after the change is durable.
-    pub fn wake(&self, key: &K) {
+    pub fn wake<Q: Eq + Hash + ?Sized>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
         if let Some(waiting) = self.0.lock().get(key) {
             waiting.notify.notify_waiters();
         }
+    }
+
+    /// Wakes every task that waits for any key.
+    pub fn wake_all(&self) {
+        self.0.lock().values().for_each(|waiting| waiting.notify.notify_waiters());
     }
 }
 

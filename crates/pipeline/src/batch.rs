@@ -9,11 +9,12 @@ mod revert;
 
 use crate::error::Error;
 use crate::pipeline::Pipeline;
+use crate::walk::ending::is_away;
 use crate::walk::span;
 use countersign_core::action::{Class, Reversibility};
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
-use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
+use countersign_core::ledger::{self, EndBatch, EventDraft, NewBatch, OpenedBatch};
 use countersign_core::limits::{BATCH_PARTS_MAX, CALL_TIMEOUT_MS, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
 use countersign_core::{ActionId, Batch, BatchId, EventId, Invocation, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
 use durable::{Claim, OtherClaim};
@@ -90,15 +91,21 @@ impl Pipeline {
             id,
         };
         let sealed_parts = key.seal(&parts::context_of(&batch.id), parts::to_text(&request.parts)?.as_bytes());
-        let raw = batch.raw;
+        let (id, raw) = (batch.id.clone(), batch.raw);
         // The id is new, so no other walk can have claimed it.
         let walking = self.batches.claim(&batch.id);
-        match self.ledger().open_batch(NewBatch { batch, sealed_parts }).await? {
+        let opened = self.ledger().open_batch(NewBatch { batch, sealed_parts }).await;
+        if let Err(ledger::Error::CommitUnknown { .. }) = opened {
+            return Err(Error::BatchUnrecorded { batch: id });
+        }
+        match opened? {
             OpenedBatch::New(batch) => {
                 let _walking = walking;
                 self.walk.fault("batch.opened");
                 let mut results = vec![None; batch.parts.len()];
-                let batch = self.run_batch(batch, &request.principal, &request.parts, &mut results).await?;
+                let ran = self.run_batch(batch, &request.principal, &request.parts, &mut results).await;
+                // The batch is stored: a store that is away now says nothing about its effects.
+                let batch = if is_away(&ran) { Err(Error::BatchUnrecorded { batch: id }) } else { ran }?;
                 Ok(Batched { batch, results })
             }
             OpenedBatch::Earlier(batch) if batch.raw == raw => Ok(Batched { results: vec![None; batch.parts.len()], batch }),
@@ -300,7 +307,7 @@ impl Pipeline {
     async fn pause_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
         batch.status = BatchStatus::Pending;
         let batch = self.save_batch(batch).await?;
-        self.batch_wakeups.wake(&batch.id);
+        self.walk.wake(batch.id.as_str());
         Ok(batch)
     }
 
@@ -334,24 +341,25 @@ impl Pipeline {
             trace_id = ended.trace_id,
             "batch"
         );
-        self.batch_wakeups.wake(&ended.id);
+        self.walk.wake(ended.id.as_str());
         Ok(ended)
     }
 
     /// Reads a batch. While it has not ended, the answer is held back for up to `limit`.
     pub async fn watch_batch(&self, org: &OrgId, id: &BatchId, limit: Duration) -> Result<Option<Batch>, Error> {
-        let waiter = self.batch_wakeups.join(id);
+        let waiter = self.walk.waiter(org, id.as_str());
         let deadline = tokio::time::Instant::now() + limit;
+        let mut is_last = limit.is_zero();
         loop {
             let mut changed = std::pin::pin!(waiter.changed());
             changed.as_mut().enable();
             let batch = self.ledger().find_batch(org, id).await?;
-            if batch.as_ref().is_none_or(|batch| batch.status.is_final()) {
+            if is_last || batch.as_ref().is_none_or(|batch| batch.status.is_final()) {
                 return Ok(batch);
             }
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep_until(deadline) => return Ok(batch),
+                () = tokio::time::sleep_until(deadline) => is_last = true,
                 () = self.walk.inner.closing.cancelled() => return Ok(batch),
             }
         }

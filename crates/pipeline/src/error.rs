@@ -151,6 +151,9 @@ pub enum Error {
     /// Another server has claimed the batch.
     #[error("batch `{batch}` is being run by another server; read it again later")]
     BatchTaken { batch: BatchId },
+    /// The batch is stored, or may be. A second batch could repeat its effects.
+    #[error("batch `{batch}` may have begun, and goes on once the store is back; do not send it again, read it later")]
+    BatchUnrecorded { batch: BatchId },
     /// A part of a batch needs approval now, and did not when the batch was requested.
     #[error("this part needs approval now, and did not when `{batch}` was requested")]
     NeedsPersonNow { batch: BatchId },
@@ -205,6 +208,7 @@ impl Error {
             | Self::NotLast { .. }
             | Self::BatchKeyTaken { .. }
             | Self::BatchTaken { .. }
+            | Self::BatchUnrecorded { .. }
             | Self::Store(_)
             | Self::Unrecorded { .. }
             | Self::Internal { .. } => return None,

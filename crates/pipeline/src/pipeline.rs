@@ -8,7 +8,7 @@ use crate::told::outcome_told_to;
 use crate::walk::ground::{Ports, Settings, Walk};
 use countersign_core::ledger::Ledger;
 use countersign_core::{BatchId, Invocation, InvocationId, OrgId, Status};
-use durable::{Claims, Wakeups};
+use durable::Claims;
 use std::time::Duration;
 
 /// The pipeline. Cheap to clone; clones share all state.
@@ -17,7 +17,6 @@ pub struct Pipeline {
     pub(crate) walk: Walk,
     /// Batches this process is running right now.
     pub(crate) batches: Claims<BatchId>,
-    pub(crate) batch_wakeups: Wakeups<BatchId>,
 }
 
 impl Pipeline {
@@ -27,7 +26,7 @@ impl Pipeline {
     }
 
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        Self { walk: Walk::new(ports, settings), batches: Claims::default(), batch_wakeups: Wakeups::default() }
+        Self { walk: Walk::new(ports, settings), batches: Claims::default() }
     }
 
     /// Performs one action for one principal. The call ends in exactly one receipt, or waits for a person. It goes on if the caller

@@ -5,7 +5,7 @@ use crate::pipeline::Pipeline;
 use crate::request::{Outcome, Request};
 use crate::told::outcome_told_to;
 use crate::walk::progress_log::{Board, Kept, Place};
-use countersign_core::{Invocation, InvocationId, Status};
+use countersign_core::{Invocation, InvocationId, OrgId, Status};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +126,8 @@ impl Follower {
     /// The next thing of an invocation that has a row: its lines, then its end, on whichever server it runs.
     pub async fn next(&mut self) -> Result<Next, Error> {
         let (pipeline, board) = (self.pipeline.clone(), Arc::clone(&self.board));
-        let waiter = pipeline.walk.inner.wakeups.join(&board.invocation);
+        let org = self.org()?;
+        let waiter = pipeline.walk.waiter(&org, board.invocation.as_str());
         loop {
             // Listening begins before the read, so a change between the two still wakes us.
             let mut told = std::pin::pin!(board.changed.notified());
@@ -151,11 +152,17 @@ impl Follower {
         }
     }
 
+    fn org(&self) -> Result<OrgId, Error> {
+        self.board.state.lock().place.as_ref().map(|place| place.org.clone()).ok_or_else(|| self.unknown())
+    }
+
+    fn unknown(&self) -> Error {
+        Error::UnknownInvocation { invocation: self.board.invocation.to_string() }
+    }
+
     /// The invocation, if it has ended or is in doubt.
     async fn over(&self) -> Result<Option<Invocation>, Error> {
-        let unknown = || Error::UnknownInvocation { invocation: self.board.invocation.to_string() };
-        let org = self.board.state.lock().place.as_ref().map(|place| place.org.clone()).ok_or_else(unknown)?;
-        let row = self.pipeline.ledger().find_invocation(&org, &self.board.invocation).await?.ok_or_else(unknown)?;
+        let row = self.pipeline.ledger().find_invocation(&self.org()?, &self.board.invocation).await?.ok_or_else(|| self.unknown())?;
         Ok(Some(row).filter(|row| row.status.is_final() || row.status == Status::InDoubt))
     }
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod ground;
 pub(crate) mod progress_log;
+mod relay;
 mod stage;
 mod survive;
 

@@ -29,10 +29,14 @@ impl KeptLease {
 }
 
 async fn renew(store: Store) {
+    let mut pause = LEASE_RENEW_SECONDS;
     loop {
-        tokio::time::sleep(Duration::from_secs(LEASE_RENEW_SECONDS)).await;
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+        pause = LEASE_RENEW_SECONDS;
         if let Err(error) = store.renew_lease().await {
             tracing::warn!(%error, "the lease could not be renewed; without it this server begins nothing, and others take up what it runs");
+            // Tried again soon: while the lease is not renewed, this server is of no use to anybody.
+            pause = 1;
         }
     }
 }

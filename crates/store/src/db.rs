@@ -269,6 +269,23 @@ impl Db {
         }
     }
 
+    /// Runs a statement with `$1` as this server's id and `$2` as the current time, which it returns. It does not wait for other writes.
+    pub(crate) async fn renew_lease(&self, sql: &'static str) -> Result<Timestamp, Error> {
+        match self {
+            Self::Sqlite(sqlite) => {
+                let id = sqlite.lease().id().to_string();
+                self.write_unscoped(move |tx| {
+                    Box::pin(async move {
+                        let now = tx.now();
+                        tx.exec(sql, &vals![id, now]).await.map(|_| now)
+                    })
+                })
+                .await
+            }
+            Self::Postgres(postgres) => postgres.renew_lease(sql).await,
+        }
+    }
+
     /// Whether no other server works on this database; if so, this ends all leases. On SQLite the lock of the data folder guarantees it.
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         match self {

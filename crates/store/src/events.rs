@@ -1,6 +1,6 @@
 //! Events are written in the transaction of the change they report, so an event and its receipt can never disagree.
 
-use crate::db::{Columns, Row, Tx, all, vals};
+use crate::db::{Columns, Row, Tx, all, count, vals};
 use crate::{Error, Store, seal};
 use countersign_core::limits::EVENT_WAIT_SECONDS;
 use countersign_core::ports::EventFeed;
@@ -14,6 +14,17 @@ impl EventFeed for Store {
             let sql = "SELECT seq, id, name, key, receipt_id, body, at FROM events WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
             all(self.db.read(sql, &vals![org.as_str(), after, i64::from(limit)]).await?, read_event)
         })
+    }
+
+    fn newest_event<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT seq FROM events WHERE org_id = $1 ORDER BY seq DESC LIMIT 1";
+            count(self.db.read(sql, &vals![org.as_str()]).await?)
+        })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.may_be_shared()
     }
 
     fn wait_for_event<'a>(&'a self, org: &'a OrgId, after: i64) -> Future<'a, ()> {

@@ -29,17 +29,10 @@ impl Store {
     /// Renews the lease, which tells the other servers that this one is alive. A server that was considered gone is back with it, but the
     /// calls that others have claimed meanwhile stay with them.
     pub async fn renew_lease(&self) -> Result<(), Error> {
-        let id = self.server_id().clone();
-        let renewed = self.db.write_unscoped(move |tx| {
-            Box::pin(async move {
-                let now = tx.now();
-                let sql =
-                    "/* every org: a server works for all of them */ INSERT INTO servers (id, started_at, seen_at) VALUES ($1, $2, $2)
-                           ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
-                tx.exec(sql, &vals![id.as_str(), now]).await.map(|_| now)
-            })
-        });
-        self.db.lease().renewed(renewed.await?);
+        let sql = "/* every org: a server works for all of them */ INSERT INTO servers (id, started_at, seen_at) VALUES ($1, $2, $2)
+                   ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
+        let now = self.db.renew_lease(sql).await?;
+        self.db.lease().renewed(now);
         Ok(())
     }
 

@@ -8,6 +8,10 @@ pub trait EventFeed: Send + Sync {
     /// At most `limit` events after this position (0: from the first), oldest first. An event that is committed later has a higher
     /// position, so a reader who continues from the last position it saw misses none.
     fn list_events_after<'a>(&'a self, org: &'a OrgId, after: i64, limit: u32) -> Future<'a, Result<Vec<Event>, Error>>;
+    /// The position of the newest event; 0 if there is none.
+    fn newest_event<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
+    /// Whether other servers may publish events too.
+    fn is_shared(&self) -> bool;
     /// Returns when an event after this position is committed, by this server or another one, and in any case after
     /// `limits::EVENT_WAIT_SECONDS`: the notice of another server's event can be lost with a connection. Read again then.
     fn wait_for_event<'a>(&'a self, org: &'a OrgId, after: i64) -> Future<'a, ()>;

@@ -104,7 +104,7 @@ impl Pipeline {
         let approved = match self.ledger().approve(approve).await? {
             Approved::Approved(approved) => approved,
             Approved::Counted(pending) => {
-                self.walk.inner.wakeups.wake(id);
+                self.walk.wake(id.as_str());
                 return Ok(Outcome::Pending(pending));
             }
             Approved::Missing => return Err(Error::UnknownInvocation { invocation: id.to_string() }),
@@ -118,7 +118,7 @@ impl Pipeline {
         };
         let waited = approval.answer.at.millis_since(approved.created_at);
         metrics::histogram!("countersign_approval_seconds").record(waited as f64 / 1_000.0);
-        self.walk.inner.wakeups.wake(id);
+        self.walk.wake(id.as_str());
         if approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing) {
             drop(walking);
             return self.approve_part(*approved).await;

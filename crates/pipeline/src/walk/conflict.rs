@@ -29,7 +29,9 @@ impl Walk {
             Error::SelfApproval { .. } => count_conflict("self_approval"),
             Error::NeedsConfirmation { .. } => count_conflict("needs_confirmation"),
             Error::MayNotApprove => count_conflict("may_not_approve"),
-            Error::Store(ledger::Error::Unavailable { .. } | ledger::Error::CommitUnknown { .. }) => count_conflict("store_unavailable"),
+            Error::Store(ledger::Error::Unavailable { .. } | ledger::Error::Fenced | ledger::Error::CommitUnknown { .. }) => {
+                count_conflict("store_unavailable")
+            }
             Error::UnknownInvocation { invocation } => match InvocationId::parse(invocation) {
                 Ok(invocation) => self.count_unknown(org, &invocation).await,
                 Err(_) => count_conflict(NOT_FOUND),
@@ -63,6 +65,7 @@ impl Walk {
             | Error::NotLast { .. }
             | Error::BatchKeyTaken { .. }
             | Error::BatchTaken { .. }
+            | Error::BatchUnrecorded { .. }
             | Error::NeedsPersonNow { .. }
             | Error::Store(ledger::Error::Corrupt { .. })
             | Error::Unrecorded { .. }

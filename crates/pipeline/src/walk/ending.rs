@@ -253,7 +253,7 @@ impl Walk {
     /// Counts and logs a new status, and wakes the callers who wait for it. Call this once the status is durable.
     pub(crate) fn tell(&self, invocation: &Invocation) {
         self.count(invocation);
-        self.inner.wakeups.wake(&invocation.id);
+        self.wake(invocation.id.as_str());
     }
 
     pub(crate) fn count(&self, invocation: &Invocation) {
@@ -458,7 +458,7 @@ const fn again(row: Row) -> Row {
 /// Whether the same write may succeed later.
 pub(crate) const fn is_passing(error: &ledger::Error) -> bool {
     match error {
-        ledger::Error::Unavailable { .. } | ledger::Error::CommitUnknown { .. } => true,
+        ledger::Error::Unavailable { .. } | ledger::Error::Fenced | ledger::Error::CommitUnknown { .. } => true,
         ledger::Error::Corrupt { .. } => false,
     }
 }

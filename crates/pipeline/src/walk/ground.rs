@@ -13,7 +13,7 @@ use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::source::{Listings, Source, SourceRegistry};
-use countersign_core::{Clock, InvocationId, Random, Timestamp, limits, random_bytes};
+use countersign_core::{Clock, InvocationId, OrgId, Random, Timestamp, limits, random_bytes};
 use durable::{Claim, Claims, Ladder, Wakeups};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -94,7 +94,10 @@ pub(crate) struct Inner {
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
     pub(crate) tally: Tally,
-    pub(crate) wakeups: Wakeups<InvocationId>,
+    /// Tasks that wait for a change, by the id of what changes.
+    pub(crate) wakeups: Wakeups<String>,
+    /// For each org whose events are relayed, how many tasks wait for them.
+    pub(crate) relays: Mutex<HashMap<OrgId, usize>>,
     pub(crate) progress: ProgressLog,
     pub(crate) tasks: TaskTracker,
     /// Set when the server stops: from then on no caller is kept waiting.
@@ -124,6 +127,7 @@ impl Walk {
             stages: Stages::new(),
             tally: Tally::default(),
             wakeups: Wakeups::default(),
+            relays: Mutex::default(),
             progress: ProgressLog::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),

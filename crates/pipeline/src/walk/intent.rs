@@ -110,7 +110,7 @@ impl Walk {
                 Some(false) => AnnouncedAgain::NotYet,
                 None => return Err(Error::Unrecorded { invocation: invocation.id.clone() }),
             },
-            Err(ledger::Error::Unavailable { .. }) => AnnouncedAgain::NotYet,
+            Err(ledger::Error::Unavailable { .. } | ledger::Error::Fenced) => AnnouncedAgain::NotYet,
             // Another server considered this one gone, claimed the call, and is reconciling it.
             Ok(Begun::Not(status)) if status == invocation.status => AnnouncedAgain::NotYet,
             Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)

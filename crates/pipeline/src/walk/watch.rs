@@ -14,20 +14,21 @@ impl Walk {
         limit: Duration,
         done: impl Fn(Status) -> bool,
     ) -> Result<Invocation, Error> {
-        let wakeup = self.inner.wakeups.join(invocation);
+        let waiter = self.waiter(org, invocation.as_str());
         let deadline = tokio::time::Instant::now() + limit;
+        let mut is_last = limit.is_zero();
         loop {
             // Listening begins before the read, so a change between the two still wakes us.
-            let mut changed = std::pin::pin!(wakeup.changed());
+            let mut changed = std::pin::pin!(waiter.changed());
             changed.as_mut().enable();
             let row = self.ledger().find_invocation(org, invocation).await?;
             let row = row.ok_or_else(|| Error::UnknownInvocation { invocation: invocation.to_string() })?;
-            if done(row.status) {
+            if is_last || done(row.status) {
                 return Ok(row);
             }
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep_until(deadline) => return Ok(row),
+                () = tokio::time::sleep_until(deadline) => is_last = true,
                 () = self.inner.closing.cancelled() => return Ok(row),
             }
         }

@@ -53,10 +53,12 @@ pub(super) async fn create(
     };
     let Batched { mut batch, results } = app.pipeline().batch(request).await?;
     if !batch.status.is_final() && !limit.is_zero() {
-        batch = app.pipeline().watch_batch(&org, &batch.id, limit).await?.unwrap_or(batch);
+        // The batch is stored: a wait that fails must not look as if the batch had failed.
+        batch = app.pipeline().watch_batch(&org, &batch.id, limit).await.ok().flatten().unwrap_or(batch);
     }
     let status = if batch.status.is_final() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    let mut view = shown(&app, &principal, batch).await?;
+    let id = batch.id.clone();
+    let mut view = shown(&app, &principal, batch).await.map_err(|_| pipeline::Error::BatchUnrecorded { batch: id })?;
     for (part, whole) in view.parts.iter_mut().zip(results) {
         part.result = whole.or_else(|| part.result.take());
     }

@@ -79,21 +79,22 @@ pub(super) async fn invoke(
     };
     if !progress::is_wanted(&headers) {
         let outcome = app.pipeline().invoke(request).await?;
-        return answer(waited(&app, &org, outcome, limit).await?);
+        return answer(waited(&app, &org, outcome, limit).await);
     }
     let (follower, walk) = app.pipeline().invoke_followed(request);
-    let walk = async move { answered(waited(&app, &org, walk.await?, limit).await?) };
+    let walk = async move { answered(waited(&app, &org, walk.await?, limit).await) };
     Ok(progress::told(follower, walk.in_current_span(), trace_id))
 }
 
 /// The caller holds the line: the answer is what became of it, or that it still waits.
-async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Result<Outcome, Refusal> {
+async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Outcome {
     if let Outcome::Pending(invocation) = &outcome
         && !limit.is_zero()
     {
-        return Ok(as_outcome(app.pipeline().watch(org, &invocation.id, limit).await?));
+        // The call is stored: a wait that fails must not look as if the call had failed.
+        return app.pipeline().watch(org, &invocation.id, limit).await.map_or(outcome, as_outcome);
     }
-    Ok(outcome)
+    outcome
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -262,7 +263,7 @@ pub(super) async fn revert(
     let found = invocations::readable(&app, &caller.principal, &invocation).await?;
     let limit = wait.duration()?;
     let outcome = app.pipeline().revert(&caller.principal, &found.id, body.reason, caller.trace_id.clone()).await?;
-    answer(waited(&app, &found.org, outcome, limit).await?)
+    answer(waited(&app, &found.org, outcome, limit).await)
 }
 
 /// Lists what the audit log has on one invocation, in order: its intents and its receipt. An agent gets none of a call that a gate denied.

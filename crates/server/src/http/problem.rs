@@ -101,8 +101,9 @@ impl From<store::Error> for Refusal {
         match &error {
             store::Error::Unavailable { .. } => {
                 tracing::error!(%error, "the store is not available");
-                Self::new(Code::StoreUnavailable, "the store is not available; nothing was written, retrying is safe")
+                Self::new(Code::StoreUnavailable, "the store is not available; read what there is before you repeat a change")
             }
+            store::Error::Fenced => Self::new(Code::StoreUnavailable, error.to_string()),
             store::Error::CommitUnknown { .. } => {
                 tracing::error!(%error, "the store went away during a commit");
                 Self::new(Code::StoreUnavailable, "the store went away during a commit; it may have been written, read before retrying")
@@ -164,13 +165,16 @@ impl From<pipeline::Error> for Refusal {
             E::InvalidBatch { part: Some(_), .. } => Self::new(Code::InvalidBatch, detail).hint(LIST_ACTIONS),
             E::NotLast { .. } => Self::new(Code::InvalidBatch, detail),
             E::BatchKeyTaken { .. } => Self::new(Code::IdempotencyConflict, detail),
-            E::BatchTaken { batch } => {
-                Self::new(Code::IdempotencyInFlight, detail).hint(format!("read it with `GET /api/v1/batches/{batch}`"))
-            }
+            E::BatchTaken { batch } => of_batch(Code::IdempotencyInFlight, detail, &batch),
+            E::BatchUnrecorded { batch } => of_batch(Code::OutcomeUnrecorded, detail, &batch),
             E::NeedsPersonNow { .. } => Self::new(Code::PolicyMismatch, detail),
             E::DryRunUnsupported { action } => Self::new(Code::DryRunUnsupported, detail).of(action),
             E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
             E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation),
+            E::Store(error @ store::Error::Unavailable { .. }) => {
+                tracing::error!(%error, "the store is not available");
+                Self::new(Code::StoreUnavailable, "the store is not available; nothing was written, retrying is safe")
+            }
             E::Store(error) => error.into(),
             E::Internal { .. } => internal(&detail),
         }
@@ -234,6 +238,12 @@ fn policy_problem(problem: PolicyProblem) -> FieldError {
 
 fn about(mut refusal: Refusal, invocation: &countersign_core::InvocationId) -> Refusal {
     refusal.0.invocation_id = Some(invocation.to_string());
+    refusal
+}
+
+fn of_batch(code: Code, detail: String, batch: &countersign_core::BatchId) -> Refusal {
+    let mut refusal = Refusal::new(code, detail).hint(format!("read it with `GET /api/v1/batches/{batch}`"));
+    refusal.0.batch_id = Some(batch.to_string());
     refusal
 }
 

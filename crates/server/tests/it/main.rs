@@ -37,3 +37,4 @@ mod recovery;
 mod redaction;
 mod tenancy;
 mod verification;
+mod waiting;

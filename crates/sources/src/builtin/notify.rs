@@ -100,6 +100,7 @@ fn meaning(error: ledger::Error) -> Error {
     let source_id = || "notify".to_owned();
     match error {
         ledger::Error::Unavailable { message } => Error::Unreachable { source_id: source_id(), message },
+        ledger::Error::Fenced => Error::Unreachable { source_id: source_id(), message: error.to_string() },
         ledger::Error::CommitUnknown { message } => Error::Broken { source_id: source_id(), message },
         // The store's own message goes to the log, not to the caller.
         ledger::Error::Corrupt { .. } => failed("notification_refused", "the store did not accept the notification; nobody was notified"),

@@ -17,7 +17,7 @@ use crate::seal::Sealing;
 use crate::servers::gone_before;
 use bell::Bell;
 use countersign_core::Timestamp;
-use countersign_core::limits::STORE_WRITE_SECONDS;
+use countersign_core::limits::{LEASE_RENEW_SECONDS, STORE_WRITE_SECONDS};
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::{FutureExt, TryStreamExt};
 use listen::Heard;
@@ -58,6 +58,8 @@ pub(crate) struct Postgres {
     pulse: Arc<Pulse>,
     heard: Arc<Heard>,
     lease: Arc<Lease>,
+    /// A connection for the lease alone. Its renewal must not wait behind the writes that an expired lease refuses.
+    leasing: Pool,
 }
 
 /// The connection that holds the presence lock while this process works on the database; see `is_alone`.
@@ -77,14 +79,8 @@ impl Postgres {
             url.parse().map_err(|_| Error::Unavailable { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
         config.application_name("countersign").connect_timeout(CONNECT_TIMEOUT).keepalives_idle(Duration::from_secs(30));
         config.tcp_user_timeout(patience.read);
-        let manager = Manager::from_config(config.clone(), tls(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
-        let pool = Pool::builder(manager)
-            .max_size(READERS_MAX)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(CONNECT_TIMEOUT))
-            .create_timeout(Some(CONNECT_TIMEOUT))
-            .build()
-            .map_err(|error| Error::Unavailable { message: error.to_string() })?;
+        let pool = pool_of(&config, READERS_MAX)?;
+        let leasing = pool_of(&config, 1)?;
         let time = Arc::new(Time::new(time));
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
         let presence = Presence::default();
@@ -102,7 +98,7 @@ impl Postgres {
         };
         life.start(queue, sealing)?;
         tokio::spawn(listen::listen(config, Arc::downgrade(&heard)));
-        Ok(Self { patience, pool, writer, time, presence, pulse, heard, lease })
+        Ok(Self { patience, pool, writer, time, presence, pulse, heard, lease, leasing })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -159,6 +155,25 @@ impl Postgres {
         }
     }
 
+    /// Runs a statement with `$1` as this server's id and `$2` as the current time, which it returns, on the connection of the lease.
+    pub(crate) async fn renew_lease(&self, sql: &str) -> Result<Timestamp, Error> {
+        let limit = Duration::from_secs(LEASE_RENEW_SECONDS);
+        let client = answer_within(limit, checked_out(&self.leasing)).await?;
+        let renewed = answer_within(limit, async {
+            let now = match self.time.known() {
+                Some(now) => now,
+                None => self.time.learn(&query(&client, DATABASE_TIME, &[]).await?)?,
+            };
+            query(&client, sql, &[Val::Text(self.lease.id().to_string()), now.into()]).await?;
+            Ok(now)
+        });
+        let renewed = renewed.await;
+        if renewed.is_err() {
+            drop(Object::take(client));
+        }
+        renewed
+    }
+
     pub(super) fn pulse(&self) -> &Pulse {
         &self.pulse
     }
@@ -174,6 +189,16 @@ impl Postgres {
     pub(super) fn news(&self) -> &News {
         &self.heard.news
     }
+}
+
+fn pool_of(config: &tokio_postgres::Config, connections: usize) -> Result<Pool, Error> {
+    let manager = Manager::from_config(config.clone(), tls(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    let pool = Pool::builder(manager)
+        .max_size(connections)
+        .runtime(Runtime::Tokio1)
+        .wait_timeout(Some(CONNECT_TIMEOUT))
+        .create_timeout(Some(CONNECT_TIMEOUT));
+    pool.build().map_err(|error| Error::Unavailable { message: error.to_string() })
 }
 
 async fn answer_within<T>(limit: Duration, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -328,11 +353,8 @@ impl Life {
             if outcome.is_err() {
                 tx.sealing.undo_to(mark);
             }
-            // A write that was refused before its first statement has not asked the database: a server that may begin nothing still
-            // records everything else.
-            let has_asked = tx.savepoint != Savepoint::Wanted;
             // The whole batch has failed, or the database is unavailable: each further write would only wait for the same time-out.
-            if let Some(error) = tx.broken.take().or_else(|| outcome.as_ref().err().filter(|error| has_asked && is_away(error)).cloned()) {
+            if let Some(error) = tx.broken.take().or_else(|| outcome.as_ref().err().filter(|error| is_away(error)).cloned()) {
                 return Err(error);
             }
             match (outcome, std::mem::replace(&mut tx.savepoint, Savepoint::Outside)) {

@@ -251,7 +251,7 @@ fn other_engine() -> Error {
 fn after_commit(error: Error) -> Error {
     match error {
         Error::Unavailable { message } if message.contains("disk I/O error") => Error::CommitUnknown { message },
-        Error::Unavailable { .. } | Error::CommitUnknown { .. } | Error::Corrupt { .. } => error,
+        Error::Unavailable { .. } | Error::Fenced | Error::CommitUnknown { .. } | Error::Corrupt { .. } => error,
     }
 }
 

@@ -71,12 +71,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
 
 /// Refuses to begin an effect on a server that others may soon consider gone: they could claim the call before the effect has ended.
 fn unfenced(tx: &Tx) -> Result<(), Error> {
-    if !tx.is_fenced() {
-        return Ok(());
-    }
-    Err(Error::Unavailable {
-        message: "this server could not tell the others for a while that it lives, and begins nothing until it can".into(),
-    })
+    if tx.is_fenced() { Err(Error::Fenced) } else { Ok(()) }
 }
 
 pub(super) async fn begin_again_in(tx: &mut Tx, begin: BeginAgain) -> Result<Begun, Error> {

@@ -247,6 +247,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_modes: store.list_modes(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, Some(&action(READ)), &all).await.unwrap();
+        newest_event: store.newest_event(org).await.unwrap();
         list_events_after: store.list_events_after(org, 0, 1_000).await.unwrap();
         list_notifications: store.list_notifications(org, &all).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
@@ -275,6 +276,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 19] = [
     ("check_readiness", "no row is returned"),
     ("now", "a clock"),
     ("wait_for_event", "no row is returned"),
+    ("is_shared", "no row is returned"),
     ("join", "a lock, and this server's own lease"),
     ("renew_lease", "this server's own lease"),
     ("end_lease", "this server's own lease"),
