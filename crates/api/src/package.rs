@@ -95,6 +95,6 @@ pub struct PackageActionView {
     pub cannot_run: Option<String>,
     /// Its `action.json`, where the package is read by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub manifest: Option<Value>,
 }

@@ -3,12 +3,12 @@
 use crate::gates::CaughtView;
 use crate::invocation::GrantScopeName;
 use countersign_core::breaker::{Breaker, BreakerState};
+use countersign_core::changed_file::FileChange;
 use countersign_core::decision::Drift;
 use countersign_core::switch::Stop;
 use countersign_core::{Mode, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::borrow::Cow;
 use utoipa::ToSchema;
 
 /// Sets the org's mode for one action.
@@ -251,8 +251,7 @@ pub struct ReviewView {
 pub struct CodeChangeView {
     /// Below the action's folder.
     pub path: String,
-    /// `created`, `changed` or `removed`.
-    pub change: Cow<'static, str>,
+    pub change: FileChange,
     /// By line; null where the file is not text.
     pub diff: Option<String>,
     pub added_lines: u64,

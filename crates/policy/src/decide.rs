@@ -38,7 +38,7 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
     if facts.tier.class() == Class::Danger {
         decision = decision.at_least(Mode::RequireApproval, Reason::DangerIsNeverAllowed);
     }
-    if is_package_risk(facts) {
+    if is_package_risk(facts.tier, facts.profile) {
         decision = decision.at_least(Mode::RequireApproval, Reason::PackageNeverUnattended);
     }
     decision = decision.at_least(tolerated(rules.band, facts.tier), Reason::Band { band: rules.band });
@@ -59,16 +59,20 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
 /// grant has not seen that content. Where an org policy asks, the policy itself decides whether it accepts the person who gave the grant.
 pub fn is_grantable(decision: &Decision, facts: &Facts, rules: &Rules) -> bool {
     decision.mode == Mode::RequireApproval
-        && facts.tier.class() != Class::Danger
-        && !is_package_risk(facts)
+        && !is_never_granted(facts.tier, facts.profile)
         && facts.drift == Drift::None
         && facts.asks != Some(Gate::Safety)
         && rules.band != Band::Black
 }
 
-/// Whether code of others writes more than can be undone.
-fn is_package_risk(facts: &Facts) -> bool {
-    facts.profile != Profile::InProcess && facts.tier >= Tier::R3
+/// Whether no grant can cover such an action: its calls are approved one at a time.
+pub fn is_never_granted(tier: Tier, profile: Profile) -> bool {
+    tier.class() == Class::Danger || is_package_risk(tier, profile)
+}
+
+/// Whether code of others writes more than can be reverted.
+fn is_package_risk(tier: Tier, profile: Profile) -> bool {
+    profile != Profile::InProcess && tier >= Tier::R3
 }
 
 /// The gate that asks for a person. If several ask, `safety` is returned first, because no grant covers it; else the first that asks.

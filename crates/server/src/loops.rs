@@ -61,8 +61,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             if let Err(error) = store.expire_grants(&org.id).await {
                 tracing::warn!(%error, "grants past their time could not be marked; they allow nothing, and are tried again");
             }
-            if let Err(error) = store.expire_quarantines(&org.id).await {
-                tracing::warn!(%error, "what nobody looked at in quarantine could not be removed; it is tried again");
+            match store.expire_quarantines(&org.id).await {
+                Ok(expired) => expired.iter().for_each(|invocation| tracing::info!(org = %org.id, %invocation, "quarantine expired")),
+                Err(error) => tracing::warn!(%error, "what nobody looked at in quarantine could not be removed; it is tried again"),
             }
             pending += store.count_in_status(&org.id, Status::Pending).await.unwrap_or_default();
             in_doubt += store.count_in_status(&org.id, Status::InDoubt).await.unwrap_or_default();

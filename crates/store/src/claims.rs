@@ -20,9 +20,7 @@ impl Claims for Store {
     }
 
     fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>> {
-        Box::pin(
-            async move { Ok(Self::list_orgs(self).await?.into_iter().filter(|org| org.disabled_at.is_none()).map(|org| org.id).collect()) },
-        )
+        Box::pin(async move { Ok(Self::list_orgs(self).await?.into_iter().map(|org| org.id).collect()) })
     }
 
     fn list_left_behind<'a>(&'a self, org: &'a OrgId, after: Option<&'a InvocationId>) -> Future<'a, Result<Vec<Invocation>, Error>> {

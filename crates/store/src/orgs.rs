@@ -20,7 +20,7 @@ pub struct Org {
     pub created_at: Timestamp,
     /// Whether the first start created this org. Its owners are the operators, and it cannot be disabled.
     pub is_first: bool,
-    /// Set once the org is disabled: none of its tokens works any more, and background loops skip it.
+    /// Set once the org is disabled: none of its tokens works any more, and its sessions count as ended. What runs still ends, and gets its receipt.
     pub disabled_at: Option<Timestamp>,
 }
 

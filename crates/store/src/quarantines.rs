@@ -83,19 +83,19 @@ impl Store {
     }
 
     /// Deletes the content of expired quarantines. One that is still held becomes `expired`.
-    pub async fn expire_quarantines(&self, org: &OrgId) -> Result<u64, Error> {
+    pub async fn expire_quarantines(&self, org: &OrgId) -> Result<Vec<String>, Error> {
         let sql = "SELECT invocation_id, state FROM quarantines WHERE org_id = $1 AND sealed IS NOT NULL AND expires_at <= $2
                    ORDER BY expires_at LIMIT $3";
         let now = self.db.now().await?;
         if self.db.read(sql, &vals![org.as_str(), now, 1_i64]).await?.is_empty() {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         let (store, org) = (self.clone(), org.clone());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let rows = tx.query(sql, &vals![org.as_str(), tx.now(), SWEPT_AT_ONCE]).await?;
-                    let count = rows.len() as u64;
+                    let mut expired = Vec::new();
                     for row in rows {
                         let mut columns = Columns::of(row);
                         let (id, state) = (columns.text()?, columns.parsed(QuarantineState::parse)?);
@@ -108,10 +108,11 @@ impl Store {
                         // A quarantine that was released ended then; only its content is deleted now, so it gets no event.
                         if state == QuarantineState::Held {
                             let body = serde_json::json!({ "invocation_id": id }).to_string();
+                            expired.push(id.clone());
                             tell(&store, tx, &org, "quarantine.expired", id, body).await?;
                         }
                     }
-                    Ok(count)
+                    Ok(expired)
                 })
             })
             .await

@@ -32,7 +32,14 @@ impl Sessions for Store {
             let sql = concat!(select_session!(), " AND id = $2");
             let params = vals![org.as_str(), session.as_str()];
             let session = self.db.read_remembered(org, sql, &params, |rows| only(rows, read_session)).await?;
-            Ok(Option::clone(&session))
+            let Some(mut session) = Option::clone(&session) else {
+                return Ok(None);
+            };
+            // The sessions of a disabled org count as ended, so that no part of a running batch starts either.
+            if session.ended_at.is_none() && !self.is_enabled(org).await? {
+                session.ended_at = Some(session.created_at);
+            }
+            Ok(Some(session))
         })
     }
 

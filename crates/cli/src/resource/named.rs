@@ -81,7 +81,7 @@ pub(crate) fn taken<R: Resource>(failure: Failure) -> Failure {
     }
 }
 
-/// The thing with this name: the caller's own rather than others', and among several the only one that still works.
+/// The thing with this name. The caller's own come first; of several, the one that still works, if it is the only one.
 fn only(what: &str, named: &str, mut found: Vec<Found>) -> Result<String, Failure> {
     if found.iter().any(|one| one.is_own) {
         found.retain(|one| one.is_own);

@@ -313,6 +313,8 @@ fn a_package_at_r3_runs_for_nobody_but_a_person_and_the_receipt_says_in_what() {
     let shown = owner.run(&["show", &id, "--json"]).ok().json();
     assert_eq!(shown["decision"]["tightened"], json!(["a package's R3 or R4 action never runs without a person"]), "{shown:#}");
     assert_eq!(tree(&server.workspace()), before());
+    let beyond = owner.run(&["approve", &id, "--grant", "--yes", "--json"]);
+    assert_eq!(beyond.error()["code"], "not_grantable", "{beyond:?}");
     owner.run(&["approve", &id, "--yes"]).ok();
     assert_eq!(waiting.end().code, 0);
     assert_eq!(tree(&server.workspace()), after());

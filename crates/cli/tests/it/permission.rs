@@ -331,7 +331,8 @@ async fn explaining_counts_no_error_of_a_policy_and_a_call_does() {
 fn a_person_is_limited_by_name() {
     let server = Server::start();
     let owner = server.owner();
-    colleague(&owner, "robin");
+    let robin = colleague(&owner, "robin");
+    robin.run(&["user", "limit", "robin", "black"]).exits(5);
     assert_eq!(owner.run(&["user", "limit", "robin", "amber", "--json=max_band"]).ok().json()["max_band"], "amber");
     assert!(owner.run(&["user", "list"]).ok().stdout.contains("\trobin\tadmin\tamber\t"));
     owner.run(&["user", "limit", "nobody", "amber"]).exits(3);

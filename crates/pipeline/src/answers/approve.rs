@@ -211,8 +211,9 @@ impl Pipeline {
         // The drift is computed from the review: a decision that requires an approval anyway does not name it.
         let pin = self.ledger().find_pin(&pending.org, &pending.action).await?;
         let is_drifted = pin.is_some_and(|pin| drift_from(&pin, pending.digests.structural, pending.digests.textual) != Drift::None);
-        if pending.tier.class() == Class::Danger {
-            return refused("what destroys is approved one call at a time");
+        let is_never_granted = self.definition_of(&pending.org, &pending.action).await?.is_some_and(|now| now.is_never_granted);
+        if pending.tier.class() == Class::Danger || is_never_granted {
+            return refused("such an action is approved one call at a time");
         }
         if is_drifted {
             return refused("its definition has changed since it was reviewed; review it first");
@@ -228,7 +229,7 @@ impl Pipeline {
             }
             BeyondAsked::Always => Ok(Beyond::Always),
             BeyondAsked::Grant { to, calls_max, lifetime_seconds } => {
-                check_bounds(calls_max, lifetime_seconds)?;
+                check_bounds("/grant", calls_max, lifetime_seconds)?;
                 let scope = match to {
                     GrantFor::Org => GrantScope::Org,
                     GrantFor::Session => GrantScope::Session(pending.session.clone()),

@@ -9,7 +9,7 @@ use crate::walk::ending::Ending;
 use countersign_core::batch::{Part, PartEffect, PartRevert};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
-use countersign_core::{Batch, Invocation, Status};
+use countersign_core::{Batch, Invocation, Principal, Status};
 
 /// The failure code of a part that was cancelled because another part failed.
 const CALLED_OFF: &str = "batch_called_off";
@@ -65,12 +65,19 @@ impl Pipeline {
         let not_asked_for =
             |failure| (PartRevert { ok: false, invocation: None, receipt: None, failure: Some(failure) }, PartEffect::Stands);
         let lost = |code: &str, message: &str| Ok(not_asked_for(Failure { code: code.to_owned(), message: message.to_owned() }));
-        let Some(principal) = self.ledger().find_principal(&batch.org, &batch.principal).await? else {
-            return lost("session_ended", "whoever asked for the batch can no longer act");
-        };
         let Some(session) = self.ledger().find_session(&batch.org, &batch.session).await? else {
             return lost("unknown_session", "its session is gone");
         };
+        // Whoever asked for the batch may no longer be able to act. They still asked for its effects to be reverted if it fails.
+        let principal = self.ledger().find_principal(&batch.org, &batch.principal).await?.unwrap_or_else(|| Principal {
+            org: batch.org.clone(),
+            id: batch.principal.clone(),
+            name: session.title.clone(),
+            role: None,
+            owner: session.owner.clone(),
+            session: Some(session.id.clone()),
+            scopes: Vec::new(),
+        });
         let reversed = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
         let Some(reversed) = reversed.filter(|reversed| reversed.status == Status::Succeeded) else {
             return lost("not_revertible", "it has no effect that stands");

@@ -4,10 +4,9 @@ use crate::catalogue::Definition;
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use crate::walk::drift::drift_from;
-use countersign_core::action::{Class, Profile};
 use countersign_core::decision::Drift;
 use countersign_core::ledger::{Pin, Wording};
-use countersign_core::{ActionId, Digest, OrgId, Principal, Tier};
+use countersign_core::{ActionId, Digest, OrgId, Principal, PrincipalId};
 use std::sync::Arc;
 
 impl Pipeline {
@@ -32,14 +31,18 @@ impl Pipeline {
         Ok(Reviewed::Done)
     }
 
-    /// Installing a package counts as the first review of each of its actions, because the person who installs it has looked at it. If an
-    /// action was reviewed with another definition before, this does not review it: a person has to look at the change.
+    /// Installing a package counts as the first review of each of its actions, because the person who installs it has looked at it. If a
+    /// service installs it, nobody has. If an action was reviewed with another definition before, this does not review it: a person has to
+    /// look at the change.
     pub async fn review_installed(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
         let pin = self.ledger().find_pin(&principal.org, action).await?;
         let now = self.definition_of(&principal.org, action).await?;
         let is_other = |pin: Pin| now.is_some_and(|now| (now.structural, now.textual) != (pin.structural, pin.textual));
         if pin.is_some_and(is_other) {
             return Ok(());
+        }
+        if !matches!(principal.id, PrincipalId::User(_)) {
+            return self.keep_as_it_is(principal, action).await;
         }
         self.review(principal, action, None, Wording::Reviewed).await.map(|_| ())
     }
@@ -63,8 +66,7 @@ impl Pipeline {
             structural: definition.structural,
             textual: definition.textual,
             text: policy::digest::textual_body(&definition.action),
-            is_never_granted: definition.action.tier.class() == Class::Danger
-                || (definition.action.tier >= Tier::R3 && definition.action.profile != Profile::InProcess),
+            is_never_granted: policy::is_never_granted(definition.action.tier, definition.action.profile),
         }))
     }
 

@@ -180,12 +180,6 @@ impl Walk {
         }
     }
 
-    /// The highest number of attempts: the server's setting, or the caller's limit if that is lower.
-    pub(crate) fn attempts_max(&self, invocation: &Invocation) -> u32 {
-        let wanted = invocation.call.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
-        self.inner.settings.attempts_max.min(wanted)
-    }
-
     /// Makes one attempt: performs the requested effect, or reverts it.
     pub(crate) async fn once(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, source::Error> {
         match (invocation.intention, &invocation.evidence) {

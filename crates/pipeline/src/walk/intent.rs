@@ -88,6 +88,12 @@ impl Walk {
         })
     }
 
+    /// The highest number of attempts: the server's setting, or the caller's limit if that is lower.
+    pub(crate) fn attempts_max(&self, invocation: &Invocation) -> u32 {
+        let wanted = invocation.call.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
+        self.inner.settings.attempts_max.min(wanted)
+    }
+
     /// Writes the intent of a further attempt that may also be left out. Returns whether it was written.
     pub(crate) async fn begin_again(&self, cleared: &Cleared, invocation: &Invocation, rules_version: Option<i64>) -> Result<bool, Error> {
         let announced = self.announce_again(&self.announcement(cleared), invocation, rules_version).await?;

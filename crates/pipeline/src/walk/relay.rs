@@ -60,10 +60,9 @@ impl Walk {
         let mut after = None;
         while !self.is_relay_over(&org) {
             let read = match after {
-                None => self.ledger().newest_event(&org).await.map(|newest| {
+                None => self.ledger().newest_event(&org).await.inspect(|_| {
                     // What changed before this position was not relayed, so everybody looks once more.
                     self.inner.wakeups.wake_all();
-                    newest
                 }),
                 Some(seen) => {
                     self.ledger().wait_for_event(&org, seen).await;

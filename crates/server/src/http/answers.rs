@@ -156,12 +156,21 @@ async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: Approv
     let yes = Yes { shown, reason: body.reason, beyond, params: body.params, confirm: body.confirm };
     let outcome = app.pipeline().approve(&caller.principal, id, yes).await?;
     let approved = outcome.invocation().clone();
-    let (status, InvokeResponse { invocation, result, message, replayed }) = answered(outcome)?;
     let (grant, mode) = match body.mode {
         ApproveMode::Once => (None, None),
-        ApproveMode::Always => (None, app.store().find_mode_of(&approved.org, &approved.id).await?),
-        ApproveMode::Grant => (app.store().find_grant_of(&approved.org, &approved.id).await?, None),
+        ApproveMode::Always => (None, app.store().find_mode_of(&approved.org, &approved.id).await.unwrap_or_default()),
+        ApproveMode::Grant => (app.store().find_grant_of(&approved.org, &approved.id).await.unwrap_or_default(), None),
     };
+    let (status, InvokeResponse { invocation, result, message, replayed }) = answered(outcome).map_err(|mut refusal| {
+        // The grant or the mode holds although the call failed.
+        if let Some(grant) = &grant {
+            refusal.0.detail.push_str(&format!("; the approval made grant `{}`, which is active", grant.id));
+        }
+        if mode.is_some() {
+            refusal.0.detail.push_str(&format!("; the approval set the mode of `{}` to `allow`", approved.action));
+        }
+        refusal
+    })?;
     let grant = match &grant {
         Some(grant) => Some(titled(app, &approved.org, grant).await),
         None => None,

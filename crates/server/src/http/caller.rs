@@ -54,7 +54,7 @@ impl Caller {
     }
 }
 
-/// Whether the request answers an invocation: that it could not even be asked who does so counts like any answer that is not taken.
+/// Whether the request approves or denies a call. If the store is away, it is counted as a refused answer.
 fn answers(parts: &Parts) -> bool {
     let path = parts.uri.path();
     path.contains("/invocations/") && ["/approve", "/deny"].iter().any(|way| path.ends_with(way))

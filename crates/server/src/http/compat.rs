@@ -158,8 +158,8 @@ async fn in_its_space(app: &App, session: &Session, named: Option<&str>) -> Resu
     Err(another_space("space_id", session))
 }
 
-/// The older contract says the space twice. What only repeats the session's is not the action's to know; an action that asks for a space
-/// is told the id, and the gates look at it.
+/// The older contract names the space twice. `space_id` is removed if it only repeats the session's space. If the action's schema has
+/// `space_id`, the action gets the id, and the gates check it.
 async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Value) -> Result<Value, Refusal> {
     let Some(named) = params.get("space_id").and_then(Value::as_str).map(str::to_owned) else {
         return Ok(params);
@@ -225,7 +225,7 @@ async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>,
     }
 }
 
-/// A planned write inside our reach comes with a way back and is looked at, or is not made.
+/// A planned R2 write needs a rollback plan and verification; otherwise it is refused.
 fn has_a_way_back(plan: &ActionPlan, action: &Action, tier: Tier) -> Result<(), Refusal> {
     if tier != Tier::R2 || tier.class() != Class::Write {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The pages of `docs/` that are no error code's own, as they were when this was built: what a page of an error links to is there too.
+//! Serves the pages of `docs/` that are not about one error code, as of this build, so that links on error pages work.
 
 /// By the path below `docs/`, without `.md`.
 pub(super) fn find(path: &str) -> Option<&'static str> {

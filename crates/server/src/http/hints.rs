@@ -120,9 +120,7 @@ fn of_denial(invocation: &InvocationView) -> Option<&'static str> {
         "stopped" => Some("an admin sees which kill switch is on with `GET /api/v1/kill-switches`, and ends it"),
         "breaker_open" => Some("a person sees the state of its target with `GET /api/v1/breakers`"),
         // A dry run that would show what another action reads: its message names that one.
-        "denied_by_mode" if decision.mode != Mode::Deny => {
-            Some("an admin can change the mode of the action it names, with `PUT /api/v1/modes/{action}`")
-        }
+        "denied_by_mode" if decision.mode != Mode::Deny => Some("an admin can change the mode of the action that it would read with"),
         "denied_by_mode" if decision.base != Mode::Deny => match decision.tightened_by.last()? {
             TightenedBy::Band => Some("an admin can set a less strict band for the space with `PATCH /api/v1/spaces/{space}`"),
             TightenedBy::Drift => Some("an admin reviews what changed with `POST /api/v1/reviews/{action}`"),

@@ -114,7 +114,7 @@ fn action_of(text: Option<&str>) -> Result<Option<ActionId>, Refusal> {
     text.map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()
 }
 
-/// Invocations of one session, newest first.
+/// Invocations of one session, newest first. If an agent asks for a status, a page may have fewer rows than its limit.
 #[utoipa::path(operation_id = "invocations_list_of_session", get, path = "/api/v1/sessions/{session}/actions/invocations", tag = "invocations",
     params(("session" = String, Path), SessionListQuery),
     responses((status = 200, body = InvocationPage), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -126,7 +126,7 @@ pub(super) async fn list_of_session(
 ) -> Result<Json<InvocationPage>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
     // An agent is told `denied` of some calls that were quarantined, so these two are told apart afterwards.
-    let is_told = |status: &Status| !matches!(status, Status::Denied | Status::Quarantined);
+    let is_told = |status: &Status| caller.must_read().is_ok() || !matches!(status, Status::Denied | Status::Quarantined);
     let filter = InvocationFilter {
         session: Some(session.id),
         status: query.status.filter(is_told),
@@ -307,7 +307,7 @@ fn as_outcome(invocation: Invocation) -> Outcome {
     }
 }
 
-/// The status codes of seed's contract: 200 with the result, 202 while it waits, 403 and 502 with the invocation in the problem.
+/// The status codes: 200 with the result, 202 while it waits, 403 and 502 with the invocation in the problem.
 pub(super) fn answer(outcome: Outcome) -> Result<Response, Refusal> {
     let (status, body) = answered(outcome)?;
     written(status, &body)

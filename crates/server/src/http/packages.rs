@@ -74,7 +74,7 @@ fn file_view(path: &str, file: &PackageFile) -> PackageFileView {
     }
 }
 
-/// Installs a package, or another version of it. Whoever installs it says that what is odd about its actions was read, where something is.
+/// Installs a package, or another version of it. If the scan found something, `accept_findings` confirms that you have read it.
 ///
 /// An action that is new counts as reviewed by whoever installs it. One that was reviewed as something else needs a review again: until then
 /// its calls ask a person.

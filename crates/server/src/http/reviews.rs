@@ -118,7 +118,7 @@ async fn code_changes(app: &App, org: &OrgId, action: &ActionId, before: &str) -
 fn code_change(change: CodeChange) -> CodeChangeView {
     CodeChangeView {
         path: change.path,
-        change: change.change.as_str().into(),
+        change: change.change,
         diff: change.diff,
         added_lines: change.added_lines as u64,
         removed_lines: change.removed_lines as u64,

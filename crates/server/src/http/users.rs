@@ -41,8 +41,8 @@ pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(user): 
     Ok(Json(view(users::disable(&app, &caller.principal, &user).await?)))
 }
 
-/// Changes what a person may do, and how dangerous a space they, and whoever acts for them, may act in. Nobody changes their own role,
-/// or gives one above it.
+/// Changes a person's role, and the strictest band in which they and their agents may act. Nobody changes their own role, or gives one
+/// above it.
 #[utoipa::path(operation_id = "users_change", patch, path = "/api/v1/users/{user}", tag = "identity", params(("user" = String, Path)), request_body = ChangeUserRequest,
     responses((status = 200, body = UserView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn change(

@@ -28,7 +28,7 @@ pub(crate) enum Error {
     NotAnOperator,
     #[error("the first org cannot be disabled: its owners are the operators")]
     FirstOrg,
-    #[error("you cannot change your own role")]
+    #[error("you cannot change your own role or band")]
     OwnRole,
     #[error("an agent asks for grants of its own session only")]
     OtherSession,
@@ -47,7 +47,7 @@ pub(crate) enum Error {
     LastOwner { why: &'static str, first: &'static str },
     #[error("grant `{grant}` is `{}`; nothing was changed", state.as_str())]
     GrantEnded { grant: String, state: GrantState },
-    #[error("`{action}` is R4, which destroys data: it is approved one call at a time and cannot be granted")]
+    #[error("`{action}` cannot be granted: an action of tier R4, or R3 of a package, is approved one call at a time")]
     NeverGranted { action: ActionId },
     #[error("{open} requests for grants of this session are pending already; retrying is safe once one is answered")]
     TooManyRequests { open: usize },

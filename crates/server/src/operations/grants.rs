@@ -125,7 +125,7 @@ async fn checked(app: &App, by: &Principal, asked: Asked) -> Result<NewGrant, Er
         pipeline::check_condition(condition).map_err(wrong)?;
     }
     let reason = words("reason", asked.reason.as_deref())?;
-    pipeline::check_bounds(asked.calls_max, asked.lifetime_seconds)?;
+    pipeline::check_bounds("", asked.calls_max, asked.lifetime_seconds)?;
     let definition = definition_of(app, &by.org, &covers).await?;
     let terms = GrantTerms { scope, space, covers, condition: asked.condition, calls_max: asked.calls_max, definition };
     Ok(NewGrant { terms, lifetime_seconds: asked.lifetime_seconds, reason })

@@ -23,10 +23,12 @@ pub(crate) async fn change(app: &App, by: &Principal, user: &str, change: UserCh
     }
     if let Some(role) = change.role {
         must_give(by, role)?;
-        // Only others can give a person a higher role; and a person who lowered their own role could not undo it.
-        if by.id == PrincipalId::User(found.id.clone()) {
-            return Err(Error::OwnRole);
-        }
+    }
+    // Only others can give a person a higher role or a stricter band; and a person who lowered their own role could not revert that. Nobody
+    // is above an owner, so owners set their own band.
+    let is_own = by.id == PrincipalId::User(found.id.clone());
+    if is_own && (change.role.is_some() || found.role != Role::Owner) {
+        return Err(Error::OwnRole);
     }
     match app.store().change_user(&by.org, &found.id, change, &by.id).await? {
         Some(ChangedUser::Done(user)) => Ok(user),

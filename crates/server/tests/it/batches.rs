@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 on_sqlite!(
     what_all_succeeds_has_one_receipt_each_and_one_for_all,
     a_part_that_fails_takes_the_others_back_the_last_first,
+    a_batch_is_reverted_although_its_session_has_ended,
     nothing_starts_before_every_person_has_said_yes,
     one_no_calls_off_the_others,
     one_that_nobody_answers_calls_off_the_others,
@@ -159,6 +160,27 @@ async fn asking(kind: Kind) -> (TestServer, Agent, Value) {
 
 fn part(batch: &Value, index: usize) -> String {
     batch["parts"][index]["invocation_id"].as_str().unwrap().to_owned()
+}
+
+async fn a_batch_is_reverted_although_its_session_has_ended(kind: Kind) {
+    let server = start(kind).await;
+    let agent = server.agent().await;
+    let mut held = server.source.will_hold(Ok(Output::new(json!({}))));
+    let running = tokio::spawn({
+        let agent = agent.clone();
+        async move { run(&agent, "all_or_nothing", json!([write("a"), write("b")])).await }
+    });
+    held.arrived().await;
+    server.owner.post(&format!("/api/v1/sessions/{}/end", agent.session), json!({})).await.ok();
+    held.release();
+    let batch = running.await.unwrap().ok();
+    assert_eq!(
+        (&batch["status"], each(&batch, "effect")),
+        (&json!("reverted"), vec!["reverted".to_owned(), "none".to_owned()]),
+        "{batch:#}"
+    );
+    assert_eq!(server.source.reverts().len(), 1);
+    server.verify().await;
 }
 
 async fn nothing_starts_before_every_person_has_said_yes(kind: Kind) {

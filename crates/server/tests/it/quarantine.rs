@@ -194,8 +194,8 @@ async fn what_nobody_looks_at_in_time_is_forgotten(kind: Kind) {
     let id = agent.invoke("fake.write", dangerous()).await.id();
     server.clock.advance_seconds(limits::QUARANTINE_SECONDS);
     settle(&ada, "release", &id).await.problem(409, "quarantine_settled");
-    assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(1));
-    assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(0));
+    assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(vec![id.clone()]));
+    assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(vec![]));
     let events = server.store.list_events_after(&server.org, 0, 100).await.unwrap();
     let told: Vec<_> = events.iter().filter(|event| event.name == "quarantine.expired").map(|event| event.key.clone()).collect();
     assert_eq!(told, std::slice::from_ref(&id), "once");

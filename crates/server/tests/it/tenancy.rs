@@ -9,6 +9,7 @@ on_both_engines!(
     another_orgs_ids_look_like_ids_that_do_not_exist,
     no_door_leads_from_one_org_into_another,
     a_disabled_org_does_nothing_and_keeps_its_data,
+    what_a_disabled_org_was_running_is_settled_after_a_crash,
 );
 
 on_sqlite!(only_operators_manage_orgs);
@@ -91,16 +92,31 @@ async fn a_disabled_org_does_nothing_and_keeps_its_data(kind: Kind) {
     agent.invoke("fake.read", json!({})).await.problem(403, "org_disabled");
     other.approve(&pending).await.problem(403, "org_disabled");
     assert_eq!(pages.get(&link).await.status, 404, "a link acts in the name of somebody of the org");
-    // Its pending call is past its expiry, and no sweep ends it. The first org's pending call does expire.
+    // What is pending expires, there as in the first org.
     let ours = server.agent().await.pending("fake.write", json!({})).await;
     server.clock.advance_seconds(countersign_core::limits::APPROVAL_UNATTENDED_SECONDS + 1);
     server.pipeline.sweep().await.unwrap();
     assert_eq!(server.shown(&ours).await["status"], "expired");
     let kept = server.store.list_invocations(&org_id(&id), &store::InvocationFilter::default(), &all()).await.unwrap().items;
     let pending = kept.iter().find(|invocation| invocation.id.as_str() == pending).unwrap();
-    assert_eq!(pending.status, countersign_core::Status::Pending);
+    assert_eq!(pending.status, countersign_core::Status::Expired);
     assert_eq!(server.source.calls().len(), 1);
     server.verify().await;
+}
+
+async fn what_a_disabled_org_was_running_is_settled_after_a_crash(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (id, other) = second_org(&server, "acme").await;
+    other.set_mode("fake.write", "allow").await;
+    let agent = other.new_session(json!({})).await;
+    server.fault.arm("execute.intended");
+    agent.invoke("fake.write", json!({})).await.problem(500, "internal");
+    server.owner.post(&format!("/api/v1/orgs/{id}/disable"), json!({})).await.ok();
+    let restarted = server.restart().await;
+    server.source.will_reconcile(countersign_core::effect::Reconciled::DidNot);
+    restarted.pipeline.recover().await.unwrap();
+    let kept = restarted.store.list_invocations(&org_id(&id), &store::InvocationFilter::default(), &all()).await.unwrap().items;
+    assert_eq!(kept.iter().map(|invocation| invocation.status).collect::<Vec<_>>(), [countersign_core::Status::Failed]);
 }
 
 fn org_id(text: &str) -> countersign_core::OrgId {

@@ -63,7 +63,7 @@ const SERVER: Crate = Crate {
         ("compose", &["config", "data_dir", "homes", "jail"]),
         ("telemetry", &["config", "ports"]),
         ("loops", &[]),
-        ("operations", &[]),
+        ("operations", &["packages"]),
         ("http", &["operations", "packages"]),
     ],
 };
