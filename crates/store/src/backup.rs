@@ -20,7 +20,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("users", "org_id, id, name, role, created_at, max_band, disabled_at", "org_id, id"),
     ("sessions", "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at, ended_at", "org_id, id"),
     ("tokens", "org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, revoked_at", "org_id, id"),
-    ("modes", "org_id, scope, action, mode, lock, version, set_by, set_at", "org_id, action, scope"),
+    ("modes", "org_id, scope, action, mode, lock, version, set_by, set_at, invocation_id", "org_id, action, scope"),
     (
         "batches",
         "org_id, id, session_id, status, key, sealed_parts, body, receipt_id, receipt_seq, version, touched_at, run_by",

@@ -152,13 +152,13 @@ impl Store {
             sql.push_str(&format!(" AND state = ${}", params.len()));
         }
         if let Some(session) = &filter.session {
+            let own = params.len() + 1;
             params.push(Val::from(GrantScope::Session(session.clone()).to_string()));
-            params.push(Val::from(PrincipalId::Agent(session.clone()).to_string()));
-            let own = params.len();
-            // A session of an automation also uses the grants of that automation.
-            let automation = "(SELECT 'automation:' || automation_id FROM sessions WHERE org_id = $1 AND id = ";
             params.push(Val::from(session.as_str()));
-            sql.push_str(&format!(" AND (scope IN ('org', ${}, {automation}${})) OR requested_by = ${own})", own - 1, own + 1));
+            params.push(Val::from(PrincipalId::Agent(session.clone()).to_string()));
+            // A session of an automation also uses the grants of that automation.
+            let automation = "SELECT 'automation:' || automation_id FROM sessions WHERE org_id = $1 AND id = ";
+            sql.push_str(&format!(" AND (scope IN ('org', ${own}, ({automation}${})) OR requested_by = ${})", own + 1, own + 2));
         }
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));

@@ -45,7 +45,7 @@ const FAILING: &[&str] = &[
     "remedy.repaired",
     "remedy.checked",
     "package.reverted_one:4",
-    "remedy.rolled_back",
+    "remedy.rolled_back_for_good",
     "record.ended",
 ];
 /// The fault points of a revert.

@@ -97,7 +97,7 @@ impl Walk {
             RolledBack::Unknown(error) => return self.doubt_rollback(done, &error).await,
             RolledBack::Ended(rollback) => rollback,
         };
-        self.fault("remedy.rolled_back");
+        self.fault("remedy.rolled_back_for_good");
         done.invocation.aftermath.rollback = Some(rollback);
         Ok(Verified::looked(done, Some(failure)))
     }

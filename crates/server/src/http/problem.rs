@@ -101,7 +101,7 @@ impl From<store::Error> for Refusal {
         match &error {
             store::Error::Unavailable { .. } => {
                 tracing::error!(%error, "the store is not available");
-                Self::new(Code::StoreUnavailable, "the store is not available; read what there is before you repeat a change")
+                Self::new(Code::StoreUnavailable, "the store is not available; nothing was written, retrying is safe")
             }
             store::Error::Fenced => Self::new(Code::StoreUnavailable, error.to_string()),
             store::Error::CommitUnknown { .. } => {
@@ -171,10 +171,6 @@ impl From<pipeline::Error> for Refusal {
             E::DryRunUnsupported { action } => Self::new(Code::DryRunUnsupported, detail).of(action),
             E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
             E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation),
-            E::Store(error @ store::Error::Unavailable { .. }) => {
-                tracing::error!(%error, "the store is not available");
-                Self::new(Code::StoreUnavailable, "the store is not available; nothing was written, retrying is safe")
-            }
             E::Store(error) => error.into(),
             E::Internal { .. } => internal(&detail),
         }

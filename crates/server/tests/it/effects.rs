@@ -226,7 +226,7 @@ async fn whatever_a_crash_interrupts_ends_as_the_source_finds_it(kind: Kind) {
         ("remedy.repair_intended", 1, happened(), "succeeded", 3),
         ("remedy.repaired", 1, happened(), "succeeded", 3),
         ("remedy.checked", 1, happened(), "succeeded", 3),
-        ("remedy.rolled_back", 2, Reconciled::Unknown, "reverted", 4),
+        ("remedy.rolled_back_for_good", 2, Reconciled::Unknown, "reverted", 4),
     ];
     for (point, failing, found, expected, attempts) in cases {
         let server = careful(kind).await;
@@ -424,7 +424,7 @@ async fn what_taking_back_would_come_to_is_told_without_a_trace(kind: Kind) {
     let before = server.counts().await;
     let told = server.owner.get(&path).await.ok();
     assert_eq!((&told["invocation_id"], &told["action"], &told["would"]), (&json!(id), &json!("fake.write"), &json!("runs")));
-    assert!(told["changes"].is_null() && told["unknown"].as_str().unwrap().contains("only its source knows"), "{told}");
+    assert!(told["changes"].is_null() && told["unknown"].as_str().unwrap().contains("only the source knows"), "{told}");
     assert_eq!(agent.client.get(&path).await.ok(), told, "whoever made the call may ask, too");
     let stranger = server.agent().await;
     stranger.client.get(&path).await.problem(404, "not_found");

@@ -194,7 +194,10 @@ async fn a_denial_says_what_would_make_the_call_possible(kind: Kind) {
     let denied = agent.client.post(&format!("/api/v1/sessions/{}/actions/invoke", agent.session), dry_run).await;
     denied.problem(403, "denied_by_policy");
     let by_read = denied.body["hint"].as_str().unwrap();
-    assert!(by_read.contains("the action it names") && denied.body["detail"].as_str().unwrap().contains("`fake.read`"), "{denied:?}");
+    assert!(
+        by_read.contains("the action that it would read with") && denied.body["detail"].as_str().unwrap().contains("`fake.read`"),
+        "{denied:?}"
+    );
     let space = server.owner.get(&format!("/api/v1/sessions/{}", agent.session)).await.ok()["space_id"].as_str().unwrap().to_owned();
     let set_band =
         async |band: &str| server.owner.send(Method::PATCH, &format!("/api/v1/spaces/{space}"), Some(json!({ "band": band }))).await.ok();

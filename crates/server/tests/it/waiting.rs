@@ -33,7 +33,7 @@ async fn a_long_poll_is_woken_by_an_answer_on_another_server(kind: Kind) {
     let other = server.restart().await;
     let agent = server.agent().await;
     for n in 0..3 {
-        let id = agent.invoke("fake.write", json!({ "text": n })).await.id();
+        let id = agent.invoke("fake.write", json!({ "text": n.to_string() })).await.id();
         let waiter = on(&other, &server.owner);
         let path = format!("/api/v1/invocations/{id}?wait=30s");
         let waiting = tokio::spawn(async move { waiter.get(&path).await });
@@ -60,7 +60,7 @@ async fn a_caller_who_holds_the_line_is_woken_by_another_server(kind: Kind) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     server.owner.post(&format!("/api/v1/invocations/{id}/deny"), json!({ "reason": "no" })).await.ok();
-    assert_eq!(woken(waiting).await.body["code"], "rejected");
+    assert_eq!(woken(waiting).await.body["code"], "denied_by_person");
 }
 
 async fn a_batch_is_waited_for_on_another_server(kind: Kind) {
