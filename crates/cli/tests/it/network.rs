@@ -263,7 +263,7 @@ fn a_script_that_fails_after_it_changed_something_leaves_doubt_and_one_that_did_
     let outside = Outside::start("127.0.0.1", |_| Vec::new());
     let server = server_asking(&outside, &[]);
     let owner = server.owner();
-    let more = json!({ "hosts": [outside.url("")], "timeoutMs": 8_000 });
+    let more = json!({ "hosts": [outside.url("")], "timeoutMs": 12_000 });
     write_asking(owner.folder(), "act", "R3", ENDS, &[&post(&outside.url("/"))], &more);
     // No server listens on this port, so nothing is sent, however the script ends.
     let nobody = Outside::start("127.0.0.1", |_| Vec::new()).port;
