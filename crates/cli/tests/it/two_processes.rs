@@ -2,9 +2,14 @@
 
 use crate::countersign::User;
 use crate::crash::{Client, Serving, Upstream};
+use countersign_core::limits::LEASE_FENCE_SECONDS;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use testkit::proxy::Proxy;
 
 const CALLERS: usize = 64;
 const CALLS: usize = 9;
@@ -20,16 +25,19 @@ struct Two {
 
 impl Two {
     async fn start() -> Self {
+        Self::on(&testkit::postgres::fresh_database().await).await
+    }
+
+    async fn on(database: &str) -> Self {
         server::init_process();
-        let database = testkit::postgres::fresh_database().await;
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let upstream = Upstream::start().await;
-        let first = Serving::start(folders[0].path(), Some(&database), &upstream);
+        let first = Serving::start(folders[0].path(), Some(database), &upstream);
         // The servers share the master key, and each has its own data folder.
         for name in ["master.key", "owner.token"] {
             std::fs::copy(folders[0].path().join(name), folders[1].path().join(name)).unwrap();
         }
-        let second = Serving::start(folders[1].path(), Some(&database), &upstream);
+        let second = Serving::start(folders[1].path(), Some(database), &upstream);
         assert_ne!(first.process_id(), second.process_id());
         let token = std::fs::read_to_string(folders[0].path().join("owner.token")).unwrap().trim().to_owned();
         Self { folders, servers: [first, second], owner: Client { http: reqwest::Client::new(), token }, upstream }
@@ -163,4 +171,54 @@ async fn what_one_process_has_ended_the_other_does_not_run() {
     assert_eq!(two.effects(), 1);
     assert!(Path::new(&two.folders[1].path().join("lock")).exists(), "each has a folder of its own");
     two.verify();
+}
+
+/// Calls both servers without a pause while the database is away for longer than their leases allow them to begin anything, and waits until
+/// both do something again.
+async fn come_back(callers: usize, away: Duration) {
+    let (proxy, url) = Proxy::before(&testkit::postgres::fresh_database().await).await;
+    let two = Arc::new(Two::on(&url).await);
+    let allowed = json!({ "mode": "allow" });
+    assert_eq!(two.ask(0, Method::PUT, "modes/http.request", allowed).await.0, 200);
+    let sessions = [two.session(0).await, two.session(1).await];
+    let (done, is_over) = (Arc::new([const { AtomicUsize::new(0) }; 2]), Arc::new(AtomicBool::new(false)));
+    let calling: Vec<_> = (0..callers)
+        .map(|caller| {
+            let (two, session, done, is_over) = (two.clone(), sessions[caller % 2].clone(), done.clone(), is_over.clone());
+            tokio::spawn(async move {
+                for n in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let (status, answer) = two.call(caller % 2, &session, &format!("{caller}-{n}")).await;
+                    assert!([200, 409, 503].contains(&status), "{answer}");
+                    done[caller % 2].fetch_add(usize::from(status == 200), Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let both_work = async || {
+        let before = [0, 1].map(|at| done[at].load(Ordering::Relaxed));
+        while (0..2).any(|at| done[at].load(Ordering::Relaxed) == before[at]) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    both_work().await;
+    proxy.cut();
+    tokio::time::sleep(away).await;
+    let mended = Instant::now();
+    proxy.mend();
+    tokio::time::timeout(Duration::from_secs(60), both_work()).await.expect("both servers work again while they are called");
+    println!("{callers} callers, {} s away: both work again after {} ms", away.as_secs(), mended.elapsed().as_millis());
+    is_over.store(true, Ordering::Relaxed);
+    for caller in calling {
+        caller.await.unwrap();
+    }
+    two.effects();
+    two.verify();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loaded_servers_work_again_after_an_outage_longer_than_their_leases() {
+    come_back(16, Duration::from_secs(LEASE_FENCE_SECONDS + 5)).await;
 }

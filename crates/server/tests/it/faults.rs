@@ -216,6 +216,38 @@ async fn an_outcome_whose_commit_is_cut_is_recorded_once_and_its_caller_gets_it(
     }
 }
 
+/// Whoever is told that nothing was written sends the batch again, and its effects happen twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_may_have_begun_is_never_said_to_have_written_nothing() {
+    let cuttable = Cuttable::start().await;
+    let server = &cuttable.server;
+    let path = format!("/api/v1/sessions/{}/actions/batch", cuttable.agent.session);
+    let mut unrecorded = 0;
+    for (commits, commit) in (0..6).flat_map(|commits| [(commits, Commit::IsLost), (commits, Commit::Arrives)]) {
+        let text = format!("{commits} {commit:?}");
+        let part = |n: usize| json!({ "action": "fake.write", "params": { "text": format!("{text} {n}") } });
+        let body = json!({ "mode": "best_effort", "actions": [part(0), part(1)] });
+        cuttable.proxy.cut_at_commit(commits, commit);
+        let answer = cuttable.agent.client.post(&path, body).await;
+        cuttable.proxy.mend();
+        cuttable.is_ready_again().await;
+        server.pipeline.finish().await;
+        server.pipeline.sweep().await.unwrap();
+        server.pipeline.finish().await;
+        let effects = (0..2).map(|n| cuttable.effects_of(&format!("{text} {n}"))).collect::<Vec<_>>();
+        if answer.body["code"] == "outcome_unrecorded" {
+            unrecorded += 1;
+            let batch = server.owner.get(&format!("/api/v1/batches/{}", answer.body["batch_id"].as_str().unwrap())).await;
+            assert!(batch.status == 200 || (batch.status == 404 && effects == [0, 0]), "{text}: {batch:?}");
+        } else if answer.status == 503 {
+            assert_eq!(effects, [0, 0], "{text}: {answer:?}");
+        }
+        assert!(effects.iter().all(|times| *times <= 1), "{text}: {effects:?}");
+    }
+    assert!(unrecorded > 0, "no cut came after the batch was stored");
+    server.verify().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_is_taken_back_although_the_commit_that_announces_it_is_cut() {
     for commit in [Commit::IsLost, Commit::Arrives] {
