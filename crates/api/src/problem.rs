@@ -46,6 +46,7 @@ codes! {
     InvalidRequest = "invalid_request", 400, "The request does not have the expected shape";
     InvalidQuery = "invalid_query", 400, "A query parameter does not make sense";
     InvalidParams = "invalid_params", 422, "The params do not fit the action's schema";
+    SchemaTooCostly = "schema_too_costly", 422, "The params are too costly to check";
     InvalidScope = "invalid_scope", 422, "The scope cannot be enforced";
     CommandNotAllowed = "command_not_allowed", 422, "A verification command is not allowed";
     InvalidBatch = "invalid_batch", 422, "These calls cannot be made together";

@@ -39,6 +39,7 @@ fn of_values(problem: &Problem) -> Option<String> {
 
 const fn of_code(code: Code) -> Option<&'static str> {
     match code {
+        Code::SchemaTooCostly => Some("send smaller params"),
         Code::InvalidParams => Some("see the schema with `countersign action show {action}`"),
         Code::DryRunUnsupported => Some("see whether it would be allowed with `countersign explain {action}`"),
         Code::NeedsConfirmation => Some("countersign approve {invocation} --confirm {action}"),

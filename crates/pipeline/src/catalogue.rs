@@ -4,6 +4,7 @@
 mod definition;
 mod listing;
 mod org;
+mod schema;
 
 use countersign_core::action::nearest;
 use countersign_core::source::{Error, Listings, Past, Source, SourceRegistry};
@@ -14,8 +15,9 @@ use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+pub(crate) use definition::Definition;
 pub use definition::check_condition;
-pub(crate) use definition::{Definition, compile_condition};
+pub(crate) use schema::Schema;
 
 /// The sources of every org, by name.
 pub struct Catalogue {

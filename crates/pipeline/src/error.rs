@@ -92,6 +92,8 @@ pub enum Error {
     TooManyPending { session: SessionId, pending: u32 },
     #[error("the params do not fit the schema of `{action}`")]
     InvalidParams { action: String, errors: Vec<ParamError> },
+    #[error("checking these params by the schema of `{action}` would take too many steps; nothing was done")]
+    SchemaTooCostly { action: String },
     #[error("the request is not valid at `{}`; nothing was done", errors.first().map(|error| error.pointer.as_str()).unwrap_or_default())]
     InvalidRequest { errors: Vec<ParamError> },
     #[error("the scope of this call of `{action}` cannot be enforced; nothing ran")]
@@ -180,6 +182,7 @@ impl Error {
             Self::RateLimited { .. } => "rate_limited",
             Self::TooManyPending { .. } => "too_many_pending",
             Self::InvalidParams { .. } => "invalid_params",
+            Self::SchemaTooCostly { .. } => "schema_too_costly",
             Self::InvalidRequest { .. } => "invalid_request",
             Self::InvalidScope { .. } => "invalid_scope",
             Self::CommandNotAllowed { .. } => "command_not_allowed",

@@ -1,9 +1,9 @@
 //! An action, compiled so that calls can be checked against it.
 
+use super::schema::Schema;
 use countersign_core::action::{Effect, Reversibility};
 use countersign_core::source::Error;
 use countersign_core::{Action, Digest, Tier};
-use jsonschema::{PatternOptions, Validator};
 use std::sync::Arc;
 
 /// An action, compiled so that calls can be checked against it: its schemas are compiled and its digests computed once.
@@ -12,8 +12,8 @@ pub(crate) struct Definition {
     pub(crate) action: Arc<Action>,
     pub(crate) structural: Digest,
     pub(crate) textual: Digest,
-    pub(crate) params: Arc<Validator>,
-    pub(crate) result: Arc<Validator>,
+    pub(crate) params: Arc<Schema>,
+    pub(crate) result: Arc<Schema>,
     /// Archived so that receipts can be verified against it later: digest and canonical text.
     pub(crate) archive: Arc<[(Digest, String); 2]>,
     /// What the scan found, also in comparison with the actions of other sources.
@@ -43,24 +43,14 @@ fn check_promise(action: &Action) -> Result<(), Error> {
     Ok(())
 }
 
-fn compile(action: &Action, schema: &serde_json::Value) -> Result<Validator, Error> {
-    compile_condition(schema).map_err(|error| Error::Failed {
+fn compile(action: &Action, schema: &serde_json::Value) -> Result<Schema, Error> {
+    Schema::compile(schema).map_err(|error| Error::Failed {
         code: "definition_invalid",
         message: format!("the schema of action `{}` does not compile: {error}", action.id),
     })
 }
 
-/// Whether this is a valid schema for params.
+/// Whether this is a valid schema for params, and cheap enough to check by.
 pub fn check_condition(schema: &serde_json::Value) -> Result<(), String> {
-    compile_condition(schema).map(|_| ())
-}
-
-/// SECURITY: schemas come from strangers, so patterns run on a linear-time engine and references are resolved inside the schema only.
-pub(crate) fn compile_condition(schema: &serde_json::Value) -> Result<Validator, String> {
-    jsonschema::options()
-        .with_draft(jsonschema::Draft::Draft202012)
-        .should_validate_formats(true)
-        .with_pattern_options(PatternOptions::regex())
-        .build(schema)
-        .map_err(|error| error.to_string())
+    Schema::compile(schema).map(|_| ())
 }

@@ -72,7 +72,7 @@ impl Pipeline {
     pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
         let has_params = question.has_params;
         let resolved = self.imagine(question).await?;
-        let params = if has_params { param_errors(&resolved) } else { Vec::new() };
+        let params = if has_params { param_errors(&resolved).await? } else { Vec::new() };
         let around = request_field_errors(&resolved);
         let refusal = match (params.is_empty(), around.first()) {
             (false, _) => Some("the params do not fit the action's schema".to_owned()),

@@ -43,13 +43,13 @@ impl Walk {
         }
         let declared = &done.definition.action.checks;
         let mut checks = Checks::default();
-        let mismatch = done.definition.result.iter_errors(&output.value).next();
-        checks.made.push(match mismatch {
-            None => Check::passed(RESULT_SCHEMA),
-            Some(error) => Check::failed(
-                RESULT_SCHEMA,
-                format!("the result does not fit its schema at `{}`: {}", error.instance_path(), error.masked()),
-            ),
+        let mismatches = done.definition.result.mismatches(&output.value).await;
+        checks.made.push(match mismatches.map(|found| found.into_iter().next()) {
+            Ok(None) => Check::passed(RESULT_SCHEMA),
+            Ok(Some(found)) => {
+                Check::failed(RESULT_SCHEMA, format!("the result does not fit its schema at `{}`: {}", found.pointer, found.message))
+            }
+            Err(error) => Check::failed(RESULT_SCHEMA, error.to_string()),
         });
         let subject = done.subject();
         if !declared.is_empty() {

@@ -43,6 +43,7 @@ impl Walk {
             | Error::RateLimited { .. }
             | Error::TooManyPending { .. }
             | Error::InvalidParams { .. }
+            | Error::SchemaTooCostly { .. }
             | Error::InvalidRequest { .. }
             | Error::InvalidScope { .. }
             | Error::CommandNotAllowed { .. }

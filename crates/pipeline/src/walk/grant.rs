@@ -1,12 +1,13 @@
 //! Grants that replace an approval: a grant is found here, and used in the transaction that writes the intent.
 
-use crate::catalogue::compile_condition;
+use crate::catalogue::Schema;
 use crate::error::Error;
 use crate::walk::admit::Admitted;
 use crate::walk::gate::Gated;
 use crate::walk::ground::Walk;
 use countersign_core::session::SelfApproval;
 use countersign_core::{Grant, GrantId, UserId};
+use std::sync::Arc;
 
 /// A grant that fits the call. Only this file can make one.
 pub(crate) struct Fitting {
@@ -33,7 +34,7 @@ impl Walk {
         }
         let approvers = self.ledger().list_approvers(&session.org).await?;
         for grant in grants.into_iter().filter(|grant| fits(grant, gated, &approvers)) {
-            if self.answers(&grant, gated).await? {
+            if is_met(&grant, gated).await && self.answers(&grant, gated).await? {
                 return Ok(Some(Fitting { id: grant.id }));
             }
         }
@@ -50,15 +51,26 @@ impl Walk {
     }
 }
 
-/// Checks what the store cannot: whether the grant replaces the approvals that this call needs, whether it was given for this definition,
-/// and whether the params meet its condition.
+/// Whether the params meet the grant's condition. One that cannot be checked, or only at too high a cost, is not met.
+async fn is_met(grant: &Grant, gated: &Gated) -> bool {
+    let Some(condition) = &grant.terms.condition else {
+        return true;
+    };
+    let Ok(schema) = Schema::compile(condition) else {
+        return false;
+    };
+    let mismatches = Arc::new(schema).mismatches(&gated.validated.resolved.admitted.request.call.params).await;
+    mismatches.is_ok_and(|found| found.is_empty())
+}
+
+/// Checks what the store cannot: whether the grant replaces the approvals that this call needs, and whether it was given for this
+/// definition.
 fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     let resolved = &gated.validated.resolved;
     let definition = &resolved.definition;
     let is_same =
         grant.terms.definition.is_none_or(|given| (given.structural, given.textual) == (definition.structural, definition.textual));
-    let is_met = |condition| compile_condition(condition).is_ok_and(|schema| schema.is_valid(&resolved.admitted.request.call.params));
-    stands_in(grant, gated, approvers) && is_same && grant.terms.condition.as_ref().is_none_or(is_met)
+    stands_in(grant, gated, approvers) && is_same
 }
 
 /// A grant must be worth the approval it replaces, by the rules in force now: it was given by as many people as the space's quorum, each

@@ -129,6 +129,7 @@ pub(crate) const fn is_redefined(error: &Error) -> bool {
         error,
         Error::UnknownAction { .. }
             | Error::InvalidParams { .. }
+            | Error::SchemaTooCostly { .. }
             | Error::InvalidRequest { .. }
             | Error::InvalidScope { .. }
             | Error::CommandNotAllowed { .. }

@@ -10,16 +10,12 @@ use countersign_core::action::{Class, Preview};
 use countersign_core::invocation::{Digests, Intention, REVERT_KEY, revert_key};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::{Digest, Invocation, Status, json, limits};
-use jsonschema::ValidationError;
-use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use std::sync::Arc;
 
 /// A caller sends this instead of a key to have a key derived from the params.
 const AUTO_KEY: &str = "auto";
 const NO_AUTO_KEY: &str = "this action does not say what an automatic key would be made of; send your own";
-/// How many of the allowed values are listed in the message that refuses a value.
-const OPTIONS_SHOWN_MAX: usize = 20;
 /// How much of a command is shown in the message that refuses it.
 const COMMAND_SHOWN_CHARS: usize = 80;
 
@@ -36,7 +32,7 @@ impl Walk {
     pub(crate) async fn validate(&self, resolved: Resolved) -> Result<Validated, Error> {
         let _timed = self.timed(Stage::Validate);
         self.check_revertible(&resolved).await?;
-        self.check_call(&resolved)?;
+        self.check_call(&resolved).await?;
         let action = resolved.action();
         // A read changes nothing, so its dry run can be answered without a preview.
         let can_foresee = action.preview == Preview::Supported || action.tier.class() == Class::Read;
@@ -79,9 +75,9 @@ impl Walk {
     }
 
     /// Reports everything that is wrong with a call. The kind of error comes from the first of the four checks that failed.
-    fn check_call(&self, resolved: &Resolved) -> Result<(), Error> {
+    async fn check_call(&self, resolved: &Resolved) -> Result<(), Error> {
         let action = || resolved.action().id.to_string();
-        let (params, around) = (param_errors(resolved), request_field_errors(resolved));
+        let (params, around) = (param_errors(resolved).await?, request_field_errors(resolved));
         let (scope, commands) = (unclear_scope(resolved), self.refused_commands(resolved));
         let all = |of: &[&[ParamError]]| of.concat();
         if !params.is_empty() {
@@ -150,34 +146,18 @@ fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
     unclear.map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }).collect()
 }
 
-pub(crate) fn param_errors(resolved: &Resolved) -> Vec<ParamError> {
+pub(crate) async fn param_errors(resolved: &Resolved) -> Result<Vec<ParamError>, Error> {
     let request = &resolved.admitted.request;
     if request.intention == Intention::Revert {
         // The params of a revert are built by us: they name the invocation to revert.
-        return Vec::new();
+        return Ok(Vec::new());
     }
     if !request.call.params.is_object() {
-        return vec![ParamError { pointer: String::new(), message: "params must be an object".into() }];
+        return Ok(vec![ParamError { pointer: String::new(), message: "params must be an object".into() }]);
     }
-    resolved
-        .definition
-        .params
-        .iter_errors(&request.call.params)
-        .map(|error| ParamError { pointer: error.instance_path().to_string(), message: in_words(&error) })
-        .collect()
-}
-
-/// The message leaves out the value, which may be a secret, and lists the allowed values.
-fn in_words(error: &ValidationError<'_>) -> String {
-    let options = if let ValidationErrorKind::Enum { options } = error.kind() { options.as_array() } else { None };
-    match options {
-        Some(options) => {
-            let each: Vec<_> = options.iter().take(OPTIONS_SHOWN_MAX).map(ToString::to_string).collect();
-            let more = if options.len() > each.len() { ", …" } else { "" };
-            format!("value is not one of {}{more}", each.join(", "))
-        }
-        None => error.masked().to_string(),
-    }
+    let action = || Error::SchemaTooCostly { action: resolved.action().id.to_string() };
+    let mismatches = resolved.definition.params.mismatches(&request.call.params).await.map_err(|_| action())?;
+    Ok(mismatches.into_iter().map(|found| ParamError { pointer: found.pointer, message: found.message }).collect())
 }
 
 /// Errors in the fields of the request other than the params.

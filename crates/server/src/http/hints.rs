@@ -34,6 +34,7 @@ pub(super) fn hint_of(problem: &Problem) -> Option<String> {
 const fn of_code(code: Code) -> Option<&'static str> {
     Some(match code {
         Code::MalformedJson | Code::InvalidRequest | Code::InvalidQuery | Code::UnknownRoute | Code::MethodNotAllowed => DESCRIPTION,
+        Code::SchemaTooCostly => "send smaller params",
         Code::InvalidParams => "see `params_schema` of the action: `GET /api/v1/actions/{action}`",
         Code::InvalidScope => "name files and folders relative to the workspace, such as `src` or `src/**`",
         Code::CommandNotAllowed => "use a command that is allowed, or ask an operator to allow this one",

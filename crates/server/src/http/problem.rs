@@ -132,6 +132,7 @@ impl From<pipeline::Error> for Refusal {
                 refusal
             }
             E::TooManyPending { .. } => Self::new(Code::TooManyPending, detail),
+            E::SchemaTooCostly { action } => Self::new(Code::SchemaTooCostly, detail).of(action),
             E::InvalidParams { action, errors } => Self::new(Code::InvalidParams, detail).of(action).at(errors),
             E::InvalidRequest { errors } => Self::new(Code::InvalidRequest, detail).at(errors),
             E::InvalidScope { errors, .. } => Self::new(Code::InvalidScope, detail).at(errors),

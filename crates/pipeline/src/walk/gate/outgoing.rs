@@ -43,7 +43,7 @@ impl Walk {
             gated.set(GateVerdict::new(Gate::Redaction, Verdict::Ok, vec![SPACE.to_owned()]));
             return Ok(Gates::Passed(gated));
         }
-        self.send_instead(gated, outgoing)
+        self.send_instead(gated, outgoing).await
     }
 
     /// The params to store of a call that another gate denied: a value that the space redacts from calls is not stored either.
@@ -84,7 +84,7 @@ impl Walk {
     }
 
     /// Replaces the params with the redacted ones, which are approved, sent and recorded from here on.
-    fn send_instead(&self, mut gated: Gated, outgoing: Outgoing) -> Result<Gates, Error> {
+    async fn send_instead(&self, mut gated: Gated, outgoing: Outgoing) -> Result<Gates, Error> {
         let counts = outgoing.counts.iter().map(|(kind, count)| (kind.as_str().to_owned(), *count)).collect();
         let validated = &mut gated.validated;
         let canonical =
@@ -94,7 +94,7 @@ impl Walk {
         let map = serde_json::to_vec(&outgoing.map).map_err(|error| Error::Internal { message: error.to_string() })?;
         let context = format!("redaction:{}", validated.resolved.admitted.id);
         let sealed_map = STANDARD.encode(validated.key.seal(&context, &map));
-        let broken = param_errors(&validated.resolved).into_iter().next();
+        let broken = param_errors(&validated.resolved).await?.into_iter().next();
         gated.taken_out = Some(TakenOut { counts, sealed_map });
         match broken {
             None => {

@@ -1,0 +1,337 @@
+//! A JSON Schema from outside, and checks of values by it that cannot cost more than a bound.
+//!
+//! SECURITY: schemas come from strangers: grants, packages, servers of others. A small schema can take for ever to check, so it is bounded
+//! twice. When it is compiled, by what it expands to at one place of a value; when a value is checked, by the number of steps that takes.
+//! Patterns run on a linear-time engine, and references are resolved inside the schema only.
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How many subschemas a schema may apply to one place of a value.
+const EXPANDED_MAX: u64 = 10_000;
+/// How many subschemas a schema may have in all, and how deep they may be nested.
+const PARTS_MAX: u64 = 20_000;
+const NESTED_MAX: usize = 64;
+/// How many steps a check may take, and how many on a thread that serves.
+const STEPS_MAX: u64 = 2_000_000;
+const STEPS_SERVING: u64 = 20_000;
+/// How deep subschemas and values may be entered together.
+const DEPTH_MAX: usize = 256;
+/// How many errors are listed.
+const ERRORS_MAX: usize = 100;
+/// How many of the allowed values are listed in the message that refuses a value.
+const OPTIONS_SHOWN_MAX: usize = 20;
+
+/// Keywords whose subschemas apply to the same place as the schema itself: one of them, a list of them, or several by name.
+const IN_PLACE_ONE: [&str; 4] = ["not", "if", "then", "else"];
+const IN_PLACE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+const IN_PLACE_NAMED: [&str; 1] = ["dependentSchemas"];
+/// Keywords whose subschemas apply to a part of the value.
+const BELOW_ONE: [&str; 6] = ["items", "contains", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "propertyNames"];
+const BELOW_LISTS: [&str; 1] = ["prefixItems"];
+const BELOW_NAMED: [&str; 2] = ["properties", "patternProperties"];
+/// Places of subschemas that apply nowhere by themselves.
+const KEPT: [&str; 2] = ["$defs", "definitions"];
+/// Keywords that make what a schema applies depend on where it was reached from.
+const REFUSED: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$dynamicAnchor"];
+
+/// A compiled schema.
+pub(crate) struct Schema {
+    text: Value,
+    /// Subschemas by their `$anchor`, as pointers.
+    anchors: HashMap<String, String>,
+    validator: Validator,
+}
+
+/// One place where a value does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    pub(crate) pointer: String,
+    pub(crate) message: String,
+}
+
+/// Checking this value by this schema would take more steps than one check may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("checking it by its schema would take too many steps")]
+pub(crate) struct TooCostly;
+
+impl Schema {
+    pub(crate) fn compile(text: &Value) -> Result<Self, String> {
+        let mut anchors = HashMap::new();
+        let mut parts = 0;
+        look_at(text, &mut String::new(), 0, &mut parts, &mut anchors)?;
+        let mut sizes = Sizes { root: text, anchors: &anchors, known: HashMap::new() };
+        sizes.check_all(text)?;
+        let validator = jsonschema::options()
+            .with_draft(jsonschema::Draft::Draft202012)
+            .should_validate_formats(true)
+            .with_pattern_options(PatternOptions::regex())
+            .build(text)
+            .map_err(|error| error.to_string())?;
+        Ok(Self { text: text.clone(), anchors, validator })
+    }
+
+    /// Where the value does not fit. What takes long is checked on a thread that serves nobody.
+    pub(crate) async fn mismatches(self: &Arc<Self>, value: &Value) -> Result<Vec<Mismatch>, TooCostly> {
+        if self.count(value, STEPS_SERVING).is_ok() {
+            return Ok(self.list(value));
+        }
+        let (schema, value) = (Arc::clone(self), value.clone());
+        let checked = tokio::task::spawn_blocking(move || schema.count(&value, STEPS_MAX).map(|()| schema.list(&value))).await;
+        checked.unwrap_or(Err(TooCostly))
+    }
+
+    fn list(&self, value: &Value) -> Vec<Mismatch> {
+        let mismatch = |error: ValidationError<'_>| Mismatch { pointer: error.instance_path().to_string(), message: in_words(&error) };
+        self.validator.iter_errors(value).take(ERRORS_MAX).map(mismatch).collect()
+    }
+
+    /// Counts the steps that a check of the value takes, up to this many.
+    fn count(&self, value: &Value, steps_max: u64) -> Result<(), TooCostly> {
+        Steps { schema: self, left: steps_max }.enter(&self.text, value, 0)
+    }
+}
+
+/// The subschema that a reference names; `None` if it names none inside the schema.
+fn resolve<'a>(root: &'a Value, anchors: &HashMap<String, String>, reference: &str) -> Option<&'a Value> {
+    let fragment = reference.strip_prefix('#')?;
+    if fragment.is_empty() || fragment.starts_with('/') {
+        return root.pointer(fragment);
+    }
+    root.pointer(anchors.get(fragment)?)
+}
+
+/// Every subschema of a schema, with the last step of the pointer to it. `entered` says whether it applies to the same place.
+fn subschemas(schema: &Map<String, Value>) -> Vec<(String, bool, &Value)> {
+    let mut found = Vec::new();
+    let mut one = |keyword: &str, is_in_place| {
+        if let Some(sub) = schema.get(keyword) {
+            found.push((format!("/{keyword}"), is_in_place, sub));
+        }
+    };
+    IN_PLACE_ONE.iter().for_each(|keyword| one(keyword, true));
+    BELOW_ONE.iter().for_each(|keyword| one(keyword, false));
+    let mut list = |keyword: &str, is_in_place| {
+        let subs = schema.get(keyword).and_then(Value::as_array).into_iter().flatten().enumerate();
+        found.extend(subs.map(|(at, sub)| (format!("/{keyword}/{at}"), is_in_place, sub)));
+    };
+    IN_PLACE_LISTS.iter().for_each(|keyword| list(keyword, true));
+    BELOW_LISTS.iter().for_each(|keyword| list(keyword, false));
+    let mut named = |keyword: &str, is_in_place| {
+        let subs = schema.get(keyword).and_then(Value::as_object).into_iter().flatten();
+        found.extend(subs.map(|(name, sub)| (format!("/{keyword}/{}", escaped(name)), is_in_place, sub)));
+    };
+    IN_PLACE_NAMED.iter().for_each(|keyword| named(keyword, true));
+    BELOW_NAMED.iter().chain(&KEPT).for_each(|keyword| named(keyword, false));
+    found
+}
+
+/// A name as a step of a JSON pointer.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Checks the form of a schema and finds its anchors.
+fn look_at(
+    schema: &Value,
+    pointer: &mut String,
+    nested: usize,
+    parts: &mut u64,
+    anchors: &mut HashMap<String, String>,
+) -> Result<(), String> {
+    *parts += 1;
+    if *parts > PARTS_MAX {
+        return Err(format!("it has more than {PARTS_MAX} subschemas"));
+    }
+    if nested > NESTED_MAX {
+        return Err(format!("its subschemas are nested deeper than {NESTED_MAX}"));
+    }
+    let Value::Object(schema) = schema else { return Ok(()) };
+    if let Some(refused) = REFUSED.iter().find(|keyword| schema.contains_key(**keyword)) {
+        return Err(format!("`{refused}` at `{pointer}` is not supported"));
+    }
+    if nested > 0 && schema.contains_key("$id") {
+        return Err(format!("`$id` at `{pointer}` is not supported below the top"));
+    }
+    if let Some(anchor) = schema.get("$anchor").and_then(Value::as_str) {
+        anchors.insert(anchor.to_owned(), pointer.clone());
+    }
+    for (step, _, sub) in subschemas(schema) {
+        let before = pointer.len();
+        pointer.push_str(&step);
+        look_at(sub, pointer, nested + 1, parts, anchors)?;
+        pointer.truncate(before);
+    }
+    Ok(())
+}
+
+/// How many subschemas each subschema applies to one place of a value, its references expanded.
+struct Sizes<'a> {
+    root: &'a Value,
+    anchors: &'a HashMap<String, String>,
+    /// By address; `None` while it is being computed.
+    known: HashMap<*const Value, Option<u64>>,
+}
+
+impl<'a> Sizes<'a> {
+    fn check_all(&mut self, schema: &'a Value) -> Result<(), String> {
+        self.size_of(schema)?;
+        let Value::Object(schema) = schema else { return Ok(()) };
+        subschemas(schema).into_iter().try_for_each(|(_, _, sub)| self.check_all(sub))
+    }
+
+    fn size_of(&mut self, schema: &'a Value) -> Result<u64, String> {
+        let Value::Object(keywords) = schema else { return Ok(1) };
+        match self.known.get(&std::ptr::from_ref(schema)) {
+            Some(Some(size)) => return Ok(*size),
+            Some(None) => return Err("it refers to itself without entering a part of the value".to_owned()),
+            None => {}
+        }
+        self.known.insert(schema, None);
+        let mut size = 1_u64;
+        if let Some(reference) = keywords.get("$ref") {
+            let reference = reference.as_str().unwrap_or_default();
+            let target = resolve(self.root, self.anchors, reference);
+            let target = target.ok_or_else(|| format!("the reference `{}` names nothing in the schema", shown(reference)))?;
+            size = size.saturating_add(self.size_of(target)?);
+        }
+        for (_, is_in_place, sub) in subschemas(keywords) {
+            if is_in_place {
+                size = size.saturating_add(self.size_of(sub)?);
+            }
+        }
+        if size > EXPANDED_MAX {
+            return Err(format!("it expands to more than {EXPANDED_MAX} subschemas"));
+        }
+        self.known.insert(schema, Some(size));
+        Ok(size)
+    }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(80).flat_map(char::escape_debug).collect()
+}
+
+/// Counts the steps of a check without making it: it enters every subschema that the check may enter.
+struct Steps<'a> {
+    schema: &'a Schema,
+    left: u64,
+}
+
+impl Steps<'_> {
+    fn take(&mut self, steps: usize) -> Result<(), TooCostly> {
+        self.left = self.left.checked_sub(steps as u64).ok_or(TooCostly)?;
+        Ok(())
+    }
+
+    fn enter(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<(), TooCostly> {
+        self.take(1)?;
+        if depth > DEPTH_MAX {
+            return Err(TooCostly);
+        }
+        let Value::Object(keywords) = schema else { return Ok(()) };
+        self.enter_in_place(keywords, value, depth)?;
+        // What was evaluated is found out by evaluating it again.
+        if keywords.contains_key("unevaluatedProperties") || keywords.contains_key("unevaluatedItems") {
+            self.enter_in_place(keywords, value, depth)?;
+        }
+        for (keyword, of) in keywords {
+            match (keyword.as_str(), value) {
+                ("enum" | "const", _) => self.take(nodes(of).saturating_add(nodes(value)))?,
+                ("uniqueItems", Value::Array(_)) => self.take(nodes(value))?,
+                ("pattern", Value::String(text)) => self.match_pattern(of.as_str().unwrap_or_default(), text)?,
+                ("format", Value::String(text)) => self.take(text.len() / 16)?,
+                _ => {}
+            }
+        }
+        match value {
+            Value::Array(items) => self.enter_items(keywords, items, depth),
+            Value::Object(properties) => self.enter_properties(keywords, properties, depth),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+        }
+    }
+
+    fn enter_in_place(&mut self, keywords: &Map<String, Value>, value: &Value, depth: usize) -> Result<(), TooCostly> {
+        let schema = self.schema;
+        if let Some(target) = keywords.get("$ref").and_then(Value::as_str).and_then(|to| resolve(&schema.text, &schema.anchors, to)) {
+            self.enter(target, value, depth + 1)?;
+        }
+        subschemas(keywords)
+            .into_iter()
+            .filter(|(_, is_in_place, _)| *is_in_place)
+            .try_for_each(|(_, _, sub)| self.enter(sub, value, depth + 1))
+    }
+
+    fn enter_items(&mut self, keywords: &Map<String, Value>, items: &[Value], depth: usize) -> Result<(), TooCostly> {
+        let first = keywords.get("prefixItems").and_then(Value::as_array).into_iter().flatten();
+        first.zip(items).try_for_each(|(sub, item)| self.enter(sub, item, depth + 1))?;
+        for keyword in ["items", "contains", "unevaluatedItems"] {
+            if let Some(sub) = keywords.get(keyword) {
+                items.iter().try_for_each(|item| self.enter(sub, item, depth + 1))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn enter_properties(&mut self, keywords: &Map<String, Value>, properties: &Map<String, Value>, depth: usize) -> Result<(), TooCostly> {
+        if let Some(Value::Object(named)) = keywords.get("properties") {
+            for (name, sub) in named {
+                self.take(1)?;
+                if let Some(value) = properties.get(name) {
+                    self.enter(sub, value, depth + 1)?;
+                }
+            }
+        }
+        for (name, value) in properties {
+            if let Some(Value::Object(patterns)) = keywords.get("patternProperties") {
+                for (pattern, sub) in patterns {
+                    self.match_pattern(pattern, name)?;
+                    self.enter(sub, value, depth + 1)?;
+                }
+            }
+            for keyword in ["additionalProperties", "unevaluatedProperties"] {
+                if let Some(sub) = keywords.get(keyword) {
+                    self.enter(sub, value, depth + 1)?;
+                }
+            }
+            if let Some(sub) = keywords.get("propertyNames") {
+                self.enter(sub, &Value::String(name.clone()), depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn match_pattern(&mut self, pattern: &str, text: &str) -> Result<(), TooCostly> {
+        self.take((pattern.len() / 16 + 1).saturating_mul(text.len() / 16 + 1))
+    }
+}
+
+/// How many values a value holds, long texts counted as several.
+fn nodes(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(nodes).sum::<usize>() + 1,
+        Value::Object(properties) => properties.iter().map(|(name, value)| name.len() / 64 + nodes(value)).sum::<usize>() + 1,
+        Value::String(text) => text.len() / 64 + 1,
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    }
+}
+
+/// The message leaves out the value, which may be a secret, and lists the allowed values.
+fn in_words(error: &ValidationError<'_>) -> String {
+    let options = if let ValidationErrorKind::Enum { options } = error.kind() { options.as_array() } else { None };
+    match options {
+        Some(options) => {
+            let each: Vec<_> = options.iter().take(OPTIONS_SHOWN_MAX).map(ToString::to_string).collect();
+            let more = if options.len() > each.len() { ", …" } else { "" };
+            format!("value is not one of {}{more}", each.join(", "))
+        }
+        None => error.masked().to_string(),
+    }
+}
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;
