@@ -105,7 +105,8 @@ impl Pipeline {
                 let mut results = vec![None; batch.parts.len()];
                 let ran = self.run_batch(batch, &request.principal, &request.parts, &mut results).await;
                 // The batch is stored: a store that is away now says nothing about its effects.
-                let batch = if is_away(&ran) { Err(Error::BatchUnrecorded { batch: id }) } else { ran }?;
+                let is_open = is_away(&ran) || matches!(ran, Err(Error::Unrecorded { .. }));
+                let batch = if is_open { Err(Error::BatchUnrecorded { batch: id }) } else { ran }?;
                 Ok(Batched { batch, results })
             }
             OpenedBatch::Earlier(batch) if batch.raw == raw => Ok(Batched { results: vec![None; batch.parts.len()], batch }),

