@@ -164,7 +164,7 @@ impl Client {
 
     /// The server's time, from its `Date` header; `None` if it sends none.
     pub(crate) async fn date(&self) -> Result<Option<String>, Failure> {
-        let request = self.request(Method::GET, &["openapi.json"])?.timeout(Duration::from_secs(CONNECT_SECONDS));
+        let request = self.request(Method::GET, &["openapi.json"])?.timeout(Duration::from_secs(3 * CONNECT_SECONDS));
         let response = self.send(request, Effect::None).await?;
         Ok(response.headers().get("date").and_then(|date| date.to_str().ok()).map(str::to_owned))
     }

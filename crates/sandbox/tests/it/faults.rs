@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 #[test]
 fn time_overrun_is_ended_at_the_deadline() {
     for name in ["time_spin", "time_sleep", "time_ignore"] {
-        each(name, &json!({ "wall_ms": 2500 }), |_, report| {
+        each_until_its_deadline(name, |_, report| {
             assert_eq!(report["ended"], json!({ "how": "timed_out" }), "{name}");
             assert_eq!(report["result"], "begun=ok\n");
         });
@@ -67,7 +67,7 @@ fn proc_signals_to_all_reach_nobody_outside() {
 
 #[test]
 fn proc_signals_that_stop_move_no_deadline() {
-    each("proc_signals_stopped", &json!({ "wall_ms": 2500 }), |_, report| {
+    each_until_its_deadline("proc_signals_stopped", |_, report| {
         assert_eq!(report["ended"], json!({ "how": "timed_out" }), "{report}");
         assert_eq!(report["result"], "begun=ok\n");
     });
@@ -174,5 +174,21 @@ fn a_killed_program_is_told_apart() {
 fn each(name: &str, more: &Value, check: impl Fn(Setup, &Value)) {
     for setup in setups() {
         check(setup, &attempt(setup, name, more));
+    }
+}
+
+/// Like `each`, for a program that runs until its deadline. On a busy machine the jail may not be ready by then; the program then gets more
+/// time.
+fn each_until_its_deadline(name: &str, check: impl Fn(Setup, &Value)) {
+    for setup in setups() {
+        let reports = [1_000, 5_000, 20_000].into_iter().map(|wall_ms| attempt(setup, name, &json!({ "wall_ms": wall_ms })));
+        let mut last = Value::Null;
+        for report in reports {
+            last = report;
+            if last["result"] == "begun=ok\n" {
+                break;
+            }
+        }
+        check(setup, &last);
     }
 }
