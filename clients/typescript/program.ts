@@ -31,7 +31,7 @@ const asked = answer(
     body: { action: "files.write_text", params: { path: "typescript.txt", text: "hello" }, reason: "to show how" },
   }),
 );
-assert(asked.invocation.status === "pending" && asked.message === "Action requires approval", asked.message);
+assert(asked.invocation.status === "pending" && asked.message === "Action requires approval", "the call waits for approval");
 
 // Approve: this call, and two more like it.
 const invocation = asked.invocation.id;
