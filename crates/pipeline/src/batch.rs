@@ -348,7 +348,7 @@ impl Pipeline {
 
     /// Reads a batch. While it has not ended, the answer is held back for up to `limit`.
     pub async fn watch_batch(&self, org: &OrgId, id: &BatchId, limit: Duration) -> Result<Option<Batch>, Error> {
-        let waiter = self.walk.waiter(org, id.as_str());
+        let (waiter, mut relayed) = (self.walk.waiter(id.as_str()), None);
         let deadline = tokio::time::Instant::now() + limit;
         let mut is_last = limit.is_zero();
         loop {
@@ -358,6 +358,7 @@ impl Pipeline {
             if is_last || batch.as_ref().is_none_or(|batch| batch.status.is_final()) {
                 return Ok(batch);
             }
+            relayed = relayed.or_else(|| self.walk.relayed(org));
             tokio::select! {
                 () = changed => {}
                 () = tokio::time::sleep_until(deadline) => is_last = true,

@@ -127,7 +127,7 @@ impl Follower {
     pub async fn next(&mut self) -> Result<Next, Error> {
         let (pipeline, board) = (self.pipeline.clone(), Arc::clone(&self.board));
         let org = self.org()?;
-        let waiter = pipeline.walk.waiter(&org, board.invocation.as_str());
+        let (waiter, mut relayed) = (pipeline.walk.waiter(board.invocation.as_str()), None);
         loop {
             // Listening begins before the read, so a change between the two still wakes us.
             let mut told = std::pin::pin!(board.changed.notified());
@@ -143,6 +143,7 @@ impl Follower {
                 // A last line may have been printed since it was checked.
                 return Ok(self.kept().await.map_or_else(|| Next::Ended(Box::new(over)), Next::Progress));
             }
+            relayed = relayed.or_else(|| pipeline.walk.relayed(&org));
             tokio::select! {
                 () = told => {}
                 () = moved => {}

@@ -104,7 +104,7 @@ fn resolve<'a>(root: &'a Value, anchors: &HashMap<String, String>, reference: &s
     root.pointer(anchors.get(fragment)?)
 }
 
-/// Every subschema of a schema, with the last step of the pointer to it. `entered` says whether it applies to the same place.
+/// Every subschema of a schema, with the last steps of the pointer to it, and whether it applies to the same place.
 fn subschemas(schema: &Map<String, Value>) -> Vec<(String, bool, &Value)> {
     let mut found = Vec::new();
     let mut one = |keyword: &str, is_in_place| {
@@ -259,10 +259,10 @@ impl Steps<'_> {
         if let Some(target) = keywords.get("$ref").and_then(Value::as_str).and_then(|to| resolve(&schema.text, &schema.anchors, to)) {
             self.enter(target, value, depth + 1)?;
         }
-        subschemas(keywords)
-            .into_iter()
-            .filter(|(_, is_in_place, _)| *is_in_place)
-            .try_for_each(|(_, _, sub)| self.enter(sub, value, depth + 1))
+        let one = IN_PLACE_ONE.iter().filter_map(|keyword| keywords.get(*keyword));
+        let lists = IN_PLACE_LISTS.iter().filter_map(|keyword| keywords.get(*keyword)?.as_array()).flatten();
+        let named = IN_PLACE_NAMED.iter().filter_map(|keyword| keywords.get(*keyword)?.as_object()).flat_map(Map::values);
+        one.chain(lists).chain(named).try_for_each(|sub| self.enter(sub, value, depth + 1))
     }
 
     fn enter_items(&mut self, keywords: &Map<String, Value>, items: &[Value], depth: usize) -> Result<(), TooCostly> {

@@ -4,7 +4,6 @@ use super::ground::Walk;
 use countersign_core::OrgId;
 use durable::Wakeup;
 use std::time::Duration;
-use tokio::sync::futures::Notified;
 
 /// Events read at a time.
 const EVENTS_READ: u32 = 500;
@@ -12,30 +11,16 @@ const EVENTS_READ: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(20);
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// A task that waits for a change of an invocation or a batch.
-pub(crate) struct Waiter {
-    wakeup: Wakeup<String>,
-    _relayed: Option<Relayed>,
-}
-
-impl Waiter {
-    /// Resolves at the next change after this future was created.
-    pub(crate) fn changed(&self) -> Notified<'_> {
-        self.wakeup.changed()
-    }
-}
-
 /// While one of these lives, the org's events of other servers wake the tasks of this one.
-struct Relayed {
+pub(crate) struct Relayed {
     walk: Walk,
     org: OrgId,
 }
 
 impl Walk {
     /// Registers a task that waits for the thing with this id. Call this before reading its row, so that a change in between is not missed.
-    pub(crate) fn waiter(&self, org: &OrgId, id: &str) -> Waiter {
-        let wakeup = self.inner.wakeups.join(&id.to_owned());
-        Waiter { wakeup, _relayed: self.ledger().is_shared().then(|| self.relayed(org)) }
+    pub(crate) fn waiter(&self, id: &str) -> Wakeup<String> {
+        self.inner.wakeups.join(&id.to_owned())
     }
 
     /// Wakes everyone in this process who waits for the thing with this id. Call it after the change is durable.
@@ -43,7 +28,12 @@ impl Walk {
         self.inner.wakeups.wake(id);
     }
 
-    fn relayed(&self, org: &OrgId) -> Relayed {
+    /// From now on also changes by other servers wake the tasks that wait. If this was not so before, all of them look once more. `None` if
+    /// there can be no other server.
+    pub(crate) fn relayed(&self, org: &OrgId) -> Option<Relayed> {
+        if !self.ledger().is_shared() {
+            return None;
+        }
         let mut relays = self.inner.relays.lock();
         match relays.get_mut(org) {
             Some(waiting) => *waiting += 1,
@@ -52,7 +42,7 @@ impl Walk {
                 tokio::spawn(self.clone().relay(org.clone()));
             }
         }
-        Relayed { walk: self.clone(), org: org.clone() }
+        Some(Relayed { walk: self.clone(), org: org.clone() })
     }
 
     /// Runs as long as somebody waits for something of this org.

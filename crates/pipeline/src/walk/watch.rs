@@ -14,7 +14,7 @@ impl Walk {
         limit: Duration,
         done: impl Fn(Status) -> bool,
     ) -> Result<Invocation, Error> {
-        let waiter = self.waiter(org, invocation.as_str());
+        let (waiter, mut relayed) = (self.waiter(invocation.as_str()), None);
         let deadline = tokio::time::Instant::now() + limit;
         let mut is_last = limit.is_zero();
         loop {
@@ -26,6 +26,7 @@ impl Walk {
             if is_last || done(row.status) {
                 return Ok(row);
             }
+            relayed = relayed.or_else(|| self.relayed(org));
             tokio::select! {
                 () = changed => {}
                 () = tokio::time::sleep_until(deadline) => is_last = true,
