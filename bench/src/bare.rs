@@ -18,9 +18,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The argument that makes this program the bare server.
-pub(crate) const ARGUMENT: &str = "__bare";
-
 struct Bare {
     call: Call,
     answer: Vec<u8>,

@@ -1,13 +1,18 @@
 //! The processes that are measured: the real server, and the programs it is compared with.
 
-use crate::http::{self, Connection};
+use crate::cpu::Watched;
+use crate::http::{self, Connection, HttpCaller};
+use crate::load::{Time, drive};
 use crate::place::Database;
+use crate::stats::Window;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// A process that is killed when this is dropped.
@@ -153,6 +158,22 @@ impl Server {
         http::request("POST", &path, &self.token, &call.body(number))
     }
 
+    /// One window of calls.
+    pub(crate) async fn measure(
+        &self,
+        call: Call,
+        callers: usize,
+        time: Time,
+        watched: &Watched,
+        count: &Arc<AtomicU64>,
+    ) -> Result<Window> {
+        let path = format!("/api/v1/sessions/{}/actions/invoke", self.session);
+        let token = self.token.clone();
+        let next = Arc::new(move |number: u64| http::request("POST", &path, &token, &call.body(number)));
+        let open = HttpCaller::open(callers, self.address(), count, next).await?;
+        drive(open, time, watched).await
+    }
+
     /// Makes some calls, one after the other, and returns the size of the last answer's body.
     pub(crate) async fn warm_up(&self, call: Call, calls: u64) -> Result<usize> {
         let mut connection = Connection::open(self.address()).await?;
@@ -174,10 +195,13 @@ pub(crate) fn start_echo(bytes: usize) -> Result<Running> {
     Running::start(program(&std::env::current_exe()?).args([crate::echo::ARGUMENT, &bytes.to_string()]))
 }
 
+/// The argument that makes this program the bare server.
+pub(crate) const BARE: &str = "__bare";
+
 /// Starts this program again as the bare server, which does only the parts of a call. Its database was created by a real server.
 pub(crate) fn start_bare(call: Call, bytes: usize, sampled: &Database, effects: &Path) -> Result<Running> {
     let mut command = program(&std::env::current_exe()?);
-    command.args([crate::bare::ARGUMENT, call.as_str(), &bytes.to_string()]).arg(effects).arg(&sampled.data);
+    command.args([BARE, call.as_str(), &bytes.to_string()]).arg(effects).arg(&sampled.data);
     Running::start(command.args(&sampled.url))
 }
 

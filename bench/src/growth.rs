@@ -4,8 +4,8 @@
 use crate::child::{Call, Server};
 use crate::cpu::Watched;
 use crate::load::Time;
+use crate::progress;
 use crate::stats::Window;
-use crate::{measure, progress};
 use anyhow::{Context, Result};
 use countersign_core::ledger::{EntryDraft, EntryId, EventDraft, Finish, Finished, KeyFate, Row};
 use countersign_core::ports::{EventFeed, Invocations};
@@ -56,8 +56,8 @@ pub(crate) async fn measure(folder: &Path, sizes: &[u64], time: Time, repetition
     for _ in 0..repetitions {
         for Filled { server, watched, count, size } in &mut filled {
             progress(&format!("growth: {} receipts", size.receipts));
-            size.read.push(measure::server(server, Call::Read, CALLERS, time, watched, count).await?);
-            size.write.push(measure::server(server, Call::Write, CALLERS, time, watched, count).await?);
+            size.read.push(server.measure(Call::Read, CALLERS, time, watched, count).await?);
+            size.write.push(server.measure(Call::Write, CALLERS, time, watched, count).await?);
         }
     }
     filled.into_iter().map(|filled| filled.server.stop().map(|()| filled.size)).collect()
@@ -107,7 +107,7 @@ async fn fill(data: &Path, receipts: u64) -> Result<()> {
                 match store.finish(sample.again().into()).await? {
                     Finished::Recorded { .. } => {}
                     Finished::Not(status) => anyhow::bail!("a new invocation was already `{status}`"),
-                    Finished::RulesChanged | Finished::Missing => anyhow::bail!("a new invocation was missing"),
+                    Finished::RulesChanged | Finished::MayNotAnswer | Finished::Missing => anyhow::bail!("a new invocation was missing"),
                 }
             }
             Ok(())

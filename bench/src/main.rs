@@ -1,6 +1,7 @@
 //! `make bench`: measures the release build beside the parts no call can do without, in the same run and in turns.
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
-//! smallest server that does all of them; `catalogue` measures a call beside many other actions, and `orgs` two orgs on two servers.
+//! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, and `outage`
+//! servers whose database goes away.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod bare;
@@ -14,6 +15,7 @@ mod http;
 mod load;
 mod measure;
 mod orgs;
+mod outage;
 mod package;
 mod place;
 mod pure;
@@ -32,7 +34,8 @@ use store::Store;
 
 const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --quick  one short repetition of everything: to see that it works, not to quote
-  --jail   only what it costs to start a program that does nothing";
+  --jail   only what it costs to start a program that does nothing
+  --outage only how soon servers work again after the database was away, and wake who waits on another server";
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,10 +50,11 @@ async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some(echo::ARGUMENT) => echo::serve(arguments.next()).await,
-        Some(bare::ARGUMENT) => bare::serve(arguments).await,
+        Some(child::BARE) => bare::serve(arguments).await,
         None => run(Extent::Standard).await,
         Some("--quick") => run(Extent::Quick).await,
         Some("--jail") => jail_alone().await,
+        Some("--outage") => outages_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
 }
@@ -94,6 +98,14 @@ async fn jail_alone() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let spawned = spawn::measure(&child::server_binary()?, folder.path(), rounds, repetitions).await?;
     println!("{}", report::text(&machine(&[]), &[], &[], &spawned, &[]));
+    Ok(())
+}
+
+async fn outages_alone() -> Result<()> {
+    let place = Place::postgres(std::env::var("TEST_POSTGRES_URL").context("`TEST_POSTGRES_URL` is not set")?).await?;
+    let folder = tempfile::tempdir()?;
+    let (outages, woken) = outage::measure(&place, folder.path()).await?;
+    println!("{}", report::outages(&machine(&[place]), &outages, &woken));
     Ok(())
 }
 

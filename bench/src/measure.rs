@@ -2,7 +2,7 @@
 
 use crate::child::{Call, Server, start_bare, start_echo};
 use crate::cpu::{self, Watched};
-use crate::http::{self, HttpCaller};
+use crate::http::HttpCaller;
 use crate::load::{Time, drive};
 use crate::place::{Database, Place};
 use crate::pure::{self, Pure};
@@ -145,7 +145,7 @@ impl Bench<'_> {
                 let echoing = HttpCaller::open(callers, echo.address, &count, Arc::clone(&body)).await?;
                 let bare_calling = HttpCaller::open(callers, bare.address, &count, Arc::clone(&body)).await?;
                 turns.push(Turn {
-                    server: self::server(server, call, callers, plan.server, &watched, &count).await?,
+                    server: server.measure(call, callers, plan.server, &watched, &count).await?,
                     rows: raw.measure(call, callers, plan.part).await?,
                     effect: effect::measure(&effects, call, callers, plan.part).await?,
                     echo: drive(echoing, plan.part, &echo_watched).await?,
@@ -156,22 +156,6 @@ impl Bench<'_> {
         }
         Ok(cells)
     }
-}
-
-/// One window of calls to a running server.
-pub(crate) async fn server(
-    server: &Server,
-    call: Call,
-    callers: usize,
-    time: Time,
-    watched: &Watched,
-    count: &Arc<AtomicU64>,
-) -> Result<Window> {
-    let path = format!("/api/v1/sessions/{}/actions/invoke", server.session);
-    let (token, params) = (server.token.clone(), call);
-    let next = Arc::new(move |number: u64| http::request("POST", &path, &token, &params.body(number)));
-    let open = HttpCaller::open(callers, server.address(), count, next).await?;
-    drive(open, time, watched).await
 }
 
 /// The same request with the path `/`, the only one that the echo and the bare server have.

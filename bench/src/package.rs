@@ -2,7 +2,6 @@
 
 use crate::child::Server;
 use crate::http::{self, Connection};
-use crate::spawn::PAUSE;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -10,7 +9,10 @@ use sandbox::Profile;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The pause before each run, so that the kernel's cleanup after one run is not counted in the next.
+pub(crate) const PAUSE: Duration = Duration::from_millis(15);
 
 /// Small and compiled, so that the jail is measured and not the start of an interpreter in it.
 const CODE: &str = r#"fn main() { print!("{{\"output\":{{}}}}") }"#;

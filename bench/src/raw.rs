@@ -171,9 +171,14 @@ fn id(prefix: &str, call: u64) -> String {
     format!("{prefix}_0raw{call:022}")
 }
 
+/// The number of a call's event. The server's own events have lower ones.
+const fn event_seq(call: u64) -> i64 {
+    1_000_000_000 + call as i64
+}
+
 const INSERT_INVOCATION: &str =
-    "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body, receipt_id, receipt_seq)
-     VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7, $8, $9)";
+    "INSERT INTO invocations (org_id, id, session_id, space_id, action, tier, status, expires_at, sealed_params, body, receipt_id, receipt_seq)
+     VALUES ($1, $2, $3, $4, $5, 'R2', $6, NULL, NULL, $7, $8, $9)";
 const UPDATE_INVOCATION: &str =
     "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = NULL WHERE org_id = $5 AND id = $6";
 const INSERT_ATTEMPT: &str = "INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, 1, 'dispatched', $3)";
@@ -181,7 +186,7 @@ const UPDATE_ATTEMPT: &str =
     "UPDATE attempts SET state = 'outcome', outcome = $1, outcome_at = $2 WHERE org_id = $3 AND invocation_id = $4";
 const INSERT_ENTRY: &str = "INSERT INTO entries (org_id, seq, kind, id, invocation_id, payload, leaf, key_id, signature)
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-const INSERT_EVENT: &str = "INSERT INTO events (org_id, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const INSERT_EVENT: &str = "INSERT INTO events (org_id, id, name, key, receipt_id, body, at, seq) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 const UPDATE_HEAD: &str =
     "UPDATE logs SET size = $1, prev = $2, frontier = $3, key_id = $4, checkpoint_key_id = $5, at = $6 WHERE org_id = $7";
 /// Any time will do: the content of the rows is never used.

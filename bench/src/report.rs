@@ -4,6 +4,7 @@ use crate::catalogue;
 use crate::child::Call;
 use crate::growth::Size;
 use crate::measure::{Cell, Measured, Turn};
+use crate::outage::{Outage, Woken};
 use crate::pure::Waited;
 use crate::spawn::{Spawned, WAYS, Way};
 use crate::stats::{Spread, Window, short};
@@ -25,6 +26,10 @@ const START_MS_MAX: f64 = 300.0;
 /// The limit for "nearly flat": CPU time per call at any size, as a multiple of that at the smallest.
 const GROWTH_RATIO_MAX: f64 = 1.25;
 const SPAWN_MS_MAX: f64 = 5.0;
+/// From the database's return to the first success of every server.
+const BACK_SECONDS_MAX: f64 = 5.0;
+/// The delay of a caller who waits on another server than the one that answers, p99.
+const WOKEN_MS_MAX: f64 = 150.0;
 /// The limit for "independent of the server's memory".
 const SPAWN_GROWTH_MAX: f64 = 1.25;
 
@@ -45,6 +50,23 @@ pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], spawned
         let _ = write!(text, "\n{note}\n");
     }
     text
+}
+
+/// The report of `make bench ARGS=--outage`.
+pub(crate) fn outages(machine: &str, outages: &[Outage], woken: &Woken) -> String {
+    let mut rows = vec![["servers", "callers", "away s", "back after s", "bar", ""].map(str::to_owned).to_vec()];
+    let limit = Limit::AtMost(BACK_SECONDS_MAX);
+    for outage in outages {
+        let back = outage.back.map_or(f64::INFINITY, |back| back.as_secs_f64());
+        let counts = [outage.servers.to_string(), outage.callers.to_string(), outage.away_seconds.to_string()];
+        rows.push([counts.to_vec(), vec![short(back), limit.to_string(), limit.verdict(back).to_owned()]].concat());
+    }
+    let mut delays = vec![["woken on another server", "ms", "bar", ""].map(str::to_owned).to_vec()];
+    for (name, delay, limit) in [("p50", woken.p50, Limit::None), ("p99", woken.p99, Limit::AtMost(WOKEN_MS_MAX))] {
+        let ms = delay.as_secs_f64() * 1e3;
+        delays.push(vec![name.to_owned(), short(ms), limit.to_string(), limit.verdict(ms).to_owned()]);
+    }
+    format!("{machine}\n\n{}\n{}", table(&rows), table(&delays))
 }
 
 fn calls(measured: &Measured) -> String {

@@ -1,7 +1,7 @@
 //! Measures what it costs to run a program that does nothing: alone, in the jail, and in bubblewrap. It is started by a small process and
 //! by one with 512 MiB of memory, because a server may have as much, and a child made by copying its parent would pay for that.
 
-use crate::package::Installed;
+use crate::package::{Installed, PAUSE};
 use crate::progress;
 use crate::stats::Spread;
 use anyhow::{Context, Result, ensure};
@@ -9,10 +9,8 @@ use sandbox::{Bind, Options, Probes, Profile, Program, Sandbox, Spec};
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// The pause before each run, so that the kernel's cleanup after one run is not counted in the next.
-pub(crate) const PAUSE: Duration = Duration::from_millis(15);
 const TRUE: &str = "/bin/true";
 const LARGE_MIB: usize = 512;
 

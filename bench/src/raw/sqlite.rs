@@ -3,7 +3,7 @@
 use super::{
     AT, BATCH_MAX, Entry, Head, INSERT_ATTEMPT, INSERT_ENTRY, INSERT_EVENT, INSERT_INVOCATION, QUEUE_MAX, Queued, Raw, Rows,
     SELECT_ENTRIES, SELECT_EVENT, SELECT_HEAD, SELECT_INVOCATION, Sample, Samples, Step, UPDATE_ATTEMPT, UPDATE_HEAD, UPDATE_INVOCATION,
-    id,
+    event_seq, id,
 };
 use crate::child::Call;
 use crate::cpu::{self, Watched};
@@ -102,7 +102,7 @@ impl Sqlite {
             }
         }
         if step != Step::Begun {
-            let values = params![org, id("evt", call), event, invocation, receipt, event_body, AT];
+            let values = params![org, id("evt", call), event, invocation, receipt, event_body, AT, event_seq(call)];
             connection.prepare_cached(INSERT_EVENT)?.execute(values)?;
         }
         Ok(())

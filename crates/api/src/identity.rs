@@ -112,6 +112,40 @@ pub struct NewUserRequest {
     pub role: Role,
 }
 
+/// A person just added, with the invitation that they redeem for a token of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewUserResponse {
+    pub id: String,
+    pub user: UserView,
+    pub invitation: InvitationResponse,
+}
+
+/// An invitation. Its text is shown here and never again. It can only be redeemed, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InvitationResponse {
+    pub id: String,
+    pub invitation: String,
+    pub expires_at: Timestamp,
+}
+
+/// An invitation to be redeemed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedeemRequest {
+    pub invitation: String,
+    /// What the new token is for, such as `laptop`; `first` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// The token of the person who redeemed an invitation. It is shown here and never again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RedeemResponse {
+    pub id: String,
+    pub token: String,
+    pub user_id: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UserView {
     pub id: String,
@@ -135,12 +169,12 @@ pub struct ChangeUserRequest {
     pub max_band: Option<Band>,
 }
 
-/// A token to be created: for a person, or for a service with scopes.
+/// A token to be created: for yourself, or for a service with scopes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTokenRequest {
     pub name: String,
-    /// Whose token it is; absent for a service token.
+    /// Yourself; absent for a service token. Others redeem an invitation for their tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     /// What a service may do. `approve` is for people only.
@@ -163,6 +197,8 @@ pub struct NewTokenResponse {
 #[serde(rename_all = "snake_case")]
 pub enum TokenKindName {
     User,
+    /// Can only be redeemed for a token of its person, once.
+    Invitation,
     Agent,
     Service,
 }
@@ -254,13 +290,13 @@ pub struct NewOrgRequest {
     pub name: String,
 }
 
-/// An org just created. The owner's token is shown here and never again.
+/// An org just created, with the invitation of its owner, which is shown here and never again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewOrgResponse {
     pub id: String,
     /// Its owner, named `owner`.
     pub owner_id: String,
-    pub token: String,
+    pub invitation: InvitationResponse,
     pub org: OrgView,
 }
 

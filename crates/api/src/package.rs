@@ -32,21 +32,21 @@ pub struct PackageFileBody {
 pub struct PackageView {
     pub name: String,
     pub actions: Vec<PackageActionView>,
-    /// Why it cannot be used, where it cannot.
+    /// Why the package cannot be used; null if it can.
     pub error: Option<String>,
     /// Whether this server runs the code of packages.
     pub code_allowed: bool,
-    /// Calls of it whose code runs at the same time; the next wait for a turn.
+    /// How many calls of the package run code at the same time; further calls wait for their turn.
     pub runs_at_once: u32,
     /// Safety findings in the definitions of its actions.
     pub findings: Vec<PackageFindingView>,
-    /// Digest of all its files; this and what follows only where one package is read by itself.
+    /// Digest of all its files. A list leaves out this field and those below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Where it lies on the server.
+    /// Its folder on the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// Absent where its folder was put there by hand.
+    /// Who installed it; absent if its folder was put there by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,13 +87,13 @@ pub struct PackageActionView {
     pub package_sha256: Option<String>,
     /// The isolation its code runs in.
     pub profile: Profile,
-    /// How it differs from what was reviewed; null where nobody reviewed it.
+    /// How it differs from what was reviewed; null if nobody reviewed it.
     #[serde(default)]
     pub drift: Option<Drift>,
-    /// Why it cannot run on this server now, where it cannot.
+    /// Why the action cannot run on this server now; null if it can.
     #[serde(default)]
     pub cannot_run: Option<String>,
-    /// Its `action.json`, where the package is read by itself.
+    /// Its `action.json`. A list leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     pub manifest: Option<Value>,

@@ -46,7 +46,7 @@ codes! {
     InvalidRequest = "invalid_request", 400, "The request does not have the expected shape";
     InvalidQuery = "invalid_query", 400, "A query parameter does not make sense";
     InvalidParams = "invalid_params", 422, "The params do not fit the action's schema";
-    SchemaTooCostly = "schema_too_costly", 422, "The params are too costly to check";
+    SchemaTooCostly = "schema_too_costly", 422, "The schema is too costly to check by";
     InvalidScope = "invalid_scope", 422, "The scope cannot be enforced";
     CommandNotAllowed = "command_not_allowed", 422, "A verification command is not allowed";
     InvalidBatch = "invalid_batch", 422, "These calls cannot be made together";
@@ -90,6 +90,8 @@ codes! {
     TupleMismatch = "tuple_mismatch", 409, "The context has changed";
     Stopped = "stopped", 409, "A kill switch is on";
     AlreadyApproved = "already_approved", 409, "You have already approved it";
+    ApproverTooNew = "approver_too_new", 409, "You could not approve yet when the call was made";
+    ApprovalUnproven = "approval_unproven", 409, "The audit log does not prove the approval";
     QuarantineSettled = "quarantine_settled", 409, "The quarantine is already settled";
     GrantEnded = "grant_ended", 409, "The grant is no longer in that state";
     IdempotencyConflict = "idempotency_conflict", 409, "The key was used with other params";
@@ -124,6 +126,7 @@ codes! {
     Internal = "internal", 500, "Something is wrong on our side";
     SourceFailed = "source_failed", 502, "The source failed";
     SourceUnavailable = "source_unavailable", 502, "The source is not available";
+    RulesChanging = "rules_changing", 503, "The rules kept changing";
     OutcomeUnrecorded = "outcome_unrecorded", 503, "The outcome is not recorded yet";
     StoreUnavailable = "store_unavailable", 503, "The store is not available";
 }

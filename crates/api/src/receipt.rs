@@ -73,3 +73,13 @@ pub struct RotateKeysRequest {
 pub struct CheckpointResponse {
     pub checkpoint: Option<String>,
 }
+
+/// Whether the database agrees with its audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IntegrityView {
+    pub ok: bool,
+    /// Entries of the log.
+    pub entries: u64,
+    /// In which ways the database differs from the log, as sentences; at most a hundred.
+    pub differences: Vec<String>,
+}

@@ -39,7 +39,7 @@ fn of_values(problem: &Problem) -> Option<String> {
 
 const fn of_code(code: Code) -> Option<&'static str> {
     match code {
-        Code::SchemaTooCostly => Some("send smaller params"),
+        Code::SchemaTooCostly => Some("send smaller params, or a simpler condition"),
         Code::InvalidParams => Some("see the schema with `countersign action show {action}`"),
         Code::DryRunUnsupported => Some("see whether it would be allowed with `countersign explain {action}`"),
         Code::NeedsConfirmation => Some("countersign approve {invocation} --confirm {action}"),
@@ -62,7 +62,9 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::AlreadyReverted => Some("see what reverted it with `countersign show {invocation}`"),
         Code::CannotRun => Some("correct that and approve it again, or deny it with `countersign deny {invocation}`"),
         Code::Stopped => Some("see which switches are on with `countersign kill-switch list`"),
-        Code::AlreadyApproved => Some("see who approved it with `countersign show {invocation}`"),
+        Code::ApproverTooNew | Code::ApprovalUnproven | Code::AlreadyApproved => {
+            Some("see who approved it with `countersign show {invocation}`")
+        }
         Code::QuarantineSettled => Some("see what is held with `countersign quarantine list`"),
         Code::GrantEnded => Some("see them with `countersign grant list`"),
         Code::LastOwner => Some("make someone else an owner first, or another token with `countersign token create`"),
@@ -73,6 +75,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         ),
         Code::OutcomeUnrecorded => Some("read it with `countersign show {invocation}` once the store is back"),
         Code::PackageFindings => Some("read each place in its file; then install it with `--accept-findings`, which says that you did"),
+        Code::RulesChanging => Some("do it again: nothing was done"),
         Code::StoreUnavailable => Some("look at `countersign doctor` and the server's log"),
         Code::Forbidden => Some("see what this token may do with `countersign whoami`, or ask an admin"),
         Code::MalformedJson

@@ -178,9 +178,9 @@ impl Terminal {
     }
 
     /// Shows a new secret, which cannot be read again later.
-    pub(crate) fn secret(&mut self, raw: &Value, record: &Record) -> Result<(), Failure> {
+    pub(crate) fn secret(&mut self, what: &str, raw: &Value, record: &Record) -> Result<(), Failure> {
         self.record(raw, record)?;
-        self.remark(Tone::Warn.paint("! the token is shown now and never again"));
+        self.remark(Tone::Warn.paint(format!("! the {what} is shown now and never again")));
         Ok(())
     }
 

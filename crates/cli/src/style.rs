@@ -1,8 +1,9 @@
 //! The look of things: one tone and one symbol for each status, always together with its word, so that colour is never the only signal.
-//! `clean` makes other people's text safe to print, `time` writes times in few words.
+//! `clean` of the core makes other people's text safe to print, `time` writes times in few words.
 
-pub(crate) mod clean;
 pub(crate) mod time;
+
+pub(crate) use countersign_core::clean;
 
 use anstyle::{AnsiColor, Style};
 use countersign_core::{Mode, Status, Tier};

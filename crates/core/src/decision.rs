@@ -1,7 +1,8 @@
 //! The decision about a call, and everything that led to it.
 
-use crate::Band;
+use crate::action::{Class, Profile};
 use crate::switch::SwitchScope;
+use crate::{Band, Tier};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
@@ -131,6 +132,19 @@ pub enum Reason {
     Gate { gate: Gate },
     /// A kill switch is on.
     Stopped { scope: SwitchScope },
+}
+
+impl Reason {
+    /// Why an action never runs without approval, whatever its mode; `None` if its mode decides.
+    pub fn never_unattended(tier: Tier, profile: Profile) -> Option<Self> {
+        if tier.class() == Class::Danger {
+            Some(Self::DangerIsNeverAllowed)
+        } else if tier >= Tier::R3 && profile != Profile::InProcess {
+            Some(Self::PackageNeverUnattended)
+        } else {
+            None
+        }
+    }
 }
 
 /// The text that people read. The inbox card, the explanation and the what-if use the same one.

@@ -312,6 +312,9 @@ pub struct Invocation {
     /// Stored in a column of its own, since it moves while a kill switch suspends it.
     #[serde(skip)]
     pub deadline: Option<Deadline>,
+    /// The size of the audit log when the call became pending. Where several people must approve, only those count who could then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending_from_seq: Option<u64>,
     /// The approvals so far, all of the same binding.
     pub approvals: Vec<Answer>,
     /// The answer that ended the wait.

@@ -6,8 +6,9 @@ pub use crate::ports::definitions::{ArchivedDefinition, NewDrift, Pin, Wording};
 pub use crate::ports::events::EventDraft;
 pub use crate::ports::invocations::{
     Approval, Approve, Approved, Begin, BeginAgain, Begun, BeyondOnce, Edited, EntryDraft, EntryId, Finish, Finished, GrantUse, Held, Hold,
-    KeyFate, NewQuarantine, NewReservation, Reservation, Row, SealedPayload,
+    KeyFate, NewQuarantine, NewReservation, Reservation, Row, SealedPayload, SignedAnswer, SignedIntent,
 };
+pub use crate::ports::principals::NewLink;
 pub use crate::ports::quarantines::{Settled, Settling};
 pub use crate::ports::rules::{ModeRow, ModeRows};
 use crate::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Principals, Quarantines, Rules, Sessions};

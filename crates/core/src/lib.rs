@@ -8,6 +8,7 @@ pub mod breaker;
 pub mod call;
 pub mod changed_file;
 pub mod checks;
+pub mod clean;
 pub mod consent;
 pub mod decision;
 pub mod digest;

@@ -16,7 +16,7 @@ pub const GRANT_REQUEST_SECONDS: u64 = 24 * 60 * 60;
 pub const GRANT_CONDITION_BYTES_MAX: usize = 16 * 1024;
 /// Open requests for grants of one session; the next is refused with `too_many_pending`.
 pub const GRANT_REQUESTS_PER_SESSION_MAX: usize = 10;
-/// How often a call is decided again because a rule changed meanwhile; then it is refused with `store_unavailable`, and retrying is safe.
+/// How often a call is decided again because a rule changed meanwhile; then it is refused with `rules_changing`, and retrying is safe.
 pub const DECISIONS_MAX: u32 = 20;
 /// Calls in one batch; more are refused with `invalid_batch`.
 pub const BATCH_PARTS_MAX: usize = 50;
@@ -24,6 +24,8 @@ pub const BATCH_PARTS_MAX: usize = 50;
 pub const BULK_ANSWERS_MAX: usize = 100;
 /// The longest lifetime of a link that answers one invocation; it also ends with the invocation.
 pub const LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// How long an invitation can be redeemed.
+pub const INVITATION_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// The longest lifetime of a consent; one without an expiry lasts until it is withdrawn.
 pub const CONSENT_SECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60;
 /// Canary tokens of one org; the next is refused with `invalid_request`.

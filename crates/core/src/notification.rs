@@ -19,4 +19,10 @@ pub struct Notification {
 /// Delivers notifications. When it returns, the notification is durable.
 pub trait Notifier: Send + Sync {
     fn deliver<'a>(&'a self, notification: &'a Notification) -> Future<'a, Result<(), ledger::Error>>;
+    /// The notification that an invocation sent. The answer is final: a delivery that was under way has ended before.
+    fn find_delivered<'a>(
+        &'a self,
+        org: &'a OrgId,
+        invocation: &'a InvocationId,
+    ) -> Future<'a, Result<Option<NotificationId>, ledger::Error>>;
 }

@@ -192,6 +192,8 @@ pub struct Principal {
     pub session: Option<SessionId>,
     /// Narrows a service token; empty for people and agents.
     pub scopes: Vec<Permission>,
+    /// The token that was shown; absent for a principal that was looked up.
+    pub token: Option<TokenId>,
 }
 
 impl Principal {
@@ -218,7 +220,7 @@ mod tests {
 
     fn principal(id: PrincipalId, role: Option<Role>, scopes: Vec<Permission>) -> Principal {
         let at = Timestamp::from_micros(0);
-        Principal { org: OrgId::new(at, [0; 10]), id, name: "x".into(), role, owner: None, session: None, scopes }
+        Principal { org: OrgId::new(at, [0; 10]), id, name: "x".into(), role, owner: None, session: None, scopes, token: None }
     }
 
     #[test]

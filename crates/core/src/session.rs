@@ -1,6 +1,6 @@
 //! Sessions, and the spaces they belong to.
 
-use crate::{AutomationId, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
+use crate::{AutomationId, InvocationId, Mode, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
@@ -85,6 +85,17 @@ impl Band {
 
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|band| band.as_str() == text)
+    }
+
+    /// The loosest mode that the band permits for a tier.
+    pub const fn tolerated(self, tier: Tier) -> Mode {
+        match (self, tier) {
+            (Self::Green, _) | (Self::Amber, Tier::R0 | Tier::R1) | (Self::Red, Tier::R0) => Mode::Allow,
+            (Self::Amber, Tier::R2 | Tier::R3 | Tier::R4) | (Self::Red, Tier::R1 | Tier::R2 | Tier::R3) | (Self::Black, Tier::R0) => {
+                Mode::RequireApproval
+            }
+            (Self::Red, Tier::R4) | (Self::Black, Tier::R1 | Tier::R2 | Tier::R3 | Tier::R4) => Mode::Deny,
+        }
     }
 }
 

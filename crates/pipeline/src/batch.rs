@@ -91,7 +91,7 @@ impl Pipeline {
             id,
         };
         let sealed_parts = key.seal(&parts::context_of(&batch.id), parts::to_text(&request.parts)?.as_bytes());
-        let (id, raw) = (batch.id.clone(), batch.raw);
+        let (org, id, raw) = (batch.org.clone(), batch.id.clone(), batch.raw);
         // The id is new, so no other walk can have claimed it.
         let walking = self.batches.claim(&batch.id);
         let opened = self.ledger().open_batch(NewBatch { batch, sealed_parts }).await;
@@ -100,14 +100,21 @@ impl Pipeline {
         }
         match opened? {
             OpenedBatch::New(batch) => {
-                let _walking = walking;
                 self.walk.fault("batch.opened");
                 let mut results = vec![None; batch.parts.len()];
                 let ran = self.run_batch(batch, &request.principal, &request.parts, &mut results).await;
-                // The batch is stored: a store that is away now says nothing about its effects.
-                let is_open = is_away(&ran) || matches!(ran, Err(Error::Unrecorded { .. }));
-                let batch = if is_open { Err(Error::BatchUnrecorded { batch: id }) } else { ran }?;
-                Ok(Batched { batch, results })
+                drop(walking);
+                let batch = match ran {
+                    // Another server considered this one gone and runs the batch, or the sweep goes on with it soon.
+                    Err(Error::BatchTaken { .. } | Error::IdempotencyInFlight { .. }) => {
+                        let limit = Duration::from_millis(self.walk.inner.settings.key_wait_ms);
+                        self.watch_batch(&org, &id, limit).await.ok().flatten().ok_or(Error::BatchUnrecorded { batch: id })
+                    }
+                    // The batch is stored: a store that is away now says nothing about its effects.
+                    ran if is_away(&ran) || matches!(ran, Err(Error::Unrecorded { .. })) => Err(Error::BatchUnrecorded { batch: id }),
+                    ran => ran,
+                };
+                Ok(Batched { batch: batch?, results })
             }
             OpenedBatch::Earlier(batch) if batch.raw == raw => Ok(Batched { results: vec![None; batch.parts.len()], batch }),
             OpenedBatch::Earlier(batch) => Err(Error::BatchKeyTaken { batch: batch.id }),

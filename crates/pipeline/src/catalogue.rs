@@ -16,8 +16,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub(crate) use definition::Definition;
-pub use definition::check_condition;
+pub use definition::{check_condition, check_schema};
 pub(crate) use schema::Schema;
+pub use schema::UnusableSchema;
 
 /// The sources of every org, by name.
 pub struct Catalogue {

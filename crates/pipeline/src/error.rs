@@ -32,6 +32,10 @@ pub enum Conflict {
     Stopped,
     /// This person has already approved the call; the quorum needs other people.
     AlreadyApproved,
+    /// This person could not approve yet when the call was made, and it needs people who could.
+    ApproverTooNew,
+    /// The audit log holds no signed answer for the stored approval.
+    Unproven,
 }
 
 impl Conflict {
@@ -47,6 +51,8 @@ impl Conflict {
             Self::TupleMismatch => "tuple_mismatch",
             Self::Stopped => "stopped",
             Self::AlreadyApproved => "already_approved",
+            Self::ApproverTooNew => "approver_too_new",
+            Self::Unproven => "approval_unproven",
         }
     }
 
@@ -68,6 +74,12 @@ impl Conflict {
                 "a kill switch is on; the call stays pending and its time to expire is paused; answer again once the switch is off"
             }
             Self::AlreadyApproved => "you have already approved the call, and more people have to; ask someone else",
+            Self::ApproverTooNew => {
+                "you could not approve yet when the call was made, and this space asks for people who could; ask someone else, or make a new call"
+            }
+            Self::Unproven => {
+                "the audit log holds no signed answer for this approval, so the call did not run; tell an operator, then make a new call"
+            }
         }
     }
 }
@@ -163,6 +175,8 @@ pub enum Error {
     SourceUnavailable { message: String },
     #[error(transparent)]
     Store(#[from] ledger::Error),
+    #[error("the rules kept changing while the call was being decided; it was not performed, retrying is safe")]
+    RulesKeepChanging,
     /// The effect may have happened, and its receipt could not be written yet. A retry could repeat the effect.
     #[error("`{invocation}` was started, and what became of it could not be recorded yet; do not retry, read it again later")]
     Unrecorded { invocation: InvocationId },
@@ -213,6 +227,7 @@ impl Error {
             | Self::BatchTaken { .. }
             | Self::BatchUnrecorded { .. }
             | Self::Store(_)
+            | Self::RulesKeepChanging
             | Self::Unrecorded { .. }
             | Self::Internal { .. } => return None,
         };
@@ -228,8 +243,12 @@ impl Error {
         Some(Failure { code: code.into(), message: policy::redact_text(&message) })
     }
 
-    /// The rules changed several times while the call was being decided. The call was not performed, so the caller may send it again.
-    pub(crate) fn rules_keep_changing() -> Self {
-        Self::Store(ledger::Error::Unavailable { message: "the rules changed several times while the call was being decided".to_owned() })
+    /// Whether the same request may succeed later.
+    pub(crate) const fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::RulesKeepChanging
+                | Self::Store(ledger::Error::Unavailable { .. } | ledger::Error::Fenced | ledger::Error::CommitUnknown { .. })
+        )
     }
 }

@@ -1,7 +1,7 @@
 //! The input and the output of the pipeline.
 
 use countersign_core::invocation::{Intention, revert_key};
-use countersign_core::{Call, Invocation, InvocationId, Principal, SessionId};
+use countersign_core::{Call, Invocation, InvocationId, Principal, SessionId, Status};
 use serde_json::{Value, json};
 
 /// A request to perform one action.
@@ -35,6 +35,21 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The outcome that the row of a call says, for a caller who has waited for it.
+    pub fn of(invocation: Box<Invocation>) -> Self {
+        match invocation.status {
+            Status::Pending | Status::Approved | Status::Running => Self::Pending(invocation),
+            Status::InDoubt => Self::InDoubt(invocation),
+            Status::Succeeded
+            | Status::Failed
+            | Status::Reverted
+            | Status::Denied
+            | Status::Quarantined
+            | Status::Expired
+            | Status::Cancelled => Self::Ended { result: invocation.result.clone(), invocation },
+        }
+    }
+
     pub fn invocation(&self) -> &Invocation {
         match self {
             Self::Ended { invocation, .. } | Self::Replayed(invocation) | Self::Pending(invocation) | Self::InDoubt(invocation) => {

@@ -1,8 +1,9 @@
-//! What a caller may know about a call that a canary token stopped. A principal with the `Read` permission sees the truth. An agent sees
-//! the call as if one of the org's policies had denied it: an agent that learns where the canary tokens are can avoid them.
+//! What a caller may know about a call that a gate denied or a canary token stopped. A principal with the `Read` permission sees the truth.
+//! An agent sees the same in both cases: that a gate denied the call, but neither the gate nor the rule. An agent that learns where the
+//! canary tokens are can avoid them.
 
 use crate::request::Outcome;
-use crate::walk::gate::denied_by;
+use crate::walk::gate::DENIED_BY_GATE;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::invocation::{DeniedBy, Failure};
 use countersign_core::principal::Permission;
@@ -10,22 +11,11 @@ use countersign_core::{Invocation, Principal, Status};
 use policy::scan::CANARY_EGRESS_ID;
 use serde_json::json;
 
-/// The gate and the rule that an agent is told denied such a call.
-const SAID: (Gate, &str) = (Gate::Abac, "abac.content");
-
 /// An invocation as this principal may see it.
 pub fn told_to(principal: &Principal, mut invocation: Invocation) -> Invocation {
-    if principal.may(Permission::Read) {
-        return invocation;
-    }
-    if invocation.status == Status::Quarantined
-        && let Some(failure) = said_instead(principal, &mut invocation.gates)
-    {
+    if let Some(failure) = told_instead(principal, &mut invocation.gates) {
         (invocation.status, invocation.denied_by, invocation.failure) = (Status::Denied, Some(DeniedBy::Policy), Some(failure));
-    }
-    // The params of a quarantined call exist only sealed, so they cannot be shown to an agent. To make the two cases look alike, an agent
-    // is not shown the params of any call that a gate denied. The agent knows them, since it sent them.
-    if is_denied_by_gate(&invocation) {
+        // The params of a quarantined call exist only sealed. The agent knows them, since it sent them.
         invocation.call.params = json!({});
     }
     invocation
@@ -47,30 +37,25 @@ pub(crate) fn outcome_told_to(principal: &Principal, outcome: Outcome) -> Outcom
     }
 }
 
-/// Replaces the verdicts and returns the failure to show, if a canary token quarantined the call and this principal may not know it.
-pub(crate) fn said_instead(principal: &Principal, gates: &mut [GateVerdict]) -> Option<Failure> {
-    (!principal.may(Permission::Read) && is_canary(gates)).then(|| denied_by(&said_of(gates)))
+/// Removes the verdicts and returns the failure to show, if a gate denied the call or a canary token stopped it, and this principal may not
+/// know which.
+pub(crate) fn told_instead(principal: &Principal, gates: &mut Vec<GateVerdict>) -> Option<Failure> {
+    if principal.may(Permission::Read) || !gates.iter().any(is_hidden) {
+        return None;
+    }
+    gates.clear();
+    Some(Failure { code: DENIED_BY_GATE.into(), message: "a gate denied it; an agent is not told which rule".into() })
+}
+
+fn is_hidden(gate: &GateVerdict) -> bool {
+    match gate.verdict {
+        // A denial by the redaction gate has a code of its own, and names the param that no longer fits.
+        Verdict::Deny => gate.gate != Gate::Redaction,
+        Verdict::Quarantine => gate.determining.iter().any(|rule| rule == CANARY_EGRESS_ID),
+        Verdict::Ok | Verdict::NeedsApproval | Verdict::Redacted | Verdict::NotApplicable => false,
+    }
 }
 
 fn is_denied_by_gate(invocation: &Invocation) -> bool {
-    invocation.failure.as_ref().is_some_and(|failure| failure.code == "denied_by_gate")
-}
-
-fn is_canary(gates: &[GateVerdict]) -> bool {
-    let is_it = |gate: &GateVerdict| gate.verdict == Verdict::Quarantine && gate.determining.iter().any(|rule| rule == CANARY_EGRESS_ID);
-    gates.iter().any(is_it)
-}
-
-/// Makes the verdicts look as they do after a denial by a policy: the gates that look at the content have not run.
-fn said_of(gates: &mut [GateVerdict]) -> GateVerdict {
-    let (gate, rule) = SAID;
-    let said = GateVerdict::new(gate, Verdict::Deny, vec![rule.to_owned()]);
-    for verdict in gates {
-        if verdict.gate == gate {
-            verdict.clone_from(&said);
-        } else if verdict.gate == Gate::Safety {
-            *verdict = GateVerdict::new(Gate::Safety, Verdict::NotApplicable, Vec::new());
-        }
-    }
-    said
+    invocation.failure.as_ref().is_some_and(|failure| failure.code == DENIED_BY_GATE)
 }

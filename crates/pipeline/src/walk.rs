@@ -129,7 +129,7 @@ impl Walk {
                 span.record("attempts", done.invocation.attempts);
                 return self.record(self.verify(done).await?).await;
             }
-            Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
+            Executed::InDoubt(invocation) => Ok(Outcome::of(invocation)),
             Executed::Void(void) => Box::pin(self.record_void(void)).await,
             Executed::Elsewhere(taken) => Box::pin(self.attach(*taken)).await,
             Executed::RulesChanged(again) => return Ok(Step::RulesChanged(again)),

@@ -35,13 +35,10 @@ pub struct Rules {
 /// Decides the mode, with the reasons. After the base mode, every rule can only make it stricter.
 pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
     let mut decision = base(facts, rules).under(rules.version);
-    if facts.tier.class() == Class::Danger {
-        decision = decision.at_least(Mode::RequireApproval, Reason::DangerIsNeverAllowed);
+    if let Some(reason) = Reason::never_unattended(facts.tier, facts.profile) {
+        decision = decision.at_least(Mode::RequireApproval, reason);
     }
-    if is_package_risk(facts.tier, facts.profile) {
-        decision = decision.at_least(Mode::RequireApproval, Reason::PackageNeverUnattended);
-    }
-    decision = decision.at_least(tolerated(rules.band, facts.tier), Reason::Band { band: rules.band });
+    decision = decision.at_least(rules.band.tolerated(facts.tier), Reason::Band { band: rules.band });
     if facts.drift != Drift::None {
         decision = decision.at_least(Mode::RequireApproval, Reason::Drift { drift: facts.drift });
     }
@@ -67,12 +64,7 @@ pub fn is_grantable(decision: &Decision, facts: &Facts, rules: &Rules) -> bool {
 
 /// Whether no grant can cover such an action: its calls are approved one at a time.
 pub fn is_never_granted(tier: Tier, profile: Profile) -> bool {
-    tier.class() == Class::Danger || is_package_risk(tier, profile)
-}
-
-/// Whether code of others writes more than can be reverted.
-fn is_package_risk(tier: Tier, profile: Profile) -> bool {
-    profile != Profile::InProcess && tier >= Tier::R3
+    Reason::never_unattended(tier, profile).is_some()
 }
 
 /// The gate that asks for a person. If several ask, `safety` is returned first, because no grant covers it; else the first that asks.
@@ -87,17 +79,6 @@ pub const fn inferred(tier: Tier) -> Mode {
         Class::Read => Mode::Allow,
         Class::Write => Mode::RequireApproval,
         Class::Danger => Mode::Deny,
-    }
-}
-
-/// The loosest mode that a band permits for a tier.
-pub const fn tolerated(band: Band, tier: Tier) -> Mode {
-    match (band, tier) {
-        (Band::Green, _) | (Band::Amber, Tier::R0 | Tier::R1) | (Band::Red, Tier::R0) => Mode::Allow,
-        (Band::Amber, Tier::R2 | Tier::R3 | Tier::R4) | (Band::Red, Tier::R1 | Tier::R2 | Tier::R3) | (Band::Black, Tier::R0) => {
-            Mode::RequireApproval
-        }
-        (Band::Red, Tier::R4) | (Band::Black, Tier::R1 | Tier::R2 | Tier::R3 | Tier::R4) => Mode::Deny,
     }
 }
 

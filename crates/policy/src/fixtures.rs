@@ -50,7 +50,16 @@ pub(crate) fn named(id: &str) -> Arc<Action> {
 }
 
 fn principal(id: PrincipalId, role: Option<Role>, scopes: &[Permission]) -> Principal {
-    Principal { org: OrgId::new(AT, [0; 10]), id, name: "x".to_owned(), role, owner: None, session: None, scopes: scopes.to_vec() }
+    Principal {
+        org: OrgId::new(AT, [0; 10]),
+        id,
+        name: "x".to_owned(),
+        role,
+        owner: None,
+        session: None,
+        scopes: scopes.to_vec(),
+        token: None,
+    }
 }
 
 pub(crate) fn user_id() -> UserId {

@@ -18,7 +18,6 @@ mod definition;
 pub use canary::{CANARY_BYTES_MIN, CANARY_EGRESS_ID};
 pub use definition::{Others, scan_definition, scan_definition_beside};
 pub use findings::{Finding, Severity};
-pub use hidden::is_unseen;
 pub use taint::TRIFECTA_ID;
 pub(crate) use text::escaped as pointer_step;
 

@@ -3,10 +3,12 @@
 //! Fields stand in canonical order, so that nothing has to be sorted when a body is written.
 
 mod batch;
+mod identity;
 mod receipt;
 mod rule;
 
 pub use batch::{BatchBody, PartBody, PartRevertBody};
+pub use identity::{Answer, AnswerBody, IdentityBody, IdentityChange};
 pub use receipt::{
     ApprovalBody, Cost, DefinitionDigests, EditBody, EgressBody, IntentBody, Outputs, PolicyVerdict, ReceiptBody, Remedy, Reward, Sandbox,
     Timing, Verification,
@@ -41,6 +43,8 @@ impl Body for KeyBody {}
 impl Body for ModeBody {}
 impl Body for SpaceBody {}
 impl Body for RuleBody {}
+impl Body for IdentityBody {}
+impl Body for AnswerBody {}
 impl Body for IntentBody {}
 impl Body for ReceiptBody {}
 impl Body for BatchBody {}
@@ -98,6 +102,8 @@ mod tests {
                 Kind::Mode => ModeBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Space => SpaceBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Rule => RuleBody::read(&draft.body).and_then(|body| body.to_canonical()),
+                Kind::Identity => IdentityBody::read(&draft.body).and_then(|body| body.to_canonical()),
+                Kind::Answer => AnswerBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Intent => IntentBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Receipt => ReceiptBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Batch => BatchBody::read(&draft.body).and_then(|body| body.to_canonical()),

@@ -30,19 +30,15 @@ pub enum Line {
         digest: Digest,
         body: String,
     },
+    /// The event that told of a receipt. It is not signed, so a verifier accepts nothing of it that the receipt does not say.
     Event {
         event_id: EventId,
         name: String,
-        receipt_id: Option<ReceiptId>,
+        receipt_id: ReceiptId,
         invocation_id: Option<InvocationId>,
     },
     Checkpoint {
         note: String,
-    },
-    /// Retention has deleted the detail of the entries up to and including this seq. The entries themselves are never deleted.
-    Trimmed {
-        detail: Detail,
-        through_seq: String,
     },
     End {
         /// The number of `entry` lines before this one.
@@ -50,14 +46,6 @@ pub enum Line {
         /// SHA-256 of every byte before this line.
         sha256: Digest,
     },
-}
-
-/// The kinds of detail that retention may delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Detail {
-    Events,
-    Definitions,
 }
 
 impl Opening {
@@ -158,19 +146,15 @@ mod tests {
         check(
             &Line::Event {
                 event_id: EventId::new(at, [0; 10]),
-                name: "invocation.held".to_owned(),
-                receipt_id: None,
+                name: "invocation.denied".to_owned(),
+                receipt_id: ReceiptId::new(at, [0; 10]),
                 invocation_id: Some(InvocationId::new(at, [0; 10])),
             },
             &format!(
-                r#"{{"line":"event","event_id":"evt_{ZEROS}","name":"invocation.held","receipt_id":null,"invocation_id":"inv_{ZEROS}"}}"#
+                r#"{{"line":"event","event_id":"evt_{ZEROS}","name":"invocation.denied","receipt_id":"rcp_{ZEROS}","invocation_id":"inv_{ZEROS}"}}"#
             ),
         );
         check(&Line::Checkpoint { note: "a\n".to_owned() }, r#"{"line":"checkpoint","note":"a\n"}"#);
-        check(
-            &Line::Trimmed { detail: Detail::Events, through_seq: "9".to_owned() },
-            r#"{"line":"trimmed","detail":"events","through_seq":"9"}"#,
-        );
         check(&Line::End { entries: "1".to_owned(), sha256: zero }, &format!(r#"{{"line":"end","entries":"1","sha256":"{digest}"}}"#));
     }
 
@@ -181,7 +165,7 @@ mod tests {
             r#"{"line":"checkpoint","note":"a","more":1}"#,
             r#"{"line":"checkpoint"}"#,
             r#"{"note":"a"}"#,
-            r#"{"line":"trimmed","detail":"entries","through_seq":"9"}"#,
+            r#"{"line":"trimmed","detail":"events","through_seq":"9"}"#,
         ] {
             assert!(serde_json::from_str::<Line>(bad).is_err(), "{bad}");
         }

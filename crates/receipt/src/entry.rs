@@ -25,6 +25,10 @@ pub enum Kind {
     Space,
     /// A change of any other rule: grants, switches, reviews, policies, consents.
     Rule,
+    /// A change of who may act: people, tokens, links.
+    Identity,
+    /// A person's answer to a pending call.
+    Answer,
     /// An effect about to start.
     Intent,
     /// The end of an invocation.
@@ -34,7 +38,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 7] = [Self::Key, Self::Mode, Self::Space, Self::Rule, Self::Intent, Self::Receipt, Self::Batch];
+    pub const ALL: [Self; 9] =
+        [Self::Key, Self::Mode, Self::Space, Self::Rule, Self::Identity, Self::Answer, Self::Intent, Self::Receipt, Self::Batch];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,6 +47,8 @@ impl Kind {
             Self::Mode => "mode",
             Self::Space => "space",
             Self::Rule => "rule",
+            Self::Identity => "identity",
+            Self::Answer => "answer",
             Self::Intent => "intent",
             Self::Receipt => "receipt",
             Self::Batch => "batch",
@@ -66,14 +73,25 @@ pub struct Header {
     pub seq: u64,
     pub prev: Digest,
     pub kind: Kind,
+    /// Never before the entry before it.
     pub at: Timestamp,
+    /// What the clock said, if it had been set back: what is judged by time was judged by this.
+    pub clock: Option<Timestamp>,
+}
+
+impl Header {
+    /// The time that whatever the entry records was judged by.
+    pub fn judged_at(&self) -> Timestamp {
+        self.clock.unwrap_or(self.at)
+    }
 }
 
 /// The text to sign. `body` must already be canonical JSON.
 pub fn payload(header: &Header, body: &str) -> String {
-    let Header { log, seq, prev, kind, at } = header;
+    let Header { log, seq, prev, kind, at, clock } = header;
+    let clock = clock.map(|clock| format!(r#""clock":"{clock}","#)).unwrap_or_default();
     // "body" sorts before "entry", and the header's fields are in order, so the text joined from canonical parts is canonical.
-    format!(r#"{{"body":{body},"entry":{{"at":"{at}","kind":"{kind}","log":"{log}","prev":"{prev}","seq":"{seq}"}}}}"#)
+    format!(r#"{{"body":{body},"entry":{{"at":"{at}",{clock}"kind":"{kind}","log":"{log}","prev":"{prev}","seq":"{seq}"}}}}"#)
 }
 
 /// SHA-256 of a payload, which the next entry holds as `prev`. The tree uses another hash of it, see `tree::leaf`.
@@ -97,7 +115,7 @@ impl Entry {
         let Wire { body, entry } = Wire::deserialize(value).map_err(|error| unknown(error.to_string()))?;
         let kind = Kind::parse(&entry.kind).ok_or_else(|| unknown(format!("kind `{}`", entry.kind)))?;
         let seq = entry.seq.parse().map_err(|_| unknown(format!("seq `{}`", entry.seq)))?;
-        let header = Header { log: entry.log, seq, prev: entry.prev, kind, at: entry.at };
+        let header = Header { log: entry.log, seq, prev: entry.prev, kind, at: entry.at, clock: entry.clock };
         let text = json::canonical(&body).map_err(|error| Error::NotStrict { what: "payload", message: error.to_string() })?;
         if self::payload(&header, &text) != payload {
             return Err(Error::NotCanonical { what: "payload" });
@@ -117,6 +135,8 @@ struct Wire {
 #[serde(deny_unknown_fields)]
 struct WireHeader {
     at: Timestamp,
+    #[serde(default)]
+    clock: Option<Timestamp>,
     kind: String,
     log: LogId,
     prev: Digest,
@@ -131,7 +151,7 @@ mod tests {
 
     fn header(seq: u64, kind: Kind) -> Header {
         let at = Timestamp::from_micros(1_763_164_800_000_001);
-        Header { log: LogId::new(at, [7; 10]), seq, prev: Digest::new([0xab; 32]), kind, at }
+        Header { log: LogId::new(at, [7; 10]), seq, prev: Digest::new([0xab; 32]), kind, at, clock: None }
     }
 
     #[test]

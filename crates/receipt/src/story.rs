@@ -1,8 +1,8 @@
 //! An example audit log with fixed keys and times, in which every kind of entry occurs, for tests to tamper with.
 
 use crate::body::{
-    ApprovalBody, Cost, DefinitionDigests, IntentBody, KeyBody, KeyText, ModeBody, Outputs, PolicyVerdict, ReceiptBody, Remedy, Reward,
-    Sandbox, Timing, Verification,
+    Answer, AnswerBody, ApprovalBody, Cost, DefinitionDigests, IdentityBody, IdentityChange, IntentBody, KeyBody, KeyText, ModeBody,
+    Outputs, PolicyVerdict, ReceiptBody, Remedy, Reward, Sandbox, Timing, Verification,
 };
 use crate::bundle::{Line, Opening, Tally, to_line};
 use crate::checkpoint::Checkpoint;
@@ -13,10 +13,11 @@ use crate::tree::{self, Frontier};
 use countersign_core::batch::BatchStatus;
 use countersign_core::decision::{Gate, Lock, ModeSource, Reason, Verdict};
 use countersign_core::effect::Purpose;
-use countersign_core::invocation::DeniedBy;
+use countersign_core::invocation::{Beyond, DeniedBy};
+use countersign_core::principal::Role;
 use countersign_core::{
-    ActionId, AutomationId, Decision, Digest, EventId, IntentId, InvocationId, LogId, Mode, PrincipalId, ReceiptId, Secret, SessionId,
-    SpaceId, Status, Tier, Timestamp, UserId, json,
+    ActionId, ApprovalId, AutomationId, Decision, Digest, EventId, IntentId, InvocationId, LogId, Mode, PrincipalId, ReceiptId, Secret,
+    SessionId, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,27 +26,30 @@ use sha2::{Digest as _, Sha256};
 /// The positions of the entries of `Story::new`.
 pub(crate) mod at {
     pub(crate) const KEYS: u64 = 0;
-    pub(crate) const READ: u64 = 1;
-    pub(crate) const WRITE_MODE: u64 = 2;
-    pub(crate) const WRITE_INTENT: u64 = 3;
-    pub(crate) const WRITE: u64 = 4;
-    pub(crate) const SEND_INTENT: u64 = 5;
-    pub(crate) const SEND: u64 = 6;
-    pub(crate) const DENIED: u64 = 7;
-    pub(crate) const DELETE_MODE: u64 = 8;
-    pub(crate) const DELETE_INTENT: u64 = 9;
-    pub(crate) const DELETE: u64 = 10;
-    pub(crate) const ROTATION: u64 = 11;
-    pub(crate) const FIRST_TRY: u64 = 12;
-    pub(crate) const SECOND_TRY: u64 = 13;
-    pub(crate) const FAILED: u64 = 14;
-    pub(crate) const DRY_RUN: u64 = 15;
-    pub(crate) const AUTOMATION_MODE: u64 = 16;
-    pub(crate) const AUTOMATED: u64 = 17;
-    pub(crate) const GATED: u64 = 18;
-    pub(crate) const OPEN_INTENT: u64 = 19;
-    pub(crate) const EXPIRED: u64 = 20;
-    pub(crate) const SIZE: u64 = 21;
+    pub(crate) const OWNER: u64 = 1;
+    pub(crate) const OWNER_TOKEN: u64 = 2;
+    pub(crate) const READ: u64 = 3;
+    pub(crate) const WRITE_MODE: u64 = 4;
+    pub(crate) const WRITE_INTENT: u64 = 5;
+    pub(crate) const WRITE: u64 = 6;
+    pub(crate) const SEND_ANSWER: u64 = 7;
+    pub(crate) const SEND_INTENT: u64 = 8;
+    pub(crate) const SEND: u64 = 9;
+    pub(crate) const DENIED: u64 = 10;
+    pub(crate) const DELETE_MODE: u64 = 11;
+    pub(crate) const DELETE_INTENT: u64 = 13;
+    pub(crate) const DELETE: u64 = 14;
+    pub(crate) const ROTATION: u64 = 15;
+    pub(crate) const FIRST_TRY: u64 = 16;
+    pub(crate) const SECOND_TRY: u64 = 17;
+    pub(crate) const FAILED: u64 = 18;
+    pub(crate) const DRY_RUN: u64 = 19;
+    pub(crate) const AUTOMATION_MODE: u64 = 20;
+    pub(crate) const AUTOMATED: u64 = 21;
+    pub(crate) const GATED: u64 = 22;
+    pub(crate) const OPEN_INTENT: u64 = 23;
+    pub(crate) const EXPIRED: u64 = 24;
+    pub(crate) const SIZE: u64 = 25;
 }
 
 /// Signs the entries up to `at::ROTATION`; `NEXT_KEY` signs the later ones.
@@ -87,7 +91,7 @@ pub(crate) struct Story {
 impl Story {
     pub(crate) fn new() -> Self {
         let mut story = Self { drafts: Vec::new(), definitions: Vec::new() };
-        let person = PrincipalId::User(UserId::new(second(0), [2; 10]));
+        let person = PrincipalId::User(owner());
         let automation = AutomationId::new(second(0), [3; 10]);
         let set = |scope: &str, action: &str, mode, version| ModeBody {
             scope: scope.to_owned(),
@@ -111,6 +115,10 @@ impl Story {
                 revoked: Vec::new(),
             },
         );
+        story.add(Kind::Identity, &IdentityBody { by: None, change: IdentityChange::UserCreated { user: owner(), role: Role::Owner } });
+        let holder = person.clone();
+        let change = IdentityChange::TokenMade { token: owner_token(), holder, scopes: Vec::new(), with: None };
+        story.add(Kind::Identity, &IdentityBody { by: None, change });
         story.add(Kind::Receipt, &receipt(1, "files.read_text", Tier::R0, inferred(Mode::Allow), Status::Succeeded));
 
         story.add(Kind::Mode, &set("org", "files.write_text", Some(Mode::Allow), 1));
@@ -127,6 +135,7 @@ impl Story {
             approval: approval(),
             ..receipt(3, "http.request", Tier::R3, inferred(Mode::RequireApproval), Status::Succeeded)
         };
+        story.add(Kind::Answer, &answer(&send, &person));
         story.add(Kind::Intent, &intent(&send, 1));
         story.add(Kind::Receipt, &send);
 
@@ -139,6 +148,7 @@ impl Story {
             rollback: Some(Remedy { attempted: true, ok: true }),
             ..receipt(5, "files.delete", Tier::R4, tightened, Status::Reverted)
         };
+        story.add(Kind::Answer, &answer(&delete, &person));
         story.add(Kind::Intent, &intent(&delete, 1));
         story.add(Kind::Receipt, &delete);
 
@@ -192,7 +202,10 @@ impl Story {
     }
 
     pub(crate) fn add(&mut self, kind: Kind, body: &impl Serialize) {
-        let at = second(self.drafts.len() as u64);
+        // An answer comes in the second of the entry before it, so that the times of the calls stay whole.
+        let is_untimed = |kind| matches!(kind, Kind::Identity | Kind::Answer);
+        let timed = self.drafts.iter().filter(|draft| !is_untimed(draft.kind)).count() as u64;
+        let at = second(if is_untimed(kind) { timed.saturating_sub(1) } else { timed });
         self.drafts.push(Draft { kind, at, body: serde_json::to_value(body).unwrap() });
     }
 
@@ -228,7 +241,7 @@ impl Story {
         let mut prev = NO_PREV;
         let mut signer = FIRST_KEY;
         for (seq, Draft { kind, at, body }) in (0..).zip(&self.drafts) {
-            let header = Header { log: log(), seq, prev, kind: *kind, at: *at };
+            let header = Header { log: log(), seq, prev, kind: *kind, at: *at, clock: None };
             let payload = entry::payload(&header, &json::canonical(body).unwrap());
             bundle.lines.push(entry_line(seq, &payload, &key(signer)));
             if let Some(announced) = body.get("receipt_key") {
@@ -239,7 +252,7 @@ impl Story {
                 bundle.lines.push(Line::Event {
                     event_id: EventId::new(*at, [seq as u8; 10]),
                     name: status.event_name().to_owned(),
-                    receipt_id: ReceiptId::parse(body["receipt_id"].as_str().unwrap()).ok(),
+                    receipt_id: ReceiptId::parse(body["receipt_id"].as_str().unwrap()).unwrap(),
                     invocation_id: None,
                 });
             }
@@ -247,7 +260,7 @@ impl Story {
                 bundle.lines.push(Line::Event {
                     event_id: EventId::new(*at, [seq as u8; 10]),
                     name: status.event_name().to_owned(),
-                    receipt_id: ReceiptId::parse(body["receipt_id"].as_str().unwrap()).ok(),
+                    receipt_id: ReceiptId::parse(body["receipt_id"].as_str().unwrap()).unwrap(),
                     invocation_id: InvocationId::parse(body["invocation_id"].as_str().unwrap()).ok(),
                 });
             }
@@ -261,12 +274,6 @@ impl Story {
         for body in &self.definitions {
             bundle.lines.push(Line::Definition { digest: digest(body), body: body.clone() });
         }
-        bundle.lines.push(Line::Event {
-            event_id: EventId::new(second(0), [0xff; 10]),
-            name: "invocation.held".to_owned(),
-            receipt_id: None,
-            invocation_id: Some(invocation(3)),
-        });
         bundle.lines.push(bundle.checkpoint(frontier.size(), NEXT_CHECKPOINT_KEY));
         bundle
     }
@@ -341,6 +348,29 @@ pub(crate) fn invocation(number: u8) -> InvocationId {
     InvocationId::new(second(u64::from(number)), [number; 10])
 }
 
+pub(crate) fn owner() -> UserId {
+    UserId::new(second(0), [2; 10])
+}
+
+pub(crate) fn owner_token() -> TokenId {
+    TokenId::new(second(0), [2; 10])
+}
+
+/// The approval of a call, given by this person with the owner's token.
+pub(crate) fn answer(receipt: &ReceiptBody, by: &PrincipalId) -> AnswerBody {
+    AnswerBody {
+        answer: Answer::Approve,
+        approval_id: ApprovalId::new(second(0), [receipt.receipt_id.as_str().len() as u8; 10]),
+        beyond: Beyond::Once,
+        binding: digest("binding"),
+        by: by.clone(),
+        invocation_id: receipt.invocation_id.clone(),
+        pending_from_seq: (at::OWNER_TOKEN + 1).to_string(),
+        role: Role::Owner,
+        token: owner_token(),
+    }
+}
+
 /// The digest of rules in which only the deciding row is set.
 pub(crate) fn slice_of(decision: &Decision) -> Digest {
     let row = decision.modes_version.map(|version| (decision.base, version));
@@ -372,7 +402,7 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         error: None,
         denied_by: None,
         principal: PrincipalId::Agent(session.clone()),
-        owner: Some(UserId::new(second(0), [2; 10])),
+        owner: Some(owner()),
         session,
         space: SpaceId::new(second(0), [5; 10]),
         action: ActionId::parse(action).unwrap(),

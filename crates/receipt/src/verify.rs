@@ -18,6 +18,8 @@ mod batches;
 
 mod standing;
 
+mod people;
+
 mod definitions;
 
 mod events;
@@ -25,8 +27,10 @@ mod events;
 mod checkpoints;
 
 use crate::Error;
-use crate::body::{BatchBody, Body as _, IntentBody, KeyBody, ModeBody, ReceiptBody, RuleBody, SpaceBody};
-use crate::bundle::{Detail, Line, Opening, Tally, VERSION};
+use crate::body::{
+    AnswerBody, BatchBody, Body as _, IdentityBody, IntentBody, KeyBody, ModeBody, ReceiptBody, RuleBody, RuleChange, SpaceBody,
+};
+use crate::bundle::{Line, Opening, Tally, VERSION};
 use crate::entry::{Entry, Header, Kind};
 use crate::envelope::Envelope;
 use crate::key::PublicKey;
@@ -38,6 +42,7 @@ use definitions::Definitions;
 use events::Events;
 use keys::Keys;
 use outcomes::Outcomes;
+use people::People;
 use serde::Deserialize as _;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -68,6 +73,7 @@ struct Verifier {
     rules: Rules,
     outcomes: Outcomes,
     standing: Standing,
+    people: People,
     definitions: Definitions,
     events: Events,
     checkpoints: Checkpoints,
@@ -84,6 +90,7 @@ impl Verifier {
             rules: Rules::default(),
             outcomes: Outcomes::default(),
             standing: Standing::default(),
+            people: People::default(),
             definitions: Definitions::default(),
             events: Events::default(),
             report: Report { lines: 1, ..Report::default() },
@@ -98,7 +105,6 @@ impl Verifier {
                 Line::Definition { digest, body } => self.definitions.archive(digest, &body)?,
                 Line::Event { event_id: _, name, receipt_id, invocation_id } => self.events.tell(name, receipt_id, invocation_id)?,
                 Line::Checkpoint { note } => self.checkpoints.check(&note, &self.chain, &self.keys)?,
-                Line::Trimmed { detail, through_seq } => self.trim(detail, parse_seq(&through_seq)?),
                 Line::End { entries, sha256 } => {
                     if self.next(lines)?.is_some() {
                         return Err(Finding::new(Class::InsertedOrReordered, "a line stands after the `end` line"));
@@ -141,7 +147,9 @@ impl Verifier {
         let seq = entry.header.seq;
         match entry.header.kind {
             Kind::Key => self.keys.announce(seq, &KeyBody::read(&entry.body).map_err(shape)?)?,
-            Kind::Mode | Kind::Space | Kind::Rule | Kind::Intent | Kind::Receipt | Kind::Batch if seq == 0 => {
+            Kind::Mode | Kind::Space | Kind::Rule | Kind::Identity | Kind::Answer | Kind::Intent | Kind::Receipt | Kind::Batch
+                if seq == 0 =>
+            {
                 return Err(Finding::new(Class::WrongKey, "the log does not begin with the keys that sign it"));
             }
             Kind::Mode => self.rules.set_mode(entry.header.at, ModeBody::read(&entry.body).map_err(shape)?)?,
@@ -153,7 +161,15 @@ impl Verifier {
             Kind::Rule => {
                 let body = RuleBody::read(&entry.body).map_err(shape)?;
                 self.rules.count(entry.header.at, body.version)?;
+                if let RuleChange::RoleChanged { user, role } = &body.change {
+                    self.people.change_role(seq, user, *role)?;
+                }
                 self.standing.change(body.by.as_ref(), body.change)?;
+            }
+            Kind::Identity => self.people.change(seq, IdentityBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Answer => {
+                self.people.answer(seq, AnswerBody::read(&entry.body).map_err(shape)?)?;
+                self.report.answers += 1;
             }
             Kind::Intent => self.intent(&entry.header, &IntentBody::read(&entry.body).map_err(shape)?)?,
             Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
@@ -172,7 +188,10 @@ impl Verifier {
         let seq = header.seq;
         self.rules.rederive(&Claim::of_intent(intent))?;
         self.outcomes.intend(seq, intent)?;
-        self.standing.allows(header.at, intent)?;
+        self.standing.allows(header.judged_at(), intent)?;
+        if let Some(approval) = &intent.approval {
+            self.people.approved(&intent.invocation_id, approval, self.standing.quorum(&intent.space, intent.tier))?;
+        }
         self.definitions.need(seq, &intent.definition, &intent.action, intent.tier);
         self.report.intents += 1;
         Ok(())
@@ -183,6 +202,7 @@ impl Verifier {
         self.rules.rederive(&Claim::of_receipt(receipt))?;
         self.outcomes.same_right(receipt)?;
         self.standing.settle(receipt)?;
+        self.people.end(receipt)?;
         self.definitions.need(seq, &receipt.definition, &receipt.action, receipt.tier);
         self.events.expect(seq, receipt);
         self.report.receipts += 1;
@@ -190,17 +210,13 @@ impl Verifier {
         Ok(())
     }
 
-    fn trim(&mut self, detail: Detail, through: u64) {
-        match detail {
-            Detail::Events => self.events.trim(through),
-            Detail::Definitions => self.definitions.trim(through),
-        }
-    }
-
     /// The checks that are possible only after everything has been read.
     fn end(&mut self, written: &str, sha256: Digest, retained: Option<&str>) -> Result<(), Finding> {
         let claimed = parse_seq(written)?;
         let counted = self.chain.size();
+        if counted == 0 && claimed == 0 {
+            return Err(Finding::new(Class::TruncatedTail, "the bundle holds no entry, and a log begins with the keys that sign it"));
+        }
         if counted < claimed {
             return Err(Finding::new(Class::TruncatedTail, format!("{counted} of {} are left", entries(claimed))));
         }
@@ -211,8 +227,8 @@ impl Verifier {
         if let Some(note) = retained {
             self.checkpoints.check_retained(note, &self.chain, &self.keys)?;
         }
-        self.definitions.finish(&mut self.report)?;
-        self.events.finish(&self.outcomes, &mut self.report)?;
+        self.definitions.finish()?;
+        self.events.finish()?;
         let uncovered = counted.saturating_sub(self.checkpoints.covered().unwrap_or(0));
         if uncovered > 0 {
             let last = if uncovered == 1 { "entry".to_owned() } else { format!("{uncovered} entries") };

@@ -50,6 +50,9 @@ struct Job {
     /// Whether the program is started as a resident, for as long as this process lives.
     #[serde(default)]
     resident: bool,
+    /// Whether the server is in a pid namespace of its own, as in a container.
+    #[serde(default)]
+    apart: bool,
 }
 
 pub(crate) fn main() -> i32 {
@@ -64,7 +67,27 @@ pub(crate) fn main() -> i32 {
     code
 }
 
+/// Does the job in a pid namespace of its own, which ends with this process.
+fn apart(job: Job) -> Result<Value, String> {
+    let (nothing, proc) = (text(""), text("proc"));
+    let (flags, private) = (i64::from(libc::CLONE_NEWPID | libc::CLONE_NEWNS), (libc::MS_REC | libc::MS_PRIVATE) as i64);
+    call(libc::SYS_unshare, &[&flags])
+        .and_then(|_| call(libc::SYS_mount, &[&nothing, &text("/"), &nothing, &private]))
+        .map_err(|error| format!("no namespace of its own: errno {error}"))?;
+    let ended = crate::sys::in_child(move || {
+        crate::sys::die_with_parent();
+        let mounted = call(libc::SYS_mount, &[&proc, &text("/proc"), &proc, &0_i64]).map_err(|error| format!("no `/proc`: errno {error}"));
+        let report = mounted.and_then(|_| drive(Job { apart: false, ..job })).unwrap_or_else(|error| json!({ "refused": error }));
+        crate::say(&report.to_string());
+        0
+    });
+    ended.map(|_| Value::Null)
+}
+
 fn drive(job: Job) -> Result<Value, String> {
+    if job.apart {
+        return apart(job);
+    }
     if let Some(folder) = &job.mount_at {
         mount_at(folder)?;
     }

@@ -1,10 +1,12 @@
 //! Attempts on the kernel itself: its less used system calls, its settings, its devices.
 
-use crate::Place;
-use crate::answer::{Attempt, errno, try_one};
+use crate::answer::{Attempt, errno, name, try_one};
 use crate::files::text;
 use crate::sys::{self, call};
+use crate::{Place, say};
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::AsRawFd;
 
 pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("proc_seccomp_listener", seccomp_listener),
@@ -13,6 +15,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("tty_injection", tty_injection),
     ("dev_nodes", dev_nodes),
     ("kernel_writes", kernel_writes),
+    ("kernel_watches", watches),
     ("clock", clock),
     ("mounts", mounts),
 ];
@@ -25,7 +28,23 @@ fn seccomp_listener(_: &Place) {
     try_one("prctl", || call(libc::SYS_prctl, &[&i64::from(libc::PR_SET_SECCOMP), &2_i64, &program]).map(drop));
 }
 
-fn kernel_surfaces(_: &Place) {
+fn kernel_surfaces(place: &Place) {
+    try_one("aio", || {
+        let context = [0_u64];
+        call(libc::SYS_io_setup, &[&1_i64, &context]).map(drop)
+    });
+    try_one("vmsplice", || {
+        let (ends, bytes) = ([[0_i32; 2]], [0_u8; 8]);
+        call(libc::SYS_pipe2, &[&ends, &0_i64])?;
+        let vector = [[bytes.as_ptr() as usize, bytes.len()]];
+        call(libc::SYS_vmsplice, &[&i64::from(ends[0][1]), &vector, &1_i64, &0_i64]).map(drop)
+    });
+    try_one("lease", || {
+        let path = format!("{}/leased", place.stage);
+        errno(fs::write(&path, ""))?;
+        let file = errno(fs::File::open(&path))?;
+        call(libc::SYS_fcntl, &[&i64::from(file.as_raw_fd()), &i64::from(libc::F_SETLEASE), &i64::from(libc::F_RDLCK)]).map(drop)
+    });
     try_one("keyctl", || call(libc::SYS_keyctl, &[&0_i64, &-3_i64, &1_i64]).map(drop));
     try_one("add_key", || call(libc::SYS_add_key, &[&text("user"), &text("a"), &text("b"), &1_i64, &-2_i64]).map(drop));
     try_one("bpf", || {
@@ -64,7 +83,7 @@ fn tty_injection(_: &Place) {
 }
 
 fn dev_nodes(_: &Place) {
-    for path in ["/dev/shm", "/dev/kvm", "/dev/fuse", "/dev/mem", "/dev/pts", "/dev/net/tun", "/dev/random"] {
+    for path in ["/dev/zero", "/dev/shm", "/dev/kvm", "/dev/fuse", "/dev/mem", "/dev/pts", "/dev/net/tun", "/dev/random"] {
         try_one(path, || errno(fs::metadata(path)).map(drop));
     }
     try_one("null", || errno(fs::OpenOptions::new().read(true).write(true).open("/dev/null")).map(drop));
@@ -85,9 +104,39 @@ fn kernel_writes(place: &Place) {
     let (kind, stage) = (text("cgroup2"), text(&place.stage));
     try_one("cgroup_mount", || call(libc::SYS_mount, &[&kind, &stage, &kind, &0_i64, &0_i64]).map(drop));
     try_one("oom_score_adj", || open("/proc/self/oom_score_adj"));
+    say(&format!("killed_first={}", fs::read_to_string("/proc/self/oom_score_adj").unwrap_or_default().trim()));
     try_one("uid_map", || open("/proc/self/uid_map"));
     try_one("hostname", || call(libc::SYS_sethostname, &[&text("taken"), &5_i64]).map(drop));
 }
+
+/// Takes as many queues and watches of inotify as it gets: what a host's user may have of them is shared by all that user runs.
+fn watches(place: &Place) {
+    let mut queues = vec![];
+    let full = loop {
+        match call(libc::SYS_inotify_init1, &[&0_i64]) {
+            Ok(queue) => queues.push(queue),
+            Err(error) => break error,
+        }
+    };
+    say(&format!("queues={}\nno_more_queues={}", queues.len(), name(full)));
+    let (mut ahead, mut watched) = (vec![std::path::PathBuf::from(&place.visible)], BTreeSet::new());
+    while let (Some(folder), Some(queue)) = (ahead.pop(), queues.first()) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            ahead.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
+            match call(libc::SYS_inotify_add_watch, &[queue, &text(&entry.path().to_string_lossy()), &2_i64]) {
+                Err(libc::ENOSPC) => return say(&format!("watches={}", watched.len())),
+                Ok(watch) => drop(watched.insert(watch)),
+                Err(_) => {}
+            }
+            if watched.len() > WATCHES_TRIED {
+                return say("watches=too many");
+            }
+        }
+    }
+}
+
+/// More watches than a run may have, and far fewer than a host has.
+const WATCHES_TRIED: usize = 2000;
 
 fn clock(_: &Place) {
     // The time is invalid: a process that may set the clock gets an error for that, and the clock stays as it is.
@@ -103,4 +152,14 @@ fn mounts(place: &Place) {
     try_one("chroot", || call(libc::SYS_chroot, &[&stage]).map(drop));
     try_one("fsopen", || call(libc::SYS_fsopen, &[&tmpfs, &0_i64]).map(drop));
     try_one("open_tree", || call(libc::SYS_open_tree, &[&i64::from(libc::AT_FDCWD), &stage, &1_i64]).map(drop));
+    try_one("open_tree_attr", || call(OPEN_TREE_ATTR, &[&i64::from(libc::AT_FDCWD), &stage, &1_i64]).map(drop));
+    // The request names the root of the namespace.
+    let (root, found) = ([[24_u64, u64::MAX, 0]], [[0_u64; 64]]);
+    try_one("statmount", || call(STATMOUNT, &[&root, &found, &512_i64, &0_i64]).map(drop));
+    try_one("listmount", || call(LISTMOUNT, &[&root, &found, &64_i64, &0_i64]).map(drop));
 }
+
+/// Calls newer than the numbers in the `libc` crate.
+const STATMOUNT: i64 = 457;
+const LISTMOUNT: i64 = 458;
+const OPEN_TREE_ATTR: i64 = 467;

@@ -12,6 +12,10 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("time_ignore", ignore),
     ("mem_private", mem_private),
     ("mem_shared", mem_shared),
+    ("mem_dropped", mem_dropped),
+    ("mem_page_tables", mem_page_tables),
+    ("mem_sockets", mem_sockets),
+    ("mem_reserved", mem_reserved),
     ("mem_children", mem_children),
     ("mem_heap", mem_heap),
     ("mem_stage", mem_stage),
@@ -60,7 +64,68 @@ fn mem_private(_: &Place) {
 fn mem_shared(_: &Place) {
     let (taken, error) = sys::fill(libc::MAP_SHARED, MOST);
     say(&format!("taken={taken}\nstopped={}", name(error)));
+    if taken > 0 {
+        sys::sleep_for_ever();
+    }
+}
+
+/// Shared memory stays in memory when no process maps it any more.
+fn mem_dropped(_: &Place) {
+    let (taken, error) = sys::fill_and_drop(MOST / 4);
+    say(&format!("taken={taken}\nstopped={}", name(error)));
+}
+
+/// Page tables are memory of the kernel. The processes together have more of them than any test allows.
+fn mem_page_tables(_: &Place) {
+    for _ in 0..4 {
+        let _ = sys::leave_child(|| {
+            sys::fill_page_tables(MOST / 16 / 4096);
+            sys::sleep_for_ever();
+        });
+    }
     sys::sleep_for_ever();
+}
+
+/// Data waiting in a socket is memory of the kernel, and every process has sockets of its own.
+fn mem_sockets(_: &Place) {
+    try_one("grown", || {
+        let bytes = [4_i32 << 20];
+        let (level, option) = (i64::from(libc::SOL_SOCKET), i64::from(libc::SO_SNDBUF));
+        sys::call(libc::SYS_setsockopt, &[&i64::from(pair()?[0]), &level, &option, &bytes, &4_i64]).map(drop)
+    });
+    for _ in 0..4 {
+        let _ = sys::leave_child(|| {
+            fill_sockets(MOST / 16);
+            sys::sleep_for_ever();
+        });
+    }
+    sys::sleep_for_ever();
+}
+
+fn fill_sockets(most: usize) {
+    let piece = vec![1_u8; 64 << 10];
+    let mut held = 0;
+    while let (true, Ok(ends)) = (held < most, pair()) {
+        for end in ends {
+            while let Ok(written) = sys::call(libc::SYS_write, &[&i64::from(end), &(piece.as_ptr() as i64), &(piece.len() as i64)]) {
+                held += usize::try_from(written).unwrap_or(0);
+            }
+        }
+    }
+}
+
+fn pair() -> Result<[i32; 2], i32> {
+    let ends = [[0_i32; 2]];
+    let kind = i64::from(libc::SOCK_STREAM | libc::SOCK_NONBLOCK);
+    sys::call(libc::SYS_socketpair, &[&i64::from(libc::AF_UNIX), &kind, &0_i64, &ends])?;
+    Ok(ends[0])
+}
+
+/// Memory that is only reserved: far more than a process could ever use, and far more than it may use.
+fn mem_reserved(_: &Place) {
+    try_one("address_space", || sys::reserve(2 << 40, libc::PROT_NONE));
+    try_one("data", || sys::reserve(2 << 30, libc::PROT_READ | libc::PROT_WRITE));
+    try_one("like_an_interpreter", || sys::reserve(64 << 30, libc::PROT_NONE));
 }
 
 fn mem_children(_: &Place) {

@@ -27,6 +27,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("proc_foreign_abi", foreign_abi),
     ("leak_env_argv", leak_env_argv),
     ("leak_fds", leak_fds),
+    ("leak_mountinfo", leak_mountinfo),
     ("core_dump_to_pipe", core_dump),
 ];
 
@@ -258,6 +259,18 @@ fn leak_fds(_: &Place) {
     let open: Vec<String> =
         (0..2048_i64).filter(|fd| call(libc::SYS_fcntl, &[fd, &i64::from(libc::F_GETFD)]).is_ok()).map(|fd| fd.to_string()).collect();
     say(&format!("open={}", open.join(",")));
+}
+
+/// What `/proc` tells of the mounts, about this process, about a child and about process 1.
+fn leak_mountinfo(_: &Place) {
+    let list = |of: &str| ["mountinfo", "mounts", "mountstats"].map(|name| fs::read_to_string(format!("/proc/{of}/{name}")).ok());
+    say(&format!("own={:?}", list("self")));
+    say(&format!("init={:?}", list("1")));
+    let _ = sys::in_child(|| {
+        say(&format!("child={:?}", list("self")));
+        0
+    });
+    say(&format!("shown={}", fs::metadata("/shown/victim").is_ok()));
 }
 
 fn core_dump(_: &Place) {

@@ -146,6 +146,58 @@ pub(crate) fn fill_heap(most: usize) -> (usize, i32) {
     }
 }
 
+/// Fills shared memory in pieces, and lets go of each piece but for one page, which keeps the rest. Returns the number of bytes, and the
+/// errno.
+pub(crate) fn fill_and_drop(most: usize) -> (usize, i32) {
+    const PIECE: usize = 4 << 20;
+    const PAGE: usize = 4 << 10;
+    let mut taken = 0;
+    while taken < most {
+        // SAFETY: a fresh mapping of its own, written only within its length, and not touched after it is unmapped.
+        unsafe {
+            let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+            let at = libc::mmap(std::ptr::null_mut(), PIECE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            if at == libc::MAP_FAILED {
+                return (taken, last());
+            }
+            std::ptr::write_bytes(at.cast::<u8>(), 1, PIECE);
+            libc::madvise(at, PIECE, libc::MADV_DONTNEED);
+            libc::munmap(at.cast::<u8>().add(PAGE).cast(), PIECE - PAGE);
+        }
+        taken += PIECE;
+    }
+    (taken, 0)
+}
+
+/// Makes this many page tables: reads one byte in the reach of each, where nothing was ever written.
+pub(crate) fn fill_page_tables(tables: usize) {
+    const REACH: usize = 2 << 20;
+    // SAFETY: a fresh mapping of its own, read only within its length.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let at = libc::mmap(std::ptr::null_mut(), tables * REACH, libc::PROT_READ, flags, -1, 0);
+        if at != libc::MAP_FAILED {
+            for table in 0..tables {
+                std::ptr::read_volatile(at.cast::<u8>().add(table * REACH));
+            }
+        }
+    }
+}
+
+/// Maps memory that is never touched.
+pub(crate) fn reserve(bytes: usize, protection: i32) -> Result<(), i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a fresh mapping that is never touched.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if at == libc::MAP_FAILED { Err(last()) } else { Ok(()) }
+}
+
+/// Asks the kernel to kill this process when its parent dies.
+pub(crate) fn die_with_parent() {
+    // SAFETY: plain numbers, no memory.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
 /// Sends a descriptor over a socket.
 pub(crate) fn send_rights(socket: i64, descriptor: i32) -> Result<(), i32> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};

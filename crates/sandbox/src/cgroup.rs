@@ -12,6 +12,7 @@ use rustix::event::EventfdFlags;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,8 @@ pub(crate) struct Cgroups {
     cpu: Option<PathBuf>,
     /// Why a better backend is not used; shown to the operator.
     pub(crate) why: String,
+    /// Shows other servers that the leaves of this one are in use.
+    alive: Option<Alive>,
     made: AtomicU64,
     /// Leaves that could not be removed yet.
     left: Mutex<Vec<PathBuf>>,
@@ -56,6 +59,7 @@ impl Drop for Cgroups {
     /// Removes our groups. A group that still has leaves, ours or another server's, stays.
     fn drop(&mut self) {
         self.remove_left();
+        self.alive = None;
         // In version 2 the group carries settings that another server beside us relies on.
         if self.backend == CgroupBackend::V1 {
             for base in self.bases.iter().chain(&self.cpu) {
@@ -80,17 +84,17 @@ impl Cgroups {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mut why = vec![];
-        let mut found = (CgroupBackend::None, vec![]);
-        for (backend, candidates) in [(CgroupBackend::V2, v2(&mounts, &own)), (CgroupBackend::V1, v1(&mounts, &own))] {
-            match candidates.and_then(|bases| prepare(backend, bases)) {
-                Ok(bases) => {
-                    found = (backend, bases);
+        let (mut backend, mut bases, mut alive) = (CgroupBackend::None, vec![], None);
+        for (candidate, groups) in [(CgroupBackend::V2, v2(&mounts, &own)), (CgroupBackend::V1, v1(&mounts, &own))] {
+            let prepared = groups.and_then(|groups| prepare(candidate, groups));
+            match prepared.and_then(|bases| Ok((Alive::in_first(&bases)?, bases))) {
+                Ok((held, prepared)) => {
+                    (backend, bases, alive) = (candidate, prepared, Some(held));
                     break;
                 }
                 Err(reason) => why.push(reason),
             }
         }
-        let (backend, bases) = found;
         let cpu = match backend {
             CgroupBackend::V2 => bases.first().filter(|base| share_cpu(base).is_ok()).cloned(),
             CgroupBackend::V1 => {
@@ -98,7 +102,7 @@ impl Cgroups {
             }
             CgroupBackend::None => None,
         };
-        let cgroups = Self { backend, bases, cpu, why: why.join("; "), made: AtomicU64::new(0), left: Mutex::new(vec![]) };
+        let cgroups = Self { backend, bases, cpu, why: why.join("; "), alive, made: AtomicU64::new(0), left: Mutex::new(vec![]) };
         cgroups.sweep();
         cgroups
     }
@@ -109,7 +113,7 @@ impl Cgroups {
             return Ok(None);
         }
         self.remove_left();
-        let name = format!("{}.{}", owner_name(std::process::id()), self.made.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{}.{}", owner_name(), self.made.fetch_add(1, Ordering::Relaxed));
         let cpu = self.cpu.as_ref().filter(|_| cpu == Cpu::Bounded);
         let mut leaf = Leaf { owner: self.clone(), folders: vec![], cpu: cpu.map(|base| base.join(&name)) };
         let failed = |error: io::Error| Error::Unavailable { step: Step::Cgroup, why: format!("making a cgroup: {error}") };
@@ -121,14 +125,21 @@ impl Cgroups {
         Ok(Some(leaf))
     }
 
-    /// Removes the leaves of servers that are gone. Those leaves are empty, because jails die with their server.
+    /// Removes the leaves of servers that are gone, also of those in other pid namespaces. Those leaves are empty, because jails die with
+    /// their server.
     fn sweep(&self) {
-        for base in self.bases.iter().chain(&self.cpu) {
-            for folder in fs::read_dir(base).into_iter().flatten().flatten() {
-                let name = folder.file_name();
-                if name.to_str().is_some_and(is_left_behind) {
-                    let _ = fs::remove_dir(folder.path());
-                }
+        let Some(first) = self.bases.first() else { return };
+        for sign in groups_in(first).filter(|folder| folder.extension().is_some_and(|end| end == ALIVE)) {
+            // The lock is kept until the folder is gone, so that a server that has made it and not locked it yet notices.
+            if let Ok(lock) = fs::File::open(&sign)
+                && lock.try_lock().is_ok()
+            {
+                let _ = fs::remove_dir(&sign);
+            }
+        }
+        for folder in self.bases.iter().chain(&self.cpu).flat_map(|base| groups_in(base)) {
+            if owner_of(&folder).is_some_and(|owner| !first.join(format!("{owner}.{ALIVE}")).exists()) {
+                let _ = fs::remove_dir(&folder);
             }
         }
     }
@@ -214,9 +225,11 @@ impl Drop for Leaf {
     }
 }
 
+/// How often a folder is made anew that another server removes meanwhile.
+const TRIES: usize = 16;
+
 /// Makes a leaf, and the group around it if it is missing: another server may have found that group empty and removed it.
 fn make(folder: &Path) -> io::Result<()> {
-    const TRIES: usize = 16;
     let mut made = fs::create_dir_all(folder);
     for _ in 1..TRIES {
         match &made {
@@ -234,26 +247,66 @@ fn optional(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// The name of the process that makes a leaf: its pid namespace, its pid, and its start time, which tells it from a later process of the
-/// same pid.
-fn owner_name(pid: u32) -> String {
+/// What the name of the folder of a living server ends with.
+const ALIVE: &str = "alive";
+
+/// A folder beside the leaves that this server keeps locked, from before its first leaf until after its last. The lock ends with the server,
+/// however it ends, and is seen from every namespace: whoever can take it knows that the server is dead.
+#[derive(Debug)]
+struct Alive {
+    folder: PathBuf,
+    lock: fs::File,
+}
+
+impl Alive {
+    fn in_first(bases: &[PathBuf]) -> Result<Self, String> {
+        let base = bases.first().ok_or("no cgroup to be alive in")?;
+        Self::hold(base).map_err(|error| format!("`{}` cannot be locked: {error}", base.display()))
+    }
+
+    fn hold(base: &Path) -> io::Result<Self> {
+        let folder = base.join(format!("{}.{ALIVE}", owner_name()));
+        for _ in 0..TRIES {
+            make(&folder)?;
+            let Ok(lock) = fs::File::open(&folder) else { continue };
+            lock.lock_shared()?;
+            // Another server may have swept the folder away before it was locked.
+            if fs::metadata(&folder).is_ok_and(|now| lock.metadata().is_ok_and(|held| held.ino() == now.ino())) {
+                return Ok(Self { folder, lock });
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        // It stays while another sandbox of this process needs it.
+        if self.lock.try_lock().is_ok() {
+            let _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+/// The name of this server: its pid namespace, its pid, and its start time, which tells it from a later process of the same pid.
+fn owner_name() -> String {
     let namespace = fs::read_link("/proc/self/ns/pid").map(|link| link.to_string_lossy().into_owned()).unwrap_or_default();
     let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
-    format!("{namespace}-{pid}-{}", start_of(pid).unwrap_or(0))
-}
-
-fn start_of(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The process name in brackets may contain anything, so the fields are counted after the last bracket.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let start = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(19)).unwrap_or("0");
+    format!("{namespace}-{}-{start}", std::process::id())
 }
 
-/// Whether a leaf was made in this pid namespace by a process that is gone. Leaves of other namespaces cannot be judged from here.
-fn is_left_behind(name: &str) -> bool {
-    let Some((owner, _)) = name.split_once('.') else { return false };
-    let Some(pid) = owner.split('-').nth(1).and_then(|pid| pid.parse().ok()) else { return false };
-    let here = owner_name(pid);
-    here.split('-').next() == owner.split('-').next() && here != owner
+/// The server that made a group; `None` if no server did.
+fn owner_of(folder: &Path) -> Option<&str> {
+    let (owner, _) = folder.file_name()?.to_str()?.split_once('.')?;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (owner.split('-').count() == 3 && owner.split('-').all(is_number)).then_some(owner)
+}
+
+fn groups_in(base: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(base).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// Where version 2 can hold our leaves: in the parent of our own group, because a group with processes cannot have children with limits.
@@ -320,7 +373,7 @@ fn prepare(backend: CgroupBackend, groups: Vec<PathBuf>) -> Result<Vec<PathBuf>,
         if backend == CgroupBackend::V2 {
             fs::write(base.join("cgroup.subtree_control"), "+memory +pids").map_err(failed)?;
         }
-        let probe = base.join(format!("{}.probe", owner_name(std::process::id())));
+        let probe = base.join(format!("{}.probe", owner_name()));
         make(&probe).map_err(failed)?;
         let _ = fs::remove_dir(&probe);
         bases.push(base);
@@ -358,19 +411,43 @@ mod tests {
         assert!(v1(MOUNTS.lines().next().unwrap(), "").is_err());
     }
 
+    fn made_up(bases: Vec<PathBuf>) -> Cgroups {
+        let (cpu, alive) = (bases.first().cloned(), Alive::in_first(&bases).ok());
+        Cgroups { backend: CgroupBackend::V2, bases, cpu, why: String::new(), alive, made: AtomicU64::new(0), left: Mutex::default() }
+    }
+
     #[test]
-    fn only_leaves_of_the_dead_are_removed() {
-        let alive = owner_name(std::process::id());
-        let [namespace, pid, start]: [&str; 3] = alive.split('-').collect::<Vec<_>>().try_into().unwrap();
-        for (name, expected) in [
-            (format!("{alive}.0"), false),
-            (format!("{namespace}-{pid}-{start}1.0"), true),
-            (format!("1{namespace}-{pid}-{start}1.0"), false),
-            ("something.else".into(), false),
-            ("nothing".into(), false),
-        ] {
-            assert_eq!(is_left_behind(&name), expected, "{name}");
+    fn only_leaves_of_the_dead_are_removed_whatever_pid_namespace_they_were_made_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = owner_name();
+        let lives = ["2-1-1.alive", "2-1-1.0", "something.else", "nothing", "1-1.0"].map(str::to_owned);
+        let dead = ["1-1-1.alive", "1-1-1.0", "1-1-1.7", "3-1-1.0"].map(str::to_owned);
+        for name in lives.iter().chain(&dead).chain([&format!("{own}.0")]) {
+            fs::create_dir(folder.path().join(name)).unwrap();
         }
+        let lock = fs::File::open(folder.path().join("2-1-1.alive")).unwrap();
+        lock.lock_shared().unwrap();
+        let (cgroups, beside) = (made_up(vec![folder.path().to_owned()]), made_up(vec![folder.path().to_owned()]));
+        let left = || {
+            cgroups.sweep();
+            let mut left: Vec<_> = groups_in(folder.path()).map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+            left.sort();
+            left
+        };
+        let sorted = |mut names: Vec<String>| {
+            names.sort();
+            names
+        };
+        let ours = [format!("{own}.0"), format!("{own}.{ALIVE}")];
+        let expected = sorted(lives.iter().chain(&ours).cloned().collect());
+        assert_eq!(left(), expected);
+        // Another sandbox of this process ends, and what is ours stays.
+        drop(beside);
+        assert_eq!(left(), expected);
+        drop(lock);
+        assert_eq!(left(), sorted(lives.iter().skip(2).chain(&ours).cloned().collect()));
+        drop(cgroups);
+        assert!(!folder.path().join(format!("{own}.{ALIVE}")).exists());
     }
 
     #[test]
@@ -378,10 +455,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
         let bases = prepare(CgroupBackend::V2, vec![folder.path().to_owned()]).unwrap();
-        let cpu = bases.first().cloned();
-        let cgroups =
-            Cgroups { backend: CgroupBackend::V2, bases, cpu, why: String::new(), made: AtomicU64::new(0), left: Mutex::default() };
-        let leaf = Arc::new(cgroups).leaf(Cpu::Bounded).unwrap().unwrap();
+        let leaf = Arc::new(made_up(bases)).leaf(Cpu::Bounded).unwrap().unwrap();
         assert_eq!(leaf.folders.len(), 1, "the processor is bounded in the same group");
         leaf.bound(Bounds { memory_bytes: 4096, processes: 7, cpu_percent: Some(150) }).unwrap();
         let read = |name: &str| fs::read_to_string(leaf.folders[0].join(name)).unwrap();

@@ -9,6 +9,7 @@ mod refused;
 mod allowed;
 mod search;
 
+use crate::outcome::CgroupBackend;
 use crate::spec::Profile;
 use rustix::io::Errno;
 use seccompiler::{
@@ -45,7 +46,8 @@ impl From<BackendError> for Failed {
     }
 }
 
-pub(crate) fn build(profile: Profile) -> Result<Filters, Failed> {
+/// The filters of a profile. Where no cgroup counts memory, they also refuse what only a cgroup could count.
+pub(crate) fn build(profile: Profile, counted_by: CgroupBackend) -> Result<Filters, Failed> {
     let errno = |errno: Errno| SeccompAction::Errno(errno.raw_os_error().unsigned_abs());
     let mut programs = vec![by_number(refused::absent(), &errno(Errno::NOSYS), &SeccompAction::Allow)];
     match profile {
@@ -55,7 +57,7 @@ pub(crate) fn build(profile: Profile) -> Result<Filters, Failed> {
             programs.push(by_arguments(allowed::misused()?, SeccompAction::KillProcess)?);
         }
     }
-    programs.push(by_arguments(refused::arguments()?, errno(Errno::PERM))?);
+    programs.push(by_arguments(refused::arguments(counted_by)?, errno(Errno::PERM))?);
     // This filter must be the last: it refuses to install another.
     programs.push(by_number(refused::calls(), &errno(Errno::PERM), &SeccompAction::Allow));
     let mut hash = Sha256::new();
@@ -119,16 +121,17 @@ mod tests {
 
     #[test]
     fn the_profiles_have_filters_of_their_own_and_the_same_ones_every_time() {
-        let [one, other] = Profile::ALL.map(|profile| build(profile).unwrap());
+        let [one, other] = Profile::ALL.map(|profile| build(profile, CgroupBackend::V2).unwrap());
         assert_ne!(one.sha256, other.sha256);
-        assert_eq!(one.sha256, build(Profile::Default).unwrap().sha256);
+        assert_eq!(one.sha256, build(Profile::Default, CgroupBackend::V1).unwrap().sha256);
+        assert_ne!(one.sha256, build(Profile::Default, CgroupBackend::None).unwrap().sha256);
         assert_eq!((one.programs.len(), other.programs.len()), (3, 5));
     }
 
     #[test]
     fn every_filter_looks_at_the_architecture_first_and_fits_the_kernel() {
         for profile in Profile::ALL {
-            for program in build(profile).unwrap().programs {
+            for program in build(profile, CgroupBackend::None).unwrap().programs {
                 assert_eq!(program.len() % 8, 0);
                 assert!(program.len() / 8 <= 4096, "{}", program.len() / 8);
                 assert_eq!(program[..8], [0x20, 0, 0, 0, 4, 0, 0, 0]);
@@ -141,7 +144,7 @@ mod tests {
         let absent: BTreeSet<_> = refused::absent().collect();
         let refused: BTreeSet<_> = refused::calls().collect();
         assert!(absent.is_disjoint(&refused));
-        for conditional in refused::arguments().unwrap().keys() {
+        for conditional in refused::arguments(CgroupBackend::None).unwrap().keys() {
             assert!(!refused.contains(conditional), "{conditional} is refused anyway");
         }
         for conditional in allowed::misused().unwrap().keys() {

@@ -86,9 +86,9 @@ fn first_process(control: &OwnedFd) -> Result<i32, Failure> {
     // 1. The jail dies with the server.
     identity::die_with_parent(Some(errand.server))?;
     let _ = rustix::process::setsid();
+    // The file belongs to this process only until it gives up being readable.
+    identity::die_before_others()?;
     identity::undumpable()?;
-    // When the host runs out of memory, the kernel kills jails first.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 
     // 2. From here on, the cgroup counts everything.
     for procs in &errand.cgroup_procs {

@@ -132,7 +132,8 @@ pub(crate) struct Kit {
 impl Kit {
     fn start(&self, profile: Profile, cpu: Cpu) -> Result<Spare, Error> {
         let leaf = self.cgroups.leaf(cpu)?;
-        let lease = self.uids.as_ref().map(|uids| lease(uids, profile)).transpose()?;
+        let all_taken = || Error::host("give the run a uid", "every uid of the pool is in use");
+        let lease = self.uids.as_ref().map(|uids| uids.take().ok_or_else(all_taken)).transpose()?;
         let (ours, control) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(|error| Error::host("make the control socket", error))?;
         let null = std::fs::File::options().read(true).write(true).open("/dev/null");
@@ -161,13 +162,6 @@ impl Kit {
                 Err(Error::host("watch the jail", error))
             }
         }
-    }
-}
-
-fn lease(uids: &Arc<Uids>, profile: Profile) -> Result<Lease, Error> {
-    match profile {
-        Profile::Default => Ok(uids.shared()),
-        Profile::HighIsolation => uids.own().ok_or_else(|| Error::host("give the run a uid", "every uid of the pool is in use")),
     }
 }
 

@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 /// Counting stops at this number of processes: so many are over any limit already.
 const PROCESSES_MAX: usize = 8192;
 
-/// The bytes of memory that `pid` and its descendants hold and that no file backs. Shared memory counts once for each process that holds
-/// it.
+/// The bytes of memory that `pid` and its descendants hold and that no file backs, their page tables included. Shared memory counts once for
+/// each process that holds it.
 pub(crate) fn bytes_below(pid: u32) -> u64 {
     let mut open = vec![pid];
     let mut seen = 0;
@@ -30,11 +30,26 @@ fn held_by(pid: u32) -> u64 {
     // For a process that has ended meanwhile, the file is missing and the sum is 0.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kilobytes = status.lines().filter_map(|line| {
-        let rest = line.strip_prefix("RssAnon:").or_else(|| line.strip_prefix("RssShmem:"))?;
+        let rest = COUNTED.iter().find_map(|name| line.strip_prefix(name))?;
         rest.split_whitespace().next()?.parse::<u64>().ok()
     });
     kilobytes.sum::<u64>().saturating_mul(1024)
 }
+
+/// The lines of a process's `status` that count: its memory, also where it was moved to swap, and its page tables.
+const COUNTED: [&str; 4] = ["RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:"];
+
+/// The most bytes that can be waiting in the sockets of the network namespace of `pid`. What is in them cannot be read, so each counts as
+/// full. Twice the size of its buffer, because the kernel takes one more message as long as there is any room.
+pub(crate) fn bytes_of_sockets(pid: u32) -> u64 {
+    let found = fs::read_to_string(format!("/proc/{pid}/net/sockstat")).unwrap_or_default();
+    let sockets = found.lines().find_map(|line| line.strip_prefix("sockets: used ")?.trim().parse::<u64>().ok()).unwrap_or(0);
+    let buffer = fs::read_to_string("/proc/sys/net/core/wmem_default").ok().and_then(|bytes| bytes.trim().parse().ok());
+    sockets.saturating_mul(buffer.unwrap_or(SOCKET_BUFFER_BYTES)).saturating_mul(2)
+}
+
+/// The kernel's own default for the buffer of a socket, where a container does not show the setting.
+const SOCKET_BUFFER_BYTES: u64 = 212_992;
 
 /// The bytes that the files of a stage or a scratch hold. They are in memory, but belong to no process.
 pub(crate) fn bytes_of_files(root: BorrowedFd<'_>) -> u64 {

@@ -97,6 +97,8 @@ pub(crate) struct Sized {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Rlimits {
     pub(crate) address_space: Option<u64>,
+    /// Private memory that a process can write to, whether it has touched it or not.
+    pub(crate) data: Option<u64>,
     /// `None` for a resident, which has no time limit; its cgroup limits its share of the processor.
     pub(crate) cpu_seconds: Option<u64>,
     pub(crate) file_bytes: u64,

@@ -134,7 +134,7 @@ impl Probes {
             says.into(),
             is_root && mapped,
             HIGH,
-            "root gives each run of `high_isolation` a uid of its own, and all of `default` one that is not root; an ordinary user has only its own, which `high_isolation` does not take",
+            "root gives each run a uid of its own; an ordinary user has only its own, which `high_isolation` does not take",
         );
         for (name, path, consequence) in [
             ("io_uring_disabled", "/proc/sys/kernel/io_uring_disabled", "the filter refuses io_uring whatever this says"),

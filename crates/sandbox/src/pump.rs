@@ -191,11 +191,14 @@ impl Pump<'_> {
         Ok(())
     }
 
-    /// The memory that the processes, the stage and the scratch hold together.
+    /// The memory that the processes, the sockets, the stage and the scratch hold together.
     fn held_bytes(&self) -> u64 {
+        let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
         let stage = self.finished.stage.as_ref().map(|(stage, _)| stage);
+        // Until the stage is there, the jail may still be in the network namespace of the host.
+        let sockets = stage.map_or(0, |_| memory::bytes_of_sockets(pid));
         let files: u64 = stage.into_iter().chain(&self.scratch).map(|root| memory::bytes_of_files(root.as_fd())).sum();
-        memory::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()).saturating_add(files)
+        memory::bytes_below(pid).saturating_add(files).saturating_add(sockets)
     }
 
     /// Kills every process, once. If there are several reasons, the first counts.

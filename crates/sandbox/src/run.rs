@@ -5,7 +5,7 @@ use crate::error::{Error, Step};
 use crate::filter::{self, Filters};
 use crate::jailer::{Jailer, Kit, Spare};
 use crate::orders::{Bound, Orders, Packet, Rlimits, Sized};
-use crate::outcome::{Cost, Ended, Facts, Outcome};
+use crate::outcome::{CgroupBackend, Cost, Ended, Facts, Outcome};
 use crate::probes::{LANDLOCK_ABI_MIN, Probes, UID_FIRST};
 use crate::program::Digests;
 use crate::pump::{self, Finished, Running};
@@ -78,7 +78,9 @@ impl Sandbox {
     /// `helper` is a program whose `main` begins with `main_if_asked`: usually the server itself, `/proc/self/exe`.
     pub fn new(probes: Probes, helper: &Path, options: Options) -> Result<Self, Error> {
         let helper = CString::new(helper.as_os_str().as_bytes()).map_err(|error| Error::host("name the helper", error))?;
-        let build = |profile| filter::build(profile).map_err(|why| Error::Unavailable { step: Step::Seccomp, why: why.to_string() });
+        let build = |profile| {
+            filter::build(profile, probes.cgroups.backend).map_err(|why| Error::Unavailable { step: Step::Seccomp, why: why.to_string() })
+        };
         let filters = [build(Profile::Default)?, build(Profile::HighIsolation)?];
         let uids = probes.is_root.then(|| Arc::new(Uids::new(options.uid_first, options.uid_count)));
         let jailer = Jailer::new(Kit { helper, cgroups: probes.cgroups.clone(), uids }, options.spares)?;
@@ -196,6 +198,13 @@ pub(crate) struct Begun {
 /// The processes of the jail itself, which count towards the limit beside those the program starts.
 const OWN_PROCESSES: u64 = 2;
 
+/// How far one process can pass the memory limit where no cgroup counts, if the server does not get to look for a while: its data, and the
+/// page tables of its address space, which take a 512th of it, to twice the limit each.
+const DATA_TIMES: u64 = 2;
+const ADDRESS_SPACE_TIMES: u64 = 2 * 512;
+/// A smaller memory limit counts as this much there: interpreters map far more than they touch.
+const UNCOUNTED_BYTES_MIN: u64 = 256 << 20;
+
 impl Inner {
     fn filters(&self, profile: Profile) -> &Filters {
         let [default, high_isolation] = &self.filters;
@@ -224,6 +233,11 @@ impl Inner {
     fn orders(&self, spec: &Spec, life: Life, filters: &Filters) -> Orders {
         let abi = self.probes.landlock_abi.min(LANDLOCK_ABI_MAX);
         let sized = |inputs: &[Input]| inputs.iter().map(|input| Sized { path: input.path.clone(), bytes: input.bytes.len() }).collect();
+        let uncounted = self.probes.cgroups.backend == CgroupBackend::None;
+        let bound = |times: u64| {
+            let of_memory = || uncounted.then(|| spec.limits.memory_bytes.max(UNCOUNTED_BYTES_MIN).saturating_mul(times));
+            spec.limits.address_space_bytes.or_else(of_memory)
+        };
         let name = spec.program.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Orders {
             trees_given: self.probes.is_root,
@@ -236,7 +250,8 @@ impl Inner {
             env: spec.env.iter().map(|(key, value)| format!("{key}={value}")).collect(),
             starts_in: spec.starts_in.clone(),
             limits: Rlimits {
-                address_space: spec.limits.address_space_bytes,
+                address_space: bound(ADDRESS_SPACE_TIMES),
+                data: bound(DATA_TIMES),
                 cpu_seconds: (life == Life::OneRun).then(|| spec.limits.cpu.as_secs().max(1).saturating_add(1)),
                 file_bytes: spec.limits.file_bytes,
                 open_files: spec.limits.open_files.into(),

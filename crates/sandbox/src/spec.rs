@@ -12,7 +12,7 @@ use std::time::Duration;
 pub enum Profile {
     /// Namespaces of its own, Landlock, and a denylist of system calls.
     Default,
-    /// As `Default`, and also a uid of its own, a mandatory cgroup, and an allowlist of system calls.
+    /// As `Default`, and also a server that gives each run a uid of its own, a mandatory cgroup, and an allowlist of system calls.
     HighIsolation,
 }
 
@@ -139,7 +139,8 @@ pub const SCRATCH_FILES_MAX: u64 = 1024;
 pub struct Limits {
     /// The memory of the program, its stage and its scratch together; beyond it, the program is killed as `OutOfMemory`.
     pub memory_bytes: u64,
-    /// The address space of each process; beyond it, `mmap` fails. `None` by default: some interpreters reserve far more than they use.
+    /// The address space of each process; beyond it, `mmap` fails. `None` by default: some interpreters reserve far more than they use. Where
+    /// no cgroup counts memory, `None` is a wide limit that follows from `memory_bytes`.
     pub address_space_bytes: Option<u64>,
     /// The processor time of each process; beyond it, SIGXCPU kills the process.
     pub cpu: Duration,

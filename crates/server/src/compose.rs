@@ -101,7 +101,7 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
     let store = Store::open(store_config(config, absent)?).await?;
     let (first_org, token) = first_org(&store, data).await?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock = store.clock();
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
     let faults = faults();
     let shared = shared_sources(config, &store, &clock, &random)?;

@@ -82,17 +82,22 @@ impl DataDir {
         &self.path
     }
 
-    /// The server that last served this folder, if known. A copied folder names a server that may still be alive, so the name only counts
-    /// if the folder's identity matches.
-    pub(crate) fn earlier_server(&self) -> Option<ServerId> {
-        let text = std::fs::read_to_string(self.server_file()).ok()?;
-        let (server, folder) = text.trim().split_once(' ')?;
-        ServerId::parse(server).ok().filter(|_| self.identity().is_ok_and(|identity| identity == folder))
+    /// The servers that served this folder before, as far as they are remembered, the last one first. A copied folder names servers that may
+    /// still be alive, so the names only count if the folder's identity matches.
+    pub(crate) fn earlier_servers(&self) -> Vec<ServerId> {
+        let text = std::fs::read_to_string(self.server_file()).unwrap_or_default();
+        match text.trim().rsplit_once(' ') {
+            Some((servers, folder)) if self.identity().is_ok_and(|identity| identity == folder) => {
+                servers.split(' ').filter_map(|server| ServerId::parse(server).ok()).collect()
+            }
+            Some(_) | None => Vec::new(),
+        }
     }
 
-    /// Records the id of this server for the next one.
-    pub(crate) fn write_server(&self, server: &ServerId) -> Result<(), Error> {
-        let written = self.identity().and_then(|folder| write_private(&self.server_file(), format!("{server} {folder}\n").as_bytes()));
+    /// Records these servers for the next one.
+    pub(crate) fn write_servers(&self, servers: &[ServerId]) -> Result<(), Error> {
+        let servers = servers.iter().map(ServerId::as_str).collect::<Vec<_>>().join(" ");
+        let written = self.identity().and_then(|folder| write_private(&self.server_file(), format!("{servers} {folder}\n").as_bytes()));
         written.map_err(|error| unusable(&self.path, &error))
     }
 

@@ -97,7 +97,7 @@ impl Home {
             allowed_hosts: config.package_allowed_hosts.clone(),
             allowed_networks: config.package_allowed_networks.clone(),
             taken: builtin.iter().map(|source| source.id().clone()).collect(),
-            check_schema: pipeline::check_condition,
+            check_schema: pipeline::check_schema,
         })?;
         Ok(Self { place, packages: Arc::new(packages), commands, builtin, listed: Mutex::default() })
     }

@@ -25,6 +25,7 @@ pub use homes::Homes;
 pub use http::openapi_json;
 pub use jail::{HostProbe, look_at_host};
 pub use look::{Interpreter, Spelling, interpreters, spelling_below};
+pub use loops::measure;
 pub use ports::{OsRandom, SystemClock};
 pub use telemetry::{init_logs, init_metrics};
 
@@ -79,7 +80,14 @@ pub fn init_process() {
 /// Reconciles the calls that a crash left behind. That is usually only a look at the disk. If a provider has to be asked and does not
 /// answer in time, the server starts all the same and the reconciling continues in the background.
 async fn recover(parts: &compose::Parts) -> Result<(), Error> {
-    let mut recovering = tokio::spawn(parts.pipeline.recover());
+    let (recovering, store) = (parts.pipeline.recover(), parts.store.clone());
+    let mut recovering = tokio::spawn(async move {
+        recovering.await?;
+        if let Err(error) = store.end_earlier_leases().await {
+            tracing::warn!(%error, "the leases of earlier servers on this data folder could not be ended; they run out by themselves");
+        }
+        Ok::<(), pipeline::Error>(())
+    });
     let grace = Duration::from_secs(countersign_core::limits::RECOVERY_GRACE_SECONDS);
     match tokio::time::timeout(grace, &mut recovering).await {
         Ok(Ok(recovered)) => Ok(recovered?),
@@ -99,12 +107,18 @@ async fn recover(parts: &compose::Parts) -> Result<(), Error> {
     }
 }
 
-/// We hold the lock of the data folder, so the earlier server on it is gone. This server takes over the calls it left.
-fn follow_earlier(store: &Store, data: &data_dir::DataDir) -> Result<(), Error> {
-    if let Some(earlier) = data.earlier_server() {
-        store.succeed(earlier);
+/// We hold the lock of the data folder, so the earlier servers on it are gone. This server takes over the calls they left. The folder
+/// remembers each of them as long as it has a lease, which `recover` ends: this server may die before that too.
+async fn follow_earlier(store: &Store, data: &data_dir::DataDir) -> Result<(), Error> {
+    let with_lease = store.list_servers().await?;
+    let mut servers = vec![store.server_id().clone()];
+    for earlier in data.earlier_servers() {
+        store.succeed(earlier.clone());
+        if with_lease.iter().any(|server| server.id == earlier) {
+            servers.push(earlier);
+        }
     }
-    data.write_server(store.server_id())
+    data.write_servers(&servers)
 }
 
 /// Serves until the process is asked to stop, then waits for running calls to end.
@@ -113,7 +127,7 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     let data = data_dir::DataDir::open(&config)?;
     let listener = http::listen(&config.listen).await?;
     let (parts, first) = compose::compose(&config, &data, metrics).await?;
-    follow_earlier(&parts.store, &data)?;
+    follow_earlier(&parts.store, &data).await?;
     // The lease starts before any other work, because reconciling what a crash left may take long.
     let lease = lease::KeptLease::keep(&parts.store);
     recover(&parts).await?;

@@ -4,7 +4,7 @@ use crate::{Homes, Parts};
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_DAYS, SWEEP_SECONDS};
 use countersign_core::ports::Breakers;
-use countersign_core::{Clock, Status};
+use countersign_core::{Clock, Status, Timestamp};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
 use sources::workspace::Kept;
@@ -50,7 +50,6 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         if let Some(metrics) = &metrics {
             metrics.run_upkeep();
         }
-        let (mut pending, mut in_doubt, mut open) = (0, 0, 0);
         for org in store.list_orgs().await.unwrap_or_default().into_iter().filter(|org| org.disabled_at.is_none()) {
             if is_time_to_forget && let Err(error) = store.forget_expired_keys(&org.id).await {
                 tracing::warn!(%error, "expired idempotency keys could not be removed; they are tried again");
@@ -65,19 +64,30 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
                 Ok(expired) => expired.iter().for_each(|invocation| tracing::info!(org = %org.id, %invocation, "quarantine expired")),
                 Err(error) => tracing::warn!(%error, "what nobody looked at in quarantine could not be removed; it is tried again"),
             }
-            pending += store.count_in_status(&org.id, Status::Pending).await.unwrap_or_default();
-            in_doubt += store.count_in_status(&org.id, Status::InDoubt).await.unwrap_or_default();
-            let breakers = store.list_breakers(&org.id).await.unwrap_or_default();
-            open += breakers.iter().filter(|breaker| breaker.state != BreakerState::Closed).count();
         }
-        metrics::gauge!("countersign_pending").set(pending as f64);
-        metrics::gauge!("countersign_in_doubt").set(in_doubt as f64);
-        metrics::gauge!("countersign_breakers_open").set(open as f64);
-        if store.may_be_shared() {
-            let servers = store.list_servers().await.unwrap_or_default();
-            metrics::gauge!("countersign_servers").set(servers.iter().filter(|server| !server.is_gone).count() as f64);
+        if let Err(error) = measure(&store).await {
+            tracing::warn!(%error, "the queue could not be counted; its metrics keep their last values");
         }
     }
+}
+
+/// Counts what the gauges show. If the store is away, every gauge keeps its last value.
+pub async fn measure(store: &Store) -> Result<(), store::Error> {
+    let (mut pending, mut in_doubt, mut open) = (0, 0, 0);
+    for org in store.list_orgs().await?.into_iter().filter(|org| org.disabled_at.is_none()) {
+        pending += store.count_in_status(&org.id, Status::Pending).await?;
+        in_doubt += store.count_in_status(&org.id, Status::InDoubt).await?;
+        let breakers = store.list_breakers(&org.id).await?;
+        open += breakers.iter().filter(|breaker| breaker.state != BreakerState::Closed).count();
+    }
+    let servers = if store.may_be_shared() { Some(store.list_servers().await?) } else { None };
+    metrics::gauge!("countersign_pending").set(pending as f64);
+    metrics::gauge!("countersign_in_doubt").set(in_doubt as f64);
+    metrics::gauge!("countersign_breakers_open").set(open as f64);
+    if let Some(servers) = servers {
+        metrics::gauge!("countersign_servers").set(servers.iter().filter(|server| !server.is_gone).count() as f64);
+    }
+    Ok(())
 }
 
 /// Verifies effects that are not verified yet. Separate from the sweep, so that waiting for a turn in the jail delays nothing else.
@@ -87,29 +97,37 @@ async fn look_at_unverified(pipeline: Pipeline, stop: CancellationToken) {
     }
 }
 
-/// Runs at the start and then every hour: removes snapshots that no revert can need any more.
+/// Runs at the start and then every hour.
 async fn forget(homes: Arc<Homes>, store: Store, clock: Arc<dyn Clock>, stop: CancellationToken) {
     loop {
         // One day more than promised, so that a revert at the last moment still finds its snapshots.
         let then = clock.now().minus_seconds((SNAPSHOT_DAYS + 1) * DAY_SECONDS);
-        let mut all = Kept::default();
-        let orgs: Vec<_> = store.list_orgs().await.unwrap_or_default().into_iter().map(|org| org.id).collect();
-        for place in homes.places(&orgs) {
-            match tokio::task::spawn_blocking(move || place.forget_before(then)).await {
-                Err(_) => {}
-                Ok(Ok(kept)) => all.add(kept),
-                Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),
-            }
-        }
-        metrics::gauge!("countersign_snapshots").set(all.files as f64);
-        metrics::gauge!("countersign_snapshot_bytes").set(all.bytes as f64);
-        if all.forgotten > 0 {
-            tracing::info!(all.forgotten, "snapshots of effects that can no longer be reverted were removed");
+        if let Err(error) = forget_before(then, &homes, &store).await {
+            tracing::warn!(%error, "old snapshots stay until the store is back, and their metrics keep the last values");
         }
         if !waited(SNAPSHOTS_EVERY, &stop).await {
             return;
         }
     }
+}
+
+/// Removes snapshots that no revert can need any more, and counts the others.
+async fn forget_before(then: Timestamp, homes: &Homes, store: &Store) -> Result<(), store::Error> {
+    let mut all = Kept::default();
+    let orgs: Vec<_> = store.list_orgs().await?.into_iter().map(|org| org.id).collect();
+    for place in homes.places(&orgs) {
+        match tokio::task::spawn_blocking(move || place.forget_before(then)).await {
+            Err(_) => {}
+            Ok(Ok(kept)) => all.add(kept),
+            Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),
+        }
+    }
+    metrics::gauge!("countersign_snapshots").set(all.files as f64);
+    metrics::gauge!("countersign_snapshot_bytes").set(all.bytes as f64);
+    if all.forgotten > 0 {
+        tracing::info!(all.forgotten, "snapshots of effects that can no longer be reverted were removed");
+    }
+    Ok(())
 }
 
 async fn checkpoint(store: Store, stop: CancellationToken) {

@@ -55,7 +55,7 @@ pub fn check_name(name: &str) -> Result<(), Mistake> {
 /// Checks a folder: its actions, or everything that is wrong with it. None of its code runs.
 pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
     let (files, mut mistakes) = Packages::look_at(folder);
-    let actions = match Packages::check_files(name, &files, &OURS, pipeline::check_condition) {
+    let actions = match Packages::check_files(name, &files, &OURS, pipeline::check_schema) {
         Ok(actions) => actions,
         Err(Refused::Invalid { mistakes: found, .. }) => {
             mistakes.extend(found);

@@ -9,7 +9,7 @@ use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::effect::Scope;
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::source::{CallContext, Output, Source};
-use countersign_core::{Action, Future, InvocationId, OrgId, SessionId, SpaceId, Tier, Timestamp, ledger};
+use countersign_core::{Action, Future, InvocationId, NotificationId, OrgId, SessionId, SpaceId, Tier, Timestamp, ledger};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -93,6 +93,10 @@ struct Nobody;
 impl Notifier for Nobody {
     fn deliver<'a>(&'a self, _notification: &'a Notification) -> Future<'a, Result<(), ledger::Error>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn find_delivered<'a>(&'a self, _: &'a OrgId, _: &'a InvocationId) -> Future<'a, Result<Option<NotificationId>, ledger::Error>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 }
 

@@ -153,6 +153,31 @@ fn act() -> ActionId {
 }
 
 #[tokio::test]
+async fn a_dry_run_says_what_could_be_executed_or_is_run_unasked() {
+    let bench = bench("R2");
+    bench.write("gone.sh", "old");
+    bench.write("tool", "old");
+    std::fs::set_permissions(bench.folder.path().join("workspace/tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    bench.will_leave(
+        &[(".git/hooks/pre-push", "new"), ("run.sh", "new"), ("tool", "new"), ("a", "new")],
+        json!({ "output": {}, "deletes": ["gone.sh"] }),
+    );
+    bench.puppet.staged.lock()[1].mode = 0o700;
+    let foreseen = bench.source().preview(&bench.context().await, &act(), &json!({})).await.unwrap().value;
+    let told = |change: &Value| (change["path"].as_str().unwrap().to_owned(), change["warnings"].clone());
+    let executable = json!(["it is an executable file"]);
+    let expected = [
+        (".git/hooks/pre-push", json!(["git may run it without being asked (`.git`)"])),
+        ("run.sh", executable.clone()),
+        ("tool", executable),
+        ("a", Value::Null),
+        ("gone.sh", Value::Null),
+    ];
+    let found: Vec<_> = foreseen["changes"].as_array().unwrap().iter().map(told).collect();
+    assert_eq!(found, expected.map(|(path, warnings)| (path.to_owned(), warnings)));
+}
+
+#[tokio::test]
 async fn a_change_is_whole_or_not_at_all_and_what_a_crash_left_half_is_finished() {
     let bench = bench("R2");
     bench.write("a", "old");

@@ -38,6 +38,8 @@ CREATE TABLE users (
   max_band TEXT NOT NULL DEFAULT 'black',
   created_at BIGINT NOT NULL,
   disabled_at BIGINT,
+  -- The position in the audit log from which the role permits to approve.
+  approves_from BIGINT NOT NULL,
   PRIMARY KEY (org_id, id),
   UNIQUE (org_id, name)
 );
@@ -70,6 +72,8 @@ CREATE TABLE tokens (
   created_at BIGINT NOT NULL,
   expires_at BIGINT,
   revoked_at BIGINT,
+  -- The position in the audit log from which its bearer is known to be this person.
+  from_seq BIGINT NOT NULL,
   PRIMARY KEY (org_id, id),
   UNIQUE (hash)
 );

@@ -87,7 +87,7 @@ impl Batches for Store {
             let untouched_since = if self.db.is_postgres() { now.minus_seconds(RUNNING_SECONDS_MAX) } else { now };
             let sql = format!(
                 "{SELECT_BATCH} AND status = 'running' AND (run_by = $2 OR run_by IS NULL AND touched_at <= $3 OR run_by IS NOT NULL AND NOT EXISTS (
-                   SELECT 1 FROM servers WHERE servers.id = batches.run_by AND servers.seen_at > $4 AND servers.id <> $5
+                   SELECT 1 FROM servers WHERE servers.id = batches.run_by AND servers.seen_at > $4 AND $5 NOT LIKE '%' || servers.id || '%'
                  )) ORDER BY id LIMIT $6"
             );
             let lease = self.db.lease();

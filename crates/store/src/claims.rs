@@ -28,7 +28,7 @@ impl Claims for Store {
             let now = self.db.now().await?;
             let sql = format!(
                 "{} AND status = 'running'{} AND run_by IS NOT NULL AND (run_by = $2 OR NOT EXISTS (
-                   SELECT 1 FROM servers WHERE servers.id = invocations.run_by AND servers.seen_at > $3 AND servers.id <> $4
+                   SELECT 1 FROM servers WHERE servers.id = invocations.run_by AND servers.seen_at > $3 AND $4 NOT LIKE '%' || servers.id || '%'
                  )) AND id || '' > $5 ORDER BY id || '' LIMIT $6",
                 select_invocation!(),
                 among_open(Status::Running)
@@ -66,7 +66,7 @@ async fn claim_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId, status: S
     // If two servers claim at once, the second waits for the row's lock, checks the condition again, and finds the first one's id.
     let sql = "UPDATE invocations SET run_by = $1
                WHERE org_id = $2 AND id = $3 AND status || '' = $4 AND (run_by IS NULL OR run_by = $5 OR NOT EXISTS (
-                 SELECT 1 FROM servers WHERE servers.id = invocations.run_by AND servers.seen_at > $6 AND servers.id <> $7
+                 SELECT 1 FROM servers WHERE servers.id = invocations.run_by AND servers.seen_at > $6 AND $7 NOT LIKE '%' || servers.id || '%'
                ))";
     let lease = tx.lease();
     let params = vals![

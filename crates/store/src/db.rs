@@ -297,6 +297,13 @@ impl Db {
         }
     }
 
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.clock(),
+            Self::Postgres(postgres) => postgres.clock(),
+        }
+    }
+
     /// The current time by the clock that decides expiry.
     pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
         match self {
@@ -344,7 +351,7 @@ impl Tx {
         self.is_postgres() && self.lease.is_fenced(self.now)
     }
 
-    /// The database's clock, read once per batch.
+    /// The database's clock at the start of this write; on SQLite, of its batch.
     pub(crate) const fn now(&self) -> Timestamp {
         self.now
     }

@@ -10,6 +10,9 @@ use receipt::entry::Kind;
 use std::pin::pin;
 use tokio::sync::oneshot;
 
+/// The entries in the log of a new org: its keys, its owner and the owner's token.
+const BEGUN: u64 = 3;
+
 const INSERT: &str = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, 0)";
 
 /// A deferred statement must be undone together with the write that deferred it.
@@ -77,14 +80,14 @@ async fn mixed(store: Opened) {
         }
     }
     seqs.sort_unstable();
-    assert_eq!(seqs, (1..=80).collect::<Vec<_>>());
+    assert_eq!(seqs, (BEGUN..BEGUN + 80).collect::<Vec<_>>());
     assert_eq!(digests(&store.db, &org).await, expected);
-    assert_eq!(store.log_size(&org).await, Ok(81));
+    assert_eq!(store.log_size(&org).await, Ok(BEGUN + 80));
     let later = store.db.read("SELECT note FROM checkpoints WHERE org_id = $1 ORDER BY note", &vals![org.as_str()]).await.unwrap();
     let later: Vec<_> = later.into_iter().map(|row| Columns::of(row).text().unwrap()).collect();
     assert_eq!(later, expected.iter().map(|digest| format!("later {digest}")).collect::<Vec<_>>());
     let rows = store.db.read("SELECT count(*) FROM entries WHERE org_id = $1", &vals![org.as_str()]).await.unwrap();
-    assert_eq!(rows, [vec![Val::Int(81)]]);
+    assert_eq!(rows, [vec![Val::Int(BEGUN as i64 + 80)]]);
 }
 
 #[tokio::test]
@@ -130,11 +133,11 @@ async fn goes_on(store: &Opened, org: &OrgId, refused: Vec<Result<u64, Error>>) 
         assert!(matches!(refusal, Error::Unavailable { .. }) && refusal.is_transient(), "{refusal:?}");
     }
     assert_eq!(digests(&store.db, org).await, ["000"]);
-    assert_eq!(store.log_size(org).await, Ok(2));
-    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 1, End::Well)).await, Ok(2), "no position was lost");
+    assert_eq!(store.log_size(org).await, Ok(BEGUN + 1));
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 1, End::Well)).await, Ok(BEGUN + 1), "no position was lost");
     store.db.write(org.clone(), large(org.clone(), 2)).await.unwrap();
     assert_eq!(digests(&store.db, org).await, ["000", "001", "002", "large 2"]);
-    assert_eq!(store.log_size(org).await, Ok(4));
+    assert_eq!(store.log_size(org).await, Ok(BEGUN + 3));
     assert_eq!(store.check().await, Ok(()));
 }
 
@@ -178,8 +181,8 @@ async fn a_full_disk_over_many_batches_loses_no_position() {
     for n in 0..200 {
         match store.db.write(org.clone(), writing(org.clone(), n, End::Well)).await {
             Ok(seq) => {
+                assert_eq!(seq, BEGUN + written);
                 written += 1;
-                assert_eq!(seq, written);
             }
             Err(Error::Unavailable { .. }) => {}
             Err(other) => panic!("{other:?}"),
@@ -187,8 +190,8 @@ async fn a_full_disk_over_many_batches_loses_no_position() {
     }
     assert!(written < 200, "the disk was never full");
     pragma(&store, "max_page_count = 1000000").await.unwrap();
-    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 200, End::Well)).await, Ok(written + 1));
-    assert_eq!(store.log_size(&org).await, Ok(written + 2));
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 200, End::Well)).await, Ok(BEGUN + written));
+    assert_eq!(store.log_size(&org).await, Ok(BEGUN + written + 1));
     assert_eq!(digests(&store.db, &org).await.len() as u64, written + 1);
 }
 
@@ -219,7 +222,7 @@ async fn panicking(store: Opened) {
     store.db.write(org.clone(), writing(org.clone(), 0, End::Well)).await.unwrap();
     let bug: Result<(), Error> = store.db.write_unscoped(|tx| Box::pin(broken(tx))).await;
     assert!(matches!(bug, Err(Error::Unavailable { .. })), "{bug:?}");
-    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 1, End::Well)).await, Ok(2));
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 1, End::Well)).await, Ok(BEGUN + 1));
     assert_eq!(digests(&store.db, &org).await, ["000", "001"]);
 }
 
@@ -245,7 +248,7 @@ async fn broken_first(store: Opened) {
     let others = (0..8).map(|n| store.db.write(org.clone(), writing(org.clone(), n, End::Well)));
     let (broken, others) = futures_util::future::join(broken, futures_util::future::join_all(others)).await;
     assert!(matches!(broken, Err(Error::Corrupt { .. })), "{broken:?}");
-    assert_eq!(others, (1..=8).map(Ok).collect::<Vec<_>>());
+    assert_eq!(others, (BEGUN..BEGUN + 8).map(Ok).collect::<Vec<_>>());
     assert_eq!(digests(&store.db, &org).await.len(), 8);
 }
 
@@ -277,8 +280,8 @@ async fn undone_in_parts(store: Opened) {
         })
         .await;
     assert!(failed.is_err());
-    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 3, End::Well)).await, Ok(1), "no position was lost");
-    assert_eq!(store.log_size(&org).await, Ok(2));
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 3, End::Well)).await, Ok(BEGUN), "no position was lost");
+    assert_eq!(store.log_size(&org).await, Ok(BEGUN + 1));
 }
 
 #[tokio::test]
@@ -319,13 +322,13 @@ async fn while_a_batch_of_one_org_is_open_another_server_commits_for_another_org
         async move { db.write(ours, body).await }
     });
     has_begun.await.unwrap();
-    assert_eq!(other.db.write(theirs.clone(), writing(theirs.clone(), 1, End::Well)).await, Ok(1));
+    assert_eq!(other.db.write(theirs.clone(), writing(theirs.clone(), 1, End::Well)).await, Ok(BEGUN));
     let mut waits = pin!(other.db.write(ours.clone(), writing(ours.clone(), 1, End::Well)));
     assert!(waits.as_mut().now_or_never().is_none());
     assert_eq!(digests(&other.db, &ours).await, Vec::<String>::new());
     release.send(()).unwrap();
-    assert_eq!(open.await.unwrap(), Ok(1));
-    assert_eq!(waits.await, Ok(2), "batches of one org take turns");
+    assert_eq!(open.await.unwrap(), Ok(BEGUN));
+    assert_eq!(waits.await, Ok(BEGUN + 1), "batches of one org take turns");
     assert_eq!(digests(&one.db, &theirs).await, ["001"]);
 }
 
@@ -345,5 +348,5 @@ async fn a_write_of_an_org_that_the_running_batch_has_not_locked_waits_for_the_n
         tokio::join!(biased; same, other, last, released)
     };
     let (open, (same, other, last, ())) = tokio::join!(open, later);
-    assert_eq!((open, same, other, last), (Ok(1), Ok(2), Ok(1), Ok(3)));
+    assert_eq!((open, same, other, last), (Ok(BEGUN), Ok(BEGUN + 1), Ok(BEGUN), Ok(BEGUN + 2)));
 }

@@ -184,7 +184,7 @@ async fn drift_in(
     Ok((revoked, ended))
 }
 
-const fn wording_word(wording: Wording) -> &'static str {
+pub(crate) const fn wording_word(wording: Wording) -> &'static str {
     match wording {
         Wording::Reviewed => "reviewed",
         Wording::Ignored => "ignored",

@@ -6,6 +6,7 @@ mod finish;
 mod hold;
 mod keys;
 mod row;
+mod signed;
 
 pub(crate) use finish::finish_in;
 
@@ -17,7 +18,9 @@ use countersign_core::invocation::{Deadline, REVERT_KEY, ReceiptRef, revert_key}
 use countersign_core::limits::DRIFT_ENDS_PER_WRITE;
 use countersign_core::ports::Invocations;
 use countersign_core::ports::events::EventDraft;
-use countersign_core::ports::invocations::{Approve, Approved, Begin, BeginAgain, Begun, Finish, Finished, Held, Hold, Reservation};
+use countersign_core::ports::invocations::{
+    Approve, Approved, Begin, BeginAgain, Begun, Finish, Finished, Held, Hold, Reservation, SignedAnswer, SignedIntent,
+};
 use countersign_core::{ActionId, Future, Invocation, InvocationId, OrgId, SessionId, SpaceId, Status, Tier, Timestamp};
 use finish::doubt_in;
 use hold::{approve_in, hold_in};
@@ -148,6 +151,14 @@ impl Invocations for Store {
         })
     }
 
+    fn list_signed_answers<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Vec<SignedAnswer>, Error>> {
+        Box::pin(self.signed_answers(org, invocation))
+    }
+
+    fn find_signed_intent<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<SignedIntent>, Error>> {
+        Box::pin(self.signed_intent(org, invocation))
+    }
+
     fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>> {
         Box::pin(self.db.write(hold.invocation.org.clone(), move |tx| Box::pin(hold_in(tx, hold))))
     }
@@ -167,7 +178,8 @@ impl Invocations for Store {
     }
 
     fn begin_again(&self, begin: BeginAgain) -> Future<'_, Result<Begun, Error>> {
-        Box::pin(self.db.write(begin.invocation.org.clone(), move |tx| Box::pin(begin_again_in(tx, begin))))
+        let store = self.clone();
+        Box::pin(self.db.write(begin.invocation.org.clone(), move |tx| Box::pin(async move { begin_again_in(&store, tx, begin).await })))
     }
 
     fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>> {

@@ -18,6 +18,7 @@ mod crossings;
 mod definitions;
 mod events;
 mod grants;
+mod integrity;
 mod invocations;
 mod limiter;
 mod listings;
@@ -47,6 +48,7 @@ pub use crossings::{Crossing, ListedCrossing};
 pub use db::{Engine, Patience, TimeSource};
 pub use definitions::Review;
 pub use grants::{GrantChanged, GrantFilter, NewGrant};
+pub use integrity::Integrity;
 pub use invocations::InvocationFilter;
 pub use keys::{LogKey, MasterKey, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
@@ -60,7 +62,7 @@ pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
 pub use users::{ChangedUser, Disabled, User, UserChange};
 
 use countersign_core::limits::READINESS_SECONDS;
-use countersign_core::{Future, OrgId, Random, ServerId, SpaceId, random_bytes};
+use countersign_core::{Clock, Future, OrgId, Random, ServerId, SpaceId, random_bytes};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,6 +161,12 @@ impl Store {
     /// Whether other servers may work on the same database. If so, each server must renew its lease.
     pub const fn may_be_shared(&self) -> bool {
         self.db.is_postgres()
+    }
+
+    /// The clock of the database, for every time that is stored: servers whose own clocks differ then agree. Unlike `now` it asks nobody, and
+    /// between two readings it trusts this machine's monotonic clock.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.db.clock()
     }
 
     /// The newest schema version this binary knows.

@@ -209,7 +209,7 @@ fn parse_scope(text: &str) -> Option<Option<AutomationId>> {
     }
 }
 
-const fn lock_word(lock: Lock) -> &'static str {
+pub(crate) const fn lock_word(lock: Lock) -> &'static str {
     match lock {
         Lock::Open => "open",
         Lock::Locked => "locked",

@@ -1,9 +1,9 @@
 //! Messages to people inside the product.
 
-use crate::db::{Columns, Row, vals};
+use crate::db::{Columns, Row, only, vals};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::{Future, OrgId};
+use countersign_core::{Future, InvocationId, NotificationId, OrgId};
 
 impl Notifier for Store {
     fn deliver<'a>(&'a self, notification: &'a Notification) -> Future<'a, Result<(), Error>> {
@@ -12,6 +12,12 @@ impl Notifier for Store {
             self.db
                 .write(notification.org.clone(), move |tx| {
                     Box::pin(async move {
+                        // Once a call has ended, or another server has claimed it, somebody may have been told that it sent nothing.
+                        let over = "SELECT 1 FROM invocations WHERE org_id = $1 AND id = $2 AND (status <> 'running' OR run_by <> $3)";
+                        let params = vals![notification.org.as_str(), notification.invocation.as_str(), tx.lease().id().as_str()];
+                        if !tx.query(over, &params).await?.is_empty() {
+                            return Err(Error::Fenced);
+                        }
                         // One per invocation: a call that is attempted again does not notify twice.
                         tx.exec(
                             "INSERT INTO notifications (org_id, id, space_id, invocation_id, title, body, created_at)
@@ -28,6 +34,23 @@ impl Notifier for Store {
                         )
                         .await
                         .map(|_| ())
+                    })
+                })
+                .await
+        })
+    }
+
+    fn find_delivered<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<NotificationId>, Error>> {
+        Box::pin(async move {
+            let (owned, invocation) = (org.clone(), invocation.clone());
+            // Read in the order of the writes: a delivery of this process is committed or dropped by then, and one of another holds the
+            // org's lock until it is.
+            self.db
+                .write(org.clone(), move |tx| {
+                    Box::pin(async move {
+                        let sql = "SELECT id FROM notifications WHERE org_id = $1 AND invocation_id = $2";
+                        let rows = tx.query(sql, &vals![owned.as_str(), invocation.as_str()]).await?;
+                        only(rows, |row| Columns::of(row).id())
                     })
                 })
                 .await

@@ -3,8 +3,10 @@
 use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::keys::Purpose;
 use crate::rules::{self, Told};
-use crate::tokens::{TokenKind, draw_token, insert_token};
+use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
+use crate::users::insert_user;
 use crate::{Error, Page, PageRequest, Store, page, seal};
+use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, Quorum, SelfApproval, Space, SpaceRedaction};
 use countersign_core::{LogId, OrgId, Principal, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
@@ -59,18 +61,21 @@ impl Store {
     /// from `draw_owner_token` that the owner has stored already.
     pub async fn create_org(&self, name: &str, owner_name: &str, token: Secret<String>) -> Result<NewOrg, Error> {
         let (store, name, owner_name) = (self.clone(), name.to_owned(), owner_name.to_owned());
-        self.db.write_unscoped(move |tx| Box::pin(async move { insert_org(&store, tx, &name, &owner_name, token).await })).await
+        self.db
+            .write_unscoped(move |tx| {
+                Box::pin(async move {
+                    let created = insert_org(&store, tx, &name, owner_name).await?;
+                    let kind = TokenKind::User(created.owner.clone());
+                    insert_token(&store, tx, &created.org, kind, "owner", &[], None, token, Maker::default()).await?;
+                    Ok(created)
+                })
+            })
+            .await
     }
 
-    /// Like `create_org`, on behalf of an operator: the creation is signed into the audit log of the operator's org. `None` if the name is
-    /// taken.
-    pub async fn add_org(
-        &self,
-        operator: &Principal,
-        name: &str,
-        owner_name: &str,
-        token: Secret<String>,
-    ) -> Result<Option<NewOrg>, Error> {
+    /// Like `create_org`, on behalf of an operator: the owner is invited, and the creation is signed into the audit log of the operator's
+    /// org. `None` if the name is taken.
+    pub async fn add_org(&self, operator: &Principal, name: &str, owner_name: &str) -> Result<Option<(NewOrg, NewToken)>, Error> {
         let (store, operator, name, owner_name) = (self.clone(), operator.clone(), name.to_owned(), owner_name.to_owned());
         self.db
             .write(operator.org.clone(), move |tx| {
@@ -81,11 +86,16 @@ impl Store {
                     if !taken.is_empty() {
                         return Ok(None);
                     }
-                    let added = insert_org(&store, tx, &name, &owner_name, token).await?;
+                    let added = insert_org(&store, tx, &name, owner_name).await?;
+                    let kind = TokenKind::Invitation(added.owner.clone());
+                    let text = draw_token(&*store.random, kind.as_str());
+                    let maker = Maker::default();
+                    let invitation =
+                        insert_token(&store, tx, &added.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await?;
                     let told = Told { name: "org.created", key: added.org.to_string() };
                     let change = RuleChange::OrgCreated { org: added.org.clone(), name };
                     rules::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
-                    Ok(Some(added))
+                    Ok(Some((added, invitation)))
                 })
             })
             .await
@@ -195,7 +205,8 @@ impl Store {
     }
 }
 
-async fn insert_org(store: &Store, tx: &mut Tx, name: &str, owner_name: &str, token: Secret<String>) -> Result<NewOrg, Error> {
+/// Inserts an org whose owner cannot act yet.
+async fn insert_org(store: &Store, tx: &mut Tx, name: &str, owner_name: String) -> Result<NewOrg, Error> {
     let now = tx.now();
     let org = OrgId::new(now, random_bytes(&*store.random));
     let is_first = tx.query("/* every org: whether there is any */ SELECT 1 FROM orgs LIMIT 1", &[]).await?.is_empty();
@@ -206,13 +217,7 @@ async fn insert_org(store: &Store, tx: &mut Tx, name: &str, owner_name: &str, to
     .await?;
     start_log(store, tx, &org).await?;
     let space = insert_space(store, tx, &org, "main").await?;
-    let owner = UserId::new(now, random_bytes(&*store.random));
-    tx.exec(
-        "INSERT INTO users (org_id, id, name, role, created_at) VALUES ($1, $2, $3, $4, $5)",
-        &vals![org.as_str(), owner.as_str(), owner_name, Role::Owner.as_str(), now],
-    )
-    .await?;
-    insert_token(store, tx, &org, TokenKind::User(owner.clone()), "owner", &[], None, token).await?;
+    let owner = insert_user(store, tx, &org, owner_name, Role::Owner, None).await?.id;
     Ok(NewOrg { org, space: space.id, owner })
 }
 
@@ -305,13 +310,13 @@ pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
     })
 }
 
-const fn self_approval_word(rule: SelfApproval) -> &'static str {
+pub(crate) const fn self_approval_word(rule: SelfApproval) -> &'static str {
     match rule {
         SelfApproval::Allowed => "allowed",
         SelfApproval::Refused => "refused",
     }
 }
 
-fn parse_self_approval(text: &str) -> Option<SelfApproval> {
+pub(crate) fn parse_self_approval(text: &str) -> Option<SelfApproval> {
     [SelfApproval::Allowed, SelfApproval::Refused].into_iter().find(|rule| self_approval_word(*rule) == text)
 }

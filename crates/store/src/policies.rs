@@ -8,6 +8,7 @@ use countersign_core::policies::{PoliciesInForce, PolicyTexts};
 use countersign_core::{Digest, OrgId, PrincipalId, Timestamp};
 use receipt::body::RuleChange;
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 
 macro_rules! select_policies {
     () => {
@@ -48,7 +49,7 @@ impl Store {
                         ],
                     )
                     .await?;
-                    let digests = Gate::ALL.into_iter().filter_map(|gate| texts.text_of(gate).map(|text| (gate, sha256(text)))).collect();
+                    let digests = digests_of(&texts);
                     let told = Told { name: "policy.changed", key: "policies".into() };
                     rules::record(&store, tx, &org, Some(by), RuleChange::PoliciesSet { digests }, told).await
                 })
@@ -63,6 +64,11 @@ impl Store {
         let rows = self.db.read(sql, &vals![org.as_str(), before, i64::from(request.limit) + 1]).await?;
         page(rows, request.limit, read_policies, |version| version.policies.version.to_string())
     }
+}
+
+/// The digest of each gate's text, as the audit log holds it.
+pub(crate) fn digests_of(texts: &PolicyTexts) -> BTreeMap<Gate, Digest> {
+    Gate::ALL.into_iter().filter_map(|gate| texts.text_of(gate).map(|text| (gate, sha256(text)))).collect()
 }
 
 fn sha256(text: &str) -> Digest {

@@ -1,11 +1,14 @@
 //! Principals: who may act, with which role, and up to which band.
 
 use crate::db::{Columns, Row, all, only, vals};
-use crate::tokens::{Token, TokenKind};
+use crate::rules::{self, Told};
+use crate::tokens::TokenKind;
 use crate::{Error, Store};
+use countersign_core::ports::principals::NewLink;
 use countersign_core::ports::{Principals, Sessions as _};
 use countersign_core::principal::{Permission, Role, Standing};
-use countersign_core::{Band, Future, OrgId, Principal, PrincipalId, UserId};
+use countersign_core::{Band, Future, OrgId, Principal, PrincipalId, TokenId, UserId};
+use receipt::body::IdentityChange;
 use std::sync::Arc;
 
 impl Principals for Store {
@@ -24,6 +27,7 @@ impl Principals for Store {
                 owner: None,
                 session: None,
                 scopes: Vec::new(),
+                token: None,
             };
             match principal {
                 PrincipalId::User(id) => {
@@ -42,21 +46,35 @@ impl Principals for Store {
                     Ok(session.map(|session| Principal { owner: session.owner, session: Some(session.id), ..base(session.title) }))
                 }
                 PrincipalId::Service(id) => {
-                    let token = self.find_token(org, id).await?;
-                    let is_live =
-                        |token: &Token| token.revoked_at.is_none() && token.lost.is_none() && token.expires_at.is_none_or(|at| at > now);
-                    let Some(token) = token.filter(is_live) else {
+                    let Some(token) = self.find_token(org, id).await?.filter(|token| token.is_live(now)) else {
                         return Ok(None);
                     };
                     let owner = match token.kind {
                         TokenKind::Service { made_by } => made_by,
-                        TokenKind::User(_) | TokenKind::Agent(_) => None,
+                        TokenKind::User(_) | TokenKind::Invitation(_) | TokenKind::Agent(_) => None,
                     };
                     Ok(Some(Principal { scopes: token.scopes, owner, ..base(token.name) }))
                 }
                 // Automations become principals in a later part of the product. Nobody can act as one yet.
                 PrincipalId::Automation(_) => Ok(None),
             }
+        })
+    }
+
+    fn find_bearer<'a>(&'a self, org: &'a OrgId, token: &'a TokenId) -> Future<'a, Result<Option<Principal>, Error>> {
+        Box::pin(async move {
+            let now = self.db.now().await?;
+            let Some(found) = self.find_token(org, token).await?.filter(|token| token.is_live(now)) else {
+                return Ok(None);
+            };
+            let principal = match found.kind {
+                TokenKind::User(user) => PrincipalId::User(user),
+                TokenKind::Invitation(_) => return Ok(None),
+                TokenKind::Agent(session) => PrincipalId::Agent(session),
+                TokenKind::Service { .. } => PrincipalId::Service(token.clone()),
+            };
+            let bearer = self.find_principal(org, &principal).await?;
+            Ok(bearer.map(|bearer| Principal { token: Some(token.clone()), ..bearer }))
         })
     }
 
@@ -87,5 +105,17 @@ impl Principals for Store {
             };
             self.db.read_remembered(org, sql, &vals![org.as_str()], parse).await
         })
+    }
+
+    fn record_link(&self, org: &OrgId, link: NewLink) -> Future<'_, Result<(), Error>> {
+        let (store, org) = (self.clone(), org.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| {
+            Box::pin(async move {
+                let NewLink { invocation, by, token, expires_at } = link;
+                let told = Told { name: "link.created", key: invocation.to_string() };
+                let change = IdentityChange::LinkMade { invocation_id: invocation, token, expires_at };
+                rules::record_identity(&store, tx, &org, Some(by), change, told).await.map(|_| ())
+            })
+        }))
     }
 }

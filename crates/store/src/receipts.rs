@@ -56,7 +56,7 @@ impl Store {
         only(rows, read_entry)
     }
 
-    /// Every entry of one invocation, in order: its intents and its receipt.
+    /// Every entry of one invocation, in order: its answers, its intents and its receipt.
     pub async fn list_entries_of(&self, org: &OrgId, invocation: &InvocationId) -> Result<Vec<StoredEntry>, Error> {
         let rows =
             self.db.read(&format!("{SELECT_ENTRY} AND invocation_id = $2 ORDER BY seq"), &vals![org.as_str(), invocation.as_str()]).await?;
@@ -245,7 +245,7 @@ async fn export_all(mut snapshot: Snapshot, org: &OrgId, lines: &mpsc::Sender<Re
             after = columns.int()?;
             let event_id = columns.id()?;
             let name = columns.text()?;
-            let receipt_id = columns.id_or_null()?;
+            let receipt_id = columns.id()?;
             let invocation_id = columns.text_or_null()?.and_then(|text| InvocationId::parse(&text).ok());
             bundle.line(Line::Event { event_id, name, receipt_id, invocation_id }).await?;
         }

@@ -18,7 +18,7 @@ use countersign_core::ports::Rules;
 use countersign_core::ports::rules::ModeRows;
 use countersign_core::switch::Switch;
 use countersign_core::{ActionId, AutomationId, Future, OrgId, PrincipalId, Session, Space, SpaceId, UserId};
-use receipt::body::{Body, RuleBody, RuleChange};
+use receipt::body::{Body, IdentityBody, IdentityChange, RuleBody, RuleChange};
 use receipt::entry::Kind;
 use std::sync::Arc;
 
@@ -148,6 +148,23 @@ pub(crate) async fn record(
     let version = seal::next_rules_version(tx, org).await?;
     sign(store, tx, org, Kind::Rule, version, &RuleBody { by, change, version }, told).await?;
     Ok(version)
+}
+
+/// Signs a change of who may act into the audit log and publishes its event. Unlike a rule it has no version: no decision depends on it.
+/// Returns its position.
+pub(crate) async fn record_identity(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    by: Option<PrincipalId>,
+    change: IdentityChange,
+    told: Told,
+) -> Result<u64, Error> {
+    let body = IdentityBody { by, change }.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
+    let id = format!("identity_{}", seal::size(tx, org).await?);
+    let seq = seal::append(tx, org, seal::Draft { kind: Kind::Identity, id: &id, invocation: None, body: &body }).await?;
+    tell(store, tx, org, told.name, told.key, body).await?;
+    Ok(seq)
 }
 
 /// Like `record`, for a change that has its version already and a kind of entry of its own.

@@ -158,8 +158,9 @@ pub(crate) async fn append(tx: &mut Tx, org: &OrgId, draft: Draft<'_>) -> Result
     let head = change_head(tx, org).await?;
     // Time in a log never runs backwards, even when the machine's clock does.
     head.at = head.at.max(now);
+    let clock = (now < head.at).then_some(now);
     let seq = head.frontier.size();
-    let header = Header { log: head.log.clone(), seq, prev: head.prev, kind: draft.kind, at: head.at };
+    let header = Header { log: head.log.clone(), seq, prev: head.prev, kind: draft.kind, at: head.at, clock };
     let payload = receipt::entry::payload(&header, draft.body);
     let leaf = receipt::tree::leaf(&payload);
     head.prev = receipt::entry::payload_digest(&payload);
@@ -213,6 +214,15 @@ pub(crate) async fn next_event(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
 /// The size the log will have when this batch commits.
 pub(crate) async fn size(tx: &mut Tx, org: &OrgId) -> Result<u64, Error> {
     Ok(head_of(tx, org).await?.frontier.size())
+}
+
+/// Advances the time of the log to now, without an entry. A change of a rule after a call became pending must not be
+/// recorded with a time before it, even if the clock is set back in between.
+pub(crate) async fn advance(tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
+    let now = tx.now();
+    let head = change_head(tx, org).await?;
+    head.at = head.at.max(now);
+    Ok(())
 }
 
 /// The ids of the keys in use: first the receipt key, then the checkpoint key.

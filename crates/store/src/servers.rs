@@ -26,6 +26,17 @@ impl Store {
         self.db.lease().succeed(earlier);
     }
 
+    /// Ends the leases of the servers that this process replaces. Until then it alone takes up what they left, because it alone can see
+    /// their workspace; from then on any server may.
+    pub async fn end_earlier_leases(&self) -> Result<(), Error> {
+        let earlier = self.db.lease().earlier();
+        if earlier.is_empty() {
+            return Ok(());
+        }
+        let sql = "/* every org: a server works for all of them */ DELETE FROM servers WHERE $1 LIKE '%' || id || '%'";
+        self.db.write_unscoped(move |tx| Box::pin(async move { tx.exec(sql, &vals![earlier]).await.map(|_| ()) })).await
+    }
+
     /// Renews the lease, which tells the other servers that this one is alive. A server that was considered gone is back with it, but the
     /// calls that others have claimed meanwhile stay with them.
     pub async fn renew_lease(&self) -> Result<(), Error> {

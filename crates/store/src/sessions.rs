@@ -1,7 +1,7 @@
 //! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
 use crate::db::{Columns, Row, all, only, vals};
-use crate::tokens::{NewToken, TokenKind, draw_token, insert_token};
+use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Sessions;
 use countersign_core::session::{Attendance, Session, SessionLabel};
@@ -120,7 +120,9 @@ impl Store {
                     .await?;
                     let kind = TokenKind::Agent(session.id.clone());
                     let text = draw_token(&*store.random, kind.as_str());
-                    let token = insert_token(&store, tx, &org, kind, &session.title, &[], new.token_lifetime_seconds, text).await?;
+                    let maker = Maker { by: Some(session.created_by.clone()), with: None };
+                    let lifetime = new.token_lifetime_seconds;
+                    let token = insert_token(&store, tx, &org, kind, &session.title, &[], lifetime, text, maker).await?;
                     Ok((session, token))
                 })
             })

@@ -1,11 +1,14 @@
 //! Tokens. They are random, shown once, stored as a hash, revocable, and compared in constant time.
 
 use crate::db::{Columns, Row, Tx, only, vals};
+use crate::rules::{self, Told};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
 use base64::Engine as _;
+use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::{Permission, Role};
 use countersign_core::{OrgId, Principal, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
+use receipt::body::IdentityChange;
 use subtle::ConstantTimeEq;
 
 /// Tokens joined with what they depend on: the user, the owner of the agent's session, and the person who made a service's token.
@@ -23,6 +26,8 @@ macro_rules! from_tokens {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     User(UserId),
+    /// Nobody yet: the person becomes able to act by redeeming it, once.
+    Invitation(UserId),
     /// An agent, in this session only.
     Agent(SessionId),
     /// A service. The person who made its token answers for it.
@@ -35,6 +40,7 @@ impl TokenKind {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::User(_) => "user",
+            Self::Invitation(_) => "invitation",
             Self::Agent(_) => "agent",
             Self::Service { .. } => "service",
         }
@@ -53,6 +59,12 @@ pub struct Token {
     pub revoked_at: Option<Timestamp>,
     /// Why the token does not work, whether or not it is revoked.
     pub lost: Option<Lost>,
+}
+
+impl Token {
+    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.lost.is_none() && self.expires_at.is_none_or(|at| at > now)
+    }
 }
 
 /// Something that a token depends on and that is gone.
@@ -93,6 +105,7 @@ pub enum Revoked {
 pub struct NewToken {
     pub id: TokenId,
     pub text: Secret<String>,
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Why a token was not accepted.
@@ -118,20 +131,95 @@ struct Bearer {
 }
 
 impl Store {
+    /// Creates a token for the principal itself, or for a service. Only an invitation makes a token for another person. `None` if the token
+    /// that it is made with was revoked meanwhile.
     pub async fn create_token(
         &self,
-        org: &OrgId,
+        by: &Principal,
         kind: TokenKind,
         name: &str,
         scopes: &[Permission],
         lifetime_seconds: Option<u64>,
-    ) -> Result<NewToken, Error> {
-        let (store, org, name, scopes) = (self.clone(), org.clone(), name.to_owned(), scopes.to_vec());
+    ) -> Result<Option<NewToken>, Error> {
+        let (store, by, name, scopes) = (self.clone(), by.clone(), name.to_owned(), scopes.to_vec());
+        self.db
+            .write(by.org.clone(), move |tx| {
+                Box::pin(async move {
+                    if let Some(with) = &by.token {
+                        let live = "SELECT id FROM tokens WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
+                        if tx.query(live, &vals![by.org.as_str(), with.as_str()]).await?.is_empty() {
+                            return Ok(None);
+                        }
+                    }
+                    let text = draw_token(&*store.random, kind.as_str());
+                    let maker = Maker { by: Some(by.id), with: by.token };
+                    insert_token(&store, tx, &by.org, kind, &name, &scopes, lifetime_seconds, text, maker).await.map(Some)
+                })
+            })
+            .await
+    }
+
+    /// Invites a person to redeem a token of their own. Their earlier invitations stop working. `None` if there is no such active person.
+    pub async fn invite(&self, by: &Principal, user: &UserId) -> Result<Option<NewToken>, Error> {
+        let (store, by, user) = (self.clone(), by.clone(), user.clone());
+        self.db
+            .write(by.org.clone(), move |tx| {
+                Box::pin(async move {
+                    let active = "SELECT id FROM users WHERE org_id = $1 AND id = $2 AND disabled_at IS NULL";
+                    if tx.query(active, &vals![by.org.as_str(), user.as_str()]).await?.is_empty() {
+                        return Ok(None);
+                    }
+                    let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND user_id = $3 AND kind = 'invitation' AND revoked_at IS NULL";
+                    tx.exec(sql, &vals![tx.now(), by.org.as_str(), user.as_str()]).await?;
+                    let kind = TokenKind::Invitation(user);
+                    let text = draw_token(&*store.random, kind.as_str());
+                    let maker = Maker { by: Some(by.id), with: by.token };
+                    insert_token(&store, tx, &by.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await.map(Some)
+                })
+            })
+            .await
+    }
+
+    /// Exchanges an invitation for a token of its person, once. Tokens that the person had end: if it was not they who redeemed it, they notice.
+    pub async fn redeem(&self, text: &str, name: &str) -> Result<Result<(UserId, NewToken), Refused>, Error> {
+        let hash = self.keychain.master().token_hash(text).to_vec();
+        let sql = "/* every org: the invitation says which */ SELECT t.org_id, t.id, t.user_id, t.expires_at, t.revoked_at, u.disabled_at, g.disabled_at
+             FROM tokens t JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id JOIN orgs g ON g.org_id = t.org_id
+             WHERE t.hash = $1 AND t.kind = 'invitation'";
+        let Some(row) = self.db.read(sql, &vals![hash]).await?.into_iter().next() else {
+            return Ok(Err(Refused::Unknown));
+        };
+        let mut columns = Columns::of(row);
+        let (org, invitation, user): (OrgId, TokenId, UserId) = (columns.id()?, columns.id()?, columns.id()?);
+        let (expires_at, revoked_at) = (columns.time_or_null()?, columns.time_or_null()?);
+        let (user_disabled, org_disabled) = (columns.time_or_null()?, columns.time_or_null()?);
+        let now = self.db.now().await?;
+        let refused = if org_disabled.is_some() {
+            Some(Refused::OrgDisabled)
+        } else if revoked_at.is_some() {
+            Some(Refused::Revoked)
+        } else if expires_at.is_none_or(|at| at <= now) {
+            Some(Refused::Expired)
+        } else {
+            user_disabled.map(|_| Refused::Inactive)
+        };
+        if let Some(refused) = refused {
+            return Ok(Err(refused));
+        }
+        let (store, name) = (self.clone(), name.to_owned());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let text = draw_token(&*store.random, kind.as_str());
-                    insert_token(&store, tx, &org, kind, &name, &scopes, lifetime_seconds, text).await
+                    // Of two who redeem it at once, one finds it redeemed.
+                    let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL";
+                    if tx.exec(sql, &vals![tx.now(), org.as_str(), invitation.as_str()]).await? == 0 {
+                        return Ok(Err(Refused::Revoked));
+                    }
+                    end_tokens_of(&store, tx, &org, &user).await?;
+                    let text = draw_token(&*store.random, "user");
+                    let maker = Maker { by: None, with: Some(invitation) };
+                    let token = insert_token(&store, tx, &org, TokenKind::User(user.clone()), &name, &[], None, text, maker).await?;
+                    Ok(Ok((user, token)))
                 })
             })
             .await
@@ -147,7 +235,7 @@ impl Store {
                     "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
                        t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at, g.disabled_at ",
                     from_tokens!(),
-                    " JOIN orgs g ON g.org_id = t.org_id WHERE t.hash = $1"
+                    " JOIN orgs g ON g.org_id = t.org_id WHERE t.hash = $1 AND t.kind <> 'invitation'"
                 ),
                 &vals![hash.to_vec()],
                 |rows| only(rows, read_bearer),
@@ -192,15 +280,19 @@ impl Store {
     }
 
     /// Revokes a token. Revoking it twice changes nothing. `None` if there is no such token.
-    pub async fn revoke_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Revoked>, Error> {
-        let (owned_org, owned_token) = (org.clone(), token.clone());
+    pub async fn revoke_token(&self, org: &OrgId, token: &TokenId, by: &PrincipalId) -> Result<Option<Revoked>, Error> {
+        let (store, owned_org, owned_token, by) = (self.clone(), org.clone(), token.clone(), by.clone());
         let is_last = self.db.write(org.clone(), move |tx| {
             Box::pin(async move {
                 if owners_tokens(tx, &owned_org).await? == [owned_token.clone()] {
                     return Ok(true);
                 }
                 let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL";
-                tx.exec(sql, &vals![tx.now(), owned_org.as_str(), owned_token.as_str()]).await?;
+                if tx.exec(sql, &vals![tx.now(), owned_org.as_str(), owned_token.as_str()]).await? == 1 {
+                    let told = Told { name: "token.revoked", key: owned_token.to_string() };
+                    let change = IdentityChange::TokenRevoked { token: owned_token };
+                    rules::record_identity(&store, tx, &owned_org, Some(by), change, told).await?;
+                }
                 Ok(false)
             })
         });
@@ -209,6 +301,18 @@ impl Store {
         }
         Ok(self.find_token(org, token).await?.map(Revoked::Done))
     }
+}
+
+async fn end_tokens_of(store: &Store, tx: &mut Tx, org: &OrgId, user: &UserId) -> Result<(), Error> {
+    let sql = "SELECT id FROM tokens WHERE org_id = $1 AND user_id = $2 AND kind = 'user' AND revoked_at IS NULL ORDER BY id";
+    for row in tx.query(sql, &vals![org.as_str(), user.as_str()]).await? {
+        let token: TokenId = Columns::of(row).id()?;
+        let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3";
+        tx.exec(sql, &vals![tx.now(), org.as_str(), token.as_str()]).await?;
+        let told = Told { name: "token.revoked", key: token.to_string() };
+        rules::record_identity(store, tx, org, None, IdentityChange::TokenRevoked { token }, told).await?;
+    }
+    Ok(())
 }
 
 /// Every token that an owner can act with. The owners stay locked: if two tokens are revoked at once, the second write sees the first.
@@ -258,6 +362,7 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
             owner: Some(user),
             session: None,
             scopes: Vec::new(),
+            token: Some(token),
         },
         ("agent", None, Some(session)) => Principal {
             org,
@@ -267,9 +372,11 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
             owner: session_owner,
             session: Some(session),
             scopes: Vec::new(),
+            token: Some(token),
         },
         ("service", None, None) => {
-            Principal { org, id: PrincipalId::Service(token), name: token_name, role: None, owner: made_by, session: None, scopes }
+            let id = PrincipalId::Service(token.clone());
+            Principal { org, id, name: token_name, role: None, owner: made_by, session: None, scopes, token: Some(token) }
         }
         _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
     };
@@ -284,7 +391,14 @@ pub(crate) fn draw_token(random: &dyn Random, kind: &str) -> Secret<String> {
     Secret::new(format!("cs_{kind}_{}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret.expose())))
 }
 
-#[expect(clippy::too_many_arguments, reason = "a token's row has this many independent columns, and two callers")]
+/// Who makes a token, and with which token or invitation. Both are absent for the first owner of an org.
+#[derive(Default)]
+pub(crate) struct Maker {
+    pub(crate) by: Option<PrincipalId>,
+    pub(crate) with: Option<TokenId>,
+}
+
+#[expect(clippy::too_many_arguments, reason = "a token's row has this many independent columns, and few callers")]
 pub(crate) async fn insert_token(
     store: &Store,
     tx: &mut Tx,
@@ -294,22 +408,25 @@ pub(crate) async fn insert_token(
     scopes: &[Permission],
     lifetime_seconds: Option<u64>,
     text: Secret<String>,
+    maker: Maker,
 ) -> Result<NewToken, Error> {
     let now = tx.now();
     let id = TokenId::new(now, random_bytes(&*store.random));
     let (user, session) = match &kind {
-        TokenKind::User(user) => (Some(user.as_str()), None),
+        TokenKind::User(user) | TokenKind::Invitation(user) => (Some(user.as_str()), None),
         TokenKind::Agent(session) => (None, Some(session.as_str())),
         TokenKind::Service { .. } => (None, None),
     };
     let made_by = match &kind {
         TokenKind::Service { made_by } => made_by.as_ref().map(UserId::as_str),
-        TokenKind::User(_) | TokenKind::Agent(_) => None,
+        TokenKind::User(_) | TokenKind::Invitation(_) | TokenKind::Agent(_) => None,
     };
+    let expires_at = lifetime_seconds.map(|seconds| now.plus_seconds(seconds));
+    let from = record_token(store, tx, org, &id, &kind, scopes, expires_at, maker).await?;
     let scopes = scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ");
     tx.exec(
-        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, from_seq)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         &vals![
             org.as_str(),
             id.as_str(),
@@ -321,11 +438,52 @@ pub(crate) async fn insert_token(
             made_by,
             store.keychain.master().token_hash(text.expose()).to_vec(),
             now,
-            lifetime_seconds.map(|seconds| now.plus_seconds(seconds))
+            expires_at,
+            from as i64
         ],
     )
     .await?;
-    Ok(NewToken { id, text })
+    Ok(NewToken { id, text, expires_at })
+}
+
+/// Signs the new token into the audit log. Returns the position from which its bearer is known to be its person: a token that people make
+/// for themselves counts from when the token that they made it with does.
+#[expect(clippy::too_many_arguments, reason = "what the entry holds")]
+async fn record_token(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    token: &TokenId,
+    kind: &TokenKind,
+    scopes: &[Permission],
+    expires_at: Option<Timestamp>,
+    maker: Maker,
+) -> Result<u64, Error> {
+    let Maker { by, with } = maker;
+    let is_redeemed = by.is_none() && with.is_some();
+    let (name, change) = match (kind, with.clone()) {
+        (TokenKind::Invitation(user), _) => {
+            let (invitation, user, expires_at) = (token.clone(), user.clone(), expires_at.unwrap_or_default());
+            ("user.invited", IdentityChange::Invited { invitation, user, expires_at })
+        }
+        (TokenKind::User(user), Some(invitation)) if is_redeemed => {
+            let (token, user) = (token.clone(), user.clone());
+            ("invitation.redeemed", IdentityChange::InvitationRedeemed { invitation, token, user })
+        }
+        (TokenKind::User(_) | TokenKind::Agent(_) | TokenKind::Service { .. }, with) => {
+            let holder = match kind {
+                TokenKind::User(user) | TokenKind::Invitation(user) => PrincipalId::User(user.clone()),
+                TokenKind::Agent(session) => PrincipalId::Agent(session.clone()),
+                TokenKind::Service { .. } => PrincipalId::Service(token.clone()),
+            };
+            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with })
+        }
+    };
+    let told = Told { name, key: token.to_string() };
+    let seq = rules::record_identity(store, tx, org, by, change, told).await?;
+    let (TokenKind::User(_), Some(with), false) = (kind, with, is_redeemed) else { return Ok(seq) };
+    let rows = tx.query("SELECT from_seq FROM tokens WHERE org_id = $1 AND id = $2", &vals![org.as_str(), with.as_str()]).await?;
+    only(rows, |row| Columns::of(row).int()).map(|from| from.map_or(seq, |from| from as u64))
 }
 
 const SELECT_TOKEN: &str = concat!(
@@ -344,6 +502,7 @@ fn read_token(row: Row) -> Result<Token, Error> {
     let made_by = columns.id_or_null()?;
     let kind = match (kind.as_str(), user, session) {
         ("user", Some(user), None) => TokenKind::User(user),
+        ("invitation", Some(user), None) => TokenKind::Invitation(user),
         ("agent", None, Some(session)) => TokenKind::Agent(session),
         ("service", None, None) => TokenKind::Service { made_by },
         _ => return Err(Error::Corrupt { message: format!("token `{id}` stands for nobody") }),

@@ -2,10 +2,10 @@
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::rules::{self, Told};
-use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::principal::Role;
+use crate::{Error, Page, PageRequest, Store, page, seal};
+use countersign_core::principal::{Permission, Role};
 use countersign_core::{Band, OrgId, PrincipalId, Timestamp, UserId, random_bytes};
-use receipt::body::RuleChange;
+use receipt::body::{IdentityChange, RuleChange};
 
 macro_rules! select_user {
     () => {
@@ -29,20 +29,17 @@ pub struct User {
 
 impl Store {
     /// Creates a person; `None` if the name is taken.
-    pub async fn create_user(&self, org: &OrgId, name: &str, role: Role) -> Result<Option<User>, Error> {
-        let (org, name, random) = (org.clone(), name.to_owned(), std::sync::Arc::clone(&self.random));
+    pub async fn create_user(&self, org: &OrgId, name: &str, role: Role, by: &PrincipalId) -> Result<Option<User>, Error> {
+        let (store, org, name, by) = (self.clone(), org.clone(), name.to_owned(), by.clone());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let created_at = tx.now();
-                    let user = User { id: UserId::new(created_at, random_bytes(&*random)), name, role, created_at, max_band: Band::Black, disabled_at: None };
-                    let inserted = tx
-                        .exec(
-                            "INSERT INTO users (org_id, id, name, role, created_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (org_id, name) DO NOTHING",
-                            &vals![org.as_str(), user.id.as_str(), user.name.as_str(), role.as_str(), created_at],
-                        )
-                        .await?;
-                    Ok((inserted == 1).then_some(user))
+                    let taken =
+                        tx.query("SELECT id FROM users WHERE org_id = $1 AND name = $2", &vals![org.as_str(), name.as_str()]).await?;
+                    if !taken.is_empty() {
+                        return Ok(None);
+                    }
+                    insert_user(&store, tx, &org, name, role, Some(by)).await.map(Some)
                 })
             })
             .await
@@ -97,6 +94,11 @@ impl Store {
                         &vals![after.role.as_str(), after.max_band.as_str(), org.as_str(), user.as_str()],
                     )
                     .await?;
+                    if !before.role.may(Permission::Approve) {
+                        let from = seal::size(tx, &org).await? as i64;
+                        let sql = "UPDATE users SET approves_from = $1 WHERE org_id = $2 AND id = $3";
+                        tx.exec(sql, &vals![from, org.as_str(), user.as_str()]).await?;
+                    }
                     if after.role != before.role {
                         let told = Told { name: "user.role_changed", key: user.to_string() };
                         let change = RuleChange::RoleChanged { user: user.clone(), role: after.role };
@@ -114,8 +116,8 @@ impl Store {
     }
 
     /// Disables a person at once. The last owner cannot be disabled. `None` if there is no such active person.
-    pub async fn disable_user(&self, org: &OrgId, user: &UserId) -> Result<Option<Disabled>, Error> {
-        let (org, user) = (org.clone(), user.clone());
+    pub async fn disable_user(&self, org: &OrgId, user: &UserId, by: &PrincipalId) -> Result<Option<Disabled>, Error> {
+        let (store, org, user, by) = (self.clone(), org.clone(), user.clone(), by.clone());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
@@ -128,11 +130,38 @@ impl Store {
                             &vals![tx.now(), org.as_str(), user.as_str()],
                         )
                         .await?;
-                    Ok((changed == 1).then_some(Disabled::Done))
+                    if changed == 0 {
+                        return Ok(None);
+                    }
+                    let told = Told { name: "user.disabled", key: user.to_string() };
+                    rules::record_identity(&store, tx, &org, Some(by), IdentityChange::UserDisabled { user }, told).await?;
+                    Ok(Some(Disabled::Done))
                 })
             })
             .await
     }
+}
+
+/// Inserts a person whose name is free. `by` is absent for the first owner of an org.
+pub(crate) async fn insert_user(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    name: String,
+    role: Role,
+    by: Option<PrincipalId>,
+) -> Result<User, Error> {
+    let created_at = tx.now();
+    let id = UserId::new(created_at, random_bytes(&*store.random));
+    let told = Told { name: "user.created", key: id.to_string() };
+    let change = IdentityChange::UserCreated { user: id.clone(), role };
+    let from = rules::record_identity(store, tx, org, by, change, told).await?;
+    tx.exec(
+        "INSERT INTO users (org_id, id, name, role, created_at, approves_from) VALUES ($1, $2, $3, $4, $5, $6)",
+        &vals![org.as_str(), id.as_str(), name.as_str(), role.as_str(), created_at, from as i64],
+    )
+    .await?;
+    Ok(User { id, name, role, created_at, max_band: Band::Black, disabled_at: None })
 }
 
 /// A change of a person. Absent fields stay as they are.

@@ -12,7 +12,7 @@ pub struct ProgressEvent {
     pub text: String,
 }
 
-/// Lines that were gone before they could be read.
+/// Lines that were dropped before they could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MissedEvent {
     pub count: u64,

@@ -54,16 +54,16 @@ pub struct VerificationView {
     pub commands: Vec<String>,
 }
 
-/// Where a call may act at most. When empty: wherever its source may.
+/// The files that a call may use. If empty, the call may use every file that its source may.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScopeView {
-    /// These files, besides what lies in `allowed_dirs`.
+    /// The call may use these files, besides those in `allowed_dirs`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_files: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_dirs: Vec<String>,
-    /// Never these; a folder covers everything in it.
+    /// The call may never use these; a folder covers everything in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden_files: Vec<String>,
 }
@@ -188,7 +188,7 @@ pub struct InvokeResponse {
     /// `Action requires approval` while it is pending, and what it waits for after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// True when an earlier call under the same idempotency key answers.
+    /// True if this is the outcome of an earlier call with the same idempotency key.
     #[serde(default)]
     pub replayed: bool,
 }

@@ -2,7 +2,6 @@
 
 mod invoke;
 pub(super) mod meant;
-pub(super) mod never;
 pub(super) mod params;
 pub(super) mod review;
 pub(super) mod session;

@@ -12,7 +12,7 @@ use api::Code;
 use api::batch::BatchView;
 use api::identity::SpaceView;
 use api::invocation::{
-    ApproveManyRequest, ApproveManyResponse, ApproveRequest, DenyRequest, DenyResponse, ForesightView, InvocationView, InvokeResponse,
+    ApproveManyRequest, ApproveManyResponse, ApproveRequest, ApproveResponse, DenyRequest, DenyResponse, ForesightView, InvocationView,
     OneOfMany, ShownOne,
 };
 use beyond::Beyond;
@@ -90,7 +90,7 @@ impl Approve {
         let binding = shown.binding.as_ref().map(|binding| binding.digest.clone());
         let mut request = ApproveRequest { mode, grant, params, binding, confirm: self.confirm.clone(), reason: self.reason.clone() };
         let path = ["invocations", id, "approve"];
-        let mut answer = client.post::<InvokeResponse>(&path, &request).await;
+        let mut answer = client.post::<ApproveResponse>(&path, &request).await;
         if let Err(failure) = &answer
             && failure.is(Code::NeedsConfirmation)
             && self.confirm.is_none()
@@ -101,6 +101,7 @@ impl Approve {
             answer = client.post(&path, &request).await;
         }
         let Answer { read, raw } = answer?;
+        made(&read).into_iter().for_each(|line| terminal.remark(line));
         Ok((read.invocation, raw))
     }
 
@@ -121,7 +122,13 @@ impl Approve {
             let looked_at = outcome::get(id, client).await;
             refused.push(looked_at.map(|(one, _)| shown.push(one)).err());
         }
-        let pending: Vec<_> = shown.iter().filter(|one| outcome::status(one) == Status::Pending).collect();
+        let pending = shown.iter().filter(|one| outcome::status(one) == Status::Pending);
+        // The server refuses these; the others are counted without them.
+        let (left_out, pending): (Vec<_>, Vec<_>) = pending.partition(|one| one.tier == Tier::R4);
+        for one in left_out {
+            let (id, action) = (clean::line(&one.id), clean::line(&one.action));
+            terminal.remark(Tone::Warn.paint(format!("! left out: {id}, {action} is R4")));
+        }
         if !pending.is_empty() {
             summary(&pending).into_iter().for_each(|line| terminal.remark(line));
             let question = format!("Approve {}?", counted(pending.len() as u64, "call", "calls"));
@@ -173,6 +180,17 @@ async fn whole_params(shown: &InvocationView, client: &Client) -> Result<Value, 
         Failure::new(Exit::Conflict, format!("`{}` could not run now, so what it asks for cannot be changed", shown.id))
             .hint(format!("countersign show {}", shown.id))
     })
+}
+
+/// What the approval made beyond letting this one call run.
+fn made(answer: &ApproveResponse) -> Vec<String> {
+    let done = |text: String| format!("{} {text}", Tone::Ok.paint("✓"));
+    let grant = answer.grant.as_ref().map(|grant| done(format!("made grant {} for {}", clean::line(&grant.id), clean::line(&grant.scope))));
+    let mode = answer.mode.as_ref().map(|row| {
+        let (action, scope) = (clean::line(&row.action), clean::line(&row.scope));
+        done(format!("set the mode of {action} to {} for {scope}, version {}", row.mode, row.version))
+    });
+    grant.into_iter().chain(mode).collect()
 }
 
 /// Binds the approval to the call as it was shown: if the call has changed since, the server refuses the approval.

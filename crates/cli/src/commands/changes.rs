@@ -73,6 +73,8 @@ impl<'a> FileChange<'a> {
     fn lines(&self) -> Vec<String> {
         let (word, tone) = self.fate.look(self.is_done);
         let mut lines = vec![format!("{}  {}{}", tone.paint(word), Tone::Strong.paint(clean::line(self.path)), self.counts())];
+        let warnings = self.told.get("warnings").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        lines.extend(warnings.map(|warning| format!("  {}", Tone::Danger.paint(format!("! {}", clean::line(warning))))));
         match (self.fate, self.told.get("diff")) {
             (Fate::Kept, _) | (_, None) => {}
             (fate, Some(Value::String(diff))) => {
@@ -188,6 +190,14 @@ mod tests {
             "  }",
         ];
         assert_eq!(plain(&result).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_deserves_a_second_look_stands_right_below_its_file() {
+        let warnings = ["it is an executable file", "git\u{1b} may run it"];
+        let hook = json!({ "path": ".git/hooks/a", "change": "would_create", "warnings": warnings, "diff": "@@ -1 +1 @@\n+x\n" });
+        let expected = ["+ would create  .git/hooks/a", "  ! it is an executable file", "  ! git\\u{1b} may run it", "  new file", "  +x"];
+        assert_eq!(plain(&hook).unwrap(), expected);
     }
 
     #[test]

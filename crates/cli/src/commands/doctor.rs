@@ -20,7 +20,7 @@ Examples:
 pub(crate) struct Doctor {
     #[command(flatten)]
     server: ServerFlags,
-    /// Show every check; else one line for what is fine
+    /// Show every check; else checks that pass share a line
     #[arg(short, long)]
     verbose: bool,
 }

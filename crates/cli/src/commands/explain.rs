@@ -14,7 +14,6 @@ use api::invocation::{AnswerView, InvocationView};
 use api::receipt::EntryView;
 use clap::Args;
 use countersign_core::Status;
-use receipt::entry::Kind;
 use serde_json::{Value, json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -116,7 +115,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         .with_some("binding", invocation.binding.as_ref().map(|binding| Cell::text(&binding.digest)))
         .with_some("idempotency key", invocation.idempotency_key.as_ref().map(Cell::text));
     for entry in entries {
-        let label = if entry.kind == Kind::Receipt { "receipt" } else { "intent" };
+        let label = entry.kind.as_str();
         record = record.with(label, Cell::text(format!("{} at #{} signed by key {}", entry.id, entry.seq, key_id(entry))));
     }
     record.with("trace", Cell::text(&invocation.trace_id))

@@ -5,7 +5,7 @@ use super::status;
 use crate::client::Rehearsal;
 use crate::context::{Context, Contexts, Origin, Server, is_local};
 use crate::shared::*;
-use api::identity::WhoamiResponse;
+use api::identity::{RedeemRequest, RedeemResponse, WhoamiResponse};
 use clap::Args;
 use countersign_core::Secret;
 
@@ -13,9 +13,13 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign login                                              asks for the token
   countersign login --url https://countersign.example --context work
-  countersign login --token-stdin < ./countersign-data/owner.token";
+  countersign login --token-stdin < ./countersign-data/owner.token
+
+An invitation works in place of a token: it is redeemed for a token of your own, once.";
 
 const TOKEN_BYTES_MAX: u64 = 4_096;
+/// How the text of an invitation begins.
+const INVITATION: &str = "cs_invitation_";
 
 #[derive(Debug, Args)]
 pub(crate) struct Login {
@@ -53,8 +57,19 @@ impl Login {
         if token.expose().is_empty() {
             return Err(Failure::usage("the token is empty"));
         }
+        let connect = |token: Secret<String>| {
+            let (url, place) = (url.clone(), place.clone());
+            Client::new(Server { url, place, token: Some(token), origin: Origin::Login }, Rehearsal::Off)
+        };
+        let token = if token.expose().starts_with(INVITATION) {
+            let request = RedeemRequest { invitation: token.expose().clone(), name: None };
+            let redeemed = connect(token)?.post::<RedeemResponse>(&["invitations", "redeem"], &request).await?;
+            Secret::new(redeemed.read.token)
+        } else {
+            token
+        };
         let context = Context::new(&url, &token);
-        let client = Client::new(Server { url, place, token: Some(token), origin: Origin::Login }, Rehearsal::Off)?;
+        let client = connect(token)?;
         let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
         contexts.contexts.insert(name.clone(), context);
         contexts.current = Some(name.clone());

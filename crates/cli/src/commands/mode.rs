@@ -1,12 +1,11 @@
 //! `countersign mode`: whether an action runs, needs approval or is denied. A mode that is not set is inferred from the action's tier.
 
-use super::action::never;
 use super::part::Part;
 use crate::shared::*;
 use api::action::ActionView;
 use api::rules::{ModeChangeResponse, ModeLine, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest};
 use clap::{Subcommand, ValueEnum};
-use countersign_core::decision::Drift;
+use countersign_core::decision::{Drift, Reason};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -184,7 +183,7 @@ async fn is_unreviewed(action: &str, client: &Client) -> bool {
 /// Warns about rules that require approval although the mode is `allow`. If the caller may not read the action, it says nothing.
 async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     let Ok(answer) = client.get::<ActionView>(&["actions", action], &[]).await else { return };
-    let never = never::unattended(&answer.read);
+    let never = Reason::never_unattended(answer.read.tier, answer.read.profile).map(|reason| reason.to_string());
     let others = answer.read.tightened.iter().filter(|why| never.as_ref() != Some(*why));
     for why in never.iter().chain(others) {
         terminal.remark(format!("{} {}", Tone::Warn.paint("! still needs approval:"), clean::line(why)));

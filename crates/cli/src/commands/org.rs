@@ -7,10 +7,10 @@ use countersign_core::OrgId;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Org {
-    /// Create an org and its owner's token
+    /// Create an org and invite its owner
     #[command(before_help = "Examples:
   countersign org create acme
-  countersign login --context acme                          log in with the owner's token")]
+  countersign login --context acme                          its owner redeems the invitation")]
     Create {
         /// What it is called
         name: String,
@@ -76,8 +76,9 @@ impl Org {
                     .with("id", Cell::text(&answer.read.id))
                     .with("name", Cell::text(&answer.read.org.name))
                     .with("owner", Cell::text(&answer.read.owner_id))
-                    .with("token", Cell::text(&answer.read.token).toned(Tone::Strong));
-                terminal.secret(&answer.raw, &record)?;
+                    .with("invitation", Cell::text(&answer.read.invitation.invitation).toned(Tone::Strong));
+                terminal.secret("invitation", &answer.raw, &record)?;
+                terminal.note(super::user::REDEEM);
             }
             Self::List => drop(resource::list::<OrgView>(Asked::default(), client, terminal).await?),
             Self::Disable { org, agreed } => {

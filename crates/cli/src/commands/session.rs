@@ -113,7 +113,7 @@ impl Session {
                     .with("space", Cell::text(&created.session.space_id))
                     .with("attendance", Cell::text(created.session.attendance.as_str()))
                     .with_some("automation", created.session.automation_id.as_ref().map(Cell::text));
-                terminal.secret(&answer.raw, &record)?;
+                terminal.secret("token", &answer.raw, &record)?;
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
             }
             Self::List(paging) => drop(resource::list::<SessionView>(Asked::of(&paging), client, terminal).await?),

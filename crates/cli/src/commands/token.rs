@@ -1,7 +1,7 @@
 //! `countersign token`: tokens of people and services. A token is shown once, when it is created. Agents get theirs with their session.
 
 use crate::shared::*;
-use api::identity::{NewTokenRequest, NewTokenResponse, TokenView, UserView, WhoamiResponse};
+use api::identity::{NewTokenRequest, NewTokenResponse, TokenKindName, TokenView, WhoamiResponse};
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
@@ -9,18 +9,14 @@ use countersign_core::principal::Permission;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
-    /// Create a token: for yourself, for a person, or for a service with scopes
+    /// Create a token: for yourself, or for a service with scopes
     #[command(before_help = "Examples:
   countersign token create laptop                                  for yourself
-  countersign token create phone --user robin
   countersign token create ci --scope create_session --scope invoke --expires-in-days 30")]
     Create {
         /// What it is for, so that it can be recognised in the list
         name: String,
-        /// Whose token it is; yourself when neither this nor a scope is given
-        #[arg(long, value_name = "USER", conflicts_with = "scopes")]
-        user: Option<String>,
-        /// What a service may do: invoke, read_session, read, create_session, manage_policy, manage_identity
+        /// What a service may do: invoke, read_session, read, create_session, manage_policy, manage_identity. Without it the token is for yourself
         #[arg(long = "scope", value_name = "SCOPE", value_parser = PossibleValuesParser::new(SCOPES), hide_possible_values = true)]
         scopes: Vec<String>,
         /// Days until it stops working, 1 to 3650; it does not expire when absent
@@ -67,12 +63,8 @@ impl Resource for TokenView {
 impl Token {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::Create { name, user, scopes, expires_in_days } => {
-                let user_id = match user {
-                    None if scopes.is_empty() => Some(own_user(client).await?),
-                    None => None,
-                    Some(user) => Some(id_of::<UserView>(&user, client).await?),
-                };
+            Self::Create { name, scopes, expires_in_days } => {
+                let user_id = if scopes.is_empty() { Some(own_user(client).await?) } else { None };
                 let scopes = scopes.iter().filter_map(|scope| Permission::parse(scope)).collect();
                 create(NewTokenRequest { name, user_id, scopes, expires_in_days }, client, terminal).await?;
             }
@@ -90,10 +82,7 @@ impl Token {
 async fn own_user(client: &Client) -> Result<String, Failure> {
     let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
     let own = whoami.principal.strip_prefix("user:").map(str::to_owned);
-    own.ok_or_else(|| {
-        Failure::usage(format!("`{}` is not a person", whoami.principal))
-            .hint("say whose token it is with --user, or what a service may do with --scope")
-    })
+    own.ok_or_else(|| Failure::usage(format!("`{}` is not a person", whoami.principal)).hint("say what a service may do with --scope"))
 }
 
 async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -101,11 +90,12 @@ async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Termin
     let record = Record::new(&answer.read.id)
         .with("id", Cell::text(&answer.read.id))
         .with("token", Cell::text(&answer.read.token).toned(Tone::Strong));
-    terminal.secret(&answer.raw, &record)
+    terminal.secret("token", &answer.raw, &record)
 }
 
 fn state(token: &TokenView, view: &View<'_>) -> Option<Cell> {
     match (token.revoked_at, token.expires_at, token.lost) {
+        (Some(_), _, _) if token.kind == TokenKindName::Invitation => Some(Cell::text("used or revoked").toned(Tone::Muted)),
         (Some(_), _, _) => Some(Cell::text("revoked").toned(Tone::Danger)),
         (None, Some(at), _) if view.is_past(at) => Some(Cell::text("expired").toned(Tone::Muted)),
         (None, _, Some(why)) => Some(Cell::shown(word(why).replace('_', " "), word(why)).toned(Tone::Muted)),

@@ -2,23 +2,32 @@
 
 use super::space::Band;
 use crate::shared::*;
-use api::identity::{ChangeUserRequest, NewUserRequest, UserView};
+use api::identity::{ChangeUserRequest, InvitationResponse, NewUserRequest, NewUserResponse, UserView};
 use clap::{Subcommand, ValueEnum};
 use countersign_core::UserId;
+
+/// What the admin tells the person.
+pub(super) const REDEEM: &str = "they redeem it with `countersign login`: it works once, within seven days";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
     /// List users
     #[command(before_help = "Examples:\n  countersign user list")]
     List(Paging),
-    /// Create a user
-    #[command(before_help = "Examples:\n  countersign user create robin --role approver\n  countersign token create laptop --user robin")]
+    /// Create a user and invite them
+    #[command(before_help = "Examples:\n  countersign user create robin --role approver         prints an invitation for robin")]
     Create {
         /// What they are called
         name: String,
         /// What they may do: a viewer reads, a member also invokes, an approver also approves, an admin manages
         #[arg(long, value_enum, default_value = "member")]
         role: Role,
+    },
+    /// Invite a user again; they log in with the invitation
+    #[command(before_help = "Examples:\n  countersign user invite robin                            prints an invitation for robin")]
+    Invite {
+        /// Their name or their id
+        user: String,
     },
     /// Change the role of a user; it holds for their tokens at once
     #[command(before_help = "Examples:\n  countersign user role robin approver                    they can approve from now on")]
@@ -119,9 +128,25 @@ impl User {
             }
             Self::Create { name, role } => {
                 let request = NewUserRequest { name, role: role.name() };
-                let answer = client.post::<UserView>(&["users"], &request).await.map_err(resource::taken::<UserView>)?;
-                resource::tell(&answer, client, terminal).await?;
-                terminal.next(format!("countersign token create laptop --user {}", answer.read.id));
+                let answer = client.post::<NewUserResponse>(&["users"], &request).await.map_err(resource::taken::<UserView>)?;
+                let NewUserResponse { id, user, invitation } = &answer.read;
+                let record = Record::new(id)
+                    .with("id", Cell::text(id))
+                    .with("name", Cell::text(&user.name))
+                    .with("role", Cell::text(user.role.as_str()))
+                    .with("invitation", Cell::text(&invitation.invitation).toned(Tone::Strong));
+                terminal.secret("invitation", &answer.raw, &record)?;
+                terminal.note(REDEEM);
+                return Ok(Exit::Ok);
+            }
+            Self::Invite { user } => {
+                let id = id_of::<UserView>(&user, client).await?;
+                let answer = client.post_empty::<InvitationResponse>(&["users", &id, "invite"]).await?;
+                let record = Record::new(&answer.read.id)
+                    .with("id", Cell::text(&answer.read.id))
+                    .with("invitation", Cell::text(&answer.read.invitation).toned(Tone::Strong));
+                terminal.secret("invitation", &answer.raw, &record)?;
+                terminal.note(REDEEM);
                 return Ok(Exit::Ok);
             }
             Self::Role { user, role, agreed } => {

@@ -78,7 +78,8 @@ fn a_yes_for_always_says_what_it_writes_and_asks() {
     assert!(refused.stderr.contains("hint: add --yes"), "{}", refused.stderr);
     assert_eq!(owner.run(&["show", &id, "--json=status"]).ok().json()["status"], "pending");
 
-    owner.run(&["approve", &id, "--always", "--yes"]).ok();
+    let approved = owner.run(&["approve", &id, "--always", "--yes"]).ok();
+    assert!(approved.stderr.contains("✓ set the mode of files.write_text to allow for org, version "), "{approved:?}");
     assert_eq!(owner.run(&["action", "show", "files.write_text", "--json=mode"]).ok().json()["mode"], "allow");
     owner.run(&["action", "invoke", "files.write_text", "path=b", "text=x"]).ok();
     assert!(owner.run(&["show", &id]).ok().stdout.contains(", and allowed from now on"));
@@ -130,6 +131,7 @@ fn a_yes_with_a_grant_lets_as_many_calls_run_as_it_says() {
     let by_grant = owner.run(&["action", "invoke", "files.write_text", "path=b", "text=x", "--json"]).ok().json();
     let used = owner.run(&["show", by_grant["invocation"]["id"].as_str().unwrap()]).ok().stdout;
     let grant = owner.run(&["grant", "list", "-o", "name"]).ok().stdout;
+    assert!(granted.stderr.contains(&format!("✓ made grant {} for session:ses_", grant.trim())), "{granted:?}");
     assert!(used.contains(&format!("By grant          {}", grant.trim())), "{used}");
     assert_eq!(owner.run(&["grant", "show", grant.trim(), "--json=state"]).ok().json()["state"], "used_up");
     owner.run(&["action", "invoke", "files.write_text", "path=c", "text=x", "--no-wait"]).exits(6);
@@ -156,6 +158,7 @@ fn a_yes_that_needs_company_says_how_many_said_yes_and_exits_as_pending() {
     let server = Server::start();
     let owner = server.owner();
     owner.run(&["space", "quorum", "main", "R2=2"]).ok();
+    let robin = colleague(&owner, "robin");
     let id = asked(&owner, "a");
     let first = owner.run(&["approve", &id]).exits(6);
     assert!(first.stderr.contains(&format!("◷ approved by 1 of 2 people: {id} still needs others")), "{}", first.stderr);
@@ -163,7 +166,7 @@ fn a_yes_that_needs_company_says_how_many_said_yes_and_exits_as_pending() {
     let again = owner.run(&["approve", &id]).exits(7);
     assert!(!again.stderr.contains("cause:"), "{}", again.stderr);
 
-    colleague(&owner, "robin").run(&["approve", &id, "--reason", "fine"]).ok();
+    robin.run(&["approve", &id, "--reason", "fine"]).ok();
     let explained = owner.run(&["explain", &id, "-o", "table"]).ok().stdout;
     let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in ["approved by owner", "approved by robin", "answered by robin", ": “fine”"] {
@@ -295,7 +298,6 @@ pub(crate) fn asked(user: &User, path: &str) -> String {
 
 /// A second admin.
 pub(crate) fn colleague(owner: &User, name: &str) -> User {
-    let id = owner.run(&["user", "create", name, "--role", "admin", "-o", "name"]).ok().stdout;
-    let token = owner.run(&["token", "create", "laptop", "--user", id.trim(), "--json"]).ok().json();
-    owner.with_token(token["token"].as_str().unwrap())
+    let made = owner.run(&["user", "create", name, "--role", "admin", "--json"]).ok().json();
+    owner.invited(&made["invitation"])
 }

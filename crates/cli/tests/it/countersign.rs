@@ -73,6 +73,16 @@ impl User {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
+    /// The person whom this invitation is for, after they have logged in with it.
+    pub(crate) fn invited(&self, invitation: &serde_json::Value) -> Self {
+        let home = tempfile::tempdir_in(&self.folder).unwrap();
+        let person = Self { folder: home.path().to_owned(), token: None, ..self.clone() };
+        person.run_with_stdin(&["login", "--token-stdin"], invitation["invitation"].as_str().unwrap()).ok();
+        let contexts = std::fs::read_to_string(home.path().join("config/contexts.toml")).unwrap();
+        let token = contexts.split('"').find(|text| text.starts_with("cs_user_")).unwrap();
+        self.with_token(token)
+    }
+
     pub(crate) fn without_token(&self) -> Self {
         Self { token: None, ..self.clone() }
     }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 const CALLERS: usize = 8;
 
@@ -293,10 +294,14 @@ impl Serving {
         self.child.id()
     }
 
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
     /// Sends SIGTERM, and waits for the process to end.
     pub(crate) fn stop(mut self) {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal(rustix::process::Signal::TERM);
         assert!(self.child.wait().unwrap().success());
     }
 
@@ -342,9 +347,12 @@ impl Client {
 }
 
 /// An HTTP server that counts requests by their body.
+///
+/// The first request with a body that begins with `held` waits for `released`. With the body `held, then lost` it is never answered.
 pub(crate) struct Upstream {
     pub(crate) url: String,
     pub(crate) seen: Arc<Mutex<HashMap<String, u64>>>,
+    pub(crate) released: Arc<Notify>,
 }
 
 impl Upstream {
@@ -352,20 +360,33 @@ impl Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen: Arc<Mutex<HashMap<String, u64>>> = Arc::default();
-        let counting = Arc::clone(&seen);
+        let released = Arc::new(Notify::new());
+        let (counting, releasing) = (Arc::clone(&seen), Arc::clone(&released));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let counting = Arc::clone(&counting);
+                let (counting, releasing) = (Arc::clone(&counting), Arc::clone(&releasing));
                 tokio::spawn(async move {
                     let Some(body) = body_of(&mut stream).await else {
                         return;
                     };
-                    *counting.lock().unwrap().entry(body).or_default() += 1;
+                    let released = releasing.notified();
+                    let is_first = {
+                        let mut counting = counting.lock().unwrap();
+                        let times = counting.entry(body.clone()).or_default();
+                        *times += 1;
+                        *times == 1
+                    };
+                    if is_first && body.starts_with("held") {
+                        released.await;
+                    }
+                    if is_first && body == "held, then lost" {
+                        return;
+                    }
                     let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok").await;
                 });
             }
         });
-        Self { url, seen }
+        Self { url, seen, released }
     }
 }
 

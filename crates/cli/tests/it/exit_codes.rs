@@ -143,7 +143,7 @@ fn somebody(fake: &Fake) -> User {
     User::new(&std::env::temp_dir(), &fake.url, Some("token"))
 }
 
-/// A server with one pending R4 invocation.
+/// A server with two pending invocations: `inv_1` is R4, `inv_2` is R2.
 pub(crate) fn r4() -> (Fake, User) {
     let answer = |_: &str, path: &str, body: &Value| {
         if path.ends_with("/approve") && body["confirm"] != "files.wipe" {
@@ -152,13 +152,14 @@ pub(crate) fn r4() -> (Fake, User) {
             (problem.invocation_id, problem.action) = (Some("inv_1".to_owned()), Some("files.wipe".to_owned()));
             return (422, serde_json::to_string(&problem).unwrap());
         }
+        let (id, tier, class) = if path.ends_with("/inv_2") { ("inv_2", "R2", "write") } else { ("inv_1", "R4", "danger") };
         let status = if path.ends_with("/approve") { "succeeded" } else { "pending" };
         let digests = json!({ "raw": "a", "params": "b", "structural": "c", "textual": "d" });
         let decision =
             json!({ "mode": "require_approval", "base": "require_approval", "source": "org_default", "modes_version": 1, "tightened": [] });
         let invocation = json!({
-            "id": "inv_1", "status": status, "mode": "require_approval", "mode_source": "org_default", "action": "files.wipe", "source": "files",
-            "tier": "R4", "class": "danger", "session_id": "ses_1", "space_id": "spc_1", "principal": "agent:ses_1", "params": {},
+            "id": id, "status": status, "mode": "require_approval", "mode_source": "org_default", "action": "files.wipe", "source": "files",
+            "tier": tier, "class": class, "session_id": "ses_1", "space_id": "spc_1", "principal": "agent:ses_1", "params": {},
             "dry_run": false, "decision": decision, "gates": [], "digests": digests, "binding": { "digest": "ee", "expires_at": "2099-01-01T00:00:00Z" },
             "attempts": 0, "created_at": "2026-11-15T00:00:00Z", "trace_id": "t",
         });

@@ -6,7 +6,7 @@ use std::path::Path;
 #[test]
 fn the_server_is_killed_at_every_point_there_is() {
     let killed_at = crate::step_crash::points().chain(crate::package_crash::points()).chain(crate::batch_crash::points());
-    let killed_at = killed_at.chain(crate::find_out_crash::points());
+    let killed_at = killed_at.chain(crate::find_out_crash::points()).chain(crate::two_workspaces::points());
     let killed_at: BTreeSet<_> = killed_at.map(|point| point.split(':').next().unwrap_or_default().to_owned()).collect();
     let there_are = points_in_the_code();
     let unkilled: Vec<_> = there_are.difference(&killed_at).collect();

@@ -1,7 +1,7 @@
 //! Kills the server while it reconciles a call that an earlier kill left running. Asking the provider again is an attempt like any other:
 //! it is written to the log before it is made, and it is counted whether or not its answer arrived.
 
-use crate::crash::{Client, Serving, Upstream, serve_beside, verify};
+use crate::crash::{Client, Serving, Upstream, at_fault, serve_beside, verify};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -59,6 +59,49 @@ async fn die_finding_out(point: &str, requests: u64, database: Option<String>) {
     let invocation = &shown["invocation"];
     assert_eq!((&invocation["status"], &invocation["attempts"]), (&json!("succeeded"), &json!(3)), "{point}: {shown:#}");
     assert_eq!(upstream.seen.lock().unwrap().get("order"), Some(&requests), "{point}");
+    let report = verify(&owner, &server.url, folder.path()).await;
+    assert!(report.ok && report.open_intents == 0 && report.receipts == 1, "{point}: {report:#?}");
+}
+
+/// The fault point at which a server that sends a notification dies, and how the call ends.
+const NOTIFYING: &[(&str, &str)] = &[("execute.intended", "failed"), ("execute.effected", "succeeded")];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_while_notifying_and_the_row_tells() {
+    for (point, status) in NOTIFYING {
+        die_notifying(point, status, None).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_while_notifying_on_postgresql_and_the_row_tells() {
+    for (point, status) in NOTIFYING {
+        die_notifying(point, status, Some(testkit::postgres::fresh_database().await)).await;
+    }
+}
+
+async fn die_notifying(point: &str, status: &str, database: Option<String>) {
+    server::init_process();
+    let folder = tempfile::tempdir().unwrap();
+    let server = at_fault(folder.path(), database.as_deref(), Some(point));
+    let owner = Client::new(std::fs::read_to_string(folder.path().join("owner.token")).unwrap().trim().to_owned());
+    let set = owner.send(&server.url, Method::PUT, "modes/notify.send", json!({ "mode": "allow" })).await;
+    assert_eq!(set.unwrap().0, 200);
+    let (_, session) = owner.send(&server.url, Method::POST, "sessions", json!({})).await.unwrap();
+    let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    let asked = json!({ "action": "notify.send", "params": { "title": "Done", "body": "It is done." } });
+    let gone = owner.send(&server.url, Method::POST, &path, asked).await;
+    assert!(gone.is_err(), "{point}: the server lived on: {gone:?}");
+    drop(server);
+
+    let server = at_fault(folder.path(), database.as_deref(), None);
+    let (_, listed) = owner.send(&server.url, Method::GET, "invocations", Value::Null).await.unwrap();
+    let id = listed["items"][0]["id"].as_str().unwrap().to_owned();
+    let (_, shown) = owner.send(&server.url, Method::GET, &format!("invocations/{id}?wait=30s"), Value::Null).await.unwrap();
+    assert_eq!(shown["invocation"]["status"], status, "{point}: {shown:#}");
+    let (_, notified) = owner.send(&server.url, Method::GET, "notifications", Value::Null).await.unwrap();
+    let sent: Vec<_> = notified["items"].as_array().unwrap().iter().map(|one| one["invocation_id"].as_str().unwrap()).collect();
+    assert_eq!(sent, if status == "succeeded" { vec![id.as_str()] } else { vec![] }, "{point}: {notified:#}");
     let report = verify(&owner, &server.url, folder.path()).await;
     assert!(report.ok && report.open_intents == 0 && report.receipts == 1, "{point}: {report:#?}");
 }

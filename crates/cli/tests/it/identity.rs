@@ -43,11 +43,10 @@ fn a_login_without_a_terminal_never_waits_for_a_token() {
 fn a_colleague_gets_a_token_answers_and_is_disabled() {
     let server = Server::start();
     let owner = server.owner();
-    let user = owner.run(&["user", "create", "robin", "--role", "admin", "--json=id,role"]).ok().json();
-    assert_eq!(user["role"], "admin");
-    let id = user["id"].as_str().unwrap();
-    let token = owner.run(&["token", "create", "laptop", "--user", id, "--json"]).ok().json();
-    let robin = owner.with_token(token["token"].as_str().unwrap());
+    let made = owner.run(&["user", "create", "robin", "--role", "admin", "--json"]).ok().json();
+    assert_eq!(made["user"]["role"], "admin");
+    let id = made["id"].as_str().unwrap();
+    let robin = owner.invited(&made["invitation"]);
     assert_eq!(robin.run(&["whoami", "--json=name"]).ok().json(), json!({ "name": "robin" }));
 
     // If self-approval is refused, another person must answer.
@@ -89,8 +88,9 @@ fn tokens_are_shown_once_listed_without_their_text_and_revoked() {
 fn tokens_that_lost_their_person_are_told_and_such_a_person_is_made_nothing_more() {
     let server = Server::start();
     let owner = server.owner();
-    let robin = owner.run(&["user", "create", "robin", "--role", "admin", "-o", "name"]).ok().stdout.trim().to_owned();
-    let laptop = owner.run(&["token", "create", "laptop", "--user", "robin", "-o", "name"]).ok().stdout.trim().to_owned();
+    let made = owner.run(&["user", "create", "robin", "--role", "admin", "--json"]).ok().json();
+    let robin = made["id"].as_str().unwrap().to_owned();
+    let laptop = owner.invited(&made["invitation"]).run(&["token", "create", "laptop", "-o", "name"]).ok().stdout.trim().to_owned();
     let state = |id: &str| {
         let listed = owner.run(&["token", "list"]).ok().stdout;
         let line = listed.lines().find(|line| line.starts_with(id)).unwrap().to_owned();

@@ -116,7 +116,8 @@ fn several_approvals_name_every_r3_and_ask_and_r4_is_never_among_them() {
     assert!(!server.workspace().join("b.txt").exists() && server.workspace().join("a.txt").exists());
 
     let (_fake, user) = crate::exit_codes::r4();
-    let refused = user.run(&["approve", "inv_1", "inv_1", "--yes"]).exits(8);
+    let refused = user.run(&["approve", "inv_1", "inv_2", "--yes"]).exits(8);
+    assert!(refused.stderr.contains("! left out: inv_1, files.wipe is R4\n1 call: 1 × R2\n"), "{refused:?}");
     assert!(refused.stderr.contains("`files.wipe` is R4, which is approved by name, one call at a time"), "{refused:?}");
     assert!(refused.stderr.contains("countersign approve inv_1 --confirm files.wipe"), "{refused:?}");
 }

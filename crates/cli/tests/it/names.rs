@@ -12,12 +12,11 @@ fn a_person_is_called_by_their_name() {
     let server = Server::start();
     let owner = server.owner();
     owner.run(&["user", "create", "robin", "--role", "admin"]).ok();
-    let token = owner.run(&["token", "create", "laptop", "--user", "robin", "--json"]).ok().json();
-    let robin = owner.with_token(token["token"].as_str().unwrap());
+    let robin = owner.invited(&owner.run(&["user", "invite", "robin", "--json"]).ok().json());
     assert_eq!(robin.run(&["whoami", "--json=name"]).ok().json()["name"], "robin");
     owner.run(&["user", "disable", "robin", "--yes"]).ok();
     robin.run(&["whoami"]).exits(4);
-    let unknown = owner.run(&["token", "create", "laptop", "--user", "nobody"]).exits(3);
+    let unknown = owner.run(&["user", "invite", "nobody"]).exits(3);
     assert!(unknown.stderr.contains("there is no user `nobody`") && unknown.stderr.contains("countersign user list"), "{unknown:?}");
     let taken = owner.run(&["user", "create", "owner"]).exits(7);
     assert!(taken.stderr.contains("hint: choose another name; countersign user list"), "{taken:?}");

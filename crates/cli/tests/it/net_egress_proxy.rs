@@ -70,6 +70,8 @@ fn rows(home: &Outside, other: &Outside) -> Vec<Row> {
         ("line break in a header", ("x-a", "b\r\nHost: evil.test"), "not a header's value"),
         ("transfer-encoding", ("Transfer-Encoding", "chunked"), "a header that is not the program's to set"),
         ("a proxy's header", ("proxy-connection", "x"), "it belongs to the connection"),
+        ("another path in a header", ("X-Original-URL", "/evil"), "another target"),
+        ("another host in a header", ("X-Forwarded-Host", "evil.test"), "another target"),
         ("another method in a header", ("X-HTTP-Method-Override", "DELETE"), "makes another method"),
     ] {
         rows.push(Row { attempt, line: get_with(&fine, header), says, control: get_with(&fine, ("x-a", "b")) });

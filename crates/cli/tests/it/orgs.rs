@@ -8,7 +8,7 @@ fn an_operator_makes_and_disables_an_org_that_shares_nothing_with_the_first() {
     let server = Server::start();
     let owner = server.owner();
     let made = owner.run(&["org", "create", "acme", "--json"]).ok().json();
-    let other = owner.with_token(made["token"].as_str().unwrap());
+    let other = owner.invited(&made["invitation"]);
     assert_eq!(other.run(&["whoami", "--json=org_id,role"]).ok().json(), json!({ "org_id": made["id"], "role": "owner" }));
     let refused = owner.run(&["org", "create", "acme"]).exits(7);
     assert!(refused.stderr.contains("there is an org named `acme` already"), "{}", refused.stderr);

@@ -68,7 +68,7 @@ fn a_question_is_asked_before_somebody_loses_or_gains_something() {
     let owner = server.owner();
     colleague(&owner, "robin");
     let id = owner.run(&["user", "create", "mia", "-o", "name"]).ok().stdout;
-    let token = owner.run(&["token", "create", "phone", "--user", id.trim(), "--json"]).ok().json();
+    let token = owner.run(&["token", "create", "phone", "--json"]).ok().json();
     let session = owner.run(&["session", "create", "-o", "name"]).ok().stdout;
     check(&owner, &["user", "role", "mia", "admin"], "Make `mia` an admin? [y/N] ", 0);
     check(&owner, &["token", "revoke", token["id"].as_str().unwrap()], "Revoke token `tok_", 0);

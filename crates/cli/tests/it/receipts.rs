@@ -259,14 +259,59 @@ fn what_is_no_export_no_key_and_no_checkpoint_is_said_to_be_none() {
         ],
     );
     write("cut.jsonl", &lines[..lines.len() - 1]);
-    check(&["cut.jsonl", "--key", "own.pem"], 1, &["the end is missing (`truncated_tail`", "2 entries were read", "receipt export FILE"]);
+    check(&["cut.jsonl", "--key", "own.pem"], 1, &["the end is missing (`truncated_tail`", "5 entries were read", "receipt export FILE"]);
     std::fs::write(folder.join("half.jsonl"), &whole[..lines[0].len() + lines[1].len() + 20]).unwrap();
     check(
         &["half.jsonl", "--key", "own.pem"],
         1,
         &["the last line breaks off", "the end is missing (`truncated_tail`", "receipt export FILE"],
     );
-    let edited = lines[2].replacen("\"sig\":\"", "\"sig\":\"AAAA", 1);
-    write("edited.jsonl", &[&lines[..2], &[edited.as_str()], &lines[3..]].concat());
-    check(&["edited.jsonl", "--key", "own.pem"], 1, &["(entry #1) does not hold", "hint: "]);
+    let edited = lines[5].replacen("\"sig\":\"", "\"sig\":\"AAAA", 1);
+    write("edited.jsonl", &[&lines[..5], &[edited.as_str()], &lines[6..]].concat());
+    check(&["edited.jsonl", "--key", "own.pem"], 1, &["(entry #4) does not hold", "hint: "]);
+}
+
+/// Runs the verifier that was written from the documentation alone; returns its exit code and what it printed.
+#[expect(clippy::disallowed_methods, reason = "a test of a program runs it")]
+fn by_example(folder: &Path, file: &str) -> (Option<i32>, String) {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/verify.py");
+    let ran = std::process::Command::new("python3").arg(program).args([file, "--key", "own.pem"]).current_dir(folder).output().unwrap();
+    (ran.status.code(), [ran.stdout, ran.stderr].map(|told| String::from_utf8(told).unwrap()).concat())
+}
+
+#[test]
+fn the_documented_format_is_enough_for_a_verifier_of_another_make() {
+    let server = Server::start();
+    let owner = server.owner();
+    let made = owner.run(&["user", "create", "robin", "--role", "approver", "--json"]).ok().json();
+    let robin = owner.invited(&made["invitation"]);
+    owner.run(&["space", "quorum", "main", "R2=2"]).ok();
+    let pending = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"]).exits(6).stdout;
+    owner.run(&["approve", pending.trim()]).exits(6);
+    robin.run(&["approve", pending.trim()]).ok();
+    let denied = owner.run(&["action", "invoke", "files.write_text", "path=c", "text=d", "--no-wait"]).exits(6).stdout;
+    robin.run(&["deny", denied.trim(), "--reason", "no"]).ok();
+    owner.run(&["key", "rotate", "--yes"]).ok();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["receipt", "key", "--out", "own.pem"]).ok();
+    owner.run(&["receipt", "export", "all.jsonl"]).ok();
+    let folder = owner.folder();
+    let (code, told) = by_example(folder, "all.jsonl");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.starts_with("verified: "), "{told}");
+
+    // Every line that is dropped, doubled or damaged is noticed, by both verifiers.
+    let whole = std::fs::read_to_string(folder.join("all.jsonl")).unwrap();
+    let lines: Vec<_> = whole.lines().collect();
+    let user = offline(folder);
+    for place in (0..lines.len()).step_by(7).chain([lines.len() - 1]) {
+        let damaged = lines[place].replacen("\":\"", "\":\"0", 1);
+        for instead in [vec![], vec![damaged.as_str()], vec![lines[place], lines[place]]] {
+            let spoiled = [&lines[..place], &instead, &lines[place + 1..]].concat().join("\n") + "\n";
+            std::fs::write(folder.join("spoiled.jsonl"), spoiled).unwrap();
+            let (code, told) = by_example(folder, "spoiled.jsonl");
+            assert_eq!(code, Some(1), "line {place}: {told}");
+            user.run(&["receipt", "verify", "spoiled.jsonl", "--key", "own.pem"]).exits(1);
+        }
+    }
 }

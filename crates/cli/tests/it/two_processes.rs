@@ -3,7 +3,9 @@
 use crate::countersign::User;
 use crate::crash::{Client, Serving, Upstream};
 use countersign_core::limits::LEASE_FENCE_SECONDS;
+use countersign_core::{Clock, Timestamp};
 use reqwest::Method;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -219,4 +221,82 @@ async fn come_back(callers: usize, away: Duration) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loaded_servers_work_again_after_an_outage_longer_than_their_leases() {
     come_back(16, Duration::from_secs(LEASE_FENCE_SECONDS + 5)).await;
+}
+
+/// The body of a call whose request is sent again to find out what became of it.
+fn keyed(upstream: &str, body: &str) -> Value {
+    let headers = json!({ "Idempotency-Key": body });
+    json!({ "action": "http.request", "params": { "method": "POST", "url": upstream, "headers": headers, "body": body } })
+}
+
+/// One server is paused in the middle of its calls until the other counts it as gone and has settled them. Its lease is made to run out, so
+/// that the test need not wait for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_paused_answers_what_its_calls_became() {
+    let database = testkit::postgres::fresh_database().await;
+    let two = Two::on(&database).await;
+    assert_eq!(two.ask(0, Method::PUT, "modes/http.request", json!({ "mode": "allow" })).await.0, 200);
+    let session = two.session(0).await;
+    let [to_invoke, to_batch] = ["invoke", "batch"].map(|way| format!("sessions/{session}/actions/{way}"));
+    let upstream = two.upstream.url.as_str();
+    // The upstream answers the one after the pause, and the other never.
+    let call = |body: &str| two.ask(0, Method::POST, &to_invoke, keyed(upstream, body));
+    let (answered, lost) = (call("held, then answered"), call("held, then lost"));
+    let parts = json!({ "mode": "best_effort", "actions": [keyed(upstream, "held in a batch"), keyed(upstream, "the next part")] });
+    let batch = two.ask(0, Method::POST, &to_batch, parts);
+    let pause = async {
+        let count = |body: &str| two.upstream.seen.lock().unwrap().get(body).copied().unwrap_or(0);
+        while ["held, then answered", "held, then lost", "held in a batch"].iter().any(|body| count(body) == 0) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        two.servers[0].signal(Signal::STOP);
+        let server = std::fs::read_to_string(two.folders[0].path().join("server.id")).unwrap();
+        let gone = format!("UPDATE servers SET seen_at = 0 WHERE id = '{}'", server.split(' ').next().unwrap());
+        for path in ["invocations?status=running", "batches"] {
+            let is_left = async || {
+                testkit::postgres::tamper(&database, &gone).await;
+                let (_, listed) = two.ask(1, Method::GET, path, Value::Null).await;
+                listed["items"].as_array().unwrap().iter().any(|item| item["status"] == "running")
+            };
+            while is_left().await {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+        two.servers[0].signal(Signal::CONT);
+        two.upstream.released.notify_waiters();
+    };
+    let (answered, lost, batch, ()) = tokio::join!(answered, lost, batch, pause);
+    for (status, answer) in [answered, lost] {
+        assert_eq!((status, &answer["invocation"]["status"]), (200, &json!("succeeded")), "{answer:#}");
+    }
+    assert_eq!((batch.0, &batch.1["status"]), (200, &json!("succeeded")), "{:#}", batch.1);
+    assert_eq!(two.upstream.seen.lock().unwrap().get("the next part"), Some(&1));
+    two.verify();
+}
+
+/// The database's clock is two hours ahead of the servers' own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_times_in_a_receipt_are_by_the_clock_of_the_database() {
+    const HOUR_MS: u64 = 60 * 60 * 1_000;
+    let database = testkit::postgres::fresh_database().await;
+    let name = database.split('?').next().unwrap().rsplit('/').next().unwrap();
+    let ahead = "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
+                 AS $$ SELECT pg_catalog.clock_timestamp() + interval '2 hours' $$";
+    for sql in [ahead, &format!("ALTER DATABASE {name} SET search_path = public, pg_catalog")] {
+        testkit::postgres::tamper(&database, sql).await;
+    }
+    let two = Two::on(&database).await;
+    let session = two.session(0).await;
+    let (id, _) = two.pending(0, &session, "requested at one, approved at the other").await;
+    assert_eq!(two.answer(1, "approve", &id, json!({})).await.0, 200);
+    let (_, entries) = two.ask(0, Method::GET, &format!("invocations/{id}/entries"), Value::Null).await;
+    let receipt = entries["items"].as_array().unwrap().iter().find(|entry| entry["kind"] == "receipt").unwrap()["payload"].clone();
+    let (timing, time) = (&receipt["body"]["timing"], |value: &Value| Timestamp::parse(value.as_str().unwrap()).unwrap());
+    let (started, ended, written) = (time(&timing["started_at"]), time(&timing["ended_at"]), time(&receipt["entry"]["at"]));
+    assert!(written.millis_since(server::SystemClock.now()) > HOUR_MS, "the database is ahead: {receipt:#}");
+    assert!(started <= ended && ended <= written && written.millis_since(started) < HOUR_MS, "{receipt:#}");
+    for part in ["queued_ms", "total_ms"] {
+        assert!(timing[part].as_u64().unwrap() < HOUR_MS, "{receipt:#}");
+    }
+    two.verify();
 }

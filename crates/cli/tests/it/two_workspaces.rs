@@ -5,6 +5,7 @@ use crate::crash::{Client, Serving, new_command, verify};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// How often a server is started until the database has noticed that the previous one is gone. The first start is nearly always enough.
 const STARTS_MAX: usize = 100;
@@ -74,10 +75,22 @@ impl Ground {
 }
 
 fn serve(folder: &Path, database: &str, point: Option<&str>) -> Serving {
+    Serving::spawn(serving(folder, database, point))
+}
+
+fn serving(folder: &Path, database: &str, point: Option<&str>) -> Command {
     let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--data"]).arg(folder);
     command.envs(point.map(|point| ("FAULT_POINT", point)));
-    Serving::spawn(command)
+    command
+}
+
+/// Where a server is killed after it has told the others of itself, and before it has settled anything.
+const STARTING: &str = "recover.joined";
+
+/// The fault points at which these tests kill the server.
+pub(crate) fn points() -> impl Iterator<Item = &'static str> {
+    [STARTING].into_iter()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,6 +145,31 @@ async fn a_server_that_starts_again_beside_another_finds_out_at_once_what_it_lef
     assert_eq!(found["status"], "succeeded", "{found:#}");
     let report = verify(&ground.owner, &first.url, ground.folders[0].path()).await;
     assert!(report.ok && report.receipts == 1 && report.open_intents == 0, "{report:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_again_while_it_starts_still_finds_out_at_once_what_it_left() {
+    let ground = Ground::new().await;
+    let (second, left) = killed_beside_another(&ground).await;
+    for _ in 0..2 {
+        let mut starting = serving(ground.folders[0].path(), &ground.database, Some(STARTING));
+        let starting = starting.env("COUNTERSIGN_LOG_LEVEL", "off").stdout(Stdio::null()).spawn();
+        let ended = tokio::task::spawn_blocking(|| starting.unwrap().wait()).await.unwrap().unwrap();
+        assert!(!ended.success(), "the server lived on: {ended}");
+    }
+    assert_eq!(ground.last(&second).await["status"], "running");
+    let first = ground.serve(0, None);
+    let path = format!("invocations/{}?wait=60s", left["id"].as_str().unwrap());
+    let (_, found) = ground.owner.send(&second.url, Method::GET, &path, Value::Null).await.unwrap();
+    assert_eq!(found["invocation"]["status"], "succeeded", "{found:#}");
+    // Once all is settled, the leases of the dead are ended. The next server no longer follows them.
+    while testkit::postgres::tamper(&ground.database, "UPDATE servers SET seen_at = seen_at").await > 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    drop(first);
+    let _first = ground.serve(0, None);
+    let remembered = std::fs::read_to_string(ground.folders[0].path().join("server.id")).unwrap();
+    assert_eq!(remembered.matches("srv_").count(), 2, "itself, and the last one: {remembered}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

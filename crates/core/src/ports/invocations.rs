@@ -3,12 +3,13 @@
 
 use super::Error;
 use super::events::EventDraft;
+use crate::effect::Purpose;
 use crate::grant::GrantTerms;
-use crate::invocation::Answer;
+use crate::invocation::{Answer, Beyond};
 use crate::quarantine::{Caught, Holds};
 use crate::{
     ActionId, ApprovalId, AutomationId, Digest, Future, GrantId, IntentId, Invocation, InvocationId, OrgId, PrincipalId, ReceiptId,
-    SpaceId, Status, Timestamp,
+    SpaceId, Status, Timestamp, TokenId,
 };
 use std::sync::Arc;
 
@@ -44,6 +45,10 @@ pub trait Invocations: Send + Sync {
         action: &'a ActionId,
         after: Option<&'a InvocationId>,
     ) -> Future<'a, Result<Vec<Invocation>, Error>>;
+    /// The answers to this invocation that the audit log holds with a valid signature, in order.
+    fn list_signed_answers<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Vec<SignedAnswer>, Error>>;
+    /// The latest intent of this invocation that the audit log holds with a valid signature.
+    fn find_signed_intent<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<SignedIntent>, Error>>;
     fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>>;
     fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>>;
     fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>>;
@@ -89,7 +94,8 @@ pub struct Reservation {
 /// How a transaction finds the row of the invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// The row is new: its id was just drawn and never written. A second write of it would fail every write in the same commit.
+    /// The row is new: its id was just drawn and never written. A second write of it would fail every write in the same commit, unless it is
+    /// a part of a batch.
     Insert,
     /// The row is new, unless an earlier try of this very write was committed after all.
     InsertAgain,
@@ -243,6 +249,8 @@ pub enum Finished {
     Not(Status),
     /// A rule has changed since: decide again. Nothing was written.
     RulesChanged,
+    /// Whoever answered may not answer, or their token no longer works. Nothing was written.
+    MayNotAnswer,
     Missing,
 }
 
@@ -254,6 +262,26 @@ pub struct Approval {
     pub approves: bool,
     /// The binding that was shown to the person: must equal the row's binding.
     pub binding: Digest,
+    /// The token that they answer with, or that they made the link with.
+    pub token: TokenId,
+}
+
+/// An answer as the audit log holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedAnswer {
+    pub by: PrincipalId,
+    pub approves: bool,
+    pub binding: Digest,
+    pub beyond: Beyond,
+}
+
+/// An intent as the audit log holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignedIntent {
+    pub attempt: u32,
+    pub purpose: Purpose,
+    /// HMAC of the evidence.
+    pub evidence: Option<Digest>,
 }
 
 /// Counts one person's approval; with the last one needed, `pending` becomes `approved`.
@@ -264,6 +292,8 @@ pub struct Approve {
     pub approval: Approval,
     /// How many different people must approve.
     pub needed: u32,
+    /// Whether only people count who could approve when the call became pending.
+    pub is_separate: bool,
     /// Set if the approver edited the params first. Earlier approvals then do not count, since they were for other params.
     pub edited: Option<Edited>,
     /// Published when the invocation becomes `approved`.
@@ -290,6 +320,10 @@ pub enum Approved {
     Counted(Box<Invocation>),
     /// This person has already approved.
     Already,
+    /// This person could not approve yet when the call became pending.
+    TooNew,
+    /// This person may not approve, or their token no longer works.
+    MayNot,
     Not(Status),
     Expired,
     /// The binding shown to the person is not the row's.

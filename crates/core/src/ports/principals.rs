@@ -2,15 +2,29 @@
 
 use super::Error;
 use crate::principal::Standing;
-use crate::{Future, OrgId, Principal, PrincipalId, UserId};
+use crate::{Future, InvocationId, OrgId, Principal, PrincipalId, Timestamp, TokenId, UserId};
 use std::sync::Arc;
 
 /// Principals and what they may do now.
 pub trait Principals: Send + Sync {
     /// The principal as it is now; `None` if it can no longer act: it or its org is disabled, or it was revoked or has ended.
     fn find_principal<'a>(&'a self, org: &'a OrgId, principal: &'a PrincipalId) -> Future<'a, Result<Option<Principal>, Error>>;
+    /// The principal that this token stands for, as it is now; `None` if the token no longer works.
+    fn find_bearer<'a>(&'a self, org: &'a OrgId, token: &'a TokenId) -> Future<'a, Result<Option<Principal>, Error>>;
     /// The current role and strictest band of this person.
     fn find_standing<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Standing, Error>>;
     /// Everyone who may approve calls.
     fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>>;
+    /// Signs into the audit log that somebody made a link that answers a call in their name.
+    fn record_link(&self, org: &OrgId, link: NewLink) -> Future<'_, Result<(), Error>>;
+}
+
+/// A link that answers one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLink {
+    pub invocation: InvocationId,
+    pub by: PrincipalId,
+    /// The token it was made with.
+    pub token: TokenId,
+    pub expires_at: Timestamp,
 }

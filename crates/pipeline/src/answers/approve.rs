@@ -6,6 +6,7 @@ use crate::request::Outcome;
 use crate::rules::grants::check_bounds;
 use crate::walk::drift::drift_from;
 use crate::walk::ending::{Ending, conflict_with};
+use crate::walk::hold::approvals_needed;
 use countersign_core::action::Class;
 use countersign_core::batch::BatchMode;
 use countersign_core::decision::Drift;
@@ -15,7 +16,7 @@ use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Row};
 use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::session::{SelfApproval, Space};
-use countersign_core::{ApprovalId, Band, Digest, Invocation, InvocationId, Principal, PrincipalId, Status, Tier, UserId};
+use countersign_core::{ApprovalId, Band, Digest, Invocation, InvocationId, Principal, PrincipalId, Status, UserId};
 use serde_json::Value;
 
 /// A person's approval.
@@ -90,10 +91,12 @@ impl Pipeline {
         };
         let shown = edited.as_ref().map_or(yes.shown, super::edit::bound_to);
         let approval = self.approval(principal, &pending, shown, yes.reason, Verdict::Approve(beyond))?;
+        let needed = approvals_needed(&space, pending.tier, edited.is_some() || pending.edit.is_some());
         let approve = Approve {
             org: pending.org.clone(),
             invocation: id.clone(),
-            needed: needed(&space, &pending, edited.is_some()),
+            needed,
+            is_separate: needed > 1 || space.self_approval == SelfApproval::Refused,
             event: self.walk.event(&pending, Status::Approved),
             event_counted: EventDraft { name: "invocation.approval_counted", ..self.walk.event(&pending, Status::Pending) },
             approval: approval.clone(),
@@ -110,6 +113,8 @@ impl Pipeline {
             Approved::Missing => return Err(Error::UnknownInvocation { invocation: id.to_string() }),
             Approved::Not(status) => return conflict(conflict_with(status)),
             Approved::Already => return conflict(Conflict::AlreadyApproved),
+            Approved::TooNew => return conflict(Conflict::ApproverTooNew),
+            Approved::MayNot => return Err(Error::MayNotApprove),
             Approved::OtherBinding => return conflict(Conflict::ArgsMismatch),
             Approved::Expired => {
                 self.walk.expire(pending, Status::Pending).await?;
@@ -127,8 +132,8 @@ impl Pipeline {
         drop(walking);
         self.advance_of(&approved).await;
         match resumed {
-            // The answer is stored; the sweep resumes the call once the store is back.
-            Err(Error::Store(_)) => Ok(Outcome::Pending(approved)),
+            // The answer is stored; the sweep resumes the call later.
+            Err(Error::Store(_) | Error::RulesKeepChanging) => Ok(Outcome::Pending(approved)),
             settled => settled,
         }
     }
@@ -137,18 +142,7 @@ impl Pipeline {
     async fn approve_part(&self, approved: Invocation) -> Result<Outcome, Error> {
         self.advance_and_see(&approved).await;
         let now = self.ledger().find_invocation(&approved.org, &approved.id).await?;
-        let now = Box::new(now.unwrap_or(approved));
-        Ok(match now.status {
-            Status::InDoubt => Outcome::InDoubt(now),
-            Status::Pending | Status::Approved | Status::Running => Outcome::Pending(now),
-            Status::Succeeded
-            | Status::Failed
-            | Status::Reverted
-            | Status::Denied
-            | Status::Quarantined
-            | Status::Expired
-            | Status::Cancelled => Outcome::Ended { result: now.result.clone(), invocation: now },
-        })
+        Ok(Outcome::of(Box::new(now.unwrap_or(approved))))
     }
 
     /// Denies the call. The requester sees the reason.
@@ -257,6 +251,7 @@ impl Pipeline {
         let bound = pending.binding.as_ref().map(|binding| binding.digest);
         let binding =
             shown.or(bound).ok_or_else(|| Error::Internal { message: format!("pending `{}` is bound to nothing", pending.id) })?;
+        let token = principal.token.clone().ok_or(Error::MayNotApprove)?;
         let at = self.walk.now();
         let (approves, beyond) = match verdict {
             Verdict::Approve(beyond) => (true, beyond),
@@ -267,6 +262,7 @@ impl Pipeline {
             answer: Answer { by: principal.id.clone(), at, reason: reason.as_deref().map(policy::redact_text), beyond },
             approves,
             binding,
+            token,
         })
     }
 }
@@ -280,12 +276,6 @@ enum Verdict {
 struct Answerable {
     invocation: Invocation,
     space: Space,
-}
-
-/// How many people must approve. An approver who edits an R4 call cannot be its only approver.
-fn needed(space: &Space, pending: &Invocation, is_edited: bool) -> u32 {
-    let quorum = space.quorum.of(pending.tier);
-    if is_edited && pending.tier == Tier::R4 { quorum.max(2) } else { quorum }
 }
 
 /// Limits the length of a reason, which is stored and shown.

@@ -1,12 +1,14 @@
 //! Links that answer one invocation in one person's name, for example from a message on a phone. A link is signed under the key of the
-//! invocation's space, bound to what the person would see, and no longer valid once the invocation is answered.
+//! invocation's space, bound to what the person would see, and no longer valid once the invocation is answered or the token it was made with
+//! no longer works.
 
 use super::approve::must_approve;
 use crate::error::{Conflict, Error, ParamError};
 use crate::pipeline::Pipeline;
 use countersign_core::action::Class;
+use countersign_core::ledger::NewLink;
 use countersign_core::limits::LINK_SECONDS_MAX;
-use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, Status, Timestamp, TokenId};
 
 /// A new link.
 pub struct AnswerLink {
@@ -27,7 +29,8 @@ pub struct OpenedLink {
 struct Link {
     org: OrgId,
     invocation: InvocationId,
-    user: UserId,
+    /// The token it was made with.
+    token: TokenId,
     expires_at: Timestamp,
 }
 
@@ -36,14 +39,14 @@ impl Link {
         let mut parts = text.split('.');
         let org = OrgId::parse(parts.next()?).ok()?;
         let invocation = InvocationId::parse(parts.next()?).ok()?;
-        let user = UserId::parse(parts.next()?).ok()?;
+        let token = TokenId::parse(parts.next()?).ok()?;
         let expires_at = Timestamp::from_micros(parts.next()?.parse().ok()?);
         let mac = Digest::parse(parts.next()?)?;
-        parts.next().is_none().then_some((Self { org, invocation, user, expires_at }, mac))
+        parts.next().is_none().then_some((Self { org, invocation, token, expires_at }, mac))
     }
 
     fn text(&self, mac: Digest) -> String {
-        format!("{}.{}.{}.{}.{mac}", self.org, self.invocation, self.user, self.expires_at.as_micros())
+        format!("{}.{}.{}.{}.{mac}", self.org, self.invocation, self.token, self.expires_at.as_micros())
     }
 }
 
@@ -51,9 +54,7 @@ impl Pipeline {
     /// Makes a link that answers this one invocation as this person.
     pub async fn make_link(&self, principal: &Principal, id: &InvocationId, lifetime_seconds: u64) -> Result<AnswerLink, Error> {
         must_approve(principal)?;
-        let PrincipalId::User(user) = &principal.id else {
-            return Err(Error::MayNotApprove);
-        };
+        let token = principal.token.clone().ok_or(Error::MayNotApprove)?;
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let found = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
         if found.status != Status::Pending {
@@ -68,8 +69,10 @@ impl Pipeline {
             return Err(Error::InvalidRequest { errors });
         }
         let expires_at = self.ledger().now().await?.plus_seconds(lifetime_seconds);
-        let link = Link { org: found.org.clone(), invocation: found.id.clone(), user: user.clone(), expires_at };
+        let link = Link { org: found.org.clone(), invocation: found.id.clone(), token, expires_at };
         let mac = self.link_mac(&link, &found).await?;
+        let new = NewLink { invocation: found.id, by: principal.id.clone(), token: link.token.clone(), expires_at };
+        self.ledger().record_link(&principal.org, new).await?;
         Ok(AnswerLink { text: link.text(mac), expires_at })
     }
 
@@ -83,7 +86,7 @@ impl Pipeline {
         if link.expires_at <= self.ledger().now().await? {
             return Err(Error::LinkExpired);
         }
-        let principal = self.ledger().find_principal(&link.org, &PrincipalId::User(link.user)).await?.ok_or(Error::LinkInvalid)?;
+        let principal = self.ledger().find_bearer(&link.org, &link.token).await?.ok_or(Error::LinkInvalid)?;
         let binding = invocation.binding.as_ref().map(|binding| binding.digest).ok_or(Error::LinkInvalid)?;
         Ok(OpenedLink { invocation, principal, binding })
     }
@@ -92,7 +95,7 @@ impl Pipeline {
     async fn link_mac(&self, link: &Link, invocation: &Invocation) -> Result<Digest, Error> {
         let key = self.walk.inner.keyring.space_key(&link.org, &invocation.space).await?;
         let binding = invocation.binding.as_ref().map(|binding| binding.digest.to_string()).unwrap_or_default();
-        let signed = format!("{} {} {} {} {binding}", link.org, link.invocation, link.user, link.expires_at.as_micros());
+        let signed = format!("{} {} {} {} {binding}", link.org, link.invocation, link.token, link.expires_at.as_micros());
         Ok(key.digest("answer_link", signed.as_bytes()))
     }
 }

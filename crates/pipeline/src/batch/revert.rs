@@ -77,6 +77,7 @@ impl Pipeline {
             owner: session.owner.clone(),
             session: Some(session.id.clone()),
             scopes: Vec::new(),
+            token: None,
         });
         let reversed = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
         let Some(reversed) = reversed.filter(|reversed| reversed.status == Status::Succeeded) else {

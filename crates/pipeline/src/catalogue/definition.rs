@@ -1,6 +1,6 @@
 //! An action, compiled so that calls can be checked against it.
 
-use super::schema::Schema;
+use super::schema::{Schema, UnusableSchema};
 use countersign_core::action::{Effect, Reversibility};
 use countersign_core::source::Error;
 use countersign_core::{Action, Digest, Tier};
@@ -51,6 +51,11 @@ fn compile(action: &Action, schema: &serde_json::Value) -> Result<Schema, Error>
 }
 
 /// Whether this is a valid schema for params, and cheap enough to check by.
-pub fn check_condition(schema: &serde_json::Value) -> Result<(), String> {
-    Schema::compile(schema).map(|_| ())
+pub fn check_schema(schema: &serde_json::Value) -> Result<(), String> {
+    Schema::compile(schema).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// Like `check_schema`, for the condition of a grant, in which every keyword must constrain or describe.
+pub fn check_condition(schema: &serde_json::Value) -> Result<(), UnusableSchema> {
+    Schema::compile(schema)?.check_keywords()
 }

@@ -15,6 +15,9 @@ const EXPANDED_MAX: u64 = 10_000;
 /// How many subschemas a schema may have in all, and how deep they may be nested.
 const PARTS_MAX: u64 = 20_000;
 const NESTED_MAX: usize = 64;
+/// How many regular expressions a schema may hold, and how many bytes each may take when it is compiled.
+const PATTERNS_MAX: usize = 64;
+const PATTERN_BYTES_MAX: usize = 256 * 1024;
 /// How many steps a check may take, and how many on a thread that serves.
 const STEPS_MAX: u64 = 2_000_000;
 const STEPS_SERVING: u64 = 20_000;
@@ -38,6 +41,28 @@ const KEPT: [&str; 2] = ["$defs", "definitions"];
 /// Keywords that make what a schema applies depend on where it was reached from.
 const REFUSED: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$dynamicAnchor"];
 
+/// The other keywords of draft 2020-12. Those that only describe, such as `title`, are keywords too.
+const OTHERS: &str = "$schema $id $ref $anchor $comment $vocabulary type enum const multipleOf maximum exclusiveMaximum minimum \
+    exclusiveMinimum maxLength minLength pattern maxItems minItems uniqueItems maxContains minContains maxProperties minProperties required \
+    dependentRequired format contentEncoding contentMediaType contentSchema title description default deprecated readOnly writeOnly examples";
+
+/// Why a schema cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableSchema {
+    /// Checking by it could take for ever.
+    #[error("{0}")]
+    TooCostly(String),
+    /// It is wrong at this place.
+    #[error("{message}")]
+    Invalid { pointer: String, message: String },
+}
+
+impl UnusableSchema {
+    fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid { pointer: pointer.into(), message: message.into() }
+    }
+}
+
 /// A compiled schema.
 pub(crate) struct Schema {
     text: Value,
@@ -59,19 +84,27 @@ pub(crate) struct Mismatch {
 pub(crate) struct TooCostly;
 
 impl Schema {
-    pub(crate) fn compile(text: &Value) -> Result<Self, String> {
+    pub(crate) fn compile(text: &Value) -> Result<Self, UnusableSchema> {
         let mut anchors = HashMap::new();
         let mut parts = 0;
         look_at(text, &mut String::new(), 0, &mut parts, &mut anchors)?;
-        let mut sizes = Sizes { root: text, anchors: &anchors, known: HashMap::new() };
+        if patterns(text) > PATTERNS_MAX {
+            return Err(UnusableSchema::TooCostly(format!("it has more than {PATTERNS_MAX} patterns")));
+        }
+        let mut sizes = Sizes { root: text, anchors: &anchors, known: HashMap::new(), depth: 0 };
         sizes.check_all(text)?;
         let validator = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
             .should_validate_formats(true)
-            .with_pattern_options(PatternOptions::regex())
+            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX))
             .build(text)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| UnusableSchema::at(error.instance_path().to_string(), error.to_string()))?;
         Ok(Self { text: text.clone(), anchors, validator })
+    }
+
+    /// Refuses keywords that draft 2020-12 does not have. A check would ignore them, so a schema that is meant to constrain would not.
+    pub(crate) fn check_keywords(&self) -> Result<(), UnusableSchema> {
+        check_keywords(&self.text, "")
     }
 
     /// Where the value does not fit. What takes long is checked on a thread that serves nobody.
@@ -92,6 +125,18 @@ impl Schema {
     /// Counts the steps that a check of the value takes, up to this many.
     fn count(&self, value: &Value, steps_max: u64) -> Result<(), TooCostly> {
         Steps { schema: self, left: steps_max }.enter(&self.text, value, 0)
+    }
+}
+
+/// How many regular expressions the schema holds. Each is compiled, which takes far longer than its length suggests.
+fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Object(members) => {
+            let named = members.get("patternProperties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
+            named + usize::from(members.get("pattern").is_some_and(Value::is_string)) + members.values().map(patterns).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 
@@ -141,20 +186,20 @@ fn look_at(
     nested: usize,
     parts: &mut u64,
     anchors: &mut HashMap<String, String>,
-) -> Result<(), String> {
+) -> Result<(), UnusableSchema> {
     *parts += 1;
     if *parts > PARTS_MAX {
-        return Err(format!("it has more than {PARTS_MAX} subschemas"));
+        return Err(UnusableSchema::TooCostly(format!("it has more than {PARTS_MAX} subschemas")));
     }
     if nested > NESTED_MAX {
-        return Err(format!("its subschemas are nested deeper than {NESTED_MAX}"));
+        return Err(UnusableSchema::TooCostly(format!("its subschemas are nested deeper than {NESTED_MAX}")));
     }
     let Value::Object(schema) = schema else { return Ok(()) };
     if let Some(refused) = REFUSED.iter().find(|keyword| schema.contains_key(**keyword)) {
-        return Err(format!("`{refused}` at `{pointer}` is not supported"));
+        return Err(UnusableSchema::at(pointer.as_str(), format!("`{refused}` at `{pointer}` is not supported")));
     }
     if nested > 0 && schema.contains_key("$id") {
-        return Err(format!("`$id` at `{pointer}` is not supported below the top"));
+        return Err(UnusableSchema::at(pointer.as_str(), format!("`$id` at `{pointer}` is not supported below the top")));
     }
     if let Some(anchor) = schema.get("$anchor").and_then(Value::as_str) {
         anchors.insert(anchor.to_owned(), pointer.clone());
@@ -168,34 +213,56 @@ fn look_at(
     Ok(())
 }
 
+fn is_keyword(name: &str) -> bool {
+    let with_subschemas: [&[&str]; 7] = [&IN_PLACE_ONE, &IN_PLACE_LISTS, &IN_PLACE_NAMED, &BELOW_ONE, &BELOW_LISTS, &BELOW_NAMED, &KEPT];
+    with_subschemas.iter().any(|keywords| keywords.contains(&name)) || OTHERS.split(' ').any(|keyword| keyword == name)
+}
+
+fn check_keywords(schema: &Value, pointer: &str) -> Result<(), UnusableSchema> {
+    let Value::Object(keywords) = schema else { return Ok(()) };
+    if let Some(unknown) = keywords.keys().find(|keyword| !is_keyword(keyword)) {
+        let at = format!("{pointer}/{}", escaped(unknown));
+        let message = format!("`{}` at `{}` is not a keyword of JSON Schema, draft 2020-12", shown(unknown), shown(&at));
+        return Err(UnusableSchema::at(at, message));
+    }
+    subschemas(keywords).into_iter().try_for_each(|(step, _, sub)| check_keywords(sub, &format!("{pointer}{step}")))
+}
+
 /// How many subschemas each subschema applies to one place of a value, its references expanded.
 struct Sizes<'a> {
     root: &'a Value,
     anchors: &'a HashMap<String, String>,
     /// By address; `None` while it is being computed.
     known: HashMap<*const Value, Option<u64>>,
+    /// How many are being computed.
+    depth: usize,
 }
 
 impl<'a> Sizes<'a> {
-    fn check_all(&mut self, schema: &'a Value) -> Result<(), String> {
+    fn check_all(&mut self, schema: &'a Value) -> Result<(), UnusableSchema> {
         self.size_of(schema)?;
         let Value::Object(schema) = schema else { return Ok(()) };
         subschemas(schema).into_iter().try_for_each(|(_, _, sub)| self.check_all(sub))
     }
 
-    fn size_of(&mut self, schema: &'a Value) -> Result<u64, String> {
+    fn size_of(&mut self, schema: &'a Value) -> Result<u64, UnusableSchema> {
         let Value::Object(keywords) = schema else { return Ok(1) };
         match self.known.get(&std::ptr::from_ref(schema)) {
             Some(Some(size)) => return Ok(*size),
-            Some(None) => return Err("it refers to itself without entering a part of the value".to_owned()),
+            Some(None) => return Err(UnusableSchema::TooCostly("it refers to itself without entering a part of the value".to_owned())),
             None => {}
+        }
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(UnusableSchema::TooCostly(format!("it refers from one subschema to the next more than {DEPTH_MAX} times")));
         }
         self.known.insert(schema, None);
         let mut size = 1_u64;
         if let Some(reference) = keywords.get("$ref") {
             let reference = reference.as_str().unwrap_or_default();
             let target = resolve(self.root, self.anchors, reference);
-            let target = target.ok_or_else(|| format!("the reference `{}` names nothing in the schema", shown(reference)))?;
+            let nothing = || UnusableSchema::at("", format!("the reference `{}` names nothing in the schema", shown(reference)));
+            let target = target.ok_or_else(nothing)?;
             size = size.saturating_add(self.size_of(target)?);
         }
         for (_, is_in_place, sub) in subschemas(keywords) {
@@ -204,8 +271,9 @@ impl<'a> Sizes<'a> {
             }
         }
         if size > EXPANDED_MAX {
-            return Err(format!("it expands to more than {EXPANDED_MAX} subschemas"));
+            return Err(UnusableSchema::TooCostly(format!("it expands to more than {EXPANDED_MAX} subschemas")));
         }
+        self.depth -= 1;
         self.known.insert(schema, Some(size));
         Ok(size)
     }

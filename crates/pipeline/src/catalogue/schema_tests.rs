@@ -41,18 +41,25 @@ fn no_bomb_goes_off() {
     let deep_properties = nested(100, |inner| json!({ "x": inner }));
     let wide: Value = (0..3_000).map(|n| json!({ "n": n })).collect();
     let names: Map<String, Value> = (0..2_000).map(|n| (format!("name_{n}"), json!(n))).collect();
+    let large_patterns: Map<String, Value> =
+        (0..60).map(|n| (format!("p{n}"), json!({ "pattern": format!(r"\p{{L}}{{180}}{n}") }))).collect();
     let patterns: Map<String, Value> = (0..500).map(|n| (format!("^n{n}"), json!({ "type": "integer" }))).collect();
     let long = "a".repeat(900_000);
     let alternations = (0..2_000).map(|n| format!("a{n}b")).collect::<Vec<_>>().join("|");
     let unevaluated = nested(40, |inner| json!({ "allOf": [inner], "unevaluatedProperties": false }));
     let deep_schema = nested(200, |inner| json!({ "not": inner }));
     let many: Vec<_> = (0..30_000).map(|n| json!({ "const": n })).collect();
+    let links: Map<String, Value> =
+        (0..5_000).map(|n| (format!("d{n}"), json!({ "$ref": format!("#/$defs/d{}", (n + 1).min(5_000)) }))).collect();
+    let mut chain = json!({ "$defs": links, "$ref": "#/$defs/d0" });
+    chain["$defs"]["d5000"] = json!({});
     let cross: Vec<_> = (0..9_000).map(|n| json!({ "const": n })).collect();
-    let bombs: [(&str, Value, Value, Fate); 24] = [
+    let bombs: [(&str, Value, Value, Fate); 26] = [
         ("allOf doubling", doubling(30, "allOf"), json!({}), Fate::Refused),
         ("anyOf doubling", doubling(30, "anyOf"), json!({}), Fate::Refused),
         ("oneOf doubling", doubling(30, "oneOf"), json!({}), Fate::Refused),
         ("a little doubling", doubling(10, "allOf"), json!({}), Fate::Fits),
+        ("a long chain", chain, json!({}), Fate::Refused),
         ("itself", json!({ "$ref": "#" }), json!({}), Fate::Refused),
         ("itself in allOf", json!({ "allOf": [{ "$ref": "#" }] }), json!({}), Fate::Refused),
         (
@@ -71,7 +78,8 @@ fn no_bomb_goes_off() {
         ("a huge enum for each item", json!({ "items": { "enum": (0..9_000).collect::<Vec<_>>() } }), wide.clone(), Fate::TooCostly),
         ("many alternatives for each item", json!({ "items": { "anyOf": cross } }), wide.clone(), Fate::TooCostly),
         ("unique items", json!({ "uniqueItems": true }), wide, Fate::Fits),
-        ("many patterns for many names", json!({ "patternProperties": patterns }), Value::Object(names), Fate::TooCostly),
+        ("many patterns for many names", json!({ "patternProperties": patterns }), Value::Object(names), Fate::Refused),
+        ("many large patterns", json!({ "properties": large_patterns }), json!({ "p1": "x" }), Fate::Refused),
         (
             "a long text and long alternations",
             json!({ "properties": { "t": { "pattern": alternations } } }),

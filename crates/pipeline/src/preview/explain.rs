@@ -3,7 +3,7 @@
 use crate::error::{Error, ParamError};
 use crate::pipeline::Pipeline;
 use crate::request::Request;
-use crate::told::said_instead;
+use crate::told::told_instead;
 use crate::walk::admit::{Admitted, Entrance};
 use crate::walk::decide::Moded;
 use crate::walk::gate::{Gated, Gates};
@@ -59,10 +59,11 @@ impl Explanation {
     /// The explanation as this principal may see it.
     #[must_use]
     pub fn told_to(mut self, principal: &Principal) -> Self {
-        if self.would == Would::Quarantine
-            && let Some(failure) = said_instead(principal, &mut self.gates)
-        {
-            (self.would, self.because) = (Would::Deny, failure.message);
+        let told = told_instead(principal, &mut self.gates);
+        match (self.would, told) {
+            (Would::Deny | Would::Quarantine, Some(failure)) => (self.would, self.because) = (Would::Deny, failure.message),
+            // Params that do not fit are refused before the gates.
+            (Would::Run | Would::Ask | Would::Refuse, Some(_)) | (_, None) => {}
         }
         self
     }

@@ -12,7 +12,7 @@ use crate::walk::hold::{is_redefined, void_by};
 use crate::walk::possible::is_certain;
 use crate::walk::truncate::is_truncated;
 use countersign_core::action::{Class, Preview};
-use countersign_core::changed_file::{ChangedFile, FileChange, changed_files};
+use countersign_core::changed_file::{ChangedFile, FileChange, changed_files, warn};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::session::SessionLabel;
 use countersign_core::source::AfterError;
@@ -251,7 +251,11 @@ fn put_back(evidence: &Value) -> Option<Value> {
             FileChange::Changed => "would_change",
             FileChange::Removed => "would_delete",
         };
-        json!({ "path": policy::redact_text(&file.path), "change": change })
+        let mut told = json!({ "path": policy::redact_text(&file.path), "change": change });
+        if change != "would_delete" {
+            warn(&mut told, &file.path, file.mode);
+        }
+        told
     };
     let changes: Vec<_> = changed_files(evidence).into_iter().map(change).collect();
     (!changes.is_empty()).then(|| json!({ "changes": changes }))

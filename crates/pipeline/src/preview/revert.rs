@@ -42,7 +42,7 @@ impl Pipeline {
         if foresight.blocked.is_none() && foresight.changes.is_none() {
             foresight.unknown = Some("the stored evidence names no file; only the source knows what would be reverted".to_owned());
         }
-        Ok(RevertForesight { explanation, foresight })
+        Ok(RevertForesight { explanation: explanation.told_to(principal), foresight })
     }
 
     /// Those of the invocations that can be reverted, by their stored evidence. It does not check whether they already were.

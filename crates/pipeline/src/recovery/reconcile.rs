@@ -6,14 +6,14 @@ use crate::request::Outcome;
 use crate::walk::admit::Step;
 use crate::walk::ask::failure_of;
 use crate::walk::checks::{self, Looked, VERIFICATION_FAILED, Verified};
-use crate::walk::ending::{Ending, approval_of};
+use crate::walk::ending::{Ending, approval_of, evidence_digest};
 use crate::walk::execute::{Done, Origin};
 use crate::walk::remedy::unrepaired;
 use crate::walk::unverified::{gone, is_unverified};
 use countersign_core::action::Class;
 use countersign_core::effect::{Purpose, Reconciled, Remedy};
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::ledger::Row;
+use countersign_core::ledger::{Row, SignedIntent};
 use countersign_core::source::{self, Output};
 use countersign_core::{Invocation, Status};
 
@@ -36,7 +36,7 @@ impl Pipeline {
         };
         match self.walk.record(looked).await? {
             Step::Done(outcome) => Ok(Some(outcome)),
-            Step::RulesChanged(_) => Err(Error::rules_keep_changing()),
+            Step::RulesChanged(_) => Err(Error::RulesKeepChanging),
         }
     }
 
@@ -59,6 +59,13 @@ impl Pipeline {
             return Ok(None);
         };
         let key = self.walk.inner.keyring.space_key(&left.org, &left.space).await?;
+        // The row says what was attempted, and whoever has the database can change the row. The signed intent cannot be changed.
+        let evidence = left.evidence.as_ref().map(|evidence| evidence_digest(&*key, evidence));
+        let said = SignedIntent { attempt: left.attempts, purpose: left.purpose, evidence };
+        if self.ledger().find_signed_intent(&left.org, &left.id).await? != Some(said) {
+            tracing::error!(invocation = %left.id, "the audit log holds no intent that its row tells of: somebody may have changed the database");
+            return Ok(None);
+        }
         let row = Row::From(left.status);
         // The call ends when its outcome is recorded. Until then the row stays as it is.
         left.ended_at = None;

@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use crate::request::Outcome;
-use crate::walk::ending::is_passing;
 use crate::walk::ground::Walking;
 use crate::walk::span;
 use countersign_core::batch::BatchMode;
@@ -36,6 +35,7 @@ impl Pipeline {
         let (pipeline, before) = (self.clone(), self.walk.now());
         async move {
             let is_alone = pipeline.ledger().join().await?;
+            pipeline.walk.fault("recover.joined");
             let which = if is_alone { Which::AllUntil(before) } else { Which::Stale { is_starting: true } };
             pipeline.settle(which).await
         }
@@ -166,7 +166,7 @@ impl Pipeline {
             // The call goes on in the background, or the store has to come back first. Its outcome will be known then, so it is not in
             // doubt yet.
             Err(Error::Unrecorded { .. }) => Ok(()),
-            Err(Error::Store(error)) if is_passing(&error) => Err(Error::Store(error)),
+            Err(error) if error.is_passing() => Err(error),
             Err(error) => {
                 tracing::warn!(invocation = %id, %error, "what became of it could not be recorded");
                 self.doubt_left_behind(left).await
@@ -213,7 +213,7 @@ impl Pipeline {
                 tracing::warn!(invocation = %invocation.id, action = %invocation.action, "left running by a crash; its effect is in doubt");
                 self.walk.tell(&invocation);
             }
-            Finished::Not(_) | Finished::RulesChanged | Finished::Missing => {}
+            Finished::Not(_) | Finished::RulesChanged | Finished::MayNotAnswer | Finished::Missing => {}
         }
         Ok(())
     }

@@ -207,7 +207,7 @@ impl Walk {
                 Step::RulesChanged(again) => admitted = self.admit_again(again).await?,
             }
         }
-        Err(Error::rules_keep_changing())
+        Err(Error::RulesKeepChanging)
     }
 
     /// Admits the same call again, to be decided by the rules in force now. It was counted when it was first admitted.

@@ -4,10 +4,12 @@
 use super::gate::Gated;
 use super::ground::Walk;
 use crate::error::{Conflict, Error};
-use countersign_core::invocation::Binding;
+use countersign_core::invocation::{Answer, Binding};
+use countersign_core::ledger::SignedAnswer;
 use countersign_core::{Decision, Digest, Invocation, PrincipalId, Status, Timestamp, json};
 use policy::digest::{Bound, Mismatch, binding, mismatch};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// An approval that was given for exactly this call and has not been used.
 pub(crate) struct Redeemed {
@@ -16,16 +18,28 @@ pub(crate) struct Redeemed {
 }
 
 impl Redeemed {
-    /// Returns one only for an approved call, and only if everything that its approval is bound to still holds.
-    pub(crate) fn of(approved: &Invocation, live: &Bound) -> Result<Result<Self, Conflict>, Error> {
+    /// Returns one only for an approved call, only if everything that its approval is bound to still holds, and only if every approval in
+    /// the row is an answer that the audit log holds with a signature.
+    pub(crate) fn of(approved: &Invocation, live: &Bound, answers: &[SignedAnswer]) -> Result<Result<Self, Conflict>, Error> {
         if approved.status != Status::Approved {
             return Ok(Err(Conflict::Consumed));
         }
         if let Some(mismatch) = mismatch(&bound_to(approved)?, live) {
             return Ok(Err(conflict_of(mismatch)));
         }
+        let binding = binding(live);
+        let is_signed = |approval: &Answer| {
+            let is_of = |signed: &&SignedAnswer| signed.approves && signed.binding == binding && signed.by == approval.by;
+            answers.iter().filter(is_of).any(|signed| signed.beyond == approval.beyond)
+        };
+        let people: BTreeSet<_> = approved.approvals.iter().map(|approval| &approval.by).collect();
+        let is_once_each = !people.is_empty() && people.len() == approved.approvals.len();
+        if !is_once_each || !approved.approvals.iter().chain(&approved.answer).all(is_signed) {
+            tracing::error!(invocation = %approved.id, "the audit log holds no signed answer for a stored approval: somebody has changed the database");
+            return Ok(Err(Conflict::Unproven));
+        }
         let approvers = approved.approvals.iter().map(|approval| approval.by.clone()).collect();
-        Ok(Ok(Self { approvers, binding: binding(live) }))
+        Ok(Ok(Self { approvers, binding }))
     }
 
     pub(crate) fn approvers(&self) -> &[PrincipalId] {

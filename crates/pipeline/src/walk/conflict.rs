@@ -32,6 +32,7 @@ impl Walk {
             Error::Store(ledger::Error::Unavailable { .. } | ledger::Error::Fenced | ledger::Error::CommitUnknown { .. }) => {
                 count_conflict("store_unavailable")
             }
+            Error::RulesKeepChanging => count_conflict("rules_changing"),
             Error::UnknownInvocation { invocation } => match InvocationId::parse(invocation) {
                 Ok(invocation) => self.count_unknown(org, &invocation).await,
                 Err(_) => count_conflict(NOT_FOUND),

@@ -6,10 +6,11 @@ use crate::error::Error;
 use countersign_core::action::Class;
 use countersign_core::ledger::Finished;
 use countersign_core::source::{self, AfterError};
-use countersign_core::{Invocation, Status};
+use countersign_core::{Invocation, InvocationId, OrgId, Status};
 use durable::Pace;
 
 impl Walk {
+    /// Returns the call as its row is from then on. Another server may have settled it: it considered this one gone and claimed the call.
     pub(crate) async fn doubt(&self, mut invocation: Box<Invocation>, walking: Option<Walking>) -> Result<Box<Invocation>, Error> {
         invocation.status = Status::InDoubt;
         invocation.ended_at = None;
@@ -20,7 +21,7 @@ impl Walk {
             self.doubt_later(invocation, walking);
             return Err(Error::Unrecorded { invocation: id });
         }
-        written.map(|()| invocation)
+        written.map(|settled| settled.unwrap_or(invocation))
     }
 
     fn doubt_later(&self, invocation: Box<Invocation>, walking: Option<Walking>) {
@@ -34,22 +35,27 @@ impl Walk {
         });
     }
 
-    async fn try_doubt(&self, invocation: &Invocation) -> Result<(), Error> {
+    /// `Some` if another server has settled the call.
+    async fn try_doubt(&self, invocation: &Invocation) -> Result<Option<Box<Invocation>>, Error> {
         let event = self.event(invocation, Status::InDoubt);
         match self.ledger().doubt(invocation.clone(), event).await? {
             // After an uncertain commit, this retry finds that the row was already written.
             Finished::Recorded { .. } | Finished::Not(Status::InDoubt) => {}
-            // Another server considered this one gone and claimed the call. That server marks it as in doubt, or reconciles it.
-            Finished::Not(Status::Running) => return Ok(()),
-            Finished::Not(status) => {
-                return Err(Error::Internal { message: format!("`{}` became `{status}` while it ran", invocation.id) });
-            }
-            Finished::RulesChanged | Finished::Missing => {
+            // Another server has claimed the call. That server marks it as in doubt, or reconciles it.
+            Finished::Not(Status::Running) => return Ok(None),
+            Finished::Not(_) => return self.as_it_became(&invocation.org, &invocation.id).await.map(Some),
+            Finished::RulesChanged | Finished::MayNotAnswer | Finished::Missing => {
                 return Err(Error::Internal { message: format!("`{}` vanished while it ran", invocation.id) });
             }
         }
         self.tell(invocation);
-        Ok(())
+        Ok(None)
+    }
+
+    /// The row of a call that another server has settled.
+    pub(super) async fn as_it_became(&self, org: &OrgId, invocation: &InvocationId) -> Result<Box<Invocation>, Error> {
+        let row = self.ledger().find_invocation(org, invocation).await?;
+        row.map(Box::new).ok_or_else(|| Error::Internal { message: format!("`{invocation}` vanished while it ran") })
     }
 }
 

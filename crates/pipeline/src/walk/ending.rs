@@ -136,7 +136,7 @@ impl Walk {
     pub(crate) async fn record_ending(&self, ending: Ending) -> Result<Invocation, Error> {
         match self.record_by_rules(ending).await? {
             Recorded::Ended(invocation) => Ok(*invocation),
-            Recorded::RulesChanged => Err(Error::rules_keep_changing()),
+            Recorded::RulesChanged => Err(Error::RulesKeepChanging),
         }
     }
 
@@ -228,6 +228,7 @@ impl Walk {
         match self.ledger().finish(Arc::clone(finish)).await? {
             Finished::Recorded { seq } => Ok(Some(seq)),
             Finished::RulesChanged => Ok(None),
+            Finished::MayNotAnswer => Err(Error::MayNotApprove),
             Finished::Missing => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
             Finished::Not(status) => {
                 // After an uncertain commit, the row may already have this receipt.
@@ -455,17 +456,9 @@ const fn again(row: Row) -> Row {
     }
 }
 
-/// Whether the same write may succeed later.
-pub(crate) const fn is_passing(error: &ledger::Error) -> bool {
-    match error {
-        ledger::Error::Unavailable { .. } | ledger::Error::Fenced | ledger::Error::CommitUnknown { .. } => true,
-        ledger::Error::Corrupt { .. } => false,
-    }
-}
-
-/// Whether the store was unavailable: the same request may succeed later.
+/// Whether the same request may succeed later, because the store was away or the rules kept changing.
 pub(crate) fn is_away<T>(answer: &Result<T, Error>) -> bool {
-    matches!(answer, Err(Error::Store(error)) if is_passing(error))
+    answer.as_ref().is_err_and(Error::is_passing)
 }
 
 /// The conflict for an answer to a row that already has this status.

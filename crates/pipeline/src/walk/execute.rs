@@ -26,7 +26,7 @@ use std::time::Duration;
 pub(crate) enum Executed {
     /// The source answered, or is known to have done nothing.
     Done(Box<Done>),
-    /// The effect may have happened.
+    /// The effect may have happened, and the row says so; or another server has settled the call, and the row says how.
     InDoubt(Box<Invocation>),
     /// Another call under the same idempotency key started first.
     Elsewhere(Box<Taken>),

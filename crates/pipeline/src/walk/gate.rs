@@ -25,6 +25,9 @@ use policy::{CallFacts, Finding, Provenance};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// The code of a failure that says a gate denied the call.
+pub(crate) const DENIED_BY_GATE: &str = "denied_by_gate";
+
 /// A call that has passed through the gates, with their verdicts.
 pub(crate) struct Gated {
     pub(crate) validated: Validated,
@@ -101,6 +104,7 @@ impl Gated {
             idempotency_key: self.validated.idempotency_key.clone(),
             binding: None,
             deadline: None,
+            pending_from_seq: None,
             approvals: Vec::new(),
             answer: None,
             edit: None,
@@ -335,12 +339,12 @@ pub(crate) fn caught(findings: &[Finding]) -> Vec<Caught> {
         .collect()
 }
 
-pub(crate) fn denied_by(denial: &GateVerdict) -> Failure {
+fn denied_by(denial: &GateVerdict) -> Failure {
     let because = match denial.errors.first() {
         Some(error) => format!("a rule of it could not be evaluated: {error}"),
         None => format!("determined by {}", denial.determining.join(", ")),
     };
-    Failure { code: "denied_by_gate".into(), message: format!("gate `{}` denied it; {because}", denial.gate.as_str()) }
+    Failure { code: DENIED_BY_GATE.into(), message: format!("gate `{}` denied it; {because}", denial.gate.as_str()) }
 }
 
 fn session_label(text: &str) -> Option<SessionLabel> {

@@ -13,7 +13,8 @@ use crate::error::{Conflict, Error};
 use crate::request::Outcome;
 use countersign_core::invocation::{Deadline, DeniedBy, Failure};
 use countersign_core::ledger::{Held, Hold, NewReservation, Row};
-use countersign_core::{Decision, Digest, Invocation, Mode, PrincipalId, Status};
+use countersign_core::session::Space;
+use countersign_core::{Decision, Digest, Invocation, Mode, PrincipalId, Status, Tier};
 use policy::digest::mismatch;
 
 impl Walk {
@@ -68,6 +69,10 @@ impl Walk {
             PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => None,
         });
         let by: Vec<_> = by.collect();
+        let space = self.ledger().find_space(&approved.org, &approved.space).await?;
+        if space.is_none_or(|space| by.len() < approvals_needed(&space, approved.tier, approved.edit.is_some()) as usize) {
+            return Ok(Err(Conflict::PolicyMismatch));
+        }
         // An approval counts only while the person who gave it may approve.
         let approvers = self.ledger().list_approvers(&approved.org).await?;
         if by.iter().any(|user| !approvers.contains(user)) {
@@ -87,7 +92,8 @@ impl Walk {
             return Ok(Err(Conflict::PolicyMismatch));
         }
         let live = bound(&gated, &decision, policy_slice, held.nonce, held.expires_at);
-        let redeemed = Redeemed::of(approved, &live)?;
+        let answers = self.ledger().list_signed_answers(&approved.org, &approved.id).await?;
+        let redeemed = Redeemed::of(approved, &live, &answers)?;
         Ok(redeemed.map(|redeemed| Box::new(Cleared::by_person(gated, decision, policy_slice, redeemed))))
     }
 
@@ -105,7 +111,9 @@ impl Walk {
             | Conflict::PolicyMismatch
             | Conflict::TupleMismatch
             | Conflict::Stopped
-            | Conflict::AlreadyApproved => (Status::Denied, Some(DeniedBy::Binding), Row::From(Status::Approved)),
+            | Conflict::AlreadyApproved
+            | Conflict::ApproverTooNew
+            | Conflict::Unproven => (Status::Denied, Some(DeniedBy::Binding), Row::From(Status::Approved)),
         };
         self.record_ending(Ending::unexecuted(approved, status, by, failure, row)).await?;
         Err(Error::Conflict { invocation: id, conflict })
@@ -115,12 +123,18 @@ impl Walk {
     pub(crate) async fn record_void(&self, void: Box<Void>) -> Result<Outcome, Error> {
         let Void { invocation, conflict } = *void;
         match self.ledger().find_invocation(&invocation.org, &invocation.id).await? {
-            // Another walk is running it, so there is nothing to end here.
-            Some(row) if row.status != Status::Approved => Err(Error::Conflict { invocation: row.id, conflict: Conflict::Consumed }),
+            // Another walk has started or ended it: that is the answer here too.
+            Some(row) if row.status != Status::Approved => Ok(Outcome::of(Box::new(row))),
             Some(row) => self.void(row, conflict).await,
             None => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
         }
     }
+}
+
+/// How many people must approve. An approver who edits an R4 call cannot be its only approver.
+pub(crate) fn approvals_needed(space: &Space, tier: Tier, is_edited: bool) -> u32 {
+    let quorum = space.quorum.of(tier);
+    if is_edited && tier == Tier::R4 { quorum.max(2) } else { quorum }
 }
 
 /// Whether the error means that the call was valid when it was requested and no longer is, because its action has changed.

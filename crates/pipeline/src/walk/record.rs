@@ -2,7 +2,7 @@
 
 use super::admit::{Step, Walked};
 use super::checks::{Looked, Verified};
-use super::ending::{Ending, Recorded, evidence_digest};
+use super::ending::{Ending, Recorded, evidence_digest, is_away};
 use super::execute::Done;
 use super::ground::Walk;
 use super::reward::Execution;
@@ -15,7 +15,8 @@ use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{GrantUse, KeyFate, NewQuarantine, Row};
 use countersign_core::limits::{QUARANTINE_SECONDS, RESULT_STORED_BYTES_MAX};
 use countersign_core::quarantine::{Caught, Holds};
-use countersign_core::{Digest, Invocation, Status, json};
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status, json};
+use durable::Pace;
 use receipt::body::Outputs;
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ impl Walk {
     pub(crate) async fn record(&self, looked: Looked) -> Result<Walked, Error> {
         let Verified { done, failure } = match looked {
             Looked::Verified(verified) => verified,
-            Looked::InDoubt(invocation) => return Ok(Step::Done(Outcome::InDoubt(invocation))),
+            Looked::InDoubt(invocation) => return Ok(Step::Done(Outcome::of(invocation))),
         };
         let Done { origin, definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, walking, .. } = *done;
         let unbegun = if row == Row::Insert { origin.undecided() } else { None };
@@ -95,12 +96,26 @@ impl Walk {
             rules_version: unbegun.as_ref().map(|unbegun| unbegun.rules_version),
             invocation,
         };
-        Ok(match (self.record_by_rules(ending).await?, unbegun) {
+        let org = ending.invocation.org.clone();
+        let recorded = match self.record_by_rules(ending).await {
+            Err(Error::Conflict { invocation, .. }) => return Box::pin(self.settled_elsewhere(org, invocation)).await,
+            recorded => recorded?,
+        };
+        Ok(match (recorded, unbegun) {
             (Recorded::Ended(invocation), _) => Step::Done(Outcome::Ended { invocation, result }),
             // The result is not given out, because the rules changed. The call is decided again, and made again if it is still allowed.
             (Recorded::RulesChanged, Some(unbegun)) => Step::RulesChanged(unbegun),
-            (Recorded::RulesChanged, None) => return Err(Error::rules_keep_changing()),
+            (Recorded::RulesChanged, None) => return Err(Error::RulesKeepChanging),
         })
+    }
+
+    /// Another server considered this one gone, claimed the call and settled it. The caller is told what it became.
+    async fn settled_elsewhere(&self, org: OrgId, invocation: InvocationId) -> Result<Walked, Error> {
+        let settled = Pace::soon().retry(is_away, || self.as_it_became(&org, &invocation)).await;
+        if is_away(&settled) {
+            return Err(Error::Unrecorded { invocation });
+        }
+        settled.map(|settled| Step::Done(Outcome::of(settled)))
     }
 }
 

@@ -1,10 +1,10 @@
 //! The differences between two definitions, part by part, for a person who has to accept them.
 
 use super::weight::{Place, Weight};
-use crate::scan::is_unseen;
 use crate::scan::pointer_step;
+use countersign_core::clean;
 use serde_json::Value;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 /// One difference. The differences of a diff, applied in order, turn the first definition into the second.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Change {
 /// Prints, for example, `description changed` or `params_schema/properties/to added`.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.pointer.strip_prefix('/').map_or_else(|| "the definition".to_owned(), visible);
+        let place = self.pointer.strip_prefix('/').map_or_else(|| "the definition".to_owned(), clean::line);
         let done = match self.edit {
             Edit::Added { .. } => "added",
             Edit::Removed { .. } => "removed",
@@ -121,8 +121,8 @@ const CONTEXT_CHARS: usize = 24;
 
 fn line(value: &Value) -> String {
     match value {
-        Value::String(text) => visible(text),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => visible(&value.to_string()),
+        Value::String(text) => clean::line(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => clean::line(&value.to_string()),
     }
 }
 
@@ -137,18 +137,4 @@ fn short(line: &str, common: usize) -> String {
     let start = if skipped > 0 { "…" } else { "" };
     let end = if skipped + SHORT_CHARS_MAX < length { "…" } else { "" };
     format!("{start}{shown}{end}")
-}
-
-/// The text with invisible characters and line breaks written as escapes.
-fn visible(text: &str) -> String {
-    let mut visible = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_unseen(character) || character.is_control() {
-            // Writing into a text cannot fail.
-            let _ = write!(visible, "\\u{{{:x}}}", u32::from(character));
-        } else {
-            visible.push(character);
-        }
-    }
-    visible
 }

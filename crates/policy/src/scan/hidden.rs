@@ -76,7 +76,7 @@ pub(super) fn look(text: &str, standing: Standing) -> Vec<&'static Rule> {
 }
 
 /// Whether a character has no shape of its own, whatever its purpose.
-pub const fn is_unseen(character: char) -> bool {
+pub(super) const fn is_unseen(character: char) -> bool {
     is_tag(character) || selector(character).is_some() || is_zero_width(character) || is_directional(character)
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::body::{BatchBody, PartBody, PartRevertBody, ReceiptBody};
 use crate::entry::Kind;
-use crate::story::{FIRST_KEY, Story, at, intent, key, receipt, second};
+use crate::story::{FIRST_KEY, Story, answer, at, intent, key, receipt, second};
 use countersign_core::batch::{BatchMode, BatchStatus, PartEffect};
 use countersign_core::decision::ModeSource;
 use countersign_core::{BatchId, Decision, InvocationId, Mode, ReceiptId, Status, Tier};
@@ -65,6 +65,8 @@ fn batch(status: BatchStatus, parts: Vec<PartBody>) -> BatchBody {
 }
 
 fn tell(story: Story, receipt: &ReceiptBody) -> Story {
+    let approvers = receipt.approval.iter().flat_map(|approval| &approval.approvers);
+    let story = approvers.fold(story, |story, approver| story.and(Kind::Answer, &answer(receipt, approver)));
     story.and(Kind::Intent, &intent(receipt, 1)).and(Kind::Receipt, receipt)
 }
 

@@ -1,20 +1,15 @@
-//! Checks the published events against the receipts: each receipt has one event, and no event claims more than its receipt.
+//! Checks the events against the receipts. Events are not signed. So each receipt has one event, and no event says more than its receipt.
 
-use super::outcomes::Outcomes;
-use super::{Class, Finding, Report};
+use super::{Class, Finding};
 use crate::body::{BatchBody, ReceiptBody};
-use countersign_core::batch::BatchStatus;
-use countersign_core::{InvocationId, ReceiptId, Status};
+use countersign_core::{InvocationId, ReceiptId};
 use std::collections::BTreeMap;
 
 /// The events in the bundle, and those that the receipts require.
 #[derive(Default)]
 pub(super) struct Events {
     told: BTreeMap<ReceiptId, Told>,
-    /// Events that report an end but name no receipt.
-    unfounded: Vec<(String, Option<InvocationId>)>,
     expected: Vec<Expected>,
-    trimmed_through: Option<u64>,
 }
 
 struct Told {
@@ -32,21 +27,11 @@ struct Expected {
 }
 
 impl Events {
-    pub(super) fn tell(&mut self, name: String, receipt: Option<ReceiptId>, invocation: Option<InvocationId>) -> Result<(), Finding> {
-        match receipt {
-            Some(receipt) => {
-                if self.told.contains_key(&receipt) {
-                    let mut finding = unpaired("its receipt is told of twice");
-                    finding.receipt_id = Some(receipt.to_string());
-                    return Err(finding);
-                }
-                self.told.insert(receipt, Told { name, invocation });
-            }
-            None if tells_of_an_end(&name) => {
-                self.unfounded.push((name, invocation));
-            }
-            None => {}
+    pub(super) fn tell(&mut self, name: String, receipt: ReceiptId, invocation: Option<InvocationId>) -> Result<(), Finding> {
+        if self.told.contains_key(&receipt) {
+            return Err(unpaired("its receipt is told of twice", &receipt, None));
         }
+        self.told.insert(receipt, Told { name, invocation });
         Ok(())
     }
 
@@ -61,58 +46,32 @@ impl Events {
         self.expected.push(Expected { seq, receipt, invocation: None, status: status.as_str(), event: status.event_name() });
     }
 
-    /// Retention has deleted the events of receipts up to here.
-    pub(super) fn trim(&mut self, through: u64) {
-        self.trimmed_through = self.trimmed_through.max(Some(through));
-    }
-
     /// Checks the events in the order of the log, then looks for events without a receipt.
-    pub(super) fn finish(&mut self, outcomes: &Outcomes, report: &mut Report) -> Result<(), Finding> {
+    pub(super) fn finish(&mut self) -> Result<(), Finding> {
         for Expected { seq, receipt, invocation, status, event } in &self.expected {
-            let found = self.told.remove(receipt);
-            let problem = match found {
+            let problem = match self.told.remove(receipt) {
                 Some(told) if told.name != *event => format!("the receipt says `{status}`, its event `{}`", told.name),
                 Some(told) if told.invocation.is_some() && told.invocation != *invocation => {
                     "its event is of another invocation".to_owned()
                 }
                 Some(_) => continue,
-                None if Some(*seq) <= self.trimmed_through => {
-                    report.trimmed += 1;
-                    continue;
-                }
                 None => "no event tells of the receipt".to_owned(),
             };
-            let mut finding = unpaired(problem).at(*seq);
-            finding.receipt_id = Some(receipt.to_string());
-            finding.invocation_id = invocation.as_ref().map(InvocationId::to_string);
-            return Err(finding);
+            return Err(unpaired(problem, receipt, invocation.as_ref()).at(*seq));
         }
-        if let Some((receipt, told)) = self.told.first_key_value() {
-            let mut finding = unpaired(format!("event `{}` tells of a receipt that is not in the log", told.name));
-            finding.receipt_id = Some(receipt.to_string());
-            finding.invocation_id = told.invocation.as_ref().map(InvocationId::to_string);
-            return Err(finding);
+        match self.told.first_key_value() {
+            Some((receipt, told)) => {
+                let reason = format!("event `{}` tells of a receipt that is not in the log", told.name);
+                Err(unpaired(reason, receipt, told.invocation.as_ref()))
+            }
+            None => Ok(()),
         }
-        if let Some((name, invocation)) = self.unfounded.first() {
-            let open = invocation.as_ref().and_then(|invocation| outcomes.open_intent(invocation));
-            let mut finding = match open {
-                Some(seq) => {
-                    Finding::new(Class::UnpairedOutcome, format!("event `{name}` tells of an end that no receipt records")).at(seq)
-                }
-                None => unpaired(format!("event `{name}` names no receipt")),
-            };
-            finding.invocation_id = invocation.as_ref().map(InvocationId::to_string);
-            return Err(finding);
-        }
-        Ok(())
     }
 }
 
-fn tells_of_an_end(name: &str) -> bool {
-    Status::ALL.into_iter().any(|status| status.is_final() && status.event_name() == name)
-        || BatchStatus::ALL.into_iter().any(|status| status.is_final() && status.event_name() == name)
-}
-
-fn unpaired(reason: impl Into<String>) -> Finding {
-    Finding::new(Class::UnpairedEvent, reason)
+fn unpaired(reason: impl Into<String>, receipt: &ReceiptId, invocation: Option<&InvocationId>) -> Finding {
+    let mut finding = Finding::new(Class::UnpairedEvent, reason);
+    finding.receipt_id = Some(receipt.to_string());
+    finding.invocation_id = invocation.map(InvocationId::to_string);
+    finding
 }

@@ -135,15 +135,6 @@ impl Outcomes {
         self.invocations.values().filter(|life| life.is_open()).count() as u64
     }
 
-    /// The seq of the latest intent of this invocation, if it has no receipt.
-    pub(super) fn open_intent(&self, invocation: &InvocationId) -> Option<u64> {
-        self.invocations
-            .get(invocation)
-            .filter(|life| life.is_open())
-            .and_then(|life| life.announced.as_ref())
-            .map(|announced| announced.seq)
-    }
-
     fn ends_once(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
         if let Some(superseded) = &receipt.supersedes
             && (superseded == &receipt.receipt_id || !self.receipts.contains(superseded))

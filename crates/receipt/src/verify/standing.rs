@@ -102,18 +102,23 @@ impl Standing {
         if let Some(stopped) = self.switches.iter().find(|scope| !is_rollback && stops(scope, intent)) {
             return Err(refused(format!("a kill switch on `{stopped}` was on")));
         }
+        let quorum = self.quorum(&intent.space, intent.tier);
         // Another attempt at the same call is not another use.
         let (Some(id), 1) = (&intent.grant, intent.attempt) else { return Ok(()) };
         let given = self.grants.get_mut(id).ok_or_else(|| refused(format!("grant `{id}` was never given")))?;
         if let Some(why) = given.unfit(at, intent) {
             return Err(refused(format!("grant `{id}` {why}")));
         }
-        let quorum = self.quorums.get(&intent.space).map_or(1, |quorum| quorum.of(intent.tier));
         if given.givers < quorum as usize {
             return Err(refused(format!("grant `{id}` was given by fewer people than the space asks for, which is {quorum}")));
         }
         given.used += 1;
         Ok(())
+    }
+
+    /// How many people must approve a call of this tier.
+    pub(super) fn quorum(&self, space: &SpaceId, tier: Tier) -> u32 {
+        self.quorums.get(space).map_or(1, |quorum| quorum.of(tier))
     }
 
     /// Gives a use back if the receipt says that the call was not sent to its source.

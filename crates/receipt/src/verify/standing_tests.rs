@@ -1,15 +1,16 @@
 //! Logs whose key holder lets grants allow more than they said, or starts effects that were stopped.
 
 use super::*;
-use crate::body::{ApprovalBody, IntentBody, RuleBody, RuleChange, SpaceBody, Terms};
-use crate::story::{FIRST_KEY, Story, intent, key, receipt, second};
+use crate::body::{AnswerBody, ApprovalBody, IdentityBody, IdentityChange, IntentBody, RuleBody, RuleChange, SpaceBody, Terms};
+use crate::story::{FIRST_KEY, Story, answer, intent, key, receipt, second};
 use countersign_core::decision::{Drift, Gate, ModeSource, Reason, Verdict};
 use countersign_core::grant::{Covers, GrantScope, GrantedDefinition};
+use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
     ActionId, Band, Decision, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp,
-    UserId,
+    TokenId, UserId,
 };
 use std::convert::Infallible;
 
@@ -116,7 +117,27 @@ impl Sequel {
         body
     }
 
-    fn intend(self, body: &ReceiptBody, attempt: u32) -> Self {
+    /// Adds a person, if need be, with a token.
+    fn known(self, person: &UserId) -> Self {
+        let known = self.story.drafts.iter().any(|draft| draft.body.pointer("/change/user") == Some(&serde_json::json!(person)));
+        if known {
+            return self;
+        }
+        let created = IdentityChange::UserCreated { user: person.clone(), role: Role::Owner };
+        let holder = PrincipalId::User(person.clone());
+        let made = IdentityChange::TokenMade { token: token_of(person), holder, scopes: Vec::new(), with: None };
+        let tell = |sequel: Self, change| sequel.tell(Kind::Identity, &IdentityBody { by: None, change });
+        tell(tell(self, created), made)
+    }
+
+    fn intend(mut self, body: &ReceiptBody, attempt: u32) -> Self {
+        for approver in body.approval.iter().flat_map(|approval| &approval.approvers) {
+            let PrincipalId::User(person) = approver else { continue };
+            self = self.known(person);
+            let pending_from_seq = self.story.drafts.len().to_string();
+            let given = AnswerBody { token: token_of(person), pending_from_seq, ..answer(body, approver) };
+            self = self.tell(Kind::Answer, &given);
+        }
         let intent = IntentBody { intent_id: IntentId::new(self.now(), [attempt as u8; 10]), ..intent(body, attempt) };
         self.tell(Kind::Intent, &intent)
     }
@@ -158,6 +179,10 @@ impl Sequel {
         );
         assert!(finding.reason.contains(why), "{finding:?}");
     }
+}
+
+fn token_of(person: &UserId) -> TokenId {
+    TokenId::parse(&person.as_str().replace(UserId::PREFIX, TokenId::PREFIX)).unwrap()
 }
 
 fn user(number: u8) -> UserId {

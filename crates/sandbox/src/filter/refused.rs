@@ -1,15 +1,16 @@
 //! The calls that every profile refuses: with EPERM, or with ENOSYS where programs have a fallback.
 
 use super::{Failed, Rules, when};
+use crate::outcome::CgroupBackend;
 use SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::SeccompCmpOp;
 
 /// Calls that get EPERM.
 pub(super) fn calls() -> impl Iterator<Item = i64> {
     #[cfg(target_arch = "x86_64")]
-    let lists = [MOUNTS, OTHERS, KERNEL, SOCKETS, SHARED, METADATA, LEGACY];
+    let lists = [MOUNTS, OTHERS, KERNEL, HOARDS, SOCKETS, SHARED, METADATA, LEGACY];
     #[cfg(not(target_arch = "x86_64"))]
-    let lists = [MOUNTS, OTHERS, KERNEL, SOCKETS, SHARED, METADATA];
+    let lists = [MOUNTS, OTHERS, KERNEL, HOARDS, SOCKETS, SHARED, METADATA];
     lists.into_iter().flatten().copied()
 }
 
@@ -41,6 +42,9 @@ const MOUNTS: &[i64] = &[
     libc::SYS_fanotify_mark,
     libc::SYS_quotactl,
     libc::SYS_quotactl_fd,
+    SYS_STATMOUNT,
+    SYS_LISTMOUNT,
+    SYS_OPEN_TREE_ATTR,
 ];
 
 /// Calls that reach another process's memory or descriptors, or affect how it runs.
@@ -86,6 +90,11 @@ const KERNEL: &[i64] = &[
     libc::SYS_lookup_dcookie,
 ];
 
+/// Calls that take what the host has only once, or hold memory that no process is charged for: native AIO has one limit for the whole
+/// host, and a pipe into which a single byte of a huge page was moved keeps the whole page.
+const HOARDS: &[i64] =
+    &[libc::SYS_io_setup, libc::SYS_io_destroy, libc::SYS_io_submit, libc::SYS_io_cancel, libc::SYS_io_getevents, libc::SYS_vmsplice];
+
 /// All calls that name a peer. `socketpair` stays allowed: a connected pair of streams is no network, and some runtimes give children their
 /// pipes that way.
 const SOCKETS: &[i64] = &[libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
@@ -125,8 +134,11 @@ const METADATA: &[i64] = &[
 ];
 
 /// Calls newer than the numbers in the `libc` crate.
+const SYS_STATMOUNT: i64 = 457;
+const SYS_LISTMOUNT: i64 = 458;
 const SYS_SETXATTRAT: i64 = 463;
 const SYS_REMOVEXATTRAT: i64 = 466;
+const SYS_OPEN_TREE_ATTR: i64 = 467;
 const SYS_FILE_SETATTR: i64 = 469;
 
 #[cfg(target_arch = "x86_64")]
@@ -146,9 +158,15 @@ const LEGACY: &[i64] = &[
 ];
 
 /// Calls that get EPERM when they have these arguments.
-pub(super) fn arguments() -> Result<Rules, Failed> {
+pub(super) fn arguments(counted_by: CgroupBackend) -> Result<Rules, Failed> {
     let mut all = Rules::new();
     let rules = &mut all;
+    match counted_by {
+        CgroupBackend::V1 | CgroupBackend::V2 => {}
+        CgroupBackend::None => uncounted(rules)?,
+    }
+    // Whoever else opens a file with a lease on it has to wait.
+    when(rules, libc::SYS_fcntl, &[(1, Eq, libc::F_SETLEASE as u64)])?;
     // `clone` may make threads and child processes, but no namespace.
     for flag in NAMESPACES {
         when(rules, libc::SYS_clone, &[(0, MaskedEq(*flag), *flag)])?;
@@ -192,6 +210,14 @@ pub(super) fn arguments() -> Result<Rules, Failed> {
         when(rules, libc::SYS_mknod, &[(1, MaskedEq(kinds), device)])?;
     }
     Ok(all)
+}
+
+/// Memory that only a cgroup can count. Shared memory without a file stays when no process maps it any more, as long as one page of it is
+/// mapped somewhere; and what is in a socket is counted by the size of its buffer, which therefore must not grow.
+fn uncounted(rules: &mut Rules) -> Result<(), Failed> {
+    let shared = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
+    when(rules, libc::SYS_mmap, &[(3, MaskedEq(shared), shared)])?;
+    when(rules, libc::SYS_setsockopt, &[(1, Eq, libc::SOL_SOCKET as u64), (2, Eq, libc::SO_SNDBUF as u64)])
 }
 
 const NAMESPACES: &[u64] = &[

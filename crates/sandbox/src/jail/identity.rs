@@ -9,6 +9,10 @@ use rustix::thread::{Gid, Uid};
 /// The uid and gid of the program inside its user namespace. Never 0: a process that is root in any namespace reaches more of the kernel.
 const ID_INSIDE: u32 = 65534;
 
+/// How many inotify queues and watches a run may have, in its own user namespace. Without these limits, one run could take all that the
+/// host's user may have.
+const WATCHES: [(&str, &str); 2] = [("max_inotify_instances", "8"), ("max_inotify_watches", "1024")];
+
 /// Asks the kernel to kill this process when its parent dies, and makes sure that the parent is not dead already.
 ///
 /// The kernel clears this setting when the uid changes and at a fork, so it must be set again after both.
@@ -18,6 +22,19 @@ pub(super) fn die_with_parent(parent: Option<i32>) -> Result<(), Failure> {
     match parent {
         Some(expected) if now != Some(expected) => Err(Failure::new(Step::ParentDeath, "looking for the server", "it is gone")),
         Some(_) | None => Ok(()),
+    }
+}
+
+/// When the host runs out of memory, the kernel kills jails first: before the server, and before everybody else.
+pub(super) fn die_before_others() -> Result<(), Failure> {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    const FIRST: &str = "1000";
+    std::fs::write(FILE, FIRST).map_err(at(Step::ParentDeath, "asking to be killed first"))?;
+    let now = std::fs::read_to_string(FILE).map_err(at(Step::ParentDeath, "asking to be killed first"))?;
+    if now.trim() == FIRST {
+        Ok(())
+    } else {
+        Err(Failure::new(Step::ParentDeath, "asking to be killed first", "the kernel did not take it"))
     }
 }
 
@@ -42,6 +59,10 @@ pub(super) fn leave_namespaces(flags: i32) -> Result<(), Failure> {
     write_map("setgroups", "deny")?;
     write_map("uid_map", &format!("{ID_INSIDE} {uid} 1\n"))?;
     write_map("gid_map", &format!("{ID_INSIDE} {gid} 1\n"))?;
+    for (name, most) in WATCHES {
+        // Where the kernel's settings are read-only, the limits of the host's user apply.
+        let _ = std::fs::write(format!("/proc/sys/user/{name}"), most);
+    }
     visible(DumpableBehavior::NotDumpable)
 }
 

@@ -1,5 +1,5 @@
-//! Steps 7 to 14: the process that becomes the program gives up its rights. Each step needs rights that a later step takes away, so the
-//! order is fixed.
+//! Steps 7 to 14, and the end of step 6: the process that becomes the program gives up its rights. Each step needs rights that a later step
+//! takes away, so the order is fixed.
 
 use super::{Failure, at, identity, mounts};
 use crate::error::Step;
@@ -27,6 +27,7 @@ pub(super) fn become_program(packet: &Packet, program: &OwnedFd, proc: bool) -> 
     };
     let (args, env) = (texts(&orders.args)?, texts(&orders.env)?);
 
+    mounts::hide_list()?; // 6
     limit(orders)?; // 7
     drop_capabilities()?; // 8
     let start = orders.starts_in.as_deref().unwrap_or(Path::new("/stage"));
@@ -60,10 +61,8 @@ fn limit(orders: &Orders) -> Result<(), Failure> {
         (Resource::Sigpending, 1024),
     ];
     all.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
-    if let Some(bytes) = limits.address_space {
-        all.push((Resource::As, bytes));
-        all.push((Resource::Data, bytes));
-    }
+    all.extend(limits.address_space.map(|bytes| (Resource::As, bytes)));
+    all.extend(limits.data.map(|bytes| (Resource::Data, bytes)));
     for (resource, most) in all {
         // Never above the hard limit the server was given: the jail may not raise it.
         let most = rustix::process::getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));

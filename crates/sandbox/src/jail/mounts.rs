@@ -15,8 +15,9 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
-/// The devices in the jail. None of them stores data or has an effect.
-pub(super) const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
+/// The devices in the jail. None of them stores data or has an effect. `/dev/zero` is not among them: mapped as shared, it is memory that
+/// no process is charged for.
+pub(super) const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
 
 const READ_ONLY: u64 = MountAttrFlags::MOUNT_ATTR_RDONLY.bits() as u64;
 const NO_SUID: u64 = MountAttrFlags::MOUNT_ATTR_NOSUID.bits() as u64;
@@ -214,6 +215,16 @@ fn move_in(root: &OwnedFd) -> Result<(), Failure> {
     rustix::process::pivot_root(".", ".").map_err(failed)?;
     unmount(".", UnmountFlags::DETACH).map_err(failed)?;
     rustix::process::chdir("/").map_err(failed)
+}
+
+/// Gives this process a mount namespace of its own, and keeps it in the root of the old one. `/proc` lists only mounts that can be reached
+/// from the root, and none of the new namespace can: so the list, which would tell where on the host each folder lies, is empty.
+pub(super) fn hide_list() -> Result<(), Failure> {
+    let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, "hiding the list of mounts", error);
+    let root = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    sys::unshare(libc::CLONE_NEWNS).map_err(at(Step::Mounts, "hiding the list of mounts"))?;
+    rustix::process::fchdir(&root).map_err(failed)?;
+    rustix::process::chroot(".").map_err(failed)
 }
 
 pub(super) fn make_target(root: &OwnedFd, target: &str, kind: FileType) -> Result<(), Failure> {

@@ -113,6 +113,30 @@ fn the_host_is_not_in_the_environment_the_arguments_or_the_descriptors() {
 }
 
 #[test]
+fn leak_mountinfo_tells_nothing_of_where_the_shown_folders_lie() {
+    for setup in setups() {
+        let victim = Victim::new(setup);
+        let folder = victim.path().parent().unwrap().to_owned();
+        let mut whole = job(setup, "leak_mountinfo", &victim.path(), &json!({}));
+        whole["read_only"].as_array_mut().unwrap().push(json!([folder, "/shown"]));
+        let part = job(setup, "leak_mountinfo", &victim.path(), &json!({ "views": [[folder, "/shown", ["victim"]]] }));
+        for asked in [whole, part] {
+            let report = run(&asked);
+            let printed = report["result"].as_str().unwrap_or_else(|| panic!("{setup:?}: {report}"));
+            assert_eq!(answer(printed, "shown"), Some("true"), "{setup:?}: {printed}");
+            assert!(!printed.contains(folder.file_name().unwrap().to_str().unwrap()), "{setup:?}: {printed}");
+        }
+    }
+}
+
+#[test]
+fn kernel_watches_of_a_run_are_bounded_by_the_run() {
+    each("kernel_watches", &json!({}), |report| {
+        assert_eq!(report["result"], "queues=8\nno_more_queues=EMFILE\nwatches=1024\n", "{report}");
+    });
+}
+
+#[test]
 fn a_program_is_nobody_inside_and_dumps_no_core() {
     each("proc_setuid_binary", &json!({}), |report| {
         assert_eq!(answer(report["result"].as_str().unwrap(), "uid"), Some("65534"));

@@ -38,8 +38,8 @@ fn proc_bombs_end_at_the_bound() {
 
 #[test]
 fn proc_bombs_leave_their_neighbours_alone() {
-    // The bomb holds all the processes it can get while the other program starts, under the same server and, in `default`, with the same
-    // uid.
+    // The bomb holds all the processes it can get while the other program starts, under the same server and, where the server is an
+    // ordinary user, with the same uid.
     each("proc_bomb_held", &json!({ "processes": 40, "beside": "proc_neighbour" }), |setup, report| {
         assert_eq!(report["ended"], json!({ "how": "cancelled" }), "{setup:?} {report}");
         assert_eq!(report["lines"], json!(["full"]));
@@ -75,10 +75,50 @@ fn proc_signals_that_stop_move_no_deadline() {
 
 #[test]
 fn mem_overrun_ends_at_the_bound() {
-    for name in ["mem_private", "mem_shared", "mem_children", "mem_heap"] {
+    for name in ["mem_private", "mem_children", "mem_heap", "mem_page_tables"] {
         each(name, &json!({ "memory_bytes": 64 << 20 }), |setup, report| {
             assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?} {name}: {report}");
         });
+    }
+}
+
+#[test]
+fn mem_overrun_by_shared_memory_ends_at_the_bound_or_never_begins() {
+    for name in ["mem_shared", "mem_dropped"] {
+        each(name, &json!({ "memory_bytes": 64 << 20 }), |setup, report| {
+            if is_counted(report) {
+                assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?} {name}: {report}");
+            } else {
+                assert_eq!(report["result"], "taken=0\nstopped=EPERM\n", "{setup:?} {name}: {report}");
+            }
+        });
+    }
+}
+
+#[test]
+fn mem_overrun_by_sockets_ends_at_the_bound() {
+    each("mem_sockets", &json!({ "memory_bytes": 32 << 20 }), |setup, report| {
+        assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}");
+        let grown = if is_counted(report) { "grown=ok\n" } else { "grown=EPERM\n" };
+        assert_eq!(report["result"], grown, "{setup:?}: {report}");
+    });
+}
+
+#[test]
+fn mem_overrun_by_one_process_is_bounded_even_if_nobody_looks() {
+    each("mem_reserved", &json!({}), |setup, report| {
+        let expected = if is_counted(report) { "ok" } else { "ENOMEM" };
+        let expected = format!("address_space={expected}\ndata={expected}\nlike_an_interpreter=ok\n");
+        assert_eq!(report["result"], expected, "{setup:?}: {report}");
+    });
+}
+
+/// Whether a cgroup counts the memory of the run.
+fn is_counted(report: &Value) -> bool {
+    match report["facts"]["cgroup_backend"].as_str() {
+        Some("v1" | "v2") => true,
+        Some("none") => false,
+        other => panic!("{other:?}: {report}"),
     }
 }
 
@@ -99,17 +139,17 @@ fn mem_overrun_counts_what_was_put_aside() {
 
 #[test]
 fn mem_overrun_by_pipes_ends_at_the_bound_or_at_what_a_user_may_have_of_them() {
-    each("mem_pipes", &json!({ "memory_bytes": 32 << 20 }), |setup, report| match report["facts"]["cgroup_backend"].as_str() {
-        Some("v1" | "v2") => assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}"),
+    each("mem_pipes", &json!({ "memory_bytes": 32 << 20 }), |setup, report| {
+        if is_counted(report) {
+            assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}");
+            return;
+        }
         // No process holds this memory, so it cannot be measured from outside. The number of pipes and the kernel's own limit on pipes
         // bound it.
-        Some("none") => {
-            let printed = report["result"].as_str().unwrap();
-            let held: u64 = answer(printed, "held").unwrap().parse().unwrap();
-            assert_eq!(answer(printed, "stopped"), Some("EMFILE"), "{setup:?}: {printed}");
-            assert!(held <= bytes_of_pipes_max(), "{setup:?}: {printed}");
-        }
-        other => panic!("{other:?}"),
+        let printed = report["result"].as_str().unwrap();
+        let held: u64 = answer(printed, "held").unwrap().parse().unwrap();
+        assert_eq!(answer(printed, "stopped"), Some("EMFILE"), "{setup:?}: {printed}");
+        assert!(held <= bytes_of_pipes_max(), "{setup:?}: {printed}");
     });
 }
 

@@ -1,6 +1,6 @@
 //! What happens to a jail when the server does not wait for it.
 
-use crate::harness::{Victim, alive, attempts, helper, job, setups, start};
+use crate::harness::{Setup, Victim, alive, attempts, helper, job, setups, start};
 use sandbox::{Bind, Ended, Error, Options, Probes, Profile, Program, Sandbox, Spec};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,27 @@ fn a_server_that_is_killed_takes_its_jails_along() {
         wait_until("its cgroups are swept", || {
             drop(Probes::now(&helper()));
             groups_of(Path::new("/sys/fs/cgroup"), pid, 0).is_empty()
+        });
+    }
+}
+
+#[test]
+fn the_cgroups_of_a_server_that_died_in_another_pid_namespace_are_swept() {
+    // An ordinary user has no namespace without a user namespace, and no cgroup to sweep.
+    for setup in setups().into_iter().filter(|setup| *setup != Setup::UserDefault) {
+        let victim = Victim::new(setup);
+        let mut server = start(&job(setup, "time_ignore", &victim.path(), &json!({ "apart": true })));
+        wait_until("the program runs", || !alive().is_empty());
+        let groups = || groups_of(Path::new("/sys/fs/cgroup"), 1, 0);
+        // Its groups are in use, so a server that starts meanwhile leaves them alone.
+        drop(Probes::now(&helper()));
+        assert!(groups().iter().any(|folder| folder.extension().is_some_and(|end| end == "0")), "{:?}", groups());
+        server.kill().unwrap();
+        server.wait().unwrap();
+        wait_until("everything is dead", || alive().is_empty());
+        wait_until("its cgroups are swept", || {
+            drop(Probes::now(&helper()));
+            groups().is_empty()
         });
     }
 }

@@ -12,7 +12,7 @@ use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::batch::BatchStatus;
+use countersign_core::batch::{BatchStatus, Part};
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::ports::Invocations;
@@ -92,8 +92,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     let page = app.store().list_batches(&caller.principal.org, session.as_ref(), &request).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for batch in page.items {
-        let has_quarantined = batch.parts.iter().any(|part| part.status == Some(Status::Quarantined));
-        items.push(if has_quarantined { shown(&app, &caller.principal, batch).await? } else { BatchView::from(batch) });
+        items.push(if batch.parts.iter().any(was_refused) { shown(&app, &caller.principal, batch).await? } else { BatchView::from(batch) });
     }
     Ok(Json(Page { items, next: page.next }))
 }
@@ -112,6 +111,11 @@ pub(super) async fn show(
     Ok(Json(shown(&app, &caller.principal, found).await?))
 }
 
+/// Whether the part was denied or quarantined: an agent is told less of that than is stored.
+fn was_refused(part: &Part) -> bool {
+    matches!(part.status, Some(Status::Denied | Status::Quarantined))
+}
+
 /// With what the parts answered, as it is kept, and where their receipts stand. While it goes on, also with how each part stands this
 /// moment.
 async fn shown(app: &App, principal: &Principal, mut batch: Batch) -> Result<BatchView, Refusal> {
@@ -120,7 +124,7 @@ async fn shown(app: &App, principal: &Principal, mut batch: Batch) -> Result<Bat
         let invocation = app.store().find_invocation(&batch.org, &part.invocation).await?;
         let invocation = invocation.map(|invocation| told_to(principal, invocation));
         let goes_on = matches!(batch.status, BatchStatus::Pending | BatchStatus::Running);
-        if let Some(invocation) = invocation.as_ref().filter(|_| goes_on || part.status == Some(Status::Quarantined)) {
+        if let Some(invocation) = invocation.as_ref().filter(|_| goes_on || was_refused(part)) {
             part.note(invocation);
         }
         invocations.push(invocation);

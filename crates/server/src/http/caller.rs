@@ -25,18 +25,23 @@ impl FromRequestParts<App> for Caller {
         if authenticated.is_err() && answers(parts) {
             pipeline::count_conflict("store_unavailable");
         }
-        let principal = match authenticated? {
-            Ok(principal) => principal,
-            Err(Refused::Expired) => return Err(Refusal::new(Code::TokenExpired, "the token has expired")),
-            Err(Refused::Revoked) => return Err(Refusal::new(Code::TokenRevoked, "the token was revoked")),
-            Err(Refused::Unknown) => return Err(Refusal::new(Code::Unauthenticated, "the token is not valid")),
-            Err(Refused::OrgDisabled) => return Err(Refusal::new(Code::OrgDisabled, "the org of this token is disabled")),
-            Err(Refused::Inactive) => {
-                return Err(Refusal::new(Code::Unauthenticated, "token invalid: its session has ended or its person is disabled"));
-            }
-        };
+        let principal = authenticated?.map_err(|refused| refusal(refused, "token"))?;
         let trace_id = parts.extensions.get::<TraceId>().map_or_else(String::new, |id| id.0.clone());
         Ok(Self { principal, trace_id })
+    }
+}
+
+/// Why a token or an invitation was refused.
+pub(super) fn refusal(refused: Refused, what: &str) -> Refusal {
+    match refused {
+        Refused::Expired => Refusal::new(Code::TokenExpired, format!("the {what} has expired")),
+        Refused::Revoked if what == "invitation" => Refusal::new(Code::TokenRevoked, "the invitation was redeemed already, or revoked"),
+        Refused::Revoked => Refusal::new(Code::TokenRevoked, format!("the {what} was revoked")),
+        Refused::Unknown => Refusal::new(Code::Unauthenticated, format!("the {what} is not valid")),
+        Refused::OrgDisabled => Refusal::new(Code::OrgDisabled, format!("the org of this {what} is disabled")),
+        Refused::Inactive => {
+            Refusal::new(Code::Unauthenticated, format!("{what} invalid: its session has ended or its person is disabled"))
+        }
     }
 }
 

@@ -25,6 +25,7 @@ pages![
     "benchmarks",
     "concepts/approvals",
     "concepts/batches",
+    "concepts/bundle-format",
     "concepts/decision-table",
     "concepts/drift",
     "concepts/effects",
@@ -61,6 +62,7 @@ pages![
     "guides/generated-clients",
     "guides/packages",
     "guides/permission",
+    "security",
     "errors/README",
     "errors/invocation-errors",
 ];

@@ -25,6 +25,7 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
+    /// Only those in this state.
     state: Option<GrantState>,
     /// Only what this session can use or has asked for.
     session: Option<String>,
@@ -102,10 +103,17 @@ pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(grant): 
 }
 
 fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
-    let scope = match body.scope {
-        GrantScopeName::Org => AskedScope::Org,
-        GrantScopeName::Session => AskedScope::Session(body.session_id),
-        GrantScopeName::Automation => AskedScope::Automation(body.automation_id),
+    let contradicts = |message| Err(Refusal::new(Code::InvalidRequest, message));
+    let scope = match (body.scope, body.session_id, body.automation_id) {
+        (GrantScopeName::Org, None, None) => AskedScope::Org,
+        (GrantScopeName::Session, session, None) => AskedScope::Session(session),
+        (GrantScopeName::Automation, None, automation) => AskedScope::Automation(automation),
+        (GrantScopeName::Org | GrantScopeName::Automation, Some(_), _) => {
+            return contradicts("`session_id` is for scope `session` only");
+        }
+        (GrantScopeName::Org | GrantScopeName::Session, _, Some(_)) => {
+            return contradicts("`automation_id` is for scope `automation` only");
+        }
     };
     let lifetime_seconds = match &body.expires_in {
         Some(text) => seconds_of("expires_in", text, GRANT_SECONDS_MAX)?,

@@ -34,7 +34,7 @@ pub(super) fn hint_of(problem: &Problem) -> Option<String> {
 const fn of_code(code: Code) -> Option<&'static str> {
     Some(match code {
         Code::MalformedJson | Code::InvalidRequest | Code::InvalidQuery | Code::UnknownRoute | Code::MethodNotAllowed => DESCRIPTION,
-        Code::SchemaTooCostly => "send smaller params",
+        Code::SchemaTooCostly => "send smaller params, or a simpler condition",
         Code::InvalidParams => "see `params_schema` of the action: `GET /api/v1/actions/{action}`",
         Code::InvalidScope => "name files and folders relative to the workspace, such as `src` or `src/**`",
         Code::CommandNotAllowed => "use a command that is allowed, or ask an operator to allow this one",
@@ -66,6 +66,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::PolicyMismatch
         | Code::TupleMismatch
         | Code::AlreadyApproved
+        | Code::ApproverTooNew
+        | Code::ApprovalUnproven
         | Code::IdempotencyInFlight
         | Code::InDoubt
         | Code::Expired
@@ -103,6 +105,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::PackageFindings => "read each place in its file; then install it with `\"accept_findings\": true`, which says that you did",
         Code::PackageChanged => "make the call again",
         Code::WorkspaceElsewhere => "send the request to the server that has the workspace",
+        Code::RulesChanging => "send it again: nothing was done",
         Code::StoreUnavailable => "the operator looks at the server's log",
         Code::PackageInvalid
         | Code::NotFound

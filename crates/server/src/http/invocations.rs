@@ -92,7 +92,7 @@ async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Ou
         && !limit.is_zero()
     {
         // The call is stored: a wait that fails must not look as if the call had failed.
-        return app.pipeline().watch(org, &invocation.id, limit).await.map_or(outcome, as_outcome);
+        return app.pipeline().watch(org, &invocation.id, limit).await.map_or(outcome, |now| Outcome::of(Box::new(now)));
     }
     outcome
 }
@@ -101,8 +101,11 @@ async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Ou
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SessionListQuery {
+    /// Only those with this status.
     status: Option<Status>,
+    /// Only calls of this action.
     action: Option<String>,
+    /// Only calls of this tier.
     tier: Option<Tier>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
@@ -159,9 +162,13 @@ pub(super) async fn show_in_session(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
+    /// Only those with this status.
     status: Option<Status>,
+    /// Only calls of this action.
     action: Option<String>,
+    /// Only calls of this session.
     session: Option<String>,
+    /// Only calls of this tier.
     tier: Option<Tier>,
     /// Leaves out what the caller has snoozed.
     awake: Option<bool>,
@@ -289,22 +296,6 @@ pub(super) fn labels(provenance: BTreeMap<String, ProvenanceName>) -> BTreeMap<S
         ProvenanceName::Web => Label::Web,
     };
     provenance.into_iter().map(|(pointer, name)| (pointer, label(name))).collect()
-}
-
-/// What a finished wait amounts to.
-fn as_outcome(invocation: Invocation) -> Outcome {
-    let invocation = Box::new(invocation);
-    match invocation.status {
-        Status::Pending | Status::Approved | Status::Running => Outcome::Pending(invocation),
-        Status::InDoubt => Outcome::InDoubt(invocation),
-        Status::Succeeded
-        | Status::Failed
-        | Status::Reverted
-        | Status::Denied
-        | Status::Quarantined
-        | Status::Expired
-        | Status::Cancelled => Outcome::Ended { result: invocation.result.clone(), invocation },
-    }
 }
 
 /// The status codes: 200 with the result, 202 while it waits, 403 and 502 with the invocation in the problem.

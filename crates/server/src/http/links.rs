@@ -2,20 +2,22 @@
 
 use super::body::OrEmpty;
 use super::caller::Caller;
-use super::page::seconds_of;
+use super::page::{innermost, seconds_of};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::answers;
 use api::invocation::{LinkResponse, NewLinkRequest};
 use api::{Code, Problem};
 use axum::Json;
-use axum::extract::{Path, RawForm, State};
+use axum::extract::rejection::FormRejection;
+use axum::extract::{Form, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::ports::Sessions;
-use countersign_core::{Invocation, Session, Status};
+use countersign_core::{Invocation, Session, Status, clean};
 use pipeline::{OpenedLink, Outcome, Yes, is_truncated};
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -61,16 +63,18 @@ pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Re
     request_body(content = LinkAnswer, content_type = "application/x-www-form-urlencoded"),
     responses((status = 200, description = "A page for a person: what became of it.", content_type = "text/html", body = String),
         (status = "4XX", description = "Why the answer was refused; a page.", content_type = "text/html", body = String)))]
-pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, RawForm(form): RawForm) -> Response {
-    let opened = match app.pipeline().open_link(&link).await {
+pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, form: Result<Form<LinkAnswer>, FormRejection>) -> Response {
+    let OpenedLink { invocation, principal, binding } = match app.pipeline().open_link(&link).await {
         Ok(opened) => opened,
         Err(error) => return told(&error.into()),
     };
-    let field = |name: &str| url::form_urlencoded::parse(&form).find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
-    let reason = field("reason").filter(|reason| !reason.trim().is_empty());
-    let OpenedLink { invocation, principal, binding } = opened;
-    let answered = match field("answer").as_deref() {
-        Some("approve") => {
+    let Form(form) = match form {
+        Ok(form) => form,
+        Err(error) => return told(&Refusal::new(Code::InvalidRequest, format!("the form does not make sense: {}", innermost(&error)))),
+    };
+    let reason = form.reason.filter(|reason| !reason.trim().is_empty());
+    let answered = match form.answer {
+        LinkAnswerName::Approve => {
             let yes = Yes { shown: Some(binding), reason, ..Yes::default() };
             app.pipeline().approve(&principal, &invocation.id, yes).await.map(|outcome| match outcome {
                 Outcome::Ended { invocation, .. }
@@ -79,8 +83,7 @@ pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, Raw
                 | Outcome::InDoubt(invocation) => *invocation,
             })
         }
-        Some("deny") => app.pipeline().deny(&principal, &invocation.id, reason).await,
-        _ => return told(&Refusal::new(Code::InvalidRequest, "`answer` must be `approve` or `deny`")),
+        LinkAnswerName::Deny => app.pipeline().deny(&principal, &invocation.id, reason).await,
     };
     match answered {
         Ok(invocation) => page(StatusCode::OK, &ended(&invocation)),
@@ -88,13 +91,19 @@ pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, Raw
     }
 }
 
-/// What the form sends.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "it describes a form; its fields are read one by one")]
-struct LinkAnswer {
-    /// `approve` or `deny`.
-    answer: String,
+/// What the form sends. A field that stands there twice, or that is not known, is refused.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkAnswer {
+    answer: LinkAnswerName,
     reason: Option<String>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum LinkAnswerName {
+    Approve,
+    Deny,
 }
 
 /// `whole`: the params, where the invocation was too large to keep them so.
@@ -145,6 +154,7 @@ fn page(status: StatusCode, body: &str) -> Response {
     (status, headers, Html(text)).into_response()
 }
 
+/// SECURITY: text of others never becomes markup, and shows what it hides as the card does.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+    clean::block(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }

@@ -3,6 +3,7 @@
 use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
+use super::users::invitation_view;
 use crate::App;
 use crate::operations::orgs;
 use api::identity::{NewOrgRequest, NewOrgResponse, OrgView};
@@ -20,7 +21,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(Page { items: listed.into_iter().map(view).collect(), next: None }))
 }
 
-/// Creates an org with its space `main`, its owner and the owner's token, which is shown here and never again. For operators.
+/// Creates an org with its space `main`, and its owner, whom it invites. For operators.
 #[utoipa::path(operation_id = "orgs_create", post, path = "/api/v1/orgs", tag = "orgs", request_body = NewOrgRequest,
     responses((status = 201, body = NewOrgResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
@@ -28,9 +29,9 @@ pub(super) async fn create(
     caller: Caller,
     Strict(body): Strict<NewOrgRequest>,
 ) -> Result<(StatusCode, Json<NewOrgResponse>), Refusal> {
-    let (org, added, token) = orgs::create(&app, &caller.principal, &body.name).await?;
-    let (id, owner_id, token) = (org.id.to_string(), added.owner.to_string(), token.expose().clone());
-    Ok((StatusCode::CREATED, Json(NewOrgResponse { id, owner_id, token, org: view(org) })))
+    let (org, added, invitation) = orgs::create(&app, &caller.principal, &body.name).await?;
+    let (id, owner_id, invitation) = (org.id.to_string(), added.owner.to_string(), invitation_view(&invitation));
+    Ok((StatusCode::CREATED, Json(NewOrgResponse { id, owner_id, invitation, org: view(org) })))
 }
 
 /// Disables an org for good: its tokens are refused, and its data stays. The first org cannot be disabled. For operators.

@@ -18,15 +18,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        Query::<T>::try_from_uri(&parts.uri).map(|Query(query)| Self(query)).map_err(|error| {
-            // The innermost says what is wrong with which key; the rest is the way there.
-            let mut why: &dyn std::error::Error = &error;
-            while let Some(source) = why.source() {
-                why = source;
-            }
-            Refusal::new(Code::InvalidQuery, format!("the query does not make sense: {why}"))
-        })
+        Query::<T>::try_from_uri(&parts.uri)
+            .map(|Query(query)| Self(query))
+            .map_err(|error| Refusal::new(Code::InvalidQuery, format!("the query does not make sense: {}", innermost(&error))))
     }
+}
+
+/// The innermost error: it says what is wrong with which key; the rest is the way there.
+pub(super) fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+    let mut why = error;
+    while let Some(source) = why.source() {
+        why = source;
+    }
+    why
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

@@ -172,6 +172,7 @@ impl From<pipeline::Error> for Refusal {
             E::DryRunUnsupported { action } => Self::new(Code::DryRunUnsupported, detail).of(action),
             E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
             E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation),
+            E::RulesKeepChanging => Self::new(Code::RulesChanging, detail),
             E::Store(error) => error.into(),
             E::Internal { .. } => internal(&detail),
         }
@@ -185,6 +186,7 @@ impl From<operations::Error> for Refusal {
         match error {
             E::Pipeline(error) => error.into(),
             E::Invalid { errors, .. } => Self::new(Code::InvalidRequest, detail).at(errors),
+            E::ConditionTooCostly { .. } => Self::new(Code::SchemaTooCostly, detail),
             E::BadName => Self::new(Code::InvalidRequest, detail).hint("such as `robin` or `build-server`"),
             E::UnknownPurpose { of_policies, .. } => {
                 let named: Vec<_> = of_policies.iter().map(|purpose| format!("`{purpose}`")).collect();
@@ -197,6 +199,8 @@ impl From<operations::Error> for Refusal {
             E::AboveOwnRole { ask, .. } => Self::new(Code::Forbidden, detail).hint(format!("ask {ask}")),
             E::NotAnOperator | E::FirstOrg => Self::new(Code::Forbidden, detail),
             E::OwnRole => Self::new(Code::Forbidden, detail).hint("ask another admin or owner"),
+            E::TokenRevoked => Self::new(Code::TokenRevoked, detail),
+            E::OthersToken => Self::new(Code::Forbidden, detail).hint("invite them with `POST /api/v1/users/{user}/invite`"),
             E::OtherSession => Self::new(Code::Forbidden, detail),
             E::UnknownSession => Self::new(Code::UnknownSession, detail),
             E::NotYourSession => Self::new(Code::NotYourSession, detail),
@@ -261,6 +265,8 @@ const fn conflict_code(conflict: Conflict) -> Code {
         Conflict::TupleMismatch => Code::TupleMismatch,
         Conflict::Stopped => Code::Stopped,
         Conflict::AlreadyApproved => Code::AlreadyApproved,
+        Conflict::ApproverTooNew => Code::ApproverTooNew,
+        Conflict::Unproven => Code::ApprovalUnproven,
     }
 }
 

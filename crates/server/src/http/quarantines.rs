@@ -25,6 +25,7 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
+    /// Only those in this state.
     state: Option<QuarantineState>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,

@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::page::{Asked, page_request, wanted};
 use super::problem::Refusal;
 use crate::App;
-use api::receipt::{EntryView, ProofView};
+use api::receipt::{EntryView, IntegrityView, ProofView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -91,6 +91,15 @@ pub(super) async fn export(State(app): State<App>, caller: Caller) -> Result<Res
         Some((line.map(Bytes::from).map_err(|error| std::io::Error::other(error.to_string())), lines))
     }));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+/// Compares the database with its audit log: how entries are filed, the stored tree, and the rules, people and tokens in force.
+#[utoipa::path(operation_id = "receipts_integrity", get, path = "/api/v1/receipts/integrity", tag = "receipts",
+    responses((status = 200, body = IntegrityView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn integrity(State(app): State<App>, caller: Caller) -> Result<Json<IntegrityView>, Refusal> {
+    caller.must_read()?;
+    let found = app.store().check_integrity(&caller.principal.org).await?;
+    Ok(Json(IntegrityView { ok: found.differences.is_empty(), entries: found.entries, differences: found.differences }))
 }
 
 pub(super) fn entry_view(entry: &StoredEntry) -> Result<EntryView, Refusal> {

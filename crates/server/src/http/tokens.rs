@@ -6,7 +6,7 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::tokens;
-use api::identity::{LostName, NewTokenRequest, NewTokenResponse, TokenKindName, TokenView};
+use api::identity::{LostName, NewTokenRequest, NewTokenResponse, RedeemRequest, RedeemResponse, TokenKindName, TokenView};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -21,7 +21,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
 
-/// Makes a token for a person or a service. It is shown here and never again.
+/// Makes a token for yourself or for a service. It is shown here and never again.
 #[utoipa::path(operation_id = "tokens_create", post, path = "/api/v1/tokens", tag = "identity", request_body = NewTokenRequest,
     responses((status = 201, body = NewTokenResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
@@ -31,6 +31,18 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<NewTokenResponse>), Refusal> {
     let token = tokens::create(&app, &caller.principal, &body).await?;
     Ok((StatusCode::CREATED, Json(NewTokenResponse { id: token.id.to_string(), token: token.text.expose().clone() })))
+}
+
+/// Redeems an invitation for a token of the person it is for. It needs no token: the invitation is the secret, and works once.
+#[utoipa::path(operation_id = "invitations_redeem", post, path = "/api/v1/invitations/redeem", tag = "identity", security(()), request_body = RedeemRequest,
+    responses((status = 201, body = RedeemResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn redeem(
+    State(app): State<App>,
+    Strict(body): Strict<RedeemRequest>,
+) -> Result<(StatusCode, Json<RedeemResponse>), Refusal> {
+    let (user, token) = tokens::redeem(&app, &body).await?.map_err(|refused| super::caller::refusal(refused, "invitation"))?;
+    let (id, user_id, token) = (token.id.to_string(), user.to_string(), token.text.expose().clone());
+    Ok((StatusCode::CREATED, Json(RedeemResponse { id, token, user_id })))
 }
 
 /// Revokes a token at once. Revoking twice changes nothing. The last token that an owner can act with stays.
@@ -43,6 +55,7 @@ pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(token): 
 fn view(token: Token) -> TokenView {
     let (kind, user_id, session_id, made_by_id) = match &token.kind {
         TokenKind::User(user) => (TokenKindName::User, Some(user.to_string()), None, None),
+        TokenKind::Invitation(user) => (TokenKindName::Invitation, Some(user.to_string()), None, None),
         TokenKind::Agent(session) => (TokenKindName::Agent, None, Some(session.to_string()), None),
         TokenKind::Service { made_by } => (TokenKindName::Service, None, None, made_by.as_ref().map(ToString::to_string)),
     };

@@ -6,12 +6,12 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::users;
-use api::identity::{ChangeUserRequest, NewUserRequest, UserView};
+use api::identity::{ChangeUserRequest, InvitationResponse, NewUserRequest, NewUserResponse, UserView};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use store::{User, UserChange};
+use store::{NewToken, User, UserChange};
 
 /// People of the org.
 #[utoipa::path(operation_id = "users_list", get, path = "/api/v1/users", tag = "identity", params(PageQuery),
@@ -22,16 +22,37 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
 
-/// Adds a person. Nobody gives a role above their own.
+/// Adds a person and invites them. Nobody gives a role above their own.
 #[utoipa::path(operation_id = "users_create", post, path = "/api/v1/users", tag = "identity", request_body = NewUserRequest,
-    responses((status = 201, body = UserView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = NewUserResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
     Strict(body): Strict<NewUserRequest>,
-) -> Result<(StatusCode, Json<UserView>), Refusal> {
-    let user = users::create(&app, &caller.principal, &body.name, body.role).await?;
-    Ok((StatusCode::CREATED, Json(view(user))))
+) -> Result<(StatusCode, Json<NewUserResponse>), Refusal> {
+    let (user, invitation) = users::create(&app, &caller.principal, &body.name, body.role).await?;
+    let (id, user, invitation) = (user.id.to_string(), view(user), invitation_view(&invitation));
+    Ok((StatusCode::CREATED, Json(NewUserResponse { id, user, invitation })))
+}
+
+/// Invites a person again. Their earlier invitations stop working; their tokens stop when the new one is redeemed.
+#[utoipa::path(operation_id = "users_invite", post, path = "/api/v1/users/{user}/invite", tag = "identity", params(("user" = String, Path)),
+    responses((status = 201, body = InvitationResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn invite(
+    State(app): State<App>,
+    caller: Caller,
+    Path(user): Path<String>,
+) -> Result<(StatusCode, Json<InvitationResponse>), Refusal> {
+    let invitation = users::invite(&app, &caller.principal, &user).await?;
+    Ok((StatusCode::CREATED, Json(invitation_view(&invitation))))
+}
+
+pub(super) fn invitation_view(invitation: &NewToken) -> InvitationResponse {
+    InvitationResponse {
+        id: invitation.id.to_string(),
+        invitation: invitation.text.expose().clone(),
+        expires_at: invitation.expires_at.unwrap_or_default(),
+    }
 }
 
 /// Disables a person: none of their tokens works any more.

@@ -14,6 +14,8 @@ pub(crate) enum Error {
     Pipeline(#[from] pipeline::Error),
     #[error("{message}")]
     Invalid { message: String, errors: Vec<ParamError> },
+    #[error("{message}")]
+    ConditionTooCostly { message: String },
     #[error("a name has 1 to 64 letters, digits, spaces, `_`, `-`, `.` or `@`, and no space at its ends")]
     BadName,
     #[error("no action and no policy names the purpose `{purpose}`, so a consent to it would allow nothing")]
@@ -30,6 +32,10 @@ pub(crate) enum Error {
     FirstOrg,
     #[error("you cannot change your own role or band")]
     OwnRole,
+    #[error("nobody is handed a token that acts as somebody else")]
+    OthersToken,
+    #[error("the token was revoked")]
+    TokenRevoked,
     #[error("an agent asks for grants of its own session only")]
     OtherSession,
     #[error("there is no such session")]

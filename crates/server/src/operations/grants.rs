@@ -7,6 +7,7 @@ use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SES
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
 use countersign_core::{AutomationId, GrantId, OrgId, Principal, PrincipalId, SessionId};
+use pipeline::{ParamError, UnusableSchema};
 use serde_json::Value;
 use store::{GrantChanged, GrantFilter, NewGrant, Page, PageRequest};
 
@@ -121,14 +122,26 @@ async fn checked(app: &App, by: &Principal, asked: Asked) -> Result<NewGrant, Er
         if condition.to_string().len() > GRANT_CONDITION_BYTES_MAX {
             return Err(Error::invalid(format!("`condition` is larger than {GRANT_CONDITION_BYTES_MAX} bytes")));
         }
-        let wrong = |error| Error::invalid(format!("`condition` is not a JSON Schema: {error}"));
-        pipeline::check_condition(condition).map_err(wrong)?;
+        let condition = condition.clone();
+        // Compiling the patterns of a condition may take long, so no thread that serves does it.
+        let checked = tokio::task::spawn_blocking(move || pipeline::check_condition(&condition)).await;
+        checked.map_err(|_| Error::invalid("`condition` could not be checked"))?.map_err(unusable)?;
     }
     let reason = words("reason", asked.reason.as_deref())?;
     pipeline::check_bounds("", asked.calls_max, asked.lifetime_seconds)?;
     let definition = definition_of(app, &by.org, &covers).await?;
     let terms = GrantTerms { scope, space, covers, condition: asked.condition, calls_max: asked.calls_max, definition };
     Ok(NewGrant { terms, lifetime_seconds: asked.lifetime_seconds, reason })
+}
+
+fn unusable(condition: UnusableSchema) -> Error {
+    let message = format!("`condition` cannot be used: {condition}");
+    match condition {
+        UnusableSchema::TooCostly(_) => Error::ConditionTooCostly { message },
+        UnusableSchema::Invalid { pointer, message: why } => {
+            Error::Invalid { message, errors: vec![ParamError { pointer: format!("/condition{pointer}"), message: why }] }
+        }
+    }
 }
 
 async fn scope_of(app: &App, by: &Principal, asked: AskedScope) -> Result<GrantScope, Error> {

@@ -3,8 +3,8 @@
 use super::{Error, named};
 use crate::App;
 use countersign_core::principal::Role;
-use countersign_core::{OrgId, Principal, Secret};
-use store::{NewOrg, Org};
+use countersign_core::{OrgId, Principal};
+use store::{NewOrg, NewToken, Org};
 
 /// The initial name of every org's owner.
 const OWNER: &str = "owner";
@@ -16,14 +16,13 @@ pub(crate) async fn list(app: &App, by: &Principal) -> Result<Vec<Org>, Error> {
     if is_operator { Ok(orgs) } else { Err(Error::NotAnOperator) }
 }
 
-/// Makes an org with its space `main`, its owner and the owner's token.
-pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<(Org, NewOrg, Secret<String>), Error> {
+/// Makes an org with its space `main` and its owner, whom it invites.
+pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<(Org, NewOrg, NewToken), Error> {
     list(app, by).await?;
-    let token = app.store().draw_owner_token();
-    let added = app.store().add_org(by, named(name)?, OWNER, token.clone()).await?;
-    let added = added.ok_or_else(|| Error::NameTaken { what: "org", name: name.to_owned() })?;
+    let added = app.store().add_org(by, named(name)?, OWNER).await?;
+    let (added, invitation) = added.ok_or_else(|| Error::NameTaken { what: "org", name: name.to_owned() })?;
     tracing::info!(org = %added.org, name, by = %by.id, "an org was created");
-    Ok((find(app, by, added.org.as_str()).await?, added, token))
+    Ok((find(app, by, added.org.as_str()).await?, added, invitation))
 }
 
 /// Disables an org for good: its tokens are refused and no new call starts, while its records stay. Running calls end and get their

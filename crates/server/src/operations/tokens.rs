@@ -1,20 +1,20 @@
 //! Tokens: who may create one for whom, with which scopes, and who may revoke it.
 
-use super::users::{find, must_be_active, must_reach};
+use super::users::{find, must_reach};
 use super::{Error, must, named};
 use crate::App;
-use api::identity::NewTokenRequest;
+use api::identity::{NewTokenRequest, RedeemRequest};
 use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
 use countersign_core::principal::Permission;
-use countersign_core::{Principal, PrincipalId, TokenId};
-use store::{NewToken, Page, PageRequest, Revoked, Token, TokenKind};
+use countersign_core::{Principal, PrincipalId, TokenId, UserId};
+use store::{NewToken, Page, PageRequest, Refused, Revoked, Token, TokenKind};
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Token>, Error> {
     must(by, Permission::ManageIdentity)?;
     Ok(app.store().list_tokens(&by.org, request).await?)
 }
 
-/// Creates a token for a person or a service.
+/// Creates a token for the person themselves, or for a service.
 pub(crate) async fn create(app: &App, by: &Principal, asked: &NewTokenRequest) -> Result<NewToken, Error> {
     let name = named(&asked.name)?;
     if asked.expires_in_days.is_some_and(|days| !(1..=TOKEN_LIFETIME_DAYS_MAX).contains(&days)) {
@@ -28,7 +28,13 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: &NewTokenRequest) -
         return Err(Error::invalid("`scopes` narrow a service token; a person's token holds what their role holds"));
     }
     let seconds = asked.expires_in_days.map(|days| days * 24 * 60 * 60);
-    Ok(app.store().create_token(&by.org, kind, name, &scopes, seconds).await?)
+    app.store().create_token(by, kind, name, &scopes, seconds).await?.ok_or(Error::TokenRevoked)
+}
+
+/// Exchanges an invitation for a token of the person it is for.
+pub(crate) async fn redeem(app: &App, asked: &RedeemRequest) -> Result<Result<(UserId, NewToken), Refused>, Error> {
+    let name = named(asked.name.as_deref().unwrap_or("first"))?;
+    Ok(app.store().redeem(&asked.invitation, name).await?)
 }
 
 /// Revokes a token at once. Revoking it again changes nothing. The last token that an owner can act with cannot be revoked.
@@ -36,7 +42,7 @@ pub(crate) async fn revoke(app: &App, by: &Principal, token: &str) -> Result<Tok
     let unknown = || Error::not_found("token", token);
     let id = TokenId::parse(token).map_err(|_| unknown())?;
     may_revoke(app, by, &app.store().find_token(&by.org, &id).await?.ok_or_else(unknown)?).await?;
-    match app.store().revoke_token(&by.org, &id).await?.ok_or_else(unknown)? {
+    match app.store().revoke_token(&by.org, &id, &by.id).await?.ok_or_else(unknown)? {
         Revoked::Done(token) => Ok(token),
         Revoked::LastOwner => Err(Error::LastOwner {
             why: "no owner could act without this token",
@@ -45,9 +51,10 @@ pub(crate) async fn revoke(app: &App, by: &Principal, token: &str) -> Result<Tok
     }
 }
 
-/// People may revoke their own tokens. Any other token takes the permission to manage identity, and a role not below its bearer's.
+/// People may revoke their own tokens. To revoke another token, a person needs the permission to manage identity, and a role
+/// that is not below the role of its bearer.
 async fn may_revoke(app: &App, by: &Principal, token: &Token) -> Result<(), Error> {
-    let TokenKind::User(user) = &token.kind else {
+    let (TokenKind::User(user) | TokenKind::Invitation(user)) = &token.kind else {
         return must(by, Permission::ManageIdentity);
     };
     if by.id == PrincipalId::User(user.clone()) {
@@ -58,14 +65,12 @@ async fn may_revoke(app: &App, by: &Principal, token: &Token) -> Result<(), Erro
     bearer.map_or(Ok(()), |bearer| must_reach(by, bearer.role))
 }
 
-/// People may create tokens for themselves. For others it takes the permission to manage identity, and a role not below theirs.
+/// People create tokens for themselves only. Whoever could create one for somebody else could approve in their name.
 async fn for_user(app: &App, by: &Principal, user: &str) -> Result<TokenKind, Error> {
     let found = find(app, by, user).await?;
     if by.id != PrincipalId::User(found.id.clone()) {
-        must(by, Permission::ManageIdentity)?;
-        must_reach(by, found.role)?;
+        return Err(Error::OthersToken);
     }
-    must_be_active(&found)?;
     Ok(TokenKind::User(found.id))
 }
 

@@ -1,7 +1,7 @@
 //! Formats one log event as one short line for a terminal. The JSON lines and `countersign show` have the details left out here.
 
 use crate::ports::SystemClock;
-use countersign_core::Clock;
+use countersign_core::{Clock, clean};
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -54,7 +54,7 @@ where
         let extensions = span.extensions();
         let fields = extensions.get::<FormattedFields<N>>()?;
         let around: serde_json::Value = serde_json::from_str(&fields.fields).ok()?;
-        around.get("trace_id")?.as_str().map(on_one_line)
+        around.get("trace_id")?.as_str().map(clean::line)
     })
 }
 
@@ -84,29 +84,16 @@ impl Visit for Said {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.field(field, &on_one_line(value));
+        self.field(field, &clean::line(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
-            self.message = on_one_line(&format!("{value:?}"));
+            self.message = clean::line(&format!("{value:?}"));
         } else {
-            self.field(field, &on_one_line(&format!("{value:?}")));
+            self.field(field, &clean::line(&format!("{value:?}")));
         }
     }
-}
-
-/// Escapes characters that a terminal would obey or that would hide parts of the text.
-fn on_one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() || policy::scan::is_unseen(character) {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line
 }
 
 #[cfg(test)]

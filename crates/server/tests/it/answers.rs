@@ -162,6 +162,7 @@ async fn whoever_asked_does_not_approve_where_duties_are_separated(kind: Kind) {
     let path = format!("/api/v1/spaces/{space}");
     server.owner.send(reqwest::Method::PATCH, &path, Some(json!({ "self_approval": "refused" }))).await.ok();
     // The agent works for the owner, so its call counts as the owner's, like the owner's own call.
+    let admin = server.owner.person("ada", "admin").await;
     let agent = server.agent().await;
     let by_agent = agent.pending("fake.write", json!({})).await;
     let own =
@@ -171,7 +172,6 @@ async fn whoever_asked_does_not_approve_where_duties_are_separated(kind: Kind) {
         server.owner.deny(id, "x").await.problem(403, "self_approval");
     }
     assert_eq!(server.source.effects(), 0);
-    let admin = server.owner.person("ada", "admin").await;
     // Nor through the approver's own service: the person who made its token answers for it.
     let service = admin.post("/api/v1/tokens", json!({ "name": "svc", "scopes": ["create_session", "invoke", "read_session"] })).await.ok();
     let service = admin.with_token(service["token"].as_str().unwrap());

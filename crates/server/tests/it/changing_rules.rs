@@ -1,6 +1,7 @@
 //! Rules that change while calls are running: every call ends by the rules that were in force when it ended.
 
-use crate::harness::{Kind, TestServer, on_both_engines, on_postgres};
+use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
+use countersign_core::limits::DECISIONS_MAX;
 use countersign_core::source::Output;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ on_both_engines!(
     a_dry_run_that_is_denied_before_it_ends_is_not_given_out,
     whatever_ends_while_rules_change_ends_by_one_version_of_them,
 );
+on_sqlite!(a_call_is_refused_if_the_rules_change_each_time_it_is_decided);
 on_postgres!(whatever_ends_on_one_server_while_another_changes_rules_verifies);
 
 const NO_AGENTS: &str = "@id(\"no.agents\") forbid (principal is Countersign::Agent, action, resource);";
@@ -37,6 +39,24 @@ async fn denied_before_it_ends(kind: Kind, call: Value) {
     assert!(!answer.body.to_string().contains("old rules"), "{answer:?}");
     let report = server.verify().await;
     assert_eq!(report.receipts, 1, "what came back too late left no receipt of its own");
+}
+
+async fn a_call_is_refused_if_the_rules_change_each_time_it_is_decided(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let mut reads: Vec<_> = (0..DECISIONS_MAX).map(|_| server.source.will_hold(Ok(Output::new(json!({}))))).collect();
+    let change = async {
+        for (number, read) in reads.iter_mut().enumerate() {
+            read.arrived().await;
+            server.owner.set_mode("fake.write", if number % 2 == 0 { "allow" } else { "deny" }).await;
+            read.release();
+        }
+    };
+    let (refused, ()) = tokio::join!(agent.invoke("fake.read", json!({})), change);
+    refused.problem(503, "rules_changing");
+    assert_eq!(refused.body["hint"], "send it again: nothing was done");
+    agent.invoke("fake.read", json!({})).await.ok();
+    server.verify().await;
 }
 
 async fn whatever_ends_while_rules_change_ends_by_one_version_of_them(kind: Kind) {

@@ -432,7 +432,11 @@ async fn what_taking_back_would_come_to_is_told_without_a_trace(kind: Kind) {
     let asks = server.owner.get(&path).await.ok();
     assert_eq!((&asks["would"], &asks["approvals_needed"]), (&json!("asks"), &json!(1)));
     let after = server.counts().await;
-    assert_eq!((after.0, after.1, server.source.reverts().len()), (before.0, before.1 + 1, 0), "the mode alone was recorded");
+    assert_eq!(
+        (after.0, after.1, server.source.reverts().len()),
+        (before.0, before.1 + 2, 0),
+        "the mode and the other agent's token alone were recorded"
+    );
     server.verify().await;
 }
 

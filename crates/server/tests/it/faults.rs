@@ -70,6 +70,22 @@ impl Cuttable {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_store_is_away_gauges_keep_their_values() {
+    let cuttable = Cuttable::start().await;
+    let server = &cuttable.server;
+    cuttable.agent.pending("fake.send", json!({})).await;
+    let shows_one = async || {
+        let text = server.owner.get("/metrics").await.body;
+        text.as_str().unwrap().lines().any(|line| line == "countersign_pending 1")
+    };
+    server::measure(&server.store).await.unwrap();
+    assert!(shows_one().await);
+    cuttable.proxy.cut();
+    server::measure(&server.store).await.unwrap_err();
+    assert!(shows_one().await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_store_is_away_callers_are_told_and_nothing_happens() {
     let cuttable = Cuttable::start().await;
     let server = &cuttable.server;

@@ -23,6 +23,9 @@ on_sqlite!(
     an_approval_may_be_for_always,
     what_destroys_or_is_in_black_is_approved_one_call_at_a_time,
     a_grant_that_makes_no_sense_is_refused,
+    fields_of_a_grant_that_contradict_each_other_are_refused,
+    a_condition_with_an_unknown_keyword_is_refused,
+    a_condition_that_would_take_for_ever_is_refused_and_the_server_serves,
 );
 
 on_both_engines!(
@@ -496,6 +499,61 @@ async fn what_destroys_or_is_in_black_is_approved_one_call_at_a_time(kind: Kind)
     }
     assert_eq!(server.owner.get("/api/v1/grants").await.ok()["items"], json!([]));
     server.verify().await;
+}
+
+async fn fields_of_a_grant_that_contradict_each_other_are_refused(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (session, automation) = (server.agent().await.session, "aut_00000000000000000000000000");
+    for (scope, field, id) in [
+        (json!("org"), "session_id", session.as_str()),
+        (json!("org"), "automation_id", automation),
+        (json!("automation"), "session_id", session.as_str()),
+        (json!("session"), "automation_id", automation),
+    ] {
+        let answer = server.owner.post("/api/v1/grants", json!({ "covers": "fake.write", "scope": scope, field: id })).await;
+        answer.problem(400, "invalid_request");
+        assert!(answer.body["detail"].as_str().unwrap().contains(&format!("`{field}`")), "{answer:?}");
+    }
+    assert_eq!(server.owner.get("/api/v1/grants").await.ok()["items"], json!([]));
+}
+
+async fn a_condition_with_an_unknown_keyword_is_refused(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let give = async |condition: Value| {
+        server.owner.post("/api/v1/grants", json!({ "covers": "fake.write", "scope": "org", "condition": condition })).await
+    };
+    for (condition, keyword, pointer) in [
+        (json!({ "maxlength": 3 }), "maxlength", "/condition/maxlength"),
+        (json!({ "text": { "const": "weekly" } }), "text", "/condition/text"),
+        (json!({ "properties": { "a/b": { "anyOf": [{ "equals": 1 }] } } }), "equals", "/condition/properties/a~1b/anyOf/0/equals"),
+        (json!({ "$defs": { "x": { "patern": "^a" } }, "$ref": "#/$defs/x" }), "patern", "/condition/$defs/x/patern"),
+        (json!({ "dependencies": { "text": ["count"] } }), "dependencies", "/condition/dependencies"),
+    ] {
+        let answer = give(condition).await;
+        answer.problem(400, "invalid_request");
+        assert_eq!(answer.body["errors"][0]["pointer"], pointer);
+        assert!(answer.body["detail"].as_str().unwrap().contains(&format!("`{keyword}`")), "{answer:?}");
+    }
+    // What only describes is known, and so is whatever stands where no keyword does.
+    let described = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "t", "examples": [{ "odd": 1 }],
+        "properties": { "odd": { "description": "d", "const": { "odd": 1 } } }, "$comment": "c" });
+    assert_eq!(give(described).await.status, 201);
+}
+
+async fn a_condition_that_would_take_for_ever_is_refused_and_the_server_serves(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let next = |level: usize| json!({ "$ref": format!("#/$defs/d{}", level + 1) });
+    let mut defs: serde_json::Map<String, Value> =
+        (0..40).map(|level| (format!("d{level}"), json!({ "allOf": [next(level), next(level)] }))).collect();
+    defs.insert("d40".into(), json!({ "type": "object" }));
+    for condition in [json!({ "$defs": defs, "$ref": "#/$defs/d0" }), json!({ "allOf": [{ "$ref": "#" }] })] {
+        let asked = json!({ "covers": "fake.write", "scope": "org", "condition": condition });
+        let (refused, health) = tokio::join!(server.owner.post("/api/v1/grants", asked), server.owner.get("/healthz"));
+        refused.problem(422, "schema_too_costly");
+        assert!(refused.body["detail"].as_str().unwrap().starts_with("`condition` cannot be used: it "), "{refused:?}");
+        assert_eq!(health.status, 200);
+    }
+    assert_eq!(server.owner.get("/healthz").await.status, 200);
 }
 
 async fn a_grant_that_makes_no_sense_is_refused(kind: Kind) {

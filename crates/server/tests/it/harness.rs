@@ -159,6 +159,12 @@ impl Home {
         self.folder.path().join("workspace")
     }
 
+    /// Changes the database without the server. On SQLite only.
+    pub(crate) fn tamper(&self, sql: &str) {
+        let Engine::Sqlite { path } = &self.engine else { panic!("only a file is changed in this way") };
+        rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
+    }
+
     fn with_files(mut self) -> Self {
         let (root, snapshots) = (self.workspace(), self.folder.path().join("snapshots"));
         for made in [&root, &snapshots] {
@@ -497,7 +503,7 @@ impl Client {
     /// Creates a person with this role, and a token for them.
     pub(crate) async fn person(&self, name: &str, role: &str) -> Self {
         let user = self.post("/api/v1/users", json!({ "name": name, "role": role })).await.ok();
-        let token = self.post("/api/v1/tokens", json!({ "name": name, "user_id": user["id"] })).await;
+        let token = self.post("/api/v1/invitations/redeem", json!({ "invitation": user["invitation"]["invitation"], "name": name })).await;
         assert_eq!(token.status, 201, "{token:?}");
         self.with_token(token.body["token"].as_str().unwrap())
     }

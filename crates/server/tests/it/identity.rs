@@ -275,7 +275,7 @@ async fn a_disabled_person_is_out_at_once(kind: Kind) {
     services_session.invoke("fake.read", json!({})).await.problem(401, "unauthenticated");
     server.owner.post(&format!("/api/v1/users/{id}/disable"), json!({})).await.ok();
     member.get("/api/v1/whoami").await.problem(401, "unauthenticated");
-    server.owner.post("/api/v1/tokens", json!({ "name": "t", "user_id": id })).await.problem(404, "not_found");
+    server.owner.post(&format!("/api/v1/users/{id}/invite"), json!({})).await.problem(404, "not_found");
     // Their agent is refused too, and its pending call is void.
     agent.invoke("fake.read", json!({})).await.problem(401, "unauthenticated");
     server.owner.approve(&pending).await.problem(409, "tuple_mismatch");

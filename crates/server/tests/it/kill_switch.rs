@@ -198,10 +198,12 @@ async fn approve_without_running(server: &TestServer, id: &str) {
         answer: Answer { by, at: now, reason: None, beyond: Beyond::Once },
         approves: true,
         binding: row.binding.unwrap().digest,
+        token: server.store.authenticate(&server.owner.token).await.unwrap().unwrap().token.unwrap(),
     };
     let event = EventDraft { id: EventId::new(now, [92; 10]), name: "invocation.approved", key: id.to_string(), body: "{}".into() };
     let event_counted = EventDraft { id: EventId::new(now, [93; 10]), ..event.clone() };
-    let approve = Approve { org: server.org.clone(), invocation: id, approval, needed: 1, edited: None, event, event_counted };
+    let approve =
+        Approve { org: server.org.clone(), invocation: id, approval, needed: 1, is_separate: false, edited: None, event, event_counted };
     assert!(matches!(server.store.approve(approve).await.unwrap(), Approved::Approved(_)));
 }
 

@@ -7,7 +7,7 @@ use countersign_core::effect::Reconciled;
 use countersign_core::ledger::{EventDraft, Finished};
 use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS};
 use countersign_core::ports::{Claims, Invocations};
-use countersign_core::source::Output;
+use countersign_core::source::{self, Output};
 use countersign_core::{EventId, Invocation, InvocationId, Status};
 use serde_json::{Value, json};
 
@@ -18,6 +18,8 @@ on_postgres!(
     a_restarted_server_settles_what_it_left_while_another_lives,
     what_another_could_not_tell_the_restarted_server_can,
     a_server_taken_for_gone_says_how_its_call_ended,
+    a_server_taken_for_gone_answers_what_another_found_out,
+    a_server_taken_for_gone_answers_what_its_batch_became,
     a_server_waits_with_the_end_of_its_call_for_the_one_that_asks_about_it,
     a_server_that_is_not_heard_of_begins_no_effect,
     a_batch_of_a_dead_server_is_finished_by_another,
@@ -110,7 +112,16 @@ async fn what_a_dead_server_was_running_another_settles_when_its_lease_has_run_o
 
 /// A call that the source is holding, and the task that waits for its answer.
 async fn held(server: &TestServer, agent: &Agent) -> (testkit::source::Held, tokio::task::JoinHandle<Answer>) {
-    let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    held_for(server, agent, Ok(Output::new(json!({ "done": true })))).await
+}
+
+/// Like `held`, with the answer that the source then gives.
+async fn held_for(
+    server: &TestServer,
+    agent: &Agent,
+    answer: Result<Output, source::Error>,
+) -> (testkit::source::Held, tokio::task::JoinHandle<Answer>) {
+    let mut held = server.source.will_hold(answer);
     let agent = agent.clone();
     let calling = tokio::spawn(async move { agent.invoke("fake.write", json!({ "text": "a" })).await });
     held.arrived().await;
@@ -202,6 +213,52 @@ async fn a_server_taken_for_gone_says_how_its_call_ended(kind: Kind) {
     assert_eq!(calling.await.unwrap().ok()["invocation"]["status"], "succeeded");
     assert_eq!((status_of(&other, &id).await, slow.source.effects()), (json!("succeeded"), 1));
     assert_eq!(other.verify().await.receipts, 1);
+}
+
+async fn a_server_taken_for_gone_answers_what_another_found_out(kind: Kind) {
+    let (slow, agent) = first(kind).await;
+    let broken = || Err(source::Error::Broken { source_id: "fake".to_owned(), message: "gone".to_owned() });
+    let answered = || Ok(Output::new(json!({ "done": true })));
+    for (found, own, expected) in [
+        (happened(), answered(), (200, "succeeded")),
+        (happened(), broken(), (200, "succeeded")),
+        (Reconciled::DidNot, answered(), (502, "failed")),
+        (Reconciled::DidNot, broken(), (502, "failed")),
+    ] {
+        let other = beside(&slow).await;
+        slow.store.renew_lease().await.unwrap();
+        let (held, calling) = held_for(&slow, &agent, own).await;
+        outlive(&[&other]).await;
+        slow.source.will_reconcile(found);
+        other.pipeline.sweep().await.unwrap();
+        held.release();
+        let answer = calling.await.unwrap();
+        assert_eq!((answer.status, answer.body["invocation"]["status"].as_str().unwrap()), expected, "{answer:?}");
+    }
+    assert_eq!(slow.verify().await.receipts, 4);
+}
+
+async fn a_server_taken_for_gone_answers_what_its_batch_became(kind: Kind) {
+    let write = |text: &str| json!({ "action": "fake.write", "params": { "text": text } });
+    for mode in ["best_effort", "all_or_nothing"] {
+        let (slow, agent) = first_with_pair(kind).await;
+        let other = beside(&slow).await;
+        let mut held = slow.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+        let running = {
+            let (agent, batch) = (agent.clone(), json!({ "mode": mode, "actions": [write("a"), write("b")] }));
+            tokio::spawn(async move { agent.client.post(&format!("/api/v1/sessions/{}/actions/batch", agent.session), batch).await })
+        };
+        held.arrived().await;
+        outlive(&[&other]).await;
+        slow.source.will_reconcile(happened());
+        other.pipeline.sweep().await.unwrap();
+        other.pipeline.finish().await;
+        held.release();
+        let ended = running.await.unwrap().ok();
+        assert_eq!((&ended["status"], slow.source.effects()), (&json!("succeeded"), 2), "{ended:#}");
+        let report = other.verify().await;
+        assert_eq!((report.batches, report.receipts), (1, 2));
+    }
 }
 
 async fn a_server_waits_with_the_end_of_its_call_for_the_one_that_asks_about_it(kind: Kind) {

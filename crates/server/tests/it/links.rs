@@ -10,8 +10,11 @@ on_sqlite!(
     a_link_is_for_one_invocation_one_person_and_one_time,
     an_edited_call_takes_its_links_with_it,
     a_link_of_somebody_who_may_no_longer_approve_is_worth_nothing,
+    a_link_made_with_a_token_since_revoked_or_expired_answers_nothing,
+    a_form_that_says_two_things_is_refused,
     looking_at_a_link_decides_nothing,
     a_link_shows_whole_what_was_too_large_to_keep,
+    a_link_shows_what_a_text_hides,
     a_link_is_made_by_who_may_approve,
 );
 
@@ -154,6 +157,57 @@ async fn a_link_of_somebody_who_may_no_longer_approve_is_worth_nothing(kind: Kin
     server.verify().await;
 }
 
+async fn a_link_made_with_a_token_since_revoked_or_expired_answers_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.owner.new_session(json!({ "unattended": true })).await;
+    let id = agent.pending("fake.write", json!({})).await;
+    let me = server.owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let new_token = async |days: Option<u64>| {
+        server.owner.post("/api/v1/tokens", json!({ "name": "phone", "user_id": me, "expires_in_days": days })).await.ok()
+    };
+    let (lost, short) = (new_token(None).await, new_token(Some(1)).await);
+    let link_by = async |token: &serde_json::Value| {
+        let client = server.owner.with_token(token["token"].as_str().unwrap());
+        let made = client.post(&format!("/api/v1/invocations/{id}/link"), json!({ "expires_in": "24h" })).await.ok();
+        made["path"].as_str().unwrap().to_owned()
+    };
+    let of_lost = link_by(&lost).await;
+    assert_eq!(look(&server, &of_lost).await.0, 200);
+    server.owner.post(&format!("/api/v1/tokens/{}/revoke", lost["id"].as_str().unwrap()), json!({})).await.ok();
+    assert_eq!(look(&server, &of_lost).await.0, 404);
+    assert_eq!(press(&server, &of_lost, "answer=approve").await.0, 404);
+    server.clock.advance_seconds(60 * 60);
+    let of_short = link_by(&short).await;
+    server.clock.advance_seconds(23 * 60 * 60 - 1);
+    assert_eq!(look(&server, &of_short).await.0, 200);
+    server.clock.advance_seconds(1);
+    assert_eq!(look(&server, &of_short).await.0, 404);
+    // The same person may still make links with a token that works.
+    let second = agent.pending("fake.write", json!({})).await;
+    let link = link_to(&server.owner, &second).await;
+    for (link, status) in [(&of_short, 404), (&link, 200)] {
+        assert_eq!(press(&server, link, "answer=deny").await.0, status);
+    }
+    assert_eq!(server.source.effects(), 0);
+}
+
+async fn a_form_that_says_two_things_is_refused(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({})).await;
+    let link = link_to(&server.owner, &id).await;
+    for (form, named) in [
+        ("answer=approve&answer=deny", "answer"),
+        ("answer=deny&answer=deny", "answer"),
+        ("answer=approve&reason=a&reason=b", "reason"),
+        ("answer=approve&reazon=a", "reazon"),
+    ] {
+        let (status, page) = press(&server, &link, form).await;
+        assert!(status == 400 && page.contains(&format!("`{named}`")), "{form}: {status} {page}");
+    }
+    assert_eq!((server.source.effects(), server.shown(&id).await["status"].clone()), (0, json!("pending")));
+}
+
 async fn looking_at_a_link_decides_nothing(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
@@ -199,4 +253,13 @@ async fn a_link_shows_whole_what_was_too_large_to_keep(kind: Kind) {
     let (status, page) = look(&server, &link).await;
     assert!(status == 200 && page.contains("this is not all that would be sent") && !page.contains("the end"), "{page}");
     assert_eq!((press(&server, &link, "answer=deny").await.0, server.source.effects()), (200, 0));
+}
+
+async fn a_link_shows_what_a_text_hides(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({ "text": "photo\u{202e}gpj.exe a\u{2024}txt" })).await;
+    let (status, page) = look(&server, &link_to(&server.owner, &id).await).await;
+    assert_eq!(status, 200);
+    assert!(page.contains("photo\\u{202e}gpj.exe a\\u{2024}txt") && !page.contains(['\u{202e}', '\u{2024}']), "{page}");
 }

@@ -25,6 +25,7 @@ mod givers;
 mod grants;
 mod idempotency;
 mod identity;
+mod insiders;
 mod journey;
 mod kill_switch;
 mod leases;

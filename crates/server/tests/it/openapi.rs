@@ -11,6 +11,15 @@ fn the_description_is_the_committed_one() {
     assert!(now == GOLDEN, "the API's description changed; {hint}");
 }
 
+#[test]
+fn every_query_parameter_has_a_description() {
+    let described: serde_json::Value = serde_json::from_str(GOLDEN).unwrap();
+    let operations = described["paths"].as_object().unwrap().values().flat_map(|methods| methods.as_object().unwrap().values());
+    let parameters = operations.flat_map(|operation| operation["parameters"].as_array().into_iter().flatten());
+    let without: Vec<_> = parameters.filter(|one| one["in"] == "query" && !one["description"].is_string()).collect();
+    assert!(without.is_empty(), "{without:#?}");
+}
+
 #[tokio::test]
 async fn it_is_served_and_health_needs_no_token() {
     let server = TestServer::start(Kind::Sqlite).await;

@@ -394,19 +394,8 @@ fn comparable(mut told: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(members) => {
-                let own = [
-                    "id",
-                    "invocation_id",
-                    "receipt",
-                    "receipt_id",
-                    "receipt_seq",
-                    "digests",
-                    "trace_id",
-                    "rules_version",
-                    "detail",
-                    "hint",
-                    "next",
-                ];
+                let own =
+                    ["id", "invocation_id", "receipt", "receipt_id", "receipt_seq", "digests", "trace_id", "rules_version", "hint", "next"];
                 members.retain(|name, _| !own.contains(&name.as_str()) && !name.ends_with("_at") && !name.ends_with("_ms"));
                 members.values_mut().for_each(strip);
             }
@@ -431,6 +420,8 @@ async fn an_agent_is_never_told_that_it_touched_a_canary(kind: Kind) {
         let batch = json!({ "mode": "best_effort", "actions": [{ "action": "fake.send", "params": params }] });
         let batch = agent.client.post(&format!("{session}/batch"), batch).await.ok();
         let question = json!({ "session_id": agent.session, "action": "fake.send", "params": params });
+        let mut misfit = question.clone();
+        misfit["params"]["extra"] = json!(true);
         let envelope = json!({ "tool_id": "fake.send", "params": params, "session_id": agent.session });
         // The call, wherever a list has it.
         let listed = async |query: &str| {
@@ -440,7 +431,6 @@ async fn an_agent_is_never_told_that_it_touched_a_canary(kind: Kind) {
         let told = [
             refused.body.clone(),
             json!(refused.status),
-            refused.body["detail"].clone(),
             agent.client.get(&format!("{session}/invocations/{id}")).await.ok(),
             listed("").await,
             listed("?status=denied").await,
@@ -451,11 +441,12 @@ async fn an_agent_is_never_told_that_it_touched_a_canary(kind: Kind) {
             agent.client.get(&format!("/api/v1/batches?session={}&limit=1", agent.session)).await.ok(),
             batch,
             agent.client.post("/api/v1/explain", question).await.ok(),
+            agent.client.post("/api/v1/explain", misfit).await.ok(),
             agent.client.post("/api/v1/actions/execute", envelope).await.ok(),
         ];
         (id, told.map(comparable))
     };
-    let policy = r#"@id("abac.content") forbid (principal, action == Countersign::Action::"fake.send", resource);"#;
+    let policy = r#"@id("abac.no_mail") forbid (principal, action == Countersign::Action::"fake.send", resource);"#;
     server.owner.set_policies(json!({ "abac": policy })).await.ok();
     let (_, by_policy) = learned(&plain).await;
     assert_eq!(by_policy[0]["code"], "denied_by_policy", "{:#}", by_policy[0]);
@@ -465,6 +456,10 @@ async fn an_agent_is_never_told_that_it_touched_a_canary(kind: Kind) {
     for (one, other) in by_policy.iter().zip(&by_canary) {
         assert_eq!(one, other);
     }
+    // Neither a gate nor a rule is named: a gate that has no rule for the action would give the canary token away.
+    assert_eq!(by_policy[0]["invocation"]["gates"], json!([]));
+    let all = by_policy.iter().map(Value::to_string).collect::<String>();
+    assert!(!all.contains("abac"), "{all}");
     // A principal that may read everything still sees it.
     let shown = server.owner.get(&format!("/api/v1/invocations/{id}")).await.ok();
     assert_eq!((&shown["invocation"]["status"], &shown["invocation"]["error"]["code"]), (&json!("quarantined"), &json!("quarantined")));

@@ -30,10 +30,12 @@ async fn approve_without_running(server: &TestServer, id: &str) {
         answer: Answer { by: PrincipalId::User(row.owner.clone().unwrap()), at: now, reason: None, beyond: Beyond::Once },
         approves: true,
         binding: row.binding.unwrap().digest,
+        token: server.store.authenticate(&server.owner.token).await.unwrap().unwrap().token.unwrap(),
     };
     let event = EventDraft { id: EventId::new(now, draw()), name: "invocation.approved", key: id.to_string(), body: "{}".into() };
     let event_counted = EventDraft { id: EventId::new(now, draw()), ..event.clone() };
-    let approve = Approve { org: server.org.clone(), invocation: id, approval, needed: 1, edited: None, event, event_counted };
+    let approve =
+        Approve { org: server.org.clone(), invocation: id, approval, needed: 1, is_separate: false, edited: None, event, event_counted };
     assert!(matches!(server.store.approve(approve).await.unwrap(), Approved::Approved(_)));
 }
 

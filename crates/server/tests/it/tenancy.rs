@@ -17,7 +17,8 @@ on_sqlite!(only_operators_manage_orgs);
 /// Creates an org as an operator does; returns its id and its owner.
 async fn second_org(server: &TestServer, name: &str) -> (String, Client) {
     let made = server.owner.post("/api/v1/orgs", json!({ "name": name })).await.ok();
-    (made["id"].as_str().unwrap().to_owned(), server.owner.with_token(made["token"].as_str().unwrap()))
+    let redeemed = server.owner.post("/api/v1/invitations/redeem", json!({ "invitation": made["invitation"]["invitation"] })).await.ok();
+    (made["id"].as_str().unwrap().to_owned(), server.owner.with_token(redeemed["token"].as_str().unwrap()))
 }
 
 async fn only_operators_manage_orgs(kind: Kind) {

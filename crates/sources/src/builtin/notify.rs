@@ -3,6 +3,7 @@
 use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, unknown_action};
 use crate::words::{failed, refused};
 use countersign_core::action::Effect;
+use countersign_core::effect::Reconciled;
 use countersign_core::limits::{NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::source::{CallContext, Error, Output, Source};
@@ -50,8 +51,13 @@ impl Notify {
             created_at: now,
         };
         self.notifier.deliver(&notification).await.map_err(meaning)?;
-        let value = json!({ "notification_id": notification.id });
-        Ok(Output { value, quality_thousandths: 1_000, evidence: None })
+        Ok(sent(&notification.id))
+    }
+
+    /// Looks for the notification: an invocation sends one in a single write, so its row shows whether it happened.
+    async fn find_out(&self, context: &CallContext) -> Result<Reconciled, Error> {
+        let found = self.notifier.find_delivered(&context.org, &context.invocation).await.map_err(meaning)?;
+        Ok(found.map_or(Reconciled::DidNot, |id| Reconciled::Happened(sent(&id))))
     }
 }
 
@@ -80,9 +86,22 @@ impl Source for Notify {
         Box::pin(self.send(context, action, params))
     }
 
+    fn reconcile<'a>(
+        &'a self,
+        context: &'a CallContext,
+        _action: &'a ActionId,
+        _params: &'a Value,
+    ) -> Future<'a, Result<Reconciled, Error>> {
+        Box::pin(self.find_out(context))
+    }
+
     fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
     }
+}
+
+fn sent(notification: &NotificationId) -> Output {
+    Output { value: json!({ "notification_id": notification }), quality_thousandths: 1_000, evidence: None }
 }
 
 fn check_length(field: &str, text: &str, chars_max: usize) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::builtin::tests::{call, context, preview};
+use countersign_core::InvocationId;
 use std::sync::Mutex;
 use testkit::clock::START;
 use testkit::{FixedClock, SeededRandom};
@@ -17,6 +18,18 @@ impl Notifier for Remembering {
         Box::pin(async move {
             self.delivered.lock().unwrap().push(notification.clone());
             self.failure.clone().map_or(Ok(()), Err)
+        })
+    }
+
+    fn find_delivered<'a>(
+        &'a self,
+        org: &'a OrgId,
+        invocation: &'a InvocationId,
+    ) -> Future<'a, Result<Option<NotificationId>, ledger::Error>> {
+        Box::pin(async move {
+            let delivered = self.delivered.lock().unwrap();
+            let found = delivered.iter().find(|one| (&one.org, &one.invocation) == (org, invocation));
+            self.failure.clone().map_or(Ok(found.map(|one| one.id.clone())), Err)
         })
     }
 }
@@ -91,4 +104,16 @@ async fn a_notification_cannot_be_previewed() {
     let error = preview(&notify, "notify.send", json!({ "title": "a", "body": "b" })).await.unwrap_err();
     assert_eq!(error.code(), "dry_run_unsupported");
     assert!(notifier.delivered.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_became_of_a_notification_is_told_by_its_row() {
+    let (action, params) = (ActionId::parse("notify.send").unwrap(), json!({ "title": "a", "body": "b" }));
+    let context = context();
+    let (_, working) = notify(None);
+    assert_eq!(working.reconcile(&context, &action, &params).await, Ok(Reconciled::DidNot));
+    let sent = working.call(&context, &action, &params).await.unwrap();
+    assert_eq!(working.reconcile(&context, &action, &params).await, Ok(Reconciled::Happened(sent)));
+    let (_, away) = notify(Some(ledger::Error::Unavailable { message: "away".to_owned() }));
+    assert!(away.reconcile(&context, &action, &params).await.is_err(), "nothing is concluded");
 }

@@ -10,6 +10,7 @@ use crate::workspace::evidence::Evidence;
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::regular::Regular;
 use crate::workspace::scope::check_scope;
+use countersign_core::changed_file::warn;
 use countersign_core::effect::Scope;
 use countersign_core::jail::StagedFile;
 use countersign_core::json::in_plain_words;
@@ -178,6 +179,9 @@ impl Change {
         };
         let mut value = json!({ "path": self.path.as_str(), "change": change,
             "previous_sha256": self.evidence.previous_sha256, "new_sha256": self.evidence.new_sha256 });
+        if self.new.is_some() {
+            warn(&mut value, self.path.as_str(), self.evidence.mode.or(self.evidence.new_mode));
+        }
         let old = match &self.previous {
             Some((file, _)) if file.bytes > FILE_READ_BYTES_MAX => None,
             Some((file, _)) => String::from_utf8(file.read(FILE_READ_BYTES_MAX)?).ok(),

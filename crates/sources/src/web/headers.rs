@@ -21,6 +21,12 @@ const REFUSED: [&str; 11] = [
     "via",
 ];
 
+/// Headers with which a proxy tells the server behind it what was asked for. Many servers believe them from anybody, and then answer another
+/// host or another path than the one that was checked.
+const REWRITING: [&str; 5] = ["forwarded", "x-forwarded", "x-host", "x-http-host-override", "x-override-url"];
+/// How further headers of this kind begin.
+const REWRITING_PREFIXES: [&str; 4] = ["x-forwarded-", "x-original-", "x-rewrite-", "x-envoy-"];
+
 /// Reads a caller's headers. Messages name a header, never its value.
 pub(crate) fn checked<'h>(headers: impl ExactSizeIterator<Item = (&'h String, &'h String)>) -> Result<HeaderMap, Error> {
     if headers.len() > HTTP_HEADERS_MAX {
@@ -30,8 +36,13 @@ pub(crate) fn checked<'h>(headers: impl ExactSizeIterator<Item = (&'h String, &'
     for (name, value) in headers {
         let not_allowed = |why: &str| refused("header_not_allowed", format!("header `{}` cannot be set: {why}", shown(name)));
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| not_allowed("it is not a header name"))?;
-        if REFUSED.contains(&header.as_str()) || header.as_str().starts_with("proxy-") {
+        // Many servers read `x_y` as `x-y`.
+        let read_as = header.as_str().replace('_', "-");
+        if REFUSED.contains(&read_as.as_str()) || read_as.starts_with("proxy-") {
             return Err(not_allowed("it belongs to the connection"));
+        }
+        if REWRITING.contains(&read_as.as_str()) || REWRITING_PREFIXES.iter().any(|prefix| read_as.starts_with(prefix)) {
+            return Err(not_allowed("it can make another target of the one that was checked"));
         }
         if value.len() > HTTP_HEADER_VALUE_BYTES_MAX {
             return Err(not_allowed(&format!("its value is longer than {HTTP_HEADER_VALUE_BYTES_MAX} bytes")));
@@ -87,6 +98,8 @@ mod tests {
             ("content-type", "text/plain; charset=utf-8"),
             ("cookie", "a=b"),
             ("x-empty", ""),
+            ("x-forward", "1"),
+            ("original-url", "1"),
         ] {
             assert_eq!(check(name, value).unwrap().get(name).unwrap(), value);
         }
@@ -113,6 +126,18 @@ mod tests {
             ("proxy-authorization", "x"),
             ("Proxy-Connection", "x"),
             ("proxy-anything", "x"),
+            ("transfer_encoding", "chunked"),
+            ("Forwarded", "host=evil.test"),
+            ("X-Forwarded-Host", "evil.test"),
+            ("X-Forwarded-For", "127.0.0.1"),
+            ("x_forwarded_host", "evil.test"),
+            ("X-Original-URL", "/admin"),
+            ("X-Original-Host", "evil.test"),
+            ("X-Rewrite-URL", "/admin"),
+            ("X-Host", "evil.test"),
+            ("X-HTTP-Host-Override", "evil.test"),
+            ("X-Override-URL", "/admin"),
+            ("X-Envoy-Original-Dst-Host", "10.0.0.1:80"),
             ("x", "a\r\nHost: evil.test"),
             ("x", "a\nb"),
             ("x", "a\rb"),

@@ -2,8 +2,10 @@
 //! `root` deals with the file behind the path.
 
 use crate::words::{refused, shown};
+use countersign_core::clean::is_deceptive;
 use countersign_core::limits::{FILE_DEPTH_MAX, FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX};
 use countersign_core::source::Error;
+use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
 /// Names with this prefix are reserved for us: files that are being written, and the probe for case sensitivity.
 pub(crate) const RESERVED_PREFIX: &str = ".countersign";
@@ -22,8 +24,12 @@ impl WorkspacePath {
         if text.len() > FILE_PATH_BYTES_MAX {
             return not_allowed(&format!("it is longer than {FILE_PATH_BYTES_MAX} bytes"));
         }
-        if let Some(hidden) = text.chars().find(|&character| is_hidden(character)) {
-            return not_allowed(&format!("it holds the invisible character U+{:04X}", u32::from(hidden)));
+        if let Some(odd) = text.chars().find(|&character| is_deceptive(character) && !is_variation(character)) {
+            return not_allowed(&format!("it holds U+{:04X}, which is invisible or passes for something else", u32::from(odd)));
+        }
+        if !is_nfc(text) {
+            let composed: String = text.nfc().collect();
+            return not_allowed(&format!("a file has one spelling; write it as `{}`, in Unicode's form NFC", shown(&composed)));
         }
         if text.contains('\\') {
             return not_allowed("divide names with `/`, not with a backslash");
@@ -96,14 +102,9 @@ fn why_not_a_name(name: &str) -> Option<String> {
     is_reserved(name).then(|| format!("names that begin with `{RESERVED_PREFIX}` are reserved"))
 }
 
-/// Control and format characters: on an approver's screen they are invisible, or rearrange the text around them.
-fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}'
-        )
+/// Emoji in names need these. Whatever shows a path shows them as escapes.
+const fn is_variation(character: char) -> bool {
+    matches!(character, '\u{fe00}'..='\u{fe0f}')
 }
 
 #[cfg(test)]
@@ -184,6 +185,16 @@ pub(crate) mod tests {
         "a\u{ad}b",
         "a\u{e0041}b",
         "a\u{e0100}",
+        "a\u{3164}b",
+        "\u{2024}\u{2024}/x",
+        "\u{2025}/x",
+        "a\u{2024}txt",
+        "a\u{fdd0}b",
+        "a\u{ffff}",
+        "e\u{301}",
+        "a/cafe\u{301}.txt",
+        "\u{212b}",
+        "q\u{301}\u{323}",
         ".countersign",
         ".countersign-x",
         ".Countersign-x",
@@ -236,7 +247,7 @@ pub(crate) mod tests {
             "-rf",
             "*",
             "A.txt",
-            "e\u{301}",
+            "q\u{323}\u{301}",
             "é",
             "日本語",
             "a b",
@@ -253,6 +264,8 @@ pub(crate) mod tests {
     fn a_refusal_says_the_spelling_to_use_and_hides_nothing() {
         let message = WorkspacePath::parse("./a//b/").unwrap_err().to_string();
         assert!(message.contains("write it as `a/b`"), "{message}");
+        let message = WorkspacePath::parse("cafe\u{301}.txt").unwrap_err().to_string();
+        assert!(message.starts_with("`cafe\\u{301}.txt` is not") && message.contains("write it as `café.txt`"), "{message}");
         let message = WorkspacePath::parse("a\u{202e}b\n").unwrap_err().to_string();
         assert!(message.contains("\\u{202e}") && !message.contains('\u{202e}') && !message.contains('\n'), "{message}");
     }

@@ -14,8 +14,8 @@ pub(crate) struct Lease {
 struct Known {
     /// When the lease was last renewed, by the database's clock; `None` before this server has joined the others.
     renewed_at: Option<Timestamp>,
-    /// The previous server on the same data folder. It is certainly gone.
-    earlier: Option<ServerId>,
+    /// The ids of the earlier servers on the same data folder. They are certainly gone.
+    earlier: Vec<ServerId>,
 }
 
 impl Lease {
@@ -46,11 +46,11 @@ impl Lease {
     }
 
     pub(crate) fn succeed(&self, earlier: ServerId) {
-        self.known.lock().earlier = Some(earlier);
+        self.known.lock().earlier.push(earlier);
     }
 
-    /// The id of the previous server, or an empty text, which is no server's id.
+    /// The ids of the earlier servers in one text, in which a statement looks for an id. All ids are of the same length.
     pub(crate) fn earlier(&self) -> String {
-        self.known.lock().earlier.as_ref().map(ToString::to_string).unwrap_or_default()
+        self.known.lock().earlier.iter().map(ServerId::as_str).collect::<Vec<_>>().join(" ")
     }
 }

@@ -16,8 +16,8 @@ use crate::Error;
 use crate::seal::Sealing;
 use crate::servers::gone_before;
 use bell::Bell;
-use countersign_core::Timestamp;
 use countersign_core::limits::{LEASE_RENEW_SECONDS, STORE_WRITE_SECONDS};
+use countersign_core::{Clock, Timestamp};
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::{FutureExt, TryStreamExt};
 use listen::Heard;
@@ -65,8 +65,9 @@ pub(crate) struct Postgres {
 /// The connection that holds the presence lock while this process works on the database; see `is_alone`.
 type Presence = Arc<tokio::sync::Mutex<Option<ClientWrapper>>>;
 
-/// Leases that are still valid and do not belong to the previous server on this data folder.
-const OTHER_LEASES: &str = "/* every org: a server works for all of them */ SELECT id FROM servers WHERE seen_at > $1 AND id <> $2";
+/// Leases that are still valid and do not belong to an earlier server on this data folder.
+const OTHER_LEASES: &str =
+    "/* every org: a server works for all of them */ SELECT id FROM servers WHERE seen_at > $1 AND $2 NOT LIKE '%' || id || '%'";
 /// The advisory lock that every server holds in shared mode. A server that can take it exclusively is the only one.
 const PRESENCE_LOCK: i64 = 7_117_002;
 
@@ -98,7 +99,14 @@ impl Postgres {
         };
         life.start(queue, sealing)?;
         tokio::spawn(listen::listen(config, Arc::downgrade(&heard)));
-        Ok(Self { patience, pool, writer, time, presence, pulse, heard, lease, leasing })
+        let opened = Self { patience, pool, writer, time, presence, pulse, heard, lease, leasing };
+        // From here on `clock` tells the database's time.
+        opened.now().await?;
+        Ok(opened)
+    }
+
+    pub(super) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.time) as Arc<dyn Clock>
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -124,7 +132,7 @@ impl Postgres {
 
     /// Whether this is the only server. It is asked once at start, before this server takes the lock in shared mode for the others to see.
     /// The lock alone proves nothing: when the database restarts, every live server loses the lock until its next write. So no other
-    /// server may have a valid lease either, except the previous server on the same data folder.
+    /// server may have a valid lease either, except the earlier servers on the same data folder.
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         let client = Object::take(checked_out(&self.pool).await?);
         let rows =
@@ -348,6 +356,8 @@ impl Life {
         let mut next = 0;
         while let Some(write) = batch.get_mut(next) {
             tx.savepoint = Savepoint::Wanted;
+            // No entry is earlier than a time it holds, although a write may join the batch late.
+            tx.now = self.time.now();
             let mark = tx.sealing.mark();
             let outcome = write.run(tx).await;
             if outcome.is_err() {

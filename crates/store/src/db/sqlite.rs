@@ -86,6 +86,10 @@ impl Sqlite {
         self.clock.now()
     }
 
+    pub(super) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
     pub(super) fn pulse(&self) -> &Pulse {
         &self.pulse
     }

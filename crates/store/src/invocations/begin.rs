@@ -1,8 +1,9 @@
 //! Beginning an effect: each attempt writes its intent before the effect.
 
 use super::keys::reserve;
-use super::row::{append, has_passed, legal, must, status_of};
-use crate::db::{Tx, vals};
+use super::row::{append, begun_elsewhere, has_passed, legal, must, status_of};
+use super::signed;
+use crate::db::{Columns, Tx, vals};
 use crate::grants::{self, Given, Used};
 use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update};
 use crate::{Error, ModeChange, Store, definitions, modes, seal};
@@ -10,6 +11,7 @@ use countersign_core::decision::Lock;
 use countersign_core::ports::definitions::{Pin, Wording};
 use countersign_core::ports::invocations::{Begin, BeginAgain, Begun, BeyondOnce, Row};
 use countersign_core::{Invocation, Mode, Status};
+use receipt::entry::{Entry, Kind};
 
 pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
     let invocation = &begin.invocation;
@@ -25,16 +27,17 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
     }
     let row = InvocationRow::begun(invocation, body);
     match (&begin.row, &begin.reservation) {
-        (Row::Insert, None) => insert_later(tx, row, begin.sealed_params),
+        (Row::Insert, None) if invocation.batch.is_none() => insert_later(tx, row, begin.sealed_params),
         (Row::Insert | Row::InsertAgain, reservation) => {
-            if let Some(taken) = reserve(tx, invocation, reservation.as_ref()).await? {
+            let mut taken = reserve(tx, invocation, reservation.as_ref()).await?;
+            if taken.is_none() && insert(tx, row, begin.sealed_params).await? == Inserted::Already {
+                taken = Some(begun_elsewhere(invocation)?);
+            }
+            if let Some(taken) = taken {
                 if let Some(grant) = &invocation.grant {
                     grants::return_in(tx, &invocation.org, grant).await?;
                 }
                 return Ok(Begun::KeyTaken(taken));
-            }
-            if insert(tx, row, begin.sealed_params).await? == Inserted::Already {
-                return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
             }
         }
         (Row::Begun, _) => return Err(Error::Corrupt { message: format!("invocation `{}` has begun already", invocation.id) }),
@@ -44,6 +47,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
             Some(held) if has_passed(&held, tx.now()) => return Ok(Begun::Expired),
             Some(_) => {
                 legal(invocation, *from)?;
+                unused(tx, invocation).await?;
                 must(update(tx, row, *from, SealedParams::Keep).await?, invocation)?;
             }
         },
@@ -74,7 +78,7 @@ fn unfenced(tx: &Tx) -> Result<(), Error> {
     if tx.is_fenced() { Err(Error::Fenced) } else { Ok(()) }
 }
 
-pub(super) async fn begin_again_in(tx: &mut Tx, begin: BeginAgain) -> Result<Begun, Error> {
+pub(super) async fn begin_again_in(store: &Store, tx: &mut Tx, begin: BeginAgain) -> Result<Begun, Error> {
     let BeginAgain { invocation, intent, rules_version } = begin;
     unfenced(tx)?;
     if let Some(decided_by) = rules_version
@@ -87,10 +91,35 @@ pub(super) async fn begin_again_in(tx: &mut Tx, begin: BeginAgain) -> Result<Beg
     if update(tx, row, invocation.status, SealedParams::Keep).await? == Updated::NotFound {
         return Ok(status_of(tx, &invocation).await?.map_or(Begun::Missing, Begun::Not));
     }
+    begun_before(store, tx, &invocation).await?;
     end_attempt(tx, &invocation, "failed");
     start_attempt(tx, &invocation);
     append(tx, &invocation, &intent).await?;
     Ok(Begun::Started)
+}
+
+/// Refuses to begin if the audit log says that the call has begun or ended before: an approval is used once, and somebody has changed the row.
+async fn unused(tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
+    let sql = "SELECT payload FROM entries WHERE org_id = $1 AND invocation_id = $2";
+    for row in tx.query(sql, &vals![invocation.org.as_str(), invocation.id.as_str()]).await? {
+        let entry = Entry::parse(&Columns::of(row).text()?).map_err(|error| Error::Corrupt { message: error.to_string() })?;
+        if entry.header.kind != Kind::Answer {
+            let message = format!("the audit log says that `{}` has begun before, and its row that it has not", invocation.id);
+            return Err(Error::Corrupt { message });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a further attempt if the audit log holds no intent of the call: its row says that it began, and somebody has changed the row.
+async fn begun_before(store: &Store, tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
+    let params = vals![invocation.org.as_str(), invocation.id.as_str(), Kind::Intent.as_str()];
+    for row in tx.query(signed::SELECT_SIGNED, &params).await? {
+        if signed::open(store.keychain.master(), row, Kind::Intent)?.is_some() {
+            return Ok(());
+        }
+    }
+    Err(Error::Corrupt { message: format!("the audit log holds no intent of `{}`, whose row says that it began", invocation.id) })
 }
 
 /// Refuses a further attempt for a call that has not begun or has ended.

@@ -1,7 +1,7 @@
 //! Ending an invocation: its row, its receipt, its idempotency key and its event change together, or not at all.
 
 use super::begin::end_attempt;
-use super::hold::insert_approval;
+use super::hold::{answering_role, record_answer};
 use super::keys::settle_key;
 use super::row::{append, has_passed, legal, status_of};
 use crate::db::Tx;
@@ -19,6 +19,13 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
         return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
     };
     ended(invocation)?;
+    let answered = match &finish.approval {
+        Some(approval) => match answering_role(tx, &invocation.org, approval).await? {
+            Some(role) => Some((approval, role)),
+            None => return Ok(Finished::MayNotAnswer),
+        },
+        None => None,
+    };
     if let Some(decided_by) = finish.rules_version
         && seal::rules_version(tx, &invocation.org).await? != decided_by
     {
@@ -29,9 +36,17 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     {
         return not_finishable(tx, invocation).await;
     }
-    // On SQLite there is no round trip to save, so the row is updated at once.
-    let row = if finish.row == Row::Begun && !tx.is_postgres() { Row::From(Status::Running) } else { finish.row };
+    let row = match finish.row {
+        // On SQLite there is no round trip to save, so the row is updated at once.
+        Row::Begun if !tx.is_postgres() => Row::From(Status::Running),
+        // Another server that goes on with the batch may have made this part too.
+        Row::Insert if invocation.batch.is_some() => Row::InsertAgain,
+        Row::Begun | Row::Insert | Row::InsertAgain | Row::From(_) | Row::ExpiredFrom(_) => finish.row,
+    };
     let before = tx.sealing.mark();
+    if let Some((approval, role)) = answered {
+        record_answer(tx, invocation, approval, role).await?;
+    }
     let seq = append(tx, invocation, &finish.receipt).await?;
     let receipt = ReceiptRef { id: receipt_id.clone(), seq };
     let ended = InvocationRow::ended(invocation, body, &receipt);
@@ -62,9 +77,6 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     if !is_found {
         tx.sealing.undo_to(before);
         return not_finishable(tx, invocation).await;
-    }
-    if let Some(approval) = &finish.approval {
-        insert_approval(tx, invocation, approval);
     }
     if let Some(quarantine) = &finish.quarantine {
         quarantines::insert_in(tx, invocation, quarantine).await?;

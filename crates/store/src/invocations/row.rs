@@ -4,7 +4,7 @@ use crate::db::Tx;
 use crate::invocations::{Updated, lock};
 use crate::{Error, seal};
 use countersign_core::invocation::Deadline;
-use countersign_core::ports::invocations::{EntryDraft, EntryId};
+use countersign_core::ports::invocations::{EntryDraft, EntryId, Reservation};
 use countersign_core::{Invocation, Status, Timestamp};
 use receipt::entry::Kind;
 
@@ -34,6 +34,15 @@ pub(super) fn legal(invocation: &Invocation, from: Status) -> Result<(), Error> 
         return Ok(());
     }
     Err(Error::Corrupt { message: format!("invocation `{}` is `{from}` and cannot become `{}`", invocation.id, invocation.status) })
+}
+
+/// For an invocation whose row exists already. That may be so for a part of a batch, which has its id before it begins: a server that was
+/// considered gone comes back while another one goes on with its batch. The row then answers for both, like that of a taken key.
+pub(super) fn begun_elsewhere(invocation: &Invocation) -> Result<Reservation, Error> {
+    if invocation.batch.is_some() {
+        return Ok(Reservation { invocation: invocation.id.clone(), raw: invocation.digests.raw });
+    }
+    Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) })
 }
 
 pub(super) async fn append(tx: &mut Tx, invocation: &Invocation, draft: &EntryDraft) -> Result<u64, Error> {

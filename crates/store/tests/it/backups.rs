@@ -1,6 +1,6 @@
 //! Backup and restore: everything from one moment, or nothing.
 
-use crate::harness::{Home, Kind, World, on_both_engines, verify};
+use crate::harness::{Home, Kind, TOLD, World, on_both_engines, verify};
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Row;
 use countersign_core::ports::{EventFeed, Invocations};
@@ -77,7 +77,7 @@ async fn a_backup_taken_while_sixteen_write_is_of_one_moment(kind: Kind) {
         restored.restore(Cursor::new(file)).await.unwrap();
         let report = verify(&restored, &tenant.org).await;
         sizes.push(report.entries);
-        let events = restored.list_events_after(&tenant.org, 0, 1_000).await.unwrap().len();
+        let events = restored.list_events_after(&tenant.org, TOLD, 1_000).await.unwrap().len();
         assert_eq!(events as u64, report.receipts.min(1_000), "every receipt came with its event");
         let running = restored.list_in_status(&tenant.org, Status::Running, None).await.unwrap().len();
         assert_eq!(running as u64, report.open_intents, "every open row came with its intent");
@@ -104,7 +104,7 @@ async fn a_restored_store_has_every_row_and_goes_on(kind: Kind) {
         assert_eq!(key.open("params", &sealed).unwrap(), b"secret");
         restored.approve(tenant.approve(&pending)).await.unwrap();
         tenant.read_once(&restored).await;
-        let events = restored.list_events_after(&tenant.org, 0, 1_000).await.unwrap();
+        let events = restored.list_events_after(&tenant.org, TOLD, 1_000).await.unwrap();
         assert!(events.is_sorted_by(|one, next| one.seq < next.seq));
         assert_eq!(events.len(), 4, "new events come after the restored ones");
         assert_eq!(verify(&restored, &tenant.org).await.receipts, 2);

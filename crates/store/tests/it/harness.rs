@@ -13,7 +13,7 @@ use countersign_core::ports::{Definitions, Invocations};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
     ActionId, ApprovalId, Batch, BatchId, Call, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId,
-    PrincipalId, Random, ReceiptId, Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
+    Principal, PrincipalId, Random, ReceiptId, Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
 };
 use receipt::body::{
     ApprovalBody, BatchBody, Body as _, Cost, DefinitionDigests, IntentBody, Outputs, ReceiptBody, Reward, Sandbox, Timing,
@@ -148,7 +148,9 @@ impl World {
             token_lifetime_seconds: None,
         };
         let (session, agent_token) = self.store.create_session(&first.org, new).await.unwrap();
+        let as_owner = self.store.authenticate(token.expose()).await.unwrap().unwrap();
         Tenant {
+            as_owner,
             org: first.org,
             space: first.space,
             owner: first.owner,
@@ -180,6 +182,11 @@ pub(crate) async fn verify(store: &Store, org: &OrgId) -> Report {
     report
 }
 
+/// The entries in the log of a new tenant: its keys, its owner, the owner's token and the agent's token.
+pub(crate) const BEGUN: u64 = 4;
+/// The events of a new tenant: its owner, the owner's token and the agent's token.
+pub(crate) const TOLD: i64 = 3;
+
 /// R0: allowed without an approval.
 pub(crate) const READ: &str = "fake.read";
 /// R2: waits for an approval.
@@ -191,6 +198,7 @@ pub(crate) struct Tenant {
     pub(crate) org: OrgId,
     pub(crate) space: SpaceId,
     pub(crate) owner: UserId,
+    pub(crate) as_owner: Principal,
     pub(crate) owner_token: String,
     pub(crate) agent_token: String,
     pub(crate) agent_token_id: TokenId,
@@ -251,6 +259,7 @@ impl Tenant {
             idempotency_key: None,
             binding: None,
             deadline: None,
+            pending_from_seq: None,
             approvals: Vec::new(),
             answer: None,
             edit: None,
@@ -288,7 +297,16 @@ impl Tenant {
         let approval = self.approval(invocation);
         let event = self.event(invocation, Status::Approved);
         let event_counted = self.event(invocation, Status::Pending);
-        Approve { org: self.org.clone(), invocation: invocation.id.clone(), approval, needed: 1, edited: None, event, event_counted }
+        Approve {
+            org: self.org.clone(),
+            invocation: invocation.id.clone(),
+            approval,
+            needed: 1,
+            is_separate: false,
+            edited: None,
+            event,
+            event_counted,
+        }
     }
 
     pub(crate) fn approval(&self, invocation: &Invocation) -> Approval {
@@ -299,7 +317,8 @@ impl Tenant {
             reason: Some("looks right".into()),
             beyond: Beyond::Once,
         };
-        Approval { id: self.draw(ApprovalId::new), answer, approves: true, binding }
+        let token = self.as_owner.token.clone().unwrap();
+        Approval { id: self.draw(ApprovalId::new), answer, approves: true, binding, token }
     }
 
     /// The first attempt of a call.
@@ -503,11 +522,12 @@ impl Tenant {
         running
     }
 
-    /// A call that waits for a person.
+    /// A call that waits for a person, as its row holds it.
     pub(crate) async fn pending(&self, store: &Store) -> Invocation {
         let invocation = self.writing();
         assert_eq!(store.hold(self.hold(&invocation)).await.unwrap(), countersign_core::ledger::Held::Pending);
-        invocation
+        // Holding a call adds no entry, so this is the size at which it was held.
+        Invocation { pending_from_seq: Some(store.log_size(&self.org).await.unwrap()), ..invocation }
     }
 
     /// A call that a person approved, as its row holds it.

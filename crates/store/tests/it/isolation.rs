@@ -7,7 +7,7 @@ use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::invocation::revert_key;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{
-    Approved, Begin, Begun, Finished, NewDrift, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
+    Approved, Begin, Begun, Finished, NewDrift, NewLink, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
@@ -36,6 +36,7 @@ struct Full {
     reverted: Invocation,
     receipt: ReceiptId,
     notification: NotificationId,
+    notified: InvocationId,
     grant: GrantId,
     request: GrantId,
     consent: ConsentId,
@@ -128,6 +129,7 @@ async fn full(world: &World, name: &str) -> Full {
         reverted,
         receipt,
         notification: notification.id,
+        notified: notification.invocation,
         grant,
         request,
         consent,
@@ -192,6 +194,10 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_principal: store.find_principal(org, &agent).await.unwrap();
         find_principal: store.find_principal(org, &user).await.unwrap();
         find_principal: store.find_principal(org, &service).await.unwrap();
+        list_signed_answers: store.list_signed_answers(org, &theirs.pending.id).await.unwrap();
+        find_signed_intent: store.find_signed_intent(org, &theirs.running.id).await.unwrap();
+        check_integrity: store.check_integrity(org).await.unwrap();
+        find_bearer: store.find_bearer(org, &theirs.tenant.agent_token_id).await.unwrap();
         find_reservation: store.find_reservation(org, &theirs.tenant.space, &theirs.pending.action, KEY).await.unwrap();
         find_grant: store.find_grant(org, &theirs.grant).await.unwrap();
         find_grant_of: store.find_grant_of(org, &theirs.pending.id).await.unwrap();
@@ -250,6 +256,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         newest_event: store.newest_event(org).await.unwrap();
         list_events_after: store.list_events_after(org, 0, 1_000).await.unwrap();
         list_notifications: store.list_notifications(org, &all).await.unwrap();
+        find_delivered: store.find_delivered(org, &theirs.notified).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
         count_in_status: store.count_in_status(org, Status::Pending).await.unwrap();
         count_invocations: store.count_invocations(org, &store::InvocationFilter::default()).await.unwrap();
@@ -269,7 +276,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 20] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 22] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -280,6 +287,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 20] = [
     ("join", "a lock, and this server's own lease"),
     ("renew_lease", "this server's own lease"),
     ("end_lease", "this server's own lease"),
+    ("end_earlier_leases", "leases of servers that this one replaces"),
     ("list_servers", "the operator's: servers work for every org"),
     ("forget_servers", "no row is returned"),
     ("list_orgs", "for background loops, which go on by org"),
@@ -288,12 +296,15 @@ const NOT_OF_ONE_ORG: [(&str, &str); 20] = [
     ("connect", "the limiter, which knows sessions only"),
     ("create_org", "makes the org it returns"),
     ("add_org", "an operator's: makes the org it returns"),
+    ("redeem", "the invitation says of which org it is"),
     ("disable_org", "an operator's, of another org on purpose"),
     ("is_of_another_org", "a yes or no for a metric; no door tells it"),
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 52] = [
+const WRITES: [&str; 54] = [
+    "invite",
+    "record_link",
     "keep_listing",
     "claim",
     "release",
@@ -366,6 +377,7 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_batch",
         "find_listing",
         "find_sealed_parts",
+        "find_delivered",
         "find_invocation",
         "find_sealed_params",
         "find_receipt",
@@ -439,8 +451,12 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.claim(org, &theirs.running.id, Status::Running).await, Ok(false));
     store.release(org, &theirs.running.id).await.unwrap();
     assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
-    assert_eq!(store.revoke_token(org, &them.agent_token_id).await, Ok(None));
-    assert_eq!(store.disable_user(org, &them.owner).await, Ok(None));
+    assert_eq!(store.revoke_token(org, &them.agent_token_id, &them.person()).await, Ok(None));
+    assert_eq!(store.disable_user(org, &them.owner, &them.person()).await, Ok(None));
+    assert!(store.invite(&ours.tenant.as_owner, &them.owner).await.unwrap().is_none());
+    let (token, expires_at) = (them.agent_token_id.clone(), store.now().await.unwrap());
+    let link = NewLink { invocation: theirs.pending.id.clone(), by: them.person(), token, expires_at };
+    store.record_link(org, link).await.unwrap();
     let by = PrincipalId::User(ours.tenant.owner.clone());
     let banded = SpaceChange { band: Some(Band::Black), ..SpaceChange::default() };
     assert_eq!(store.change_space(org, &them.space, banded, &by).await, Ok(None));

@@ -1,6 +1,6 @@
 //! PostgreSQL outages: a failed write leaves nothing behind, an uncertain commit is reported as such, and all goes on afterwards.
 
-use crate::harness::{Home, Kind, World, open, verify};
+use crate::harness::{BEGUN, Home, Kind, World, open, verify};
 use countersign_core::ledger::{Finished, Row};
 use countersign_core::ports::{Claims, Invocations, Sessions};
 use countersign_core::{Invocation, Status};
@@ -40,7 +40,7 @@ async fn while_it_is_away_nothing_is_written_and_then_everything_goes_on() {
     proxy.mend();
     assert_eq!(store.check().await, Ok(()));
     assert!(!is_there(store, &finish.invocation).await);
-    assert_eq!(store.finish(finish.into()).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(finish.into()).await, Ok(Finished::Recorded { seq: BEGUN + 1 }));
     assert_eq!(world.verify(&tenant).await.receipts, 2);
 }
 
@@ -49,7 +49,7 @@ async fn a_commit_that_is_cut_is_uncertain_and_a_repetition_tells() {
     let (world, proxy) = behind_a_proxy().await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     tenant.read_once(store).await;
-    for (commit, again) in [(Commit::IsLost, Finished::Recorded { seq: 2 }), (Commit::Arrives, Finished::Not(Status::Succeeded))] {
+    for (commit, again) in [(Commit::IsLost, Finished::Recorded { seq: BEGUN + 1 }), (Commit::Arrives, Finished::Not(Status::Succeeded))] {
         proxy.cut_at_commit(0, commit);
         let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
         let uncertain = store.finish(finish.clone().into()).await.unwrap_err();
@@ -116,7 +116,7 @@ async fn what_another_server_revokes_is_refused_here_too() {
     for _ in 0..3 {
         assert!(is_accepted(here).await);
     }
-    elsewhere.revoke_token(&tenant.org, &tenant.agent_token_id).await.unwrap();
+    elsewhere.revoke_token(&tenant.org, &tenant.agent_token_id, &tenant.person()).await.unwrap();
     assert!(!is_accepted(&elsewhere).await, "at once where it was revoked");
     soon("the revocation", async || !is_accepted(here).await).await;
 
@@ -158,7 +158,7 @@ async fn cuts_in_the_middle_of_commits_under_load_leave_a_whole_log() {
             other => panic!("{other:?}"),
         }
     }
-    let written = world.store.log_size(&tenant.org).await.unwrap() - 1;
+    let written = world.store.log_size(&tenant.org).await.unwrap() - BEGUN;
     assert_eq!(verify(&world.store, &tenant.org).await.receipts, written);
     assert!(answered.iter().any(|(_, answer)| matches!(answer, Err(Error::CommitUnknown { .. }))));
     tenant.read_once(&world.store).await;

@@ -27,7 +27,7 @@ const PROXY: &str = "crates/cli/tests/it/net_egress_proxy.rs";
 
 /// All groups in the order of their numbers, which start at 1.
 #[rustfmt::skip]
-const CORPUS: [Group; 53] = [
+const CORPUS: [Group; 55] = [
     Group { name: "fs_dotdot_in_param", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
     Group { name: "fs_absolute_param", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
     Group { name: "fs_proc_self_root", tried_in: &[FILES], parts: &[] },
@@ -73,7 +73,7 @@ const CORPUS: [Group; 53] = [
     Group { name: "leak_fds", tried_in: &[EFFECTS], parts: &[] },
     Group { name: "out_hostile", tried_in: &[FAULTS, PACKAGES], parts: &["out_flood", "out_flood_stderr", "out_bytes", "out_closed", "out_abyss"] },
     Group { name: "time_overrun", tried_in: &[FAULTS], parts: &["time_spin", "time_sleep", "time_ignore"] },
-    Group { name: "mem_overrun", tried_in: &[FAULTS], parts: &["mem_private", "mem_shared", "mem_children", "mem_heap", "mem_stage", "mem_scratch", "mem_pipes", "mem_page_cache"] },
+    Group { name: "mem_overrun", tried_in: &[FAULTS], parts: &["mem_private", "mem_shared", "mem_dropped", "mem_page_tables", "mem_sockets", "mem_reserved", "mem_children", "mem_heap", "mem_stage", "mem_scratch", "mem_pipes", "mem_page_cache"] },
     Group { name: "ipc_sysv_mq", tried_in: &[REST], parts: &[] },
     Group { name: "tty_injection", tried_in: &[REST], parts: &[] },
     Group { name: "core_dump_to_pipe", tried_in: &[EFFECTS], parts: &[] },
@@ -81,6 +81,8 @@ const CORPUS: [Group; 53] = [
     Group { name: "kernel_writes", tried_in: &[REST], parts: &[] },
     Group { name: "clock", tried_in: &[REST], parts: &[] },
     Group { name: "commit_crash", tried_in: &[CRASH], parts: &[] },
+    Group { name: "leak_mountinfo", tried_in: &[REST, EFFECTS], parts: &[] },
+    Group { name: "kernel_watches", tried_in: &[EFFECTS], parts: &[] },
 ];
 
 /// Attempts that try no escape, but show that the other promises hold.

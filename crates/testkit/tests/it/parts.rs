@@ -12,7 +12,7 @@ struct Crate {
     parts: &'static [(&'static str, &'static [&'static str])],
 }
 
-const CRATES: &[Crate] = &[PIPELINE, SOURCES, SERVER];
+const CRATES: &[Crate] = &[PIPELINE, SOURCES, SERVER, CLI];
 
 const PIPELINE: Crate = Crate {
     folder: "crates/pipeline/src",
@@ -65,6 +65,27 @@ const SERVER: Crate = Crate {
         ("loops", &[]),
         ("operations", &["packages"]),
         ("http", &["operations", "packages"]),
+    ],
+};
+
+const CLI: Crate = Crate {
+    folder: "crates/cli/src",
+    shared: &[],
+    parts: &[
+        ("world", &[]),
+        ("style", &[]),
+        ("hints", &["style"]),
+        ("exit", &["hints", "style"]),
+        ("context", &["exit"]),
+        ("client", &["context", "exit"]),
+        ("output", &["exit", "style", "world"]),
+        ("flags", &["client", "output"]),
+        ("setting", &["client", "context", "exit", "flags", "output", "style"]),
+        ("resource", &["client", "exit", "flags", "output", "style"]),
+        ("shared", &["client", "exit", "flags", "output", "resource", "setting", "style"]),
+        ("commands", &["client", "context", "output", "shared", "style", "world"]),
+        ("args", &["commands", "exit", "flags", "style"]),
+        ("run", &["args", "commands", "context", "exit", "output", "setting", "world"]),
     ],
 };
 

@@ -134,7 +134,7 @@ fn change(change: &DefinitionChange) -> Vec<String> {
     lines
 }
 
-/// A drift is marked; none is not worth a word.
+/// How a drift is shown. An action without one gets a dash.
 pub(super) fn drift_cell(drift: Option<Drift>) -> Cell {
     match drift {
         None | Some(Drift::None) => Cell::shown("–", "none").toned(Tone::Muted),

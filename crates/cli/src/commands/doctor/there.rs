@@ -107,7 +107,7 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
     findings
 }
 
-/// Whether the server that answers runs code of packages: what is found on this side may be another machine, or another user.
+/// Whether the server runs package code. The server is asked, because the local checks may run on another machine or as another user.
 fn code(profiles: Option<&[Profile]>) -> Finding {
     match profiles {
         None => Finding::ok("code", "the server runs no package code"),

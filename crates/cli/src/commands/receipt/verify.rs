@@ -7,7 +7,7 @@ use super::export::stream;
 use super::first_receipt_key;
 use crate::shared::*;
 use api::Page;
-use api::receipt::KeyView;
+use api::receipt::{IntegrityView, KeyView};
 use clap::Args;
 use receipt::body::{Body as _, KeyBody};
 use receipt::bundle::Line;
@@ -74,7 +74,12 @@ impl Verify {
         let checked =
             tokio::task::spawn_blocking(move || receipt::verify::verify(lines(BufReader::new(bundle)), &key, retained.as_deref()));
         let report = checked.await.map_err(|error| Failure::failed(format!("the check stopped: {error}")))?;
-        tell(&report, &Checked { key_id: &key_id, origin, file: self.file.as_deref() }, setting.terminal)
+        let integrity = if self.file.is_none() && report.ok {
+            Some(setting.client()?.get::<IntegrityView>(&["receipts", "integrity"], &[]).await?.read)
+        } else {
+            None
+        };
+        tell(&report, integrity.as_ref(), &Checked { key_id: &key_id, origin, file: self.file.as_deref() }, setting.terminal)
     }
 }
 
@@ -85,17 +90,27 @@ struct Checked<'a> {
     file: Option<&'a Path>,
 }
 
-fn tell(report: &Report, checked: &Checked<'_>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+/// `integrity`: how the server's database agrees with the log, if the log was fetched from it.
+fn tell(report: &Report, integrity: Option<&IntegrityView>, checked: &Checked<'_>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let Checked { key_id, origin, file } = checked;
     if terminal.is_document() {
         let mut document = json!(report);
         document["key_id"] = json!(key_id);
         document["key_from"] = json!(origin.word());
+        document["integrity"] = json!(integrity);
         terminal.document(&document)?;
-        return Ok(if report.ok { Exit::Ok } else { Exit::Failed });
+        return Ok(if report.ok && integrity.is_none_or(|found| found.ok) { Exit::Ok } else { Exit::Failed });
     }
     if let Some(finding) = &report.first_bad {
         return Err(found::failure(finding, report.entries, report.lines));
+    }
+    if let Some(found) = integrity.filter(|found| !found.ok) {
+        let rest = found.differences.len().saturating_sub(1);
+        let more = if rest == 0 { String::new() } else { format!("; {rest} more with --json") };
+        let first = found.differences.first().map(|first| clean::line(first)).unwrap_or_default();
+        return Err(Failure::failed("the log is whole, and the database differs from it")
+            .cause(format!("{first}{more}"))
+            .hint("somebody has changed the database without the server; restore a backup, or set the rule again"));
     }
     let head = report.head.as_ref().map(|head| format!("#{} {}", head.seq, head.digest));
     let record = Record::new(key_id)
@@ -103,6 +118,7 @@ fn tell(report: &Report, checked: &Checked<'_>, terminal: &mut Terminal) -> Resu
         .with("entries", Cell::text(report.entries.to_string()))
         .with("receipts", Cell::text(report.receipts.to_string()))
         .with("batches", Cell::text(report.batches.to_string()))
+        .with("answers", Cell::text(report.answers.to_string()))
         .with("intents", Cell::text(report.intents.to_string()))
         .with("checkpoints", Cell::text(report.checkpoints.to_string()))
         .with("head", Cell::maybe(head))

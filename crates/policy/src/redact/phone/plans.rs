@@ -13,8 +13,8 @@ use std::fmt;
 pub struct Region(country::Id);
 
 impl Region {
-    /// Whether national numbers in this region are written like this: with a leading zero, in regions that dial one and do not leave it out
-    /// for mobile numbers; and in the usual groups, in North America.
+    /// Whether people in this region write national numbers like this. Where numbers are dialled with a leading zero, they must have it,
+    /// except in regions that leave it out for mobile numbers. North American numbers must be in the usual groups.
     fn writes(self, digits: &str, lengths: &[usize]) -> bool {
         let Some(plan) = DATABASE.by_id(self.0.as_ref()) else {
             return false;

@@ -3,6 +3,9 @@
 use super::Row;
 use super::Without::{Is, Nothing, Other};
 
+/// The lists of mounts of a process whose mounts cannot be reached.
+const NO_MOUNTS: &str = "[Some(\"\"), Some(\"\"), Some(\"\")]";
+
 pub(super) const ROWS: &[Row] = &[
     Row {
         attempt: "proc_inspect_server",
@@ -80,6 +83,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         attempt: "proc_kernel_surfaces",
         answers: &[
+            ("aio", "EPERM", "SIGSYS", Other),
+            ("vmsplice", "EPERM", "SIGSYS", Is("ok")),
+            ("lease", "EPERM", "EPERM", Is("ok")),
             ("keyctl", "EPERM", "SIGSYS", Other),
             ("add_key", "EPERM", "SIGSYS", Other),
             ("bpf", "EPERM", "SIGSYS", Other),
@@ -108,6 +114,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         attempt: "dev_nodes",
         answers: &[
+            ("/dev/zero", "ENOENT", "ENOENT", Is("ok")),
             ("/dev/shm", "ENOENT", "ENOENT", Is("ok")),
             ("/dev/kvm", "ENOENT", "ENOENT", Other),
             ("/dev/fuse", "ENOENT", "ENOENT", Other),
@@ -131,8 +138,17 @@ pub(super) const ROWS: &[Row] = &[
             ("/sys/fs/cgroup/cgroup.procs", "ENOENT", "ENOENT", Nothing),
             ("cgroup_mount", "EPERM", "SIGSYS", Is("ok")),
             ("oom_score_adj", "EROFS", "EROFS", Is("ok")),
+            ("killed_first", "1000", "1000", Other),
             ("uid_map", "EROFS", "EROFS", Is("ok")),
             ("hostname", "EPERM", "SIGSYS", Is("ok")),
+        ],
+    },
+    Row {
+        attempt: "leak_mountinfo",
+        answers: &[
+            ("own", NO_MOUNTS, NO_MOUNTS, Other),
+            ("child", NO_MOUNTS, NO_MOUNTS, Other),
+            ("init", "[None, None, None]", "[None, None, None]", Other),
         ],
     },
     Row { attempt: "clock", answers: &[("clock_settime", "EPERM", "SIGSYS", Is("EINVAL")), ("timer_slack", "EPERM", "EPERM", Is("ok"))] },
@@ -144,6 +160,9 @@ pub(super) const ROWS: &[Row] = &[
             ("chroot", "EPERM", "SIGSYS", Is("ok")),
             ("fsopen", "EPERM", "SIGSYS", Is("ok")),
             ("open_tree", "EPERM", "SIGSYS", Is("ok")),
+            ("open_tree_attr", "EPERM", "SIGSYS", Other),
+            ("statmount", "EPERM", "SIGSYS", Other),
+            ("listmount", "EPERM", "SIGSYS", Other),
         ],
     },
     Row {

@@ -14,6 +14,7 @@ use crate::workspace::root::{AT_HAND_BYTES_MAX, Reached, sync_folder};
 use crate::workspace::scope::check_scope;
 use crate::workspace::staged::Staged;
 use countersign_core::Digest;
+use countersign_core::changed_file::warn;
 use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use countersign_core::source::{Error, Output};
@@ -121,6 +122,9 @@ pub(super) fn preview(place: &Place, params: &WriteText, scope: &Scope) -> Resul
         Some(_) => "would_change",
     };
     value["change"] = json!(change);
+    if change != "no_change" {
+        warn(&mut value, path.as_str(), planned.previous.as_ref().map(|(file, _)| file.mode.as_raw_mode()));
+    }
     let old = match &planned.previous {
         None => Some(String::new()),
         Some((file, digest)) => {

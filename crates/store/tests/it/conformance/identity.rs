@@ -1,6 +1,6 @@
 //! Orgs, spaces, people, sessions, tokens and the keys of spaces.
 
-use crate::harness::{Kind, World, everything, on_both_engines};
+use crate::harness::{BEGUN, Kind, World, everything, on_both_engines};
 use countersign_core::keyring::{DoesNotOpen, Keyring};
 use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
@@ -56,6 +56,7 @@ async fn an_org_is_born_whole(kind: Kind) {
         owner: Some(first.owner),
         session: None,
         scopes: vec![],
+        token: principal.token.clone(),
     };
     assert_eq!(principal, ada);
     assert_eq!(store.find_space_by_name(&first.org, "main").await.unwrap().unwrap().id, first.space);
@@ -71,9 +72,12 @@ async fn an_operator_adds_and_disables_orgs(kind: Kind) {
     let world = World::new(kind).await;
     let (store, first) = (&world.store, world.tenant("acme").await);
     let operator = store.authenticate(&first.owner_token).await.unwrap().unwrap();
-    let token = store.draw_owner_token();
-    let added = store.add_org(&operator, "second", "eve", token.clone()).await.unwrap().unwrap();
-    assert!(store.add_org(&operator, "second", "eve", store.draw_owner_token()).await.unwrap().is_none(), "the name is taken");
+    let (added, invitation) = store.add_org(&operator, "second", "eve").await.unwrap().unwrap();
+    assert!(store.add_org(&operator, "second", "eve").await.unwrap().is_none(), "the name is taken");
+    assert_eq!(store.authenticate(invitation.text.expose()).await.unwrap(), Err(Refused::Unknown), "an invitation is no token");
+    let (_, token) = store.redeem(invitation.text.expose(), "laptop").await.unwrap().unwrap();
+    assert_eq!(store.redeem(invitation.text.expose(), "laptop").await.unwrap().unwrap_err(), Refused::Revoked, "it works once");
+    let token = token.text;
     let orgs = async || {
         let orgs = store.list_orgs().await.unwrap();
         orgs.into_iter().map(|org| (org.name, org.is_first, org.disabled_at.is_some())).collect::<Vec<_>>()
@@ -122,18 +126,19 @@ async fn spaces_have_names_of_their_own_and_rules(kind: Kind) {
 async fn people_have_names_of_their_own_and_the_last_owner_stays(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let ada = store.create_user(&tenant.org, "ada", Role::Owner).await.unwrap().unwrap();
-    assert_eq!(store.create_user(&tenant.org, "ada", Role::Member).await, Ok(None));
+    let ada = store.create_user(&tenant.org, "ada", Role::Owner, &tenant.person()).await.unwrap().unwrap();
+    assert_eq!(store.create_user(&tenant.org, "ada", Role::Member, &tenant.person()).await, Ok(None));
     assert_eq!(store.find_user(&tenant.org, &ada.id).await, Ok(Some(ada.clone())));
     assert_eq!(store.find_user(&tenant.org, &tenant.draw(UserId::new)).await, Ok(None));
-    assert_eq!(store.disable_user(&tenant.org, &tenant.owner).await, Ok(Some(Disabled::Done)));
-    assert_eq!(store.disable_user(&tenant.org, &tenant.owner).await, Ok(None), "once is enough");
-    assert_eq!(store.disable_user(&tenant.org, &ada.id).await, Ok(Some(Disabled::LastOwner)));
-    assert_eq!(store.disable_user(&tenant.org, &tenant.draw(UserId::new)).await, Ok(None));
+    assert_eq!(store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await, Ok(Some(Disabled::Done)));
+    assert_eq!(store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await, Ok(None), "once is enough");
+    assert_eq!(store.disable_user(&tenant.org, &ada.id, &tenant.person()).await, Ok(Some(Disabled::LastOwner)));
+    assert_eq!(store.disable_user(&tenant.org, &tenant.draw(UserId::new), &tenant.person()).await, Ok(None));
     assert!(store.find_user(&tenant.org, &tenant.owner).await.unwrap().unwrap().disabled_at.is_some());
     // If two owners disable each other at once, one of them stays.
-    let eve = store.create_user(&tenant.org, "eve", Role::Owner).await.unwrap().unwrap();
-    let (one, two) = tokio::join!(store.disable_user(&tenant.org, &ada.id), store.disable_user(&tenant.org, &eve.id));
+    let eve = store.create_user(&tenant.org, "eve", Role::Owner, &tenant.person()).await.unwrap().unwrap();
+    let by = tenant.person();
+    let (one, two) = tokio::join!(store.disable_user(&tenant.org, &ada.id, &by), store.disable_user(&tenant.org, &eve.id, &by));
     let mut outcomes = [one.unwrap(), two.unwrap()];
     outcomes.sort_by_key(|outcome| *outcome == Some(Disabled::LastOwner));
     assert_eq!(outcomes, [Some(Disabled::Done), Some(Disabled::LastOwner)]);
@@ -143,11 +148,11 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let by = tenant.person();
-    let eve = store.create_user(&tenant.org, "eve", Role::Member).await.unwrap().unwrap();
-    let token = store.create_token(&tenant.org, TokenKind::User(eve.id.clone()), "laptop", &[], None).await.unwrap().text;
+    let eve = store.create_user(&tenant.org, "eve", Role::Member, &tenant.person()).await.unwrap().unwrap();
+    let token = store.create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None).await.unwrap().unwrap().text;
     let known = async || {
         let person = store.authenticate(token.expose()).await.unwrap().unwrap();
-        assert_eq!(store.find_principal(&tenant.org, &person.id).await, Ok(Some(person.clone())));
+        assert_eq!(store.find_bearer(&tenant.org, person.token.as_ref().unwrap()).await, Ok(Some(person.clone())));
         (person.role, store.find_standing(&tenant.org, &eve.id).await.unwrap())
     };
     let all = |role, max_band| (Some(role), Standing { role: Some(role), max_band });
@@ -176,8 +181,8 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let last = store.list_approvers(&tenant.org).await.unwrap()[0].clone();
     let limited = UserChange { max_band: Some(Band::Green), ..UserChange::default() };
     assert!(matches!(store.change_user(&tenant.org, &last, limited, &by).await, Ok(Some(ChangedUser::Done(_)))));
-    let gone = store.create_user(&tenant.org, "gone", Role::Owner).await.unwrap().unwrap();
-    store.disable_user(&tenant.org, &gone.id).await.unwrap();
+    let gone = store.create_user(&tenant.org, "gone", Role::Owner, &tenant.person()).await.unwrap().unwrap();
+    store.disable_user(&tenant.org, &gone.id, &tenant.person()).await.unwrap();
     assert_eq!(store.change_user(&tenant.org, &last, demoted, &by).await, Ok(Some(ChangedUser::LastOwner)));
 }
 
@@ -234,13 +239,13 @@ async fn a_token_says_who_its_bearer_is(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let scopes = [Permission::CreateSession, Permission::Read];
-    let service = store.create_token(&tenant.org, made_by(&tenant.owner), "ci", &scopes, None).await.unwrap();
+    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None).await.unwrap().unwrap();
     assert!(service.text.expose().starts_with("cs_service_"));
     let principal = store.authenticate(service.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.name.as_str()), (PrincipalId::Service(service.id.clone()), "ci"));
     assert_eq!((principal.owner.as_ref(), &principal.scopes[..]), (Some(&tenant.owner), &scopes[..]));
     assert_eq!(store.find_token(&tenant.org, &service.id).await.unwrap().unwrap().kind, made_by(&tenant.owner));
-    let user = store.create_token(&tenant.org, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60)).await.unwrap();
+    let user = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60)).await.unwrap().unwrap();
     let principal = store.authenticate(user.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.role), (PrincipalId::User(tenant.owner.clone()), Some(Role::Owner)));
     let listed = store.find_token(&tenant.org, &user.id).await.unwrap().unwrap();
@@ -256,42 +261,47 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     for unknown in ["", "cs_user_", &tenant.owner_token[1..], &format!("{}x", tenant.owner_token)] {
         assert_eq!(store.authenticate(unknown).await, Ok(Err(Refused::Unknown)), "{unknown}");
     }
-    let short = store.create_token(&tenant.org, made_by(&tenant.owner), "short", &[], Some(60)).await.unwrap();
+    let short = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60)).await.unwrap().unwrap();
     world.clock.advance_seconds(59);
     assert!(store.authenticate(short.text.expose()).await.unwrap().is_ok());
     world.clock.advance_seconds(1);
     assert_eq!(store.authenticate(short.text.expose()).await, Ok(Err(Refused::Expired)));
-    let revoked = store.revoke_token(&tenant.org, &tenant.agent_token_id).await.unwrap().unwrap();
+    let revoked = store.revoke_token(&tenant.org, &tenant.agent_token_id, &tenant.person()).await.unwrap().unwrap();
     assert!(matches!(&revoked, Revoked::Done(token) if token.revoked_at.is_some()), "{revoked:?}");
     assert_eq!(store.authenticate(&tenant.agent_token).await, Ok(Err(Refused::Revoked)));
     world.clock.advance_seconds(1);
-    assert_eq!(store.revoke_token(&tenant.org, &tenant.agent_token_id).await, Ok(Some(revoked)), "twice changes nothing");
-    assert_eq!(store.revoke_token(&tenant.org, &tenant.draw(TokenId::new)).await, Ok(None));
-    store.create_user(&tenant.org, "second", Role::Owner).await.unwrap();
-    store.disable_user(&tenant.org, &tenant.owner).await.unwrap();
+    assert_eq!(store.revoke_token(&tenant.org, &tenant.agent_token_id, &tenant.person()).await, Ok(Some(revoked)), "twice changes nothing");
+    assert_eq!(store.revoke_token(&tenant.org, &tenant.draw(TokenId::new), &tenant.person()).await, Ok(None));
+    store.create_user(&tenant.org, "second", Role::Owner, &tenant.person()).await.unwrap();
+    store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await.unwrap();
     assert_eq!(store.authenticate(&tenant.owner_token).await, Ok(Err(Refused::Inactive)));
     let other = world.tenant("other").await;
-    store.create_user(&other.org, "second", Role::Owner).await.unwrap();
-    store.disable_user(&other.org, &other.owner).await.unwrap();
+    store.create_user(&other.org, "second", Role::Owner, &other.person()).await.unwrap();
+    store.disable_user(&other.org, &other.owner, &other.person()).await.unwrap();
     assert_eq!(store.authenticate(&other.agent_token).await, Ok(Err(Refused::Inactive)), "an agent stops with whom it works for");
 }
 
 async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let service = store.create_token(&tenant.org, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60)).await.unwrap();
+    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60)).await.unwrap().unwrap();
     let user = PrincipalId::User(tenant.owner.clone());
     let agent = PrincipalId::Agent(tenant.session.id.clone());
     let ci = PrincipalId::Service(service.id.clone());
     for (id, text) in [(&user, &tenant.owner_token), (&agent, &tenant.agent_token), (&ci, service.text.expose())] {
+        let shown = store.authenticate(text).await.unwrap().unwrap();
+        assert_eq!(store.find_bearer(&tenant.org, shown.token.as_ref().unwrap()).await, Ok(Some(shown.clone())));
         let now = store.find_principal(&tenant.org, id).await.unwrap().unwrap();
-        assert_eq!(Ok(now), store.authenticate(text).await.unwrap(), "the same as its token says");
+        assert_eq!(now, Principal { token: None, ..shown }, "the same as its token says");
     }
     world.clock.advance_seconds(60);
-    store.revoke_token(&tenant.org, &tenant.agent_token_id).await.unwrap();
-    store.create_user(&tenant.org, "second", Role::Owner).await.unwrap();
-    store.disable_user(&tenant.org, &tenant.owner).await.unwrap();
+    store.revoke_token(&tenant.org, &tenant.agent_token_id, &tenant.person()).await.unwrap();
+    store.create_user(&tenant.org, "second", Role::Owner, &tenant.person()).await.unwrap();
+    store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await.unwrap();
     let automation = PrincipalId::Automation(tenant.draw(AutomationId::new));
+    for token in [&service.id, &tenant.agent_token_id] {
+        assert_eq!(store.find_bearer(&tenant.org, token).await, Ok(None), "one has expired, one was revoked");
+    }
     for gone in [user, agent, ci, automation, PrincipalId::User(tenant.draw(UserId::new))] {
         assert_eq!(store.find_principal(&tenant.org, &gone).await, Ok(None), "{gone}");
     }
@@ -331,9 +341,9 @@ async fn everything_is_listed_by_page(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     for n in 0..4 {
         world.clock.advance_ms(1);
-        store.create_user(&tenant.org, &format!("u{n}"), Role::Member).await.unwrap().unwrap();
+        store.create_user(&tenant.org, &format!("u{n}"), Role::Member, &tenant.person()).await.unwrap().unwrap();
         store.create_space(&tenant.org, &format!("s{n}"), &tenant.person()).await.unwrap().unwrap();
-        store.create_token(&tenant.org, made_by(&tenant.owner), &format!("t{n}"), &[], None).await.unwrap();
+        store.create_token(&tenant.as_owner, made_by(&tenant.owner), &format!("t{n}"), &[], None).await.unwrap().unwrap();
         let new = NewSession {
             space: tenant.space.clone(),
             created_by: PrincipalId::User(tenant.owner.clone()),
@@ -398,7 +408,7 @@ async fn a_database_of_another_master_key_is_noticed(kind: Kind) {
     let finish = tenant.finish(&tenant.reading(), countersign_core::ledger::Row::Insert, countersign_core::Status::Succeeded);
     let refused = stranger.finish(finish.into()).await.unwrap_err();
     assert!(refused.to_string().contains("another master key"), "{refused}");
-    assert_eq!(world.verify(&tenant).await.entries, 1);
+    assert_eq!(world.verify(&tenant).await.entries, BEGUN);
 }
 
 async fn the_last_token_of_an_owner_stays(kind: Kind) {
@@ -408,18 +418,21 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
     let tokens = store.list_tokens(&tenant.org, &all).await.unwrap().items;
     let first = tokens.into_iter().find(|token| token.kind == TokenKind::User(tenant.owner.clone())).unwrap().id;
     // A member's token, an expired one, and one of a disabled owner do not count as other tokens of an owner.
-    let member = store.create_user(&tenant.org, "member", Role::Member).await.unwrap().unwrap().id;
-    let second = store.create_user(&tenant.org, "second", Role::Owner).await.unwrap().unwrap().id;
-    store.create_token(&tenant.org, TokenKind::User(member), "m", &[], None).await.unwrap();
-    store.create_token(&tenant.org, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60)).await.unwrap();
-    let theirs = store.create_token(&tenant.org, TokenKind::User(second.clone()), "s", &[], None).await.unwrap();
+    let member = store.create_user(&tenant.org, "member", Role::Member, &tenant.person()).await.unwrap().unwrap().id;
+    let second = store.create_user(&tenant.org, "second", Role::Owner, &tenant.person()).await.unwrap().unwrap().id;
+    store.create_token(&tenant.as_owner, TokenKind::User(member), "m", &[], None).await.unwrap().unwrap();
+    store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60)).await.unwrap().unwrap();
+    let theirs = store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None).await.unwrap().unwrap();
     world.clock.advance_seconds(60);
-    store.disable_user(&tenant.org, &second).await.unwrap();
-    assert_eq!(store.revoke_token(&tenant.org, &first).await, Ok(Some(Revoked::LastOwner)));
+    store.disable_user(&tenant.org, &second, &tenant.person()).await.unwrap();
+    assert_eq!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
     assert!(store.authenticate(&tenant.owner_token).await.unwrap().is_ok(), "nothing was changed");
-    assert!(matches!(store.revoke_token(&tenant.org, &theirs.id).await, Ok(Some(Revoked::Done(_)))), "what is not the last one goes");
+    assert!(
+        matches!(store.revoke_token(&tenant.org, &theirs.id, &tenant.person()).await, Ok(Some(Revoked::Done(_)))),
+        "what is not the last one goes"
+    );
 
-    let another = store.create_token(&tenant.org, TokenKind::User(tenant.owner.clone()), "another", &[], None).await.unwrap();
-    assert!(matches!(store.revoke_token(&tenant.org, &first).await, Ok(Some(Revoked::Done(_)))));
-    assert_eq!(store.revoke_token(&tenant.org, &another.id).await, Ok(Some(Revoked::LastOwner)));
+    let another = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None).await.unwrap().unwrap();
+    assert!(matches!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::Done(_)))));
+    assert_eq!(store.revoke_token(&tenant.org, &another.id, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
 }

@@ -1,6 +1,6 @@
 //! An invocation's life: every change is made completely and from the right status, or not at all.
 
-use crate::harness::{Kind, Tenant, World, everything, on_both_engines, receipt_id, sha256};
+use crate::harness::{BEGUN, Kind, TOLD, Tenant, World, everything, on_both_engines, receipt_id, sha256};
 use countersign_core::invocation::ReceiptRef;
 use countersign_core::ledger::{Approved, Begun, EntryId, Finish, Finished, Held, Hold, Row};
 use countersign_core::limits::DRIFT_ENDS_PER_WRITE;
@@ -10,6 +10,7 @@ use receipt::entry::Kind as EntryKind;
 use store::{Error, InvocationFilter, Store};
 
 on_both_engines!(
+    an_answer_with_a_revoked_token_is_refused,
     pending_calls_of_an_action_are_listed_a_bounded_number_at_a_time,
     a_call_is_held_approved_begun_and_finished,
     a_session_has_no_more_pending_calls_than_it_may,
@@ -44,6 +45,7 @@ async fn a_call_is_held_approved_begun_and_finished(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let asked = tenant.writing();
     assert_eq!(store.hold(tenant.hold(&asked)).await, Ok(Held::Pending));
+    let asked = Invocation { pending_from_seq: Some(BEGUN), ..asked };
     assert_eq!(row(store, &asked).await, asked);
     assert_eq!(store.count_in_status(&tenant.org, Status::Pending).await, Ok(1));
     assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(Some(b"sealed".to_vec())));
@@ -62,15 +64,19 @@ async fn a_call_is_held_approved_begun_and_finished(kind: Kind) {
     assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(Some(b"sealed".to_vec())), "kept until it ends");
 
     let finish = tenant.finish(&begin.invocation, Row::From(Status::Running), Status::Succeeded);
-    assert_eq!(store.finish(finish.clone().into()).await, Ok(Finished::Recorded { seq: 2 }));
-    let receipt = Some(ReceiptRef { id: receipt_id(&finish), seq: 2 });
+    assert_eq!(store.finish(finish.clone().into()).await, Ok(Finished::Recorded { seq: BEGUN + 2 }));
+    let receipt = Some(ReceiptRef { id: receipt_id(&finish), seq: BEGUN + 2 });
     assert_eq!(row(store, &asked).await, Invocation { receipt, ..Invocation::clone(&finish.invocation) });
     assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(None), "shredded with the end");
 
     let entries = store.list_entries_of(&tenant.org, &asked.id).await.unwrap();
     let told: Vec<_> = entries.iter().map(|entry| (entry.seq, entry.kind, entry.invocation.clone())).collect();
-    assert_eq!(told, [(1, EntryKind::Intent, Some(asked.id.clone())), (2, EntryKind::Receipt, Some(asked.id.clone()))]);
-    let events = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap();
+    let of = Some(asked.id.clone());
+    assert_eq!(
+        told,
+        [(BEGUN, EntryKind::Answer, of.clone()), (BEGUN + 1, EntryKind::Intent, of.clone()), (BEGUN + 2, EntryKind::Receipt, of)]
+    );
+    let events = store.list_events_after(&tenant.org, TOLD, 1_000).await.unwrap();
     let told: Vec<_> = events.iter().map(|event| (event.name.as_str(), event.key.as_str(), event.receipt.clone())).collect();
     let id = asked.id.as_str();
     assert_eq!(
@@ -142,7 +148,7 @@ async fn a_call_begins_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
     let approved = tenant.approved(store).await;
     assert_eq!(store.begin(tenant.begin(&approved, from_approved)).await, Ok(Begun::Started));
     assert_eq!(store.begin(tenant.begin(&approved, from_approved)).await, Ok(Begun::Not(Status::Running)), "an approval is used once");
-    assert_eq!(store.list_entries_of(&tenant.org, &approved.id).await.unwrap().len(), 1);
+    assert_eq!(store.list_entries_of(&tenant.org, &approved.id).await.unwrap().len(), 2, "the answer and one intent");
     world.verify(&tenant).await;
 }
 
@@ -153,7 +159,7 @@ async fn an_approved_call_does_not_begin_past_its_time(kind: Kind) {
     world.clock.advance_seconds(301);
     assert_eq!(store.begin(tenant.begin(&approved, Row::From(Status::Approved))).await, Ok(Begun::Expired));
     assert_eq!(row(store, &approved).await.status, Status::Approved);
-    assert_eq!(store.log_size(&tenant.org).await, Ok(1));
+    assert_eq!(store.log_size(&tenant.org).await, Ok(BEGUN + 1), "the answer alone");
 }
 
 async fn every_further_attempt_has_its_own_intent(kind: Kind) {
@@ -183,13 +189,13 @@ async fn only_what_runs_can_be_doubted_and_a_doubt_can_be_resolved(kind: Kind) {
     };
     assert_eq!(doubt(&tenant.reading()).await, Ok(Finished::Missing));
     let running = tenant.running(store).await;
-    assert_eq!(doubt(&running).await, Ok(Finished::Recorded { seq: 2 }), "the size of the log: a doubt adds no entry");
+    assert_eq!(doubt(&running).await, Ok(Finished::Recorded { seq: BEGUN + 1 }), "the size of the log: a doubt adds no entry");
     assert_eq!(doubt(&running).await, Ok(Finished::Not(Status::InDoubt)));
     assert_eq!(world.verify(&tenant).await.open_intents, 1);
     let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Succeeded);
-    assert_eq!(store.finish(finish.into()).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(finish.into()).await, Ok(Finished::Recorded { seq: BEGUN + 1 }));
     assert_eq!(doubt(&running).await, Ok(Finished::Not(Status::Succeeded)));
-    let names: Vec<_> = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap().into_iter().map(|event| event.name).collect();
+    let names: Vec<_> = store.list_events_after(&tenant.org, TOLD, 1_000).await.unwrap().into_iter().map(|event| event.name).collect();
     assert_eq!(names, ["invocation.doubted", "invocation.succeeded"]);
     world.verify(&tenant).await;
 }
@@ -212,7 +218,7 @@ async fn a_call_ends_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
 
     let mut denial = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
     denial.approval = Some(countersign_core::ledger::Approval { approves: false, ..tenant.approval(&pending) });
-    assert_eq!(store.finish(denial.clone().into()).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(denial.clone().into()).await, Ok(Finished::Recorded { seq: BEGUN + 2 }));
     assert_eq!(store.finish(denial.into()).await, Ok(Finished::Not(Status::Denied)));
     assert_eq!(world.verify(&tenant).await.receipts, 2);
 }
@@ -223,7 +229,7 @@ async fn an_end_that_no_intent_came_before_is_written_only_by_the_rules_in_force
     let decided_by = Rules::rules_version(store, &tenant.org).await.unwrap();
     let by_rules = |row, status| Finish { rules_version: Some(decided_by), ..tenant.finish(&tenant.reading(), row, status) };
     let kept = by_rules(Row::Insert, Status::Succeeded);
-    assert_eq!(store.finish(kept.clone().into()).await, Ok(Finished::Recorded { seq: 1 }));
+    assert_eq!(store.finish(kept.clone().into()).await, Ok(Finished::Recorded { seq: BEGUN }));
     store.add_canary(&tenant.org, "a text to be stolen", &tenant.person()).await.unwrap();
     let before = counts(store, &tenant).await;
     for row in [Row::Insert, Row::InsertAgain] {
@@ -246,8 +252,8 @@ async fn a_call_expires_only_past_its_time(kind: Kind) {
     assert_eq!(store.finish(expire(&pending, Status::Pending).into()).await, Ok(Finished::Not(Status::Pending)));
     world.clock.advance_seconds(1);
     assert_eq!(store.finish(expire(&approved, Status::Pending).into()).await, Ok(Finished::Not(Status::Approved)));
-    assert_eq!(store.finish(expire(&pending, Status::Pending).into()).await, Ok(Finished::Recorded { seq: 1 }));
-    assert_eq!(store.finish(expire(&approved, Status::Approved).into()).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(expire(&pending, Status::Pending).into()).await, Ok(Finished::Recorded { seq: BEGUN + 1 }));
+    assert_eq!(store.finish(expire(&approved, Status::Approved).into()).await, Ok(Finished::Recorded { seq: BEGUN + 2 }));
     assert_eq!(store.finish(expire(&approved, Status::Approved).into()).await, Ok(Finished::Not(Status::Expired)));
     world.verify(&tenant).await;
 }
@@ -397,4 +403,21 @@ async fn pending_calls_of_an_action_are_listed_a_bounded_number_at_a_time(kind: 
     assert!(listed.iter().map(|call| &call.id).eq(&ids[..DRIFT_ENDS_PER_WRITE]), "oldest first");
     let rest = store.list_pending_of(&tenant.org, &calls[0].action, Some(&listed.last().unwrap().id)).await.unwrap();
     assert!(rest.iter().map(|call| &call.id).eq(&ids[DRIFT_ENDS_PER_WRITE..]));
+}
+
+async fn an_answer_with_a_revoked_token_is_refused(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = tenant.pending(store).await;
+    // The token is revoked between the check at the door and the write of the answer.
+    let another =
+        store.create_token(&tenant.as_owner, store::TokenKind::User(tenant.owner.clone()), "phone", &[], None).await.unwrap().unwrap();
+    store.revoke_token(&tenant.org, &another.id, &tenant.person()).await.unwrap();
+    let mut approve = tenant.approve(&pending);
+    approve.approval.token = another.id.clone();
+    assert_eq!(store.approve(approve.clone()).await, Ok(Approved::MayNot));
+    let mut denial = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
+    denial.approval = Some(countersign_core::ledger::Approval { approves: false, ..approve.approval });
+    assert_eq!(store.finish(denial.into()).await, Ok(Finished::MayNotAnswer));
+    world.verify(&tenant).await;
 }

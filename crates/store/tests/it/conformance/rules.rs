@@ -1,12 +1,12 @@
 //! Modes, definitions, events and notifications.
 
-use crate::harness::{Kind, READ, World, definition, everything, on_both_engines, sha256};
+use crate::harness::{BEGUN, Kind, READ, TOLD, World, definition, everything, on_both_engines, sha256};
 use countersign_core::decision::Lock;
 use countersign_core::ledger::{ArchivedDefinition, ModeRow, ModeRows};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::ports::{Definitions, EventFeed, Invocations, Rules};
 use countersign_core::{ActionId, AutomationId, InvocationId, Mode, NotificationId, PrincipalId};
-use store::{ModeChange, PageRequest};
+use store::{Error, ModeChange, PageRequest};
 
 on_both_engines!(
     modes_have_versions_that_grow_and_two_scopes,
@@ -15,6 +15,7 @@ on_both_engines!(
     every_change_of_a_mode_is_listed_newest_first,
     a_definition_is_archived_once,
     an_invocation_notifies_once,
+    a_call_that_is_over_notifies_nobody,
     notifications_are_listed_newest_first_by_page,
 );
 
@@ -47,10 +48,10 @@ async fn modes_have_versions_that_grow_and_two_scopes(kind: Kind) {
     assert_eq!(change(None, None).await, Ok(5));
     assert_eq!(change(None, None).await, Ok(6), "a removal of nothing is a change too, and recorded");
     assert_eq!(rows_of(rows(None).await), (None, None));
-    let events = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap();
+    let events = store.list_events_after(&tenant.org, TOLD, 1_000).await.unwrap();
     assert!(events.iter().all(|event| event.name == "mode.changed" && event.key == "modes"));
     assert_eq!(events.len(), 6);
-    assert_eq!(world.verify(&tenant).await.entries, 7, "every change is signed into the log");
+    assert_eq!(world.verify(&tenant).await.entries, BEGUN + 6, "every change is signed into the log");
 }
 
 fn rows_of(found: Result<ModeRows, store::Error>) -> (Option<ModeRow>, Option<ModeRow>) {
@@ -182,7 +183,29 @@ async fn an_invocation_notifies_once(kind: Kind) {
     store.deliver(&first).await.unwrap();
     let again = Notification { id: tenant.draw(NotificationId::new), title: "Twice".into(), ..first.clone() };
     store.deliver(&again).await.unwrap();
+    assert_eq!(store.find_delivered(&tenant.org, &first.invocation).await, Ok(Some(first.id.clone())));
     assert_eq!(store.list_notifications(&tenant.org, &everything()).await.unwrap().items, [first]);
+}
+
+async fn a_call_that_is_over_notifies_nobody(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let of = |invocation: &InvocationId, now| Notification {
+        id: tenant.draw(NotificationId::new),
+        org: tenant.org.clone(),
+        space: tenant.space.clone(),
+        invocation: invocation.clone(),
+        title: "Done".into(),
+        body: String::new(),
+        created_at: now,
+    };
+    let now = store.now().await.unwrap();
+    let (running, ended) = (tenant.running(store).await.id, tenant.read_once(store).await.id);
+    assert_eq!(store.find_delivered(&tenant.org, &running).await, Ok(None));
+    store.deliver(&of(&running, now)).await.unwrap();
+    assert_eq!(store.deliver(&of(&ended, now)).await, Err(Error::Fenced));
+    assert!(store.find_delivered(&tenant.org, &running).await.unwrap().is_some());
+    assert_eq!(store.find_delivered(&tenant.org, &ended).await, Ok(None));
 }
 
 async fn notifications_are_listed_newest_first_by_page(kind: Kind) {

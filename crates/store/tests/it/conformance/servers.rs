@@ -1,8 +1,8 @@
 //! Leases: a server keeps the calls it runs while it renews its lease. After that they belong to the first server that claims them.
 
-use crate::harness::{Kind, Tenant, World, on_both_engines};
+use crate::harness::{BEGUN, Kind, Tenant, World, on_both_engines};
 use countersign_core::batch::BatchStatus;
-use countersign_core::ledger::{Begun, Finished, OpenedBatch, Row};
+use countersign_core::ledger::{Begun, Finished, Held, OpenedBatch, Reservation, Row};
 use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, RUNNING_SECONDS_MAX, SERVER_REMEMBERED_SECONDS};
 use countersign_core::ports::{Batches, Claims, Invocations, Rules};
 use countersign_core::{Batch, Invocation, InvocationId, ServerId, Status};
@@ -16,7 +16,8 @@ on_both_engines!(
     an_approved_call_belongs_to_whoever_starts_it,
     an_approved_call_keeps_since_when_it_was_taken_up,
     what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound,
-    a_server_takes_over_from_the_one_before_it_at_once,
+    a_server_takes_over_from_those_before_it_at_once,
+    a_part_that_another_server_has_begun_is_not_begun_twice,
     a_batch_belongs_to_the_server_that_runs_it,
     servers_are_listed_until_they_are_long_gone,
     a_lease_that_was_ended_is_gone_at_once,
@@ -217,15 +218,34 @@ async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(ki
     assert!(Batches::save_batch(&second, batch).await.unwrap().is_some());
 }
 
-async fn a_server_takes_over_from_the_one_before_it_at_once(kind: Kind) {
+async fn a_server_takes_over_from_those_before_it_at_once(kind: Kind) {
     let (world, second, tenant) = two(kind).await;
     let running = tenant.running(&world.store).await;
     Batches::open_batch(&world.store, tenant.new_batch(None)).await.unwrap();
     assert_eq!(second.list_left_behind(&tenant.org, None).await, Ok(vec![]));
     second.succeed(world.store.server_id().clone());
+    // One that died before it could do anything.
+    second.succeed(ServerId::parse("srv_00000000000000000000000000").unwrap());
     assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), std::slice::from_ref(&running.id));
     assert_eq!(second.list_left_batches(&tenant.org).await.unwrap().len(), 1);
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
+    second.end_earlier_leases().await.unwrap();
+    let servers: Vec<_> = second.list_servers().await.unwrap().into_iter().map(|server| server.id).collect();
+    assert_eq!(servers, [second.server_id().clone()]);
+}
+
+/// Both run the same batch, because the first was considered gone and came back.
+async fn a_part_that_another_server_has_begun_is_not_begun_twice(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let OpenedBatch::New(batch) = Batches::open_batch(&world.store, tenant.new_batch(None)).await.unwrap() else { panic!("it is new") };
+    let part = Invocation { id: batch.parts[0].invocation.clone(), batch: Some(batch.part_of(0)), ..tenant.reading() };
+    assert_eq!(second.begin(tenant.begin(&part, Row::Insert)).await, Ok(Begun::Started));
+    let taken = Reservation { invocation: part.id.clone(), raw: part.digests.raw };
+    assert_eq!(world.store.begin(tenant.begin(&part, Row::Insert)).await, Ok(Begun::KeyTaken(taken.clone())));
+    assert_eq!(world.store.hold(tenant.hold(&part)).await, Ok(Held::KeyTaken(taken)));
+    let refused = tenant.finish(&part, Row::Insert, Status::Denied);
+    assert_eq!(world.store.finish(refused.into()).await, Ok(Finished::Not(Status::Running)));
+    assert_eq!(world.store.log_size(&tenant.org).await, Ok(BEGUN + 1), "one intent");
 }
 
 async fn a_batch_belongs_to_the_server_that_runs_it(kind: Kind) {

@@ -1,8 +1,8 @@
-//! Makes text from agents, sources and servers safe to print. Characters that a terminal would obey, reorder or hide are shown as `\u{…}`
-//! instead of being dropped, so that an approver sees them.
+//! Makes text from agents, sources and servers safe to show: on a terminal, on a page, in a log. Characters that a screen would obey, reorder
+//! or hide, or that pass for others, are shown as `\u{…}` instead of being dropped, so that an approver sees them.
 
 /// Cleans text for one line: line breaks and tabs are shown as escapes too.
-pub(crate) fn line(text: &str) -> String {
+pub fn line(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -16,7 +16,7 @@ pub(crate) fn line(text: &str) -> String {
 }
 
 /// Cleans text of several lines: line breaks and tabs stay.
-pub(crate) fn block(text: &str) -> String {
+pub fn block(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -29,7 +29,7 @@ pub(crate) fn block(text: &str) -> String {
 }
 
 /// Writes deceptive characters in JSON text as escapes. The JSON value stays the same.
-pub(crate) fn json(text: &str) -> String {
+pub fn json(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
         if character == '\n' || !is_deceptive(character) {
@@ -52,13 +52,16 @@ fn push(clean: &mut String, character: char) {
     }
 }
 
-/// Whether this is a control character, an invisible character, or one that reorders the text around it.
-fn is_deceptive(character: char) -> bool {
+/// Whether this is a control character, an invisible character, one that reorders the text around it, a dot that is not the full stop, or
+/// a code point that Unicode keeps for no character.
+pub fn is_deceptive(character: char) -> bool {
+    let code = u32::from(character);
     character.is_control()
-        || matches!(u32::from(character),
-            0x00ad | 0x034f | 0x061c | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f | 0x2028..=0x202e
-            | 0x2060..=0x206f | 0x2800 | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfffb | 0x1_3430..=0x1_345f
-            | 0x1_bca0..=0x1_bca3 | 0x1_d173..=0x1_d17a | 0xe_0000..=0xe_0fff)
+        || matches!(code & 0xffff, 0xfffe | 0xffff)
+        || matches!(code,
+            0x00ad | 0x034f | 0x061c | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f | 0x2024..=0x2025
+            | 0x2028..=0x202e | 0x2060..=0x206f | 0x2800 | 0x3164 | 0xfdd0..=0xfdef | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfffb
+            | 0x1_3430..=0x1_345f | 0x1_bca0..=0x1_bca3 | 0x1_d173..=0x1_d17a | 0xe_0000..=0xe_0fff)
 }
 
 #[cfg(test)]
@@ -67,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown_instead() {
+    fn what_would_deceive_a_reader_is_shown_instead() {
         for (text, expected) in [
             ("plain äöü 漢字 🙂", "plain äöü 漢字 🙂"),
             ("\u{1b}[31mred\u{1b}[0m", "\\u{1b}[31mred\\u{1b}[0m"),
@@ -75,6 +78,8 @@ mod tests {
             ("a\u{202e}txt.exe", "a\\u{202e}txt.exe"),
             ("zero\u{200b}width", "zero\\u{200b}width"),
             ("tag\u{e0041}", "tag\\u{e0041}"),
+            ("a\u{2024}txt, \u{2025}/x and so on…", "a\\u{2024}txt, \\u{2025}/x and so on…"),
+            ("\u{fdd0}\u{ffff}\u{1fffe}", "\\u{fdd0}\\u{ffff}\\u{1fffe}"),
             ("bell\u{7}", "bell\\u{7}"),
             ("two\nlines\tand\r", "two\\nlines\\tand\\r"),
         ] {

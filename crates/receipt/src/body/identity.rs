@@ -1,0 +1,82 @@
+//! Who may act, and what people answered. The audit log holds each of them when it happens, so that a verifier needs no database.
+
+use countersign_core::invocation::Beyond;
+use countersign_core::principal::{Permission, Role};
+use countersign_core::{ApprovalId, Digest, InvocationId, PrincipalId, Timestamp, TokenId, UserId};
+use serde::{Deserialize, Serialize};
+
+/// A change of who may act: people, their tokens, and the links that answer in their name. Roles are rules, see `RuleChange::RoleChanged`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdentityBody {
+    /// Absent for the org's first owner, and for a person who redeems an invitation: they have no token yet.
+    pub by: Option<PrincipalId>,
+    pub change: IdentityChange,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "identity", rename_all = "snake_case")]
+pub enum IdentityChange {
+    UserCreated {
+        user: UserId,
+        role: Role,
+    },
+    UserDisabled {
+        user: UserId,
+    },
+    /// An invitation: whoever has its text becomes this person, once. It can do nothing else.
+    Invited {
+        invitation: TokenId,
+        user: UserId,
+        expires_at: Timestamp,
+    },
+    InvitationRedeemed {
+        invitation: TokenId,
+        token: TokenId,
+        user: UserId,
+    },
+    TokenMade {
+        token: TokenId,
+        holder: PrincipalId,
+        /// What a service may do.
+        scopes: Vec<Permission>,
+        /// The token it was made with; absent for the org's first owner.
+        with: Option<TokenId>,
+    },
+    TokenRevoked {
+        token: TokenId,
+    },
+    /// A link that answers one call in the name of the person who made it.
+    LinkMade {
+        invocation_id: InvocationId,
+        token: TokenId,
+        expires_at: Timestamp,
+    },
+}
+
+/// A person's answer to a pending call, as it was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerBody {
+    pub answer: Answer,
+    pub approval_id: ApprovalId,
+    /// What the answer permits beyond this one call.
+    pub beyond: Beyond,
+    /// The digest of exactly what was answered.
+    pub binding: Digest,
+    pub by: PrincipalId,
+    pub invocation_id: InvocationId,
+    /// The size of the log when the call began to wait for a person.
+    pub pending_from_seq: String,
+    /// The role that the person had.
+    pub role: Role,
+    /// The token they answered with, or that they made the link with.
+    pub token: TokenId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    Approve,
+    Deny,
+}

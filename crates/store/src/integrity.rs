@@ -1,0 +1,313 @@
+//! Compares the database with its audit log, while the server runs: whether each entry is filed as what it is, whether the stored tree is
+//! the tree of the entries, and whether the rules, people and tokens in the tables are those that the log says. Whoever has the database
+//! can change a row; here it shows. Signatures are checked elsewhere, by the verifier of an export.
+
+use crate::db::{Columns, Row, Snapshot, vals};
+use crate::policies::{digests_of, read_policies, select_policies};
+use crate::{Error, Store};
+use countersign_core::principal::Role;
+use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
+use countersign_core::{Band, Digest, OrgId, TokenId, UserId};
+use receipt::body::{Body as _, IdentityBody, IdentityChange, ModeBody, RuleBody, RuleChange, SpaceBody};
+use receipt::entry::{Entry, Kind, payload_digest};
+use receipt::tree::{self, CompleteTile, Frontier};
+use std::collections::BTreeMap;
+
+/// How many differences are told.
+const DIFFERENCES_MAX: usize = 100;
+const ROWS: i64 = 500;
+
+/// The result of a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Integrity {
+    /// How many entries the log has.
+    pub entries: u64,
+    /// In which ways the database differs from the log, as sentences; at most a hundred.
+    pub differences: Vec<String>,
+}
+
+/// What is in force, by kind and name: what the log says of it, or the tables.
+type InForce = BTreeMap<(&'static str, String), String>;
+
+impl Store {
+    /// Reads the whole audit log of the org, from one moment, and compares the tables with it.
+    pub async fn check_integrity(&self, org: &OrgId) -> Result<Integrity, Error> {
+        let mut snapshot = self.db.snapshot().await?;
+        let mut check = Check { snapshot: &mut snapshot, org, found: Integrity::default() };
+        let logged = check.entries().await?;
+        let stored = check.tables().await?;
+        check.compare(&logged, &stored);
+        check.found.differences.truncate(DIFFERENCES_MAX);
+        Ok(check.found)
+    }
+}
+
+struct Check<'a> {
+    snapshot: &'a mut Snapshot,
+    org: &'a OrgId,
+    found: Integrity,
+}
+
+impl Check<'_> {
+    /// Checks each entry against its row and the stored tree; returns what the log says is in force.
+    async fn entries(&mut self) -> Result<InForce, Error> {
+        let (mut frontier, mut prev, mut logged) = (Frontier::new(), receipt::entry::NO_PREV, Logged::default());
+        loop {
+            let sql = "SELECT seq, kind, payload, leaf FROM entries WHERE org_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3";
+            let rows = self.snapshot.read(sql, &vals![self.org.as_str(), frontier.size() as i64, ROWS]).await?;
+            if rows.is_empty() {
+                break;
+            }
+            for row in rows {
+                let mut columns = Columns::of(row);
+                let (seq, kind, payload, leaf) = (columns.int()? as u64, columns.text()?, columns.text()?, columns.bytes()?);
+                let Some(entry) = Entry::parse(&payload).ok().filter(|entry| entry.header.seq == seq && seq == frontier.size()) else {
+                    self.differs(format!("entry {seq} of the log cannot be read, or is not where it belongs"));
+                    return Ok(logged.in_force);
+                };
+                if entry.header.kind.as_str() != kind {
+                    self.differs(format!("entry {seq} is filed as `{kind}` and is `{}`", entry.header.kind));
+                }
+                if tree::leaf(&payload).as_bytes().as_slice() != leaf {
+                    self.differs(format!("the stored hash of entry {seq} is not its hash"));
+                }
+                prev = payload_digest(&payload);
+                for tile in frontier.append(tree::leaf(&payload)) {
+                    self.tile(&tile).await?;
+                }
+                logged.take(&entry);
+            }
+        }
+        self.found.entries = frontier.size();
+        let head = "SELECT size, prev, frontier FROM logs WHERE org_id = $1";
+        for row in self.snapshot.read(head, &vals![self.org.as_str()]).await? {
+            let mut columns = Columns::of(row);
+            let stored = (columns.int()? as u64, columns.text()?, columns.bytes()?);
+            if stored != (frontier.size(), prev.to_string(), frontier.to_bytes()) {
+                self.differs("the stored head of the log is not that of its last entry".to_owned());
+            }
+        }
+        Ok(logged.in_force)
+    }
+
+    async fn tile(&mut self, tile: &CompleteTile) -> Result<(), Error> {
+        let sql = "SELECT hash FROM tree_nodes WHERE org_id = $1 AND level = $2 AND position = $3";
+        let params = vals![self.org.as_str(), i64::from(tile.level), tile.position as i64];
+        let rows = self.snapshot.read(sql, &params).await?;
+        let stored = rows.into_iter().next().map(|row| Columns::of(row).bytes()).transpose()?;
+        if stored.as_deref() != Some(tile.hash.as_bytes().as_slice()) {
+            self.differs(format!("node {} of level {} of the stored tree is not that of the entries", tile.position, tile.level));
+        }
+        Ok(())
+    }
+
+    /// What the tables say is in force.
+    async fn tables(&mut self) -> Result<InForce, Error> {
+        let mut stored = InForce::new();
+        for (kind, sql) in TABLES {
+            for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
+                let mut columns = Columns::of(row);
+                stored.insert((kind, columns.text()?), columns.text()?);
+            }
+        }
+        let sql = concat!(select_policies!(), " ORDER BY version DESC LIMIT 1");
+        for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
+            let digests = digests_of(&read_policies(row)?.policies.texts);
+            stored.insert(("policies", "in force".to_owned()), texts(&digests));
+        }
+        let sql = "SELECT id, band, self_approval, quorum, redaction FROM spaces WHERE org_id = $1";
+        for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
+            let (id, settings) = stored_space(row)?;
+            // The space that comes with its org has no entry until it is changed.
+            if settings != new_space() {
+                stored.insert(("space", id), settings);
+            }
+        }
+        Ok(stored)
+    }
+
+    fn compare(&mut self, logged: &InForce, stored: &InForce) {
+        for ((kind, name), said) in logged {
+            match stored.get(&(*kind, name.clone())) {
+                Some(found) if found == said => {}
+                Some(found) => self.differs(format!("{kind} `{name}` is `{found}` in the database; the log says `{said}`")),
+                // A space that was set back to how spaces begin is not among the stored ones.
+                None if *kind == "space" && *said == new_space() => {}
+                None => self.differs(format!("{kind} `{name}` is missing in the database; the log says `{said}`")),
+            }
+        }
+        for (kind, name) in stored.keys().filter(|key| !logged.contains_key(*key)) {
+            self.differs(format!("{kind} `{name}` is in the database, and the log does not say so"));
+        }
+    }
+
+    fn differs(&mut self, difference: String) {
+        if self.found.differences.len() <= DIFFERENCES_MAX {
+            self.found.differences.push(difference);
+        }
+    }
+}
+
+/// For each table with rules, people or tokens: the name of a row, and what the log must say of it too.
+const TABLES: [(&str, &str); 9] = [
+    ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
+    ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
+    ("review", "SELECT action, structural || ' ' || textual || ' ' || wording FROM pins WHERE org_id = $1"),
+    ("consent", "SELECT id, user_id || ' ' || purpose FROM consents WHERE org_id = $1 AND withdrawn_at IS NULL"),
+    ("crossing", "SELECT action || ' ' || from_space || ' ' || to_space, 'allowed' FROM crossings WHERE org_id = $1"),
+    ("canary token", "SELECT id, 'added' FROM canaries WHERE org_id = $1"),
+    (
+        "grant",
+        "SELECT id, scope || ' ' || source || '.' || name || ' ' || coalesce(calls_max, 0) || CASE WHEN state = 'revoked' THEN ' revoked' ELSE '' END
+         FROM grants WHERE org_id = $1 AND given_at IS NOT NULL",
+    ),
+    (
+        "user",
+        "SELECT id, role || ' ' || max_band || CASE WHEN disabled_at IS NULL THEN '' ELSE ' disabled' END FROM users WHERE org_id = $1",
+    ),
+    ("token", "SELECT id, CASE WHEN revoked_at IS NULL THEN 'valid' ELSE 'revoked' END FROM tokens WHERE org_id = $1"),
+];
+
+/// What the log has said so far.
+#[derive(Default)]
+struct Logged {
+    in_force: InForce,
+    /// The last invitation of each person: a new one ends it.
+    invitations: BTreeMap<UserId, TokenId>,
+}
+
+impl Logged {
+    fn take(&mut self, entry: &Entry) {
+        match entry.header.kind {
+            Kind::Mode => {
+                if let Ok(ModeBody { action, lock, mode, scope, version, by: _ }) = ModeBody::read(&entry.body) {
+                    let said = mode.map(|mode| format!("{mode} {} {version}", crate::modes::lock_word(lock)));
+                    self.set("mode", format!("{scope} {action}"), said);
+                }
+            }
+            Kind::Space => {
+                if let Ok(body) = SpaceBody::read(&entry.body) {
+                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction);
+                    self.set("space", body.space.to_string(), Some(said));
+                }
+            }
+            Kind::Rule => {
+                if let Ok(body) = RuleBody::read(&entry.body) {
+                    self.rule(body);
+                }
+            }
+            Kind::Identity => {
+                if let Ok(body) = IdentityBody::read(&entry.body) {
+                    self.identity(body.change);
+                }
+            }
+            Kind::Key | Kind::Answer | Kind::Intent | Kind::Receipt | Kind::Batch => {}
+        }
+    }
+
+    fn rule(&mut self, body: RuleBody) {
+        match body.change {
+            RuleChange::GrantGiven { grant, terms, .. } => {
+                let said = format!("{} {} {}", terms.scope, terms.covers, terms.calls_max.unwrap_or(0));
+                self.set("grant", grant.to_string(), Some(said));
+            }
+            RuleChange::GrantRevoked { grant } => {
+                let said = self.in_force.get(&("grant", grant.to_string())).map(|said| format!("{said} revoked"));
+                self.set("grant", grant.to_string(), said);
+            }
+            RuleChange::SwitchedOn { scope, stop, .. } => self.set("kill switch", scope.to_string(), Some(stop.as_str().to_owned())),
+            RuleChange::SwitchedOff { scope, .. } => self.set("kill switch", scope.to_string(), None),
+            RuleChange::Reviewed { action, structural, textual, wording } => {
+                let said = format!("{structural} {textual} {}", crate::definitions::wording_word(wording));
+                self.set("review", action.to_string(), Some(said));
+            }
+            RuleChange::PoliciesSet { digests } => self.set("policies", "in force".to_owned(), Some(texts(&digests))),
+            RuleChange::ConsentGiven { consent, purpose, .. } => {
+                let by = match body.by {
+                    Some(countersign_core::PrincipalId::User(user)) => user.to_string(),
+                    Some(_) | None => String::new(),
+                };
+                self.set("consent", consent.to_string(), Some(format!("{by} {purpose}")));
+            }
+            RuleChange::ConsentWithdrawn { consent } => self.set("consent", consent.to_string(), None),
+            RuleChange::CrossingAllowed { action, from, to } => {
+                self.set("crossing", format!("{action} {from} {to}"), Some("allowed".to_owned()));
+            }
+            RuleChange::CrossingForbidden { action, from, to } => self.set("crossing", format!("{action} {from} {to}"), None),
+            RuleChange::BandLimited { user, max_band } => self.person(&user, |(_, band, _)| *band = max_band),
+            RuleChange::RoleChanged { user, role } => self.person(&user, |(known, _, _)| *known = role),
+            RuleChange::CanaryAdded { canary } => self.set("canary token", canary.to_string(), Some("added".to_owned())),
+            RuleChange::CanaryRemoved { canary } => self.set("canary token", canary.to_string(), None),
+            RuleChange::Drifted { .. }
+            | RuleChange::OrgCreated { .. }
+            | RuleChange::OrgDisabled { .. }
+            | RuleChange::QuarantineSettled { .. } => {}
+        }
+    }
+
+    fn identity(&mut self, change: IdentityChange) {
+        match change {
+            IdentityChange::UserCreated { user, role } => self.set("user", user.to_string(), Some(person((role, Band::Black, false)))),
+            IdentityChange::UserDisabled { user } => self.person(&user, |(_, _, is_disabled)| *is_disabled = true),
+            IdentityChange::Invited { invitation, user, expires_at: _ } => {
+                if let Some(earlier) = self.invitations.insert(user, invitation.clone()) {
+                    self.set("token", earlier.to_string(), Some("revoked".to_owned()));
+                }
+                self.set("token", invitation.to_string(), Some("valid".to_owned()));
+            }
+            IdentityChange::InvitationRedeemed { invitation, token, user: _ } => {
+                self.set("token", invitation.to_string(), Some("revoked".to_owned()));
+                self.set("token", token.to_string(), Some("valid".to_owned()));
+            }
+            IdentityChange::TokenMade { token, .. } => self.set("token", token.to_string(), Some("valid".to_owned())),
+            IdentityChange::TokenRevoked { token } => self.set("token", token.to_string(), Some("revoked".to_owned())),
+            IdentityChange::LinkMade { .. } => {}
+        }
+    }
+
+    fn set(&mut self, kind: &'static str, name: String, said: Option<String>) {
+        match said {
+            Some(said) => drop(self.in_force.insert((kind, name), said)),
+            None => drop(self.in_force.remove(&(kind, name))),
+        }
+    }
+
+    fn person(&mut self, user: &UserId, change: impl FnOnce(&mut (Role, Band, bool))) {
+        let key = ("user", user.to_string());
+        let known = self.in_force.get(&key).and_then(|said| {
+            let mut words = said.split(' ');
+            Some((Role::parse(words.next()?)?, Band::parse(words.next()?)?, words.next().is_some()))
+        });
+        if let Some(mut known) = known {
+            change(&mut known);
+            self.in_force.insert(key, person(known));
+        }
+    }
+}
+
+fn person((role, band, is_disabled): (Role, Band, bool)) -> String {
+    format!("{} {}{}", role.as_str(), band.as_str(), if is_disabled { " disabled" } else { "" })
+}
+
+fn texts(digests: &BTreeMap<countersign_core::decision::Gate, Digest>) -> String {
+    digests.iter().map(|(gate, digest)| format!("{} {digest}", gate.as_str())).collect::<Vec<_>>().join(" ")
+}
+
+fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &SpaceRedaction) -> String {
+    let json = |value: Result<serde_json::Value, _>| value.map_or_else(|_: serde_json::Error| String::new(), |value| value.to_string());
+    let (quorum, redaction) = (json(serde_json::to_value(quorum)), json(serde_json::to_value(redaction)));
+    format!("{} {} {quorum} {redaction}", band.as_str(), crate::orgs::self_approval_word(self_approval))
+}
+
+/// The settings of a space just created.
+fn new_space() -> String {
+    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default())
+}
+
+fn stored_space(row: Row) -> Result<(String, String), Error> {
+    let mut columns = Columns::of(row);
+    let (id, band) = (columns.text()?, columns.parsed(Band::parse)?);
+    let self_approval = columns.parsed(crate::orgs::parse_self_approval)?;
+    let (quorum, redaction): (Quorum, SpaceRedaction) = (columns.json()?, columns.json()?);
+    Ok((id, space(band, self_approval, &quorum, &redaction)))
+}

@@ -1,0 +1,520 @@
+#!/usr/bin/env python3
+"""Verifies an audit-log export (a "bundle") with nothing but Python's standard library.
+
+    python3 verify.py BUNDLE --key KEY.pem [--checkpoint NOTE.txt]
+
+Exit codes: 0 verified, 1 not verified, 2 wrong usage. In a refusal, line 0 stands for NOTE.txt.
+"""
+import argparse, base64, functools, hashlib, json, re, sys
+from datetime import datetime
+
+class Refused(Exception):
+    pass
+
+def need(condition, why):
+    if not condition:
+        raise Refused(why)
+
+# ---- Ed25519 (RFC 8032). A point is (X, Y, Z, T) with x = X/Z, y = Y/Z, xy = T/Z: adding needs no division.
+
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, -1, P) % P
+D2 = 2 * D % P
+ZERO = (0, 1, 1, 0)
+
+def add(p, q):
+    a, b = (p[1] - p[0]) * (q[1] - q[0]) % P, (p[1] + p[0]) * (q[1] + q[0]) % P
+    c, d = D2 * p[3] * q[3] % P, 2 * p[2] * q[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+def is_small_order(p):
+    for _ in range(3):
+        p = add(p, p)
+    return p[0] == 0 and p[1] == p[2]
+
+def decode_point(data):
+    number = int.from_bytes(data, "little")
+    y, sign = number & (2**255 - 1), number >> 255
+    u, v = (y * y - 1) % P, (D * y * y + 1) % P
+    x = u * v**3 * pow(u * v**7, (P - 5) // 8, P) % P
+    if v * x * x % P != u:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    need(v * x * x % P == u, "a key is not a point of the curve")
+    need(y < P and (x or not sign), "a key is not encoded canonically")
+    x = x if x & 1 == sign else P - x
+    return x, y, 1, x * y % P
+
+def encode_point(p):
+    inverse = pow(p[2], -1, P)
+    return (p[1] * inverse % P | (p[0] * inverse % P & 1) << 255).to_bytes(32, "little")
+
+def multiples(p):
+    """Row i holds 0 to 15 times 16**i * p, so that a multiplication is only 64 additions."""
+    rows = []
+    for _ in range(64):
+        row = [ZERO]
+        for _ in range(15):
+            row.append(add(row[-1], p))
+        rows.append(row)
+        p = add(row[15], p)
+    return rows
+
+def multiply(rows, scalar):
+    return functools.reduce(add, (row[scalar >> 4 * i & 15] for i, row in enumerate(rows)))
+
+BASE = multiples(decode_point((4 * pow(5, -1, P) % P).to_bytes(32, "little")))
+
+@functools.lru_cache(maxsize=16)
+def negated_key(key):
+    """The table of minus the key. A log has few keys, so each table is made once."""
+    x, y, z, t = decode_point(key)
+    need(not is_small_order((x, y, z, t)), "a key is of small order")
+    return multiples((P - x, y, z, P - t))
+
+def signature_fits(key, message, signature):
+    """R must be the encoding of s*B - h*A. Comparing bytes refuses every other encoding of R."""
+    s = int.from_bytes(signature[32:], "little")
+    if len(signature) != 64 or s >= ORDER:
+        return False
+    h = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
+    r = add(multiply(BASE, s), multiply(negated_key(key), h))
+    return encode_point(r) == signature[:32] and not is_small_order(r)
+
+# ---- JSON and the small formats
+
+STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+
+def no_duplicates(pairs):
+    need(len(dict(pairs)) == len(pairs), "an object holds a key twice")
+    return dict(pairs)
+
+def parse(data):
+    no_fraction = lambda _: need(False, "a number is not a whole number")
+    try:
+        text = data.decode()
+        value = json.loads(text, object_pairs_hook=no_duplicates, parse_float=no_fraction, parse_constant=no_fraction)
+        json.dumps(value, ensure_ascii=False).encode()  # fails on half of a surrogate pair
+    except ValueError:
+        raise Refused("not JSON in UTF-8") from None
+    need(isinstance(value, dict), "not a JSON object")
+    need(not re.search(r"\s", STRING.sub("", text)), "white space between the parts of the JSON")
+    return value
+
+def canonical(value):
+    """RFC 8785, for values without fractions. Python escapes strings just as the RFC asks."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+        return "{" + ",".join(canonical(key) + ":" + canonical(value[key]) for key in keys) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    need(type(value) is not int or abs(value) < 2**53, "a number is too large for canonical JSON")
+    return json.dumps(value, ensure_ascii=False)
+
+def only_fields(value, fields, what):
+    need(isinstance(value, dict) and set(value) == set(fields.split()), f"{what} has not just the fields {fields}")
+
+def get(value, field, kind=str):
+    need(isinstance(value.get(field), kind), f"`{field}` is missing or of a wrong type")
+    return value[field]
+
+def whole(value, what):
+    """A whole number, be it a JSON number or decimal text."""
+    if isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,18}", value):
+        return int(value)
+    need(type(value) is int and value >= 0, f"{what} is not a whole number")
+    return value
+
+def time(value, field):
+    """Stays text: times of this one shape sort as text."""
+    when = get(value, field)
+    try:
+        same = datetime.strptime(when, "%Y-%m-%dT%H:%M:%S.%fZ").isoformat(timespec="microseconds") + "Z"
+    except ValueError:
+        same = None
+    need(when == same, f"`{field}` is not a time")
+    return when
+
+def unbase64(value, what, length=None):
+    try:
+        data = base64.b64decode(value, validate=True)
+    except ValueError:
+        raise Refused(f"{what} is not base64") from None
+    # Encoding again refuses stray bits in the last digit.
+    need(base64.b64encode(data).decode() == value, f"{what} is not base64")
+    need(length in (None, len(data)), f"{what} is not {length} bytes long")
+    return data
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+def key_id(key):
+    return sha256(key)[:16]
+
+# ---- The tree and its checkpoints. A tree is kept as the roots of its complete subtrees, the largest first.
+
+def node(right, left):
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+def grow(roots, size, leaf):
+    roots.append(leaf)
+    while size % 2:  # each 1 at the end of `size` is a subtree as large as the last one
+        roots.append(node(roots.pop(), roots.pop()))
+        size //= 2
+
+def root_of(roots):
+    return functools.reduce(node, reversed(roots))
+
+def parse_note(note, log):
+    """The parts of a signed note: size, root, signed bytes, and (name, 4 bytes and signature) of each signer."""
+    head, gap, tail = note.partition("\n\n")
+    lines, signatures = head.split("\n"), [line.split(" ") for line in tail[:-1].split("\n")]
+    need(gap and tail.endswith("\n") and len(lines) == 3, "the checkpoint is not a signed note of three lines")
+    need(lines[0] == "countersign/" + log, "the checkpoint is of another log")
+    for parts in signatures:
+        need(len(parts) == 3 and parts[0] == "\u2014" and parts[1], "a signature line of the checkpoint is malformed")
+    signed = [(name, unbase64(data, "the checkpoint's signature")) for _, name, data in signatures]
+    return whole(lines[1], "the size"), unbase64(lines[2], "the root", 32), (head + "\n").encode(), signed
+
+def check_note_signed(origin, key, message, signatures):
+    """As in C2SP, lines of other signers are passed over, and every line of this key must fit."""
+    tag = hashlib.sha256(origin.encode() + b"\n\x01" + key).digest()[:4]
+    ours = [data[4:] for name, data in signatures if name == origin and data[:4] == tag]
+    need(ours, "the checkpoint is not signed by the checkpoint key in force")
+    need(all(signature_fits(key, message, one) for one in ours), "the checkpoint's signature does not fit")
+
+# ---- People, their tokens and their answers (rules 3 and 4)
+
+MAY_ANSWER = ("approver", "admin", "owner")
+
+def user_of(principal):
+    """The user behind `user:usr_…`; None for any other principal."""
+    is_user = isinstance(principal, str) and principal.startswith("user:")
+    return principal[5:] if is_user else None
+
+class People:
+    def __init__(self):
+        self.users = {}        # id -> {"role", "able": seq since which they may answer, "disabled"}
+        self.tokens = {}       # id -> (user, or None where it is not a user's; seq of its redemption)
+        self.revoked = set()
+        self.invitations = {}  # id -> (user, expires_at), only those that can still be redeemed
+        self.first_owner = None
+
+    def identity(self, seq, when, body):
+        change = get(body, "change", dict)
+        step = getattr(self, "on_" + get(change, "identity"), None)
+        need(step, "unknown change of identity")
+        step(change, seq=seq, when=when, by=body.get("by"))
+
+    def known(self, user):
+        need(isinstance(user, str) and user in self.users, "the log has not created this user")
+        return self.users[user]
+
+    def on_user_created(self, change, seq, **_):
+        need(get(change, "user") not in self.users, "a user is created twice")
+        self.users[change["user"]] = {"role": None, "able": None, "disabled": False}
+        self.role_changed(change, seq)
+        if change["role"] == "owner" and not self.first_owner:
+            self.first_owner = change["user"]
+
+    def role_changed(self, change, seq):
+        user = self.known(change.get("user"))
+        user["role"] = get(change, "role")
+        since = seq if user["able"] is None else user["able"]  # going from approver to admin keeps the first seq
+        user["able"] = since if user["role"] in MAY_ANSWER else None
+
+    def on_user_disabled(self, change, **_):
+        self.known(change.get("user"))["disabled"] = True
+
+    def on_invited(self, change, **_):
+        self.invitations = {key: value for key, value in self.invitations.items() if value[0] != get(change, "user")}
+        self.invitations[get(change, "invitation")] = (get(change, "user"), time(change, "expires_at"))
+
+    def on_invitation_redeemed(self, change, seq, when, **_):
+        user, expires_at = self.invitations.pop(get(change, "invitation"), (None, None))
+        need(user and user == change.get("user"), "this user has no such open invitation")
+        need(when < expires_at, "the invitation has expired")
+        self.new_token(change, user, seq)
+
+    def on_token_made(self, change, seq, by, **_):
+        holder, parent = user_of(change.get("holder")), change.get("with")
+        if holder is None:
+            self.new_token(change, None, seq)  # not a user's, so nobody can answer with it
+        elif by is parent is None and holder == self.first_owner and not any(user for user, _ in self.tokens.values()):
+            self.new_token(change, holder, seq)
+        else:
+            need(user_of(by) == holder, "a user's token is made by somebody else")
+            self.new_token(change, holder, self.redeemed_at(parent, holder))
+
+    def on_token_revoked(self, change, **_):
+        self.revoked.add(get(change, "token"))
+
+    def on_link_made(self, change, **_):
+        pass  # gives nobody a token to answer with
+
+    def new_token(self, change, user, seq):
+        need(get(change, "token") not in self.tokens, "a token is made twice")
+        self.tokens[change["token"]] = (user, seq)
+
+    def redeemed_at(self, token, user):
+        need(isinstance(token, str) and self.tokens.get(token, (None,))[0] == user, "the token is not one of this user")
+        need(token not in self.revoked, "the token is revoked")
+        return self.tokens[token][1]
+
+    def answer(self, body):
+        """Checks who answers. Returns since which seq they have had both their role and their token."""
+        who = user_of(body.get("by"))
+        user = self.known(who)
+        need(not user["disabled"], "the answer is by a disabled user")
+        need(user["role"] == body.get("role") and user["role"] in MAY_ANSWER, "the answer is in a wrong role")
+        return max(user["able"], self.redeemed_at(body.get("token"), who))
+
+# ---- What the entries must agree on (rules 1, 2 and 5 to 8)
+
+class Agreement:
+    def __init__(self):
+        self.people = People()
+        self.ids = set()       # (field, id)
+        self.intents = {}      # invocation -> the approval of each attempt, as canonical JSON
+        self.receipts = {}     # invocation -> its last receipt_id
+        self.quorums = {}      # space -> {tier: number}
+        self.approved = {}     # (invocation, binding, user) -> whether it counts for a quorum above one
+        self.denied = set()    # invocations
+        self.events = {}       # receipt_id -> (line of the receipt, name and invocation of the event it needs)
+        self.definitions = {}  # digest -> line of an entry that needs it
+        self.count = 0         # receipts
+
+    def entry(self, line, seq, when, kind, body):
+        if kind == "identity":
+            self.people.identity(seq, when, body)
+        elif kind == "rule" and get(body, "change", dict).get("rule") == "role_changed":
+            self.people.role_changed(body["change"], seq)
+        elif kind in ("space", "answer", "intent", "receipt"):
+            getattr(self, kind)(body)
+        if kind in ("receipt", "batch"):
+            self.expect_event(line, kind, body)
+        if kind in ("receipt", "intent"):
+            digests = re.findall('"([0-9a-f]{64})"', canonical(body.get("definition")))
+            self.definitions.update(dict.fromkeys(digests, line))
+
+    def new_id(self, body, field):
+        need((field, get(body, field)) not in self.ids, f"two entries have the same {field}")
+        self.ids.add((field, body[field]))
+
+    def space(self, body):
+        self.quorums[get(body, "space")] = get(body, "quorum", dict) if body.get("quorum") is not None else {}
+
+    def answer(self, body):
+        since, pending, invocation = self.people.answer(body), body.get("pending_from_seq"), get(body, "invocation_id")
+        need(body.get("answer") in ("approve", "deny"), "the answer is neither approve nor deny")
+        if body["answer"] == "deny":
+            self.denied.add(invocation)
+        else:
+            key = (invocation, canonical(body.get("binding")), body["by"])
+            counts = pending is not None and since < whole(pending, "`pending_from_seq`")
+            self.approved[key] = counts or self.approved.get(key, False)
+
+    def intent(self, body):
+        self.new_id(body, "intent_id")
+        invocation = get(body, "invocation_id")
+        attempts = self.intents.setdefault(invocation, [])
+        need(invocation not in self.receipts, "an attempt is announced after the receipt")
+        need(whole(body.get("attempt"), "`attempt`") == len(attempts) + 1, "an attempt is out of order")
+        attempts.append(canonical(body.get("approval")))
+        if body.get("approval") is not None:
+            self.check_approvers(invocation, get(body, "approval", dict), body)
+
+    def check_approvers(self, invocation, approval, body):
+        binding, names = canonical(approval.get("binding")), get(approval, "approvers", list)
+        need(all(isinstance(name, str) for name in names), "an approver is not named by text")
+        keys = {(invocation, binding, name) for name in names}
+        need(all(key in self.approved for key in keys), "an approver has not approved this")
+        quorum = whole(self.quorums.get(get(body, "space"), {}).get(get(body, "tier"), 1), "the quorum")
+        counted = [key for key in keys if quorum <= 1 or self.approved[key]]
+        need(len(counted) >= max(quorum, 1), "there are fewer approvers than the quorum")
+
+    def receipt(self, body):
+        self.count += 1
+        invocation, attempts = get(body, "invocation_id"), whole(body.get("attempts"), "`attempts`")
+        intents, approval = self.intents.get(invocation, []), canonical(body.get("approval"))
+        before, supersedes = self.receipts.get(invocation), body.get("supersedes")
+        is_release = before is None and ("receipt_id", supersedes) in self.ids
+        need(supersedes == before or is_release, "`supersedes` is not the receipt before it")
+        self.receipts[invocation] = get(body, "receipt_id")
+        if attempts > 0 and body.get("tier") in ("R2", "R3", "R4"):
+            need(len(intents) == attempts, "the receipt has another number of attempts than were announced")
+        need(all(one == approval for one in intents), "intent and receipt name different approvals")
+        need(body.get("denied_by") != "person" or invocation in self.denied, "nobody has given the answer deny")
+
+    def expect_event(self, line, kind, body):
+        self.new_id(body, "receipt_id")
+        prefix, invocation = ("batch.", None) if kind == "batch" else ("invocation.", body["invocation_id"])
+        self.events[body["receipt_id"]] = (line, prefix + get(body, "status"), invocation)
+
+# ---- The bundle: its lines, the chain of entries and the keys
+
+PAYLOAD_TYPE = "application/vnd.countersign.receipt.v1+json"
+KINDS = "key mode space rule identity answer intent receipt batch".split()
+FIELDS = {"entry": "line seq envelope", "definition": "line digest body", "checkpoint": "line note",
+          "event": "line event_id name receipt_id invocation_id", "end": "line entries sha256"}
+
+class Bundle:
+    def __init__(self, pinned):
+        self.line, self.log, self.ended, self.hash = 0, None, False, hashlib.sha256()
+        self.key, self.revoked, self.prev, self.at = pinned, set(), "0" * 64, ""
+        self.leaves, self.checkpoint_keys = [], []  # checkpoint_keys: (seq of the entry, key)
+        self.notes, self.events, self.definitions = [], {}, set()
+        self.agreement = Agreement()
+
+    def read(self, raw):
+        self.line += 1
+        need(not self.ended, "something follows the last line")
+        need(raw.endswith(b"\n"), "the line is cut off")
+        value = parse(raw[:-1])
+        if self.line == 1:
+            self.first(value)
+        else:
+            kind = get(value, "line")
+            need(kind in FIELDS, "unknown kind of line")
+            only_fields(value, FIELDS[kind], "the line")
+            getattr(self, "on_" + kind)(value)
+        self.hash.update(raw)
+
+    def first(self, value):
+        only_fields(value, "countersign_bundle log", "the first line")
+        need(get(value, "countersign_bundle", int) == 1 and value["countersign_bundle"] is not True, "unknown version")
+        need(re.fullmatch("log_[0-9A-Za-z_-]+", get(value, "log")), "`log` is not the name of a log")
+        self.log = value["log"]
+
+    def on_definition(self, value):
+        need(sha256(get(value, "body").encode()) == value["digest"], "the definition does not have its digest")
+        self.definitions.add(value["digest"])
+
+    def on_event(self, value):
+        need(get(value, "receipt_id") not in self.events, "two events are of the same receipt")
+        get(value, "event_id")  # must be text, and is used for nothing
+        self.events[value["receipt_id"]] = (self.line, get(value, "name"), value["invocation_id"])
+
+    def on_checkpoint(self, value):
+        self.notes.append((self.line, *parse_note(get(value, "note"), self.log)))
+
+    def on_end(self, value):
+        need(value["entries"] == str(len(self.leaves)), "`entries` is not the number of entries")
+        need(value["sha256"] == self.hash.hexdigest(), "`sha256` does not fit the bytes before")
+        self.ended = True
+
+    def on_entry(self, value):
+        seq, payload = len(self.leaves), self.open_envelope(value["envelope"])
+        signed = parse(payload)
+        need(canonical(signed).encode() == payload, "the payload is not canonical JSON")
+        only_fields(signed, "body entry", "the payload")
+        entry, body = get(signed, "entry", dict), get(signed, "body", dict)
+        only_fields(entry, "at kind log prev seq" + " clock" * ("clock" in entry), "`entry`")
+        need(entry["log"] == self.log, "the entry is of another log")
+        need(value["seq"] == entry["seq"] == str(seq), "`seq` is not the next number")
+        need(entry["prev"] == self.prev, "`prev` is not the digest of the payload before")
+        need(time(entry, "at") >= self.at, "`at` is before the entry before")
+        need("clock" not in entry or time(entry, "clock") < entry["at"], "`clock` is not before `at`")
+        need(entry["kind"] in KINDS, "unknown kind of entry")
+        need(seq > 0 or entry["kind"] == "key", "the first entry does not announce the keys")
+        if entry["kind"] == "key":
+            self.announce(seq, body)
+        self.agreement.entry(self.line, seq, entry.get("clock", entry["at"]), entry["kind"], body)
+        self.prev, self.at = sha256(payload), entry["at"]
+        self.leaves.append(hashlib.sha256(b"\x00" + payload).digest())
+
+    def open_envelope(self, envelope):
+        only_fields(envelope, "payload payloadType signatures", "the envelope")
+        need(envelope["payloadType"] == PAYLOAD_TYPE, "unknown payloadType")
+        need(len(get(envelope, "signatures", list)) == 1, "there is not exactly one signature")
+        signature = envelope["signatures"][0]
+        only_fields(signature, "keyid sig", "the signature")
+        need(signature["keyid"] == key_id(self.key), "the entry is not signed by the key in force")
+        payload = unbase64(get(envelope, "payload"), "the payload")
+        message = b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+        fits = signature_fits(self.key, message, unbase64(get(signature, "sig"), "the signature", 64))
+        need(fits, "the signature does not fit")
+        return payload
+
+    def announce(self, seq, body):
+        only_fields(body, "receipt_key checkpoint_key replaces starts_at_seq revoked", "the body")
+        keys = [unbase64(get(body, field), f"`{field}`", 32) for field in ("receipt_key", "checkpoint_key")]
+        need(keys[0] != keys[1], "the two keys are the same")
+        need(seq > 0 or keys[0] == self.key, "the first receipt key is not the pinned key")
+        need(body["replaces"] == (key_id(self.key) if seq else None), "`replaces` is not the key in force")
+        need(body["starts_at_seq"] == str(seq + 1 if seq else 0), "`starts_at_seq` is not the next number")
+        for one in get(body, "revoked", list):
+            need(isinstance(one, str) and re.fullmatch("[0-9a-f]{16}", one), "`revoked` holds more than key ids")
+            self.revoked.add(one)
+        for key in keys:  # a revoked key cannot sign either, as only announced keys do
+            need(key_id(key) not in self.revoked, "a revoked key is announced")
+            negated_key(key)  # refuses what is no proper key
+        self.key = keys[0]
+        self.checkpoint_keys.append((seq, keys[1]))
+
+    def finish(self, kept):
+        need(self.ended, "the bundle is cut off: the last line is not `end`")
+        need(self.leaves, "there is no entry")
+        need(any(note[1] == len(self.leaves) for note in self.notes), "no checkpoint covers every entry")
+        self.check_events_and_definitions()
+        if kept is not None:
+            self.line = 0
+            self.notes.append((0, *parse_note(kept, self.log)))
+        self.check_notes()
+
+    def check_events_and_definitions(self):
+        """At the end, as these lines may stand before or after the entries that they belong to."""
+        wanted = self.agreement.events
+        for receipt, (self.line, *says) in self.events.items():
+            need(receipt in wanted, "the event is of no receipt")
+            need(says == list(wanted[receipt][1:]), "the event says something else than its receipt")
+        for receipt, (self.line, *_) in wanted.items():
+            need(receipt in self.events, "the receipt has no event")
+        for digest, self.line in self.agreement.definitions.items():
+            need(digest in self.definitions, "a definition is not in the bundle")
+
+    def check_notes(self):
+        """In order of size, so that one tree grows once past all of them."""
+        roots, grown = [], 0
+        for self.line, size, root, message, signatures in sorted(self.notes, key=lambda note: note[1]):
+            need(0 < size <= len(self.leaves), "the checkpoint is not of a size of this log")
+            while grown < size:
+                grow(roots, grown, self.leaves[grown])
+                grown += 1
+            need(root_of(roots) == root, "the checkpoint's root is not the root of the entries")
+            key = [key for seq, key in self.checkpoint_keys if seq < size][-1]
+            check_note_signed("countersign/" + self.log, key, message, signatures)
+
+def read_key(path):
+    with open(path, encoding="ascii") as file:
+        pem = re.fullmatch("-----BEGIN PUBLIC KEY-----\n(.*)\n-----END PUBLIC KEY-----\\s*", file.read(), re.DOTALL)
+    der = unbase64("".join(pem[1].split()), "the key") if pem else b""
+    need(len(der) == 44 and der[:12].hex() == "302a300506032b6570032100", f"{path} is not an Ed25519 public key in PEM")
+    negated_key(der[12:])
+    return der[12:]
+
+def main():
+    options = argparse.ArgumentParser(description="Verifies an audit-log export.")
+    options.add_argument("bundle")
+    options.add_argument("--key", required=True, help="the pinned receipt key, PEM")
+    options.add_argument("--checkpoint", help="a checkpoint kept from earlier")
+    args = options.parse_args()
+    try:
+        bundle, file = Bundle(read_key(args.key)), open(args.bundle, "rb")
+        kept = open(args.checkpoint, encoding="utf-8", newline="").read() if args.checkpoint else None
+    except (OSError, ValueError, Refused) as why:
+        options.error(str(why))  # exits with 2
+    try:
+        with file:
+            for raw in file:
+                bundle.read(raw)
+        bundle.finish(kept)
+    except (Refused, RecursionError) as why:
+        print(f"not verified: line {bundle.line or int(not bundle.ended)}: {why}", file=sys.stderr)
+        return 1
+    print(f"verified: {len(bundle.leaves)} entries, {bundle.agreement.count} receipts")
+    return 0
+
+if __name__ == "__main__":
+    sys.exit(main())
