@@ -21,6 +21,7 @@ const NONCE_BYTES: usize = 24;
 pub struct MasterKey {
     pepper: Secret<[u8; 32]>,
     sealing: Secret<[u8; 32]>,
+    row_mac: Secret<[u8; 32]>,
 }
 
 impl MasterKey {
@@ -28,12 +29,18 @@ impl MasterKey {
         Self {
             pepper: Secret::new(blake3::derive_key("countersign 2026-11 token pepper", secret.expose())),
             sealing: Secret::new(blake3::derive_key("countersign 2026-11 key sealing", secret.expose())),
+            row_mac: Secret::new(blake3::derive_key("countersign 2026-11 row mac", secret.expose())),
         }
     }
 
     /// The stored form of a token. It is useless without the master key. A fast hash suffices, because tokens are random and long.
     pub(crate) fn token_hash(&self, token: &str) -> [u8; 32] {
         *blake3::keyed_hash(self.pepper.expose(), token.as_bytes()).as_bytes()
+    }
+
+    /// Says of a row that this product wrote it. Whoever has only the database cannot make one.
+    pub(crate) fn row_mac(&self, row: &str) -> blake3::Hash {
+        blake3::keyed_hash(self.row_mac.expose(), row.as_bytes())
     }
 
     pub(crate) fn seal(&self, random: &dyn Random, context: &str, plain: &[u8]) -> Vec<u8> {

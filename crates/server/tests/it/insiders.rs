@@ -156,6 +156,33 @@ async fn what_was_changed_in_the_database_shows_against_the_log() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_gets_no_other_bearer_in_the_database() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    server.owner.person("mallory", "member").await;
+    server.home.tamper("CREATE TABLE kept AS SELECT t.*, u.name AS bearer FROM tokens t LEFT JOIN users u ON u.id = t.user_id");
+    let of = |bearer: &str, column: &str| format!("(SELECT {column} FROM kept WHERE bearer = '{bearer}' AND kind = 'user')");
+    let (owners, mallorys) = (of("owner", "id"), of("mallory", "id"));
+    for change in [
+        // The two tokens change bearers: in one column each.
+        format!("hash = {} WHERE id = {mallorys}", of("owner", "hash")),
+        format!("user_id = {} WHERE id = {owners}", of("mallory", "user_id")),
+        format!("kind = 'service', user_id = NULL, scopes = 'read' WHERE id = {owners}"),
+        format!("from_seq = 0 WHERE id = {owners}"),
+        format!("expires_at = 9000000000000000 WHERE id = {owners}"),
+    ] {
+        server.home.tamper(&format!("UPDATE tokens SET hash = zeroblob(32) WHERE id = {owners} AND '{}' = 'hash'", &change[..4]));
+        server.home.tamper(&format!("UPDATE tokens SET {change}"));
+        server.restart().await.owner.get("/api/v1/whoami").await.problem(500, "internal");
+        let columns = "kind, user_id, scopes, hash, expires_at, from_seq";
+        let kept = format!("(SELECT {columns} FROM kept WHERE kept.id = tokens.id)");
+        server.home.tamper(&format!(
+            "UPDATE tokens SET hash = CAST(id AS BLOB); UPDATE tokens SET ({columns}) = {kept} WHERE id IN (SELECT id FROM kept)"
+        ));
+        server.restart().await.owner.get("/api/v1/whoami").await.ok();
+    }
+}
+
 async fn a_clock_that_jumps_either_way_leaves_an_honest_log(kind: Kind) {
     let server = TestServer::start(kind).await;
     let start = server.clock.now();
