@@ -92,7 +92,7 @@ impl Resource for ModeView {
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
         Field::both("mode", Column::Whole, |one, _| Some(Cell::mode(one.mode))),
         Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
-        Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
+        Field::both("scope", Column::Below, |one, _| text(&one.scope)),
         Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
         Field::both("set by", Column::Extra, |one, view| view.who(&one.set_by)),
         Field::both("set", Column::Whole, |one, view| view.past(one.set_at)),
@@ -113,7 +113,7 @@ impl Resource for ModeVersionView {
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
         Field::both("mode", Column::Whole, |one, _| Some(one.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), Cell::mode))),
         Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
-        Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
+        Field::both("scope", Column::Below, |one, _| text(&one.scope)),
         Field::both("changed by", Column::Extra, |one, view| view.who(&one.changed_by)),
         Field::both("changed", Column::Whole, |one, view| view.past(one.changed_at)),
     ];

@@ -25,6 +25,9 @@ fn nothing_is_wider_than_the_terminal() {
     let server = Server::start();
     let owner = server.owner();
     let id = asked(&owner, "a");
+    for mode in ["allow", "require_approval"] {
+        owner.run(&["mode", "set", "files.write_text", mode, "--automation", "aut_01k9z6m4x0abcdefghjkmnpqrs"]).ok();
+    }
     for columns in [60, 80, 100] {
         for arguments in [
             &["doctor", "--verbose"][..],
@@ -36,6 +39,11 @@ fn nothing_is_wider_than_the_terminal() {
             &["--help"],
             &["key", "rotate", "--no-input"],
             &["invocation", "list"],
+            &["mode", "list"],
+            &["mode", "versions"],
+            // The first time, it notes a sentence that is longer than a line.
+            &["mode", "set", "files.read_text", "allow"],
+            &["mode", "unset", "files.read_text"],
             &["receipt", "list"],
             &["session", "list"],
             &["space", "list"],

@@ -152,6 +152,13 @@ fn what_is_quarantined_is_looked_at_released_or_discarded() {
     assert_eq!(owner.run(&["quarantine", "show", released, "--json=released_as"]).ok().json()["released_as"], new.trim());
     assert!(owner.run(&["show", new.trim()]).ok().stdout.contains(&format!("Released from     {released}")));
 
+    // The call that was released is a call like any other.
+    for more in [&["show", new.trim()][..], &["show", new.trim(), "--payload"], &["release", new.trim(), "--reason", "no", "--yes"]] {
+        let told = robin.run(&[vec!["quarantine"], more.to_vec()].concat()).exits(3).stderr;
+        assert!(told.contains(&format!("invocation `{}` is not quarantined", new.trim())), "{told}");
+        assert!(told.contains("countersign quarantine list"), "{told}");
+    }
+
     robin.run(&["quarantine", "discard", discarded, "--reason", "no"]).exits(2);
     robin.run(&["quarantine", "discard", discarded, "--reason", "no", "--yes"]).ok();
     robin.run(&["quarantine", "discard", discarded, "--reason", "no", "--yes"]).exits(7);
