@@ -105,7 +105,9 @@ async fn an_invitation_works_once_and_in_time(kind: Kind) {
     let again = server.owner.post(&format!("/api/v1/users/{}/invite", made["id"].as_str().unwrap()), json!({})).await.ok();
     anonymous.post(redeem, json!({ "invitation": invitation })).await.problem(401, "token_revoked");
     anonymous.post(redeem, json!({ "invitation": again["invitation"] })).await.ok();
-    anonymous.post(redeem, json!({ "invitation": again["invitation"] })).await.problem(401, "token_revoked");
+    let used = anonymous.post(redeem, json!({ "invitation": again["invitation"] })).await;
+    used.problem(401, "token_revoked");
+    assert_eq!(used.body["hint"], "ask an admin for a new invitation");
     anonymous.post(redeem, json!({ "invitation": "cs_invitation_nobody" })).await.problem(401, "unauthenticated");
     let late = server.owner.post("/api/v1/users", json!({ "name": "eve", "role": "member" })).await.ok();
     server.clock.advance_seconds(8 * 24 * 60 * 60);
