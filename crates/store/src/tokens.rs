@@ -476,7 +476,7 @@ async fn record_token(
                 TokenKind::Agent(session) => PrincipalId::Agent(session.clone()),
                 TokenKind::Service { .. } => PrincipalId::Service(token.clone()),
             };
-            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with })
+            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with, expires_at })
         }
     };
     let told = Told { name, key: token.to_string() };
