@@ -52,13 +52,14 @@ impl People {
 const fn lowest(change: &RuleChange) -> Option<Role> {
     match change {
         RuleChange::OrgCreated { .. } | RuleChange::OrgDisabled { .. } => Some(Role::Owner),
-        RuleChange::SwitchedOff { .. }
-        | RuleChange::Reviewed { wording: Wording::Reviewed, .. }
+        // A service that allows an action pins its definition, which nobody has read.
+        RuleChange::Reviewed { wording: Wording::Unread, .. } => None,
+        RuleChange::Reviewed { .. }
+        | RuleChange::SwitchedOff { .. }
         | RuleChange::QuarantineSettled { .. }
         | RuleChange::ConsentGiven { .. }
         | RuleChange::ConsentWithdrawn { .. } => Some(Role::Viewer),
         RuleChange::SwitchedOn { .. }
-        | RuleChange::Reviewed { .. }
         | RuleChange::Drifted { .. }
         | RuleChange::PoliciesSet { .. }
         | RuleChange::CrossingAllowed { .. }
