@@ -366,3 +366,7 @@ mod standing_tests;
 #[cfg(test)]
 #[path = "verify/batches_tests.rs"]
 mod batches_tests;
+
+#[cfg(test)]
+#[path = "verify/both_tests.rs"]
+mod both_tests;
