@@ -163,7 +163,8 @@ async fn what_was_changed_in_a_grant_a_token_or_a_filing_shows_against_the_log()
     server.agent().await.invoke("fake.write", json!({ "text": "x" })).await.ok();
     let differences = async || server.owner.get("/api/v1/receipts/integrity").await.ok()["differences"].clone();
     server.home.tamper("CREATE TABLE kept AS SELECT * FROM grants");
-    let restored = "UPDATE grants SET (expires_at, condition, givers, space_id) = (SELECT expires_at, condition, givers, space_id FROM kept)";
+    let restored =
+        "UPDATE grants SET (expires_at, condition, givers, space_id) = (SELECT expires_at, condition, givers, space_id FROM kept)";
     for (change, undone, shows) in [
         ("UPDATE grants SET expires_at = expires_at + 1", restored, "grant `"),
         ("UPDATE grants SET condition = '{}'", restored, "grant `"),
