@@ -142,7 +142,7 @@ enum Is {
 
 impl Store {
     /// Creates a token for the principal itself, or for a service. Only an invitation makes a token for another person. `None` if the token
-    /// that it is made with was revoked meanwhile.
+    /// that it is made with was revoked meanwhile, or has expired.
     pub async fn create_token(
         &self,
         by: &Principal,
@@ -156,8 +156,9 @@ impl Store {
             .write(by.org.clone(), move |tx| {
                 Box::pin(async move {
                     if let Some(with) = &by.token {
-                        let live = "SELECT id FROM tokens WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
-                        if tx.query(live, &vals![by.org.as_str(), with.as_str()]).await?.is_empty() {
+                        let live = "SELECT id FROM tokens WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL
+                                    AND (expires_at IS NULL OR expires_at > $3)";
+                        if tx.query(live, &vals![by.org.as_str(), with.as_str(), tx.now()]).await?.is_empty() {
                             return Ok(None);
                         }
                     }
@@ -204,8 +205,8 @@ impl Store {
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    // Of two who redeem it at once, one finds it redeemed.
-                    let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL";
+                    // Of two who redeem it at once, one finds it redeemed. It may also have expired just now.
+                    let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL AND expires_at > $1";
                     if tx.exec(sql, &vals![tx.now(), org.as_str(), invitation.as_str()]).await? == 0 {
                         return Ok(Err(Refused::Revoked));
                     }
@@ -526,7 +527,7 @@ async fn record_token(
                 TokenKind::Agent(session) => PrincipalId::Agent(session.clone()),
                 TokenKind::Service { .. } => PrincipalId::Service(token.clone()),
             };
-            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with })
+            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with, expires_at })
         }
     };
     let told = Told { name, key: token.to_string() };

@@ -185,6 +185,39 @@ async fn a_token_gets_no_other_bearer_in_the_database() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_changed_in_a_grant_a_token_or_a_filing_shows_against_the_log() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "expires_in": "1h" })).await;
+    server.agent().await.invoke("fake.write", json!({ "text": "x" })).await.ok();
+    let differences = async || server.owner.get("/api/v1/receipts/integrity").await.ok()["differences"].clone();
+    server.home.tamper("CREATE TABLE kept AS SELECT * FROM grants");
+    let restored =
+        "UPDATE grants SET (expires_at, condition, givers, space_id) = (SELECT expires_at, condition, givers, space_id FROM kept)";
+    for (change, undone, shows) in [
+        ("UPDATE grants SET expires_at = expires_at + 1", restored, "grant `"),
+        ("UPDATE grants SET condition = '{}'", restored, "grant `"),
+        ("UPDATE grants SET givers = '[]'", restored, "grant `"),
+        ("UPDATE grants SET space_id = (SELECT id FROM spaces)", restored, "grant `"),
+        (
+            "UPDATE tokens SET expires_at = expires_at + 1 WHERE kind = 'agent'",
+            "UPDATE tokens SET expires_at = expires_at - 1 WHERE kind = 'agent'",
+            "token `",
+        ),
+        (
+            "UPDATE entries SET invocation_id = 'inv_x' WHERE kind = 'intent'",
+            "UPDATE entries SET invocation_id = (SELECT id FROM invocations) WHERE kind = 'intent'",
+            "entry ",
+        ),
+    ] {
+        assert_eq!(differences().await, json!([]), "before {change}");
+        server.home.tamper(change);
+        let found = differences().await;
+        assert!(found[0].as_str().is_some_and(|first| first.starts_with(shows)), "{change}: {found}");
+        server.home.tamper(undone);
+    }
+}
+
 async fn a_clock_that_jumps_either_way_leaves_an_honest_log(kind: Kind) {
     let server = TestServer::start(kind).await;
     let start = server.clock.now();
