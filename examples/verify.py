@@ -6,7 +6,7 @@
 Exit codes: 0 verified, 1 not verified, 2 wrong usage. In a refusal, line 0 stands for NOTE.txt.
 """
 import argparse, base64, functools, hashlib, json, re, sys
-from datetime import datetime
+from datetime import datetime, timedelta
 
 class Refused(Exception):
     pass
@@ -202,11 +202,16 @@ def rank(role):
     need(role in ROLES, "unknown role")
     return ROLES.index(role)
 
+def is_under_way(end, when):
+    """Whether a request that was permitted before `end` may be written only now."""
+    moment = lambda text: datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment(when) < moment(end) + timedelta(seconds=60)
+
 class People:
     def __init__(self):
-        self.users = {}        # id -> {"rank", "able": seq since which they may answer, "disabled"}
+        self.users = {}        # id -> {"rank", "able": seq since which they may answer, "disabled", "before": (rank, until)}
         self.tokens = {}       # id -> {"holder", "since": seq of its redemption, "expires_at", "scopes", "answers": a user}
-        self.revoked = set()
+        self.revoked = {}      # id -> when
         self.invitations = {}  # id -> (user, expires_at), only those that can still be redeemed
 
     def identity(self, seq, when, body):
@@ -223,9 +228,27 @@ class People:
         need(not self.known(user)["disabled"], "the user is disabled")
         return self.users[user]
 
+    def ranks(self, user, when):
+        """The ranks that count as the user's: the present one, and the one before for a while."""
+        known = self.known(user)
+        has = [] if known["disabled"] else [known["rank"]]
+        return has + [known["before"][0]] * bool(known["before"] and is_under_way(known["before"][1], when))
+
+    def acts(self, user, when):
+        has = self.ranks(user, when)
+        need(has, "the user is disabled")
+        return max(has)
+
+    def acted_on(self, user, when):
+        return min(self.ranks(user, when) or [self.known(user)["rank"]])
+
     def is_valid(self, token, when):
         made = self.tokens.get(token) if isinstance(token, str) else None
         return made is not None and token not in self.revoked and (made["expires_at"] is None or when < made["expires_at"])
+
+    def was_valid(self, token, when):
+        made = self.tokens.get(token) if isinstance(token, str) else None
+        return made is not None and all(is_under_way(end, when) for end in (self.revoked.get(token), made["expires_at"]) if end)
 
     def held(self, token, by, when):
         need(self.is_valid(token, when) and self.tokens[token]["holder"] == by, "the token is not theirs, or is not valid")
@@ -235,13 +258,13 @@ class People:
         """The rank of the person who has the permission; -1 for a service that has it."""
         need(isinstance(permission, str) and permission in LOWEST, "unknown permission")
         if user_of(by) is not None:
-            has = self.active(user_of(by))["rank"]
+            has = self.acts(user_of(by), when)
             need(has >= LOWEST[permission], f"their role has not the permission {permission}")
             return has
         need(isinstance(by, str) and by.startswith("service:"), f"nobody with the permission {permission} made it")
         token = by[len("service:"):]
-        need(self.is_valid(token, when) and permission in self.tokens[token]["scopes"], f"the service has not {permission}")
-        self.active(self.tokens[token]["answers"])
+        need(self.was_valid(token, when) and permission in self.tokens[token]["scopes"], f"the service has not {permission}")
+        self.acts(self.tokens[token]["answers"], when)
         return -1
 
     def acts_on(self, by, role_rank, when):
@@ -257,24 +280,26 @@ class People:
         has = rank(change.get("role"))
         if self.users or by is not None or change["role"] != "owner":
             self.acts_on(by, has, when)
-        self.users[change["user"]] = {"rank": has, "able": seq, "disabled": False}
+        self.users[change["user"]] = {"rank": has, "able": seq, "disabled": False, "before": None}
 
     def role_changed(self, change, seq, when, by):
-        user, after = self.active(change.get("user")), rank(change.get("role"))
-        self.acts_on(by, max(user["rank"], after), when)
+        self.acts(change.get("user"), when)
+        user, after = self.known(change["user"]), rank(change.get("role"))
+        self.acts_on(by, max(self.acted_on(change["user"], when), after), when)
         need(user_of(by) != change["user"], "they change their own role")
         if user["rank"] < LOWEST["approve"]:  # going from approver to admin keeps the first seq
             user["able"] = seq
-        user["rank"] = after
+        user.update(rank=after, before=(user["rank"], when))
 
     def on_user_disabled(self, change, when, by, **_):
-        self.acts_on(by, self.known(change.get("user"))["rank"], when)
-        self.users[change["user"]]["disabled"] = True
+        self.acts_on(by, self.acted_on(change.get("user"), when), when)
+        user = self.users[change["user"]]
+        user.update(disabled=True, before=(user["rank"], when))
 
     def on_invited(self, change, when, by, **_):
-        user = self.active(change.get("user"))
+        self.acts(change.get("user"), when)
         if by is not None or not self.is_first(change["user"]):
-            self.acts_on(by, user["rank"], when)
+            self.acts_on(by, self.acted_on(change["user"], when), when)
         self.invitations = {key: value for key, value in self.invitations.items() if value[0] != change["user"]}
         self.invitations[get(change, "invitation")] = (change["user"], time(change, "expires_at"))
 
@@ -289,7 +314,7 @@ class People:
         if user_of(holder) is not None:
             if not (by is parent is None and self.is_first(user_of(holder))):
                 need(by == holder, "a user's token is made by somebody else")
-                self.active(user_of(holder))
+                self.acts(user_of(holder), when)
                 seq = self.held(parent, by, when)["since"]
         elif holder.startswith("agent:"):
             self.may(by, "create_session", when)
@@ -311,15 +336,16 @@ class People:
         if user is None:
             self.may(by, "manage_identity", when)
         elif user_of(by) == user:
-            self.active(user)
+            self.acts(user, when)
         elif not is_redeeming:
-            self.acts_on(by, self.known(user)["rank"], when)
+            self.acts_on(by, self.acted_on(user, when), when)
         self.invitations.pop(token, None)
-        self.revoked.add(token)
+        self.revoked[token] = when
 
     def on_link_made(self, change, when, by, **_):
         self.may(by, "approve", when)
-        self.held(change.get("token"), by, when)
+        token = change.get("token")
+        need(self.was_valid(token, when) and self.tokens[token]["holder"] == by, "the token is not theirs, or is not valid")
 
     def new_token(self, change, holder, since, answers=None):
         need(get(change, "token") not in self.tokens, "a token is made twice")
@@ -340,9 +366,10 @@ class People:
         if name == "role_changed":
             return self.role_changed(change, seq, when, by)
         if name == "band_limited":
-            user = self.active(change.get("user"))
-            need(user_of(by) != change["user"] or ROLES[user["rank"]] == "owner", "they change their own limit")
-            return self.acts_on(by, user["rank"], when)
+            self.acts(change.get("user"), when)
+            has = self.acted_on(change["user"], when)
+            need(user_of(by) != change["user"] or ROLES[has] == "owner", "they change their own limit")
+            return self.acts_on(by, has, when)
         if by is None and name in ("drifted", "grant_revoked"):
             return None
         if name in ("consent_given", "consent_withdrawn"):

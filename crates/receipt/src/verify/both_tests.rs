@@ -281,6 +281,16 @@ fn both_refuse_changes_by_somebody_who_could_not_make_them() {
 }
 
 #[test]
+fn who_loses_a_role_may_still_have_a_request_under_way() {
+    let demoted = || [joined(ROBIN, Role::Admin), vec![role_changed(OWNER, ROBIN, Role::Member), mode(ROBIN, 11)]].concat();
+    both_accept("a mode of an admin who was one when the request arrived", &story(demoted()));
+    let mut late = story(demoted());
+    let lost = late.drafts.iter().rev().nth(1).unwrap().at;
+    late = late.retimed(lost.plus_seconds(60));
+    both_refuse("a minute later", &late.seal(), late.drafts.len() as u64 - 1);
+}
+
+#[test]
 fn both_refuse_answers_that_nobody_could_give() {
     let joined = |role, rest: Vec<Told>| [joined(ROBIN, role), rest].concat();
     let by_robin = |role| answered(ROBIN, role, |_| ());

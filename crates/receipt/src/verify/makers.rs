@@ -19,7 +19,7 @@ impl People {
             // See `change_role`.
             RuleChange::RoleChanged { .. } => return Ok(()),
             RuleChange::BandLimited { user, .. } => {
-                let role = self.active(user)?;
+                let role = self.acted_on(now, user)?;
                 if role != Role::Owner && by == Some(&PrincipalId::User(user.clone())) {
                     return Err(unfounded(format!("`{user}` changed their own limit")));
                 }

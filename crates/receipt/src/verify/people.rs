@@ -8,6 +8,10 @@ use countersign_core::principal::{Permission, Role};
 use countersign_core::{PrincipalId, Timestamp, TokenId, UserId};
 use std::collections::HashMap;
 
+/// A request is permitted when it arrives, and what it changes is written a moment later. Who made it may have lost their role or token
+/// in between, so both count for this long after their end. Answers are permitted in the write itself, and need none of this.
+const IN_FLIGHT_SECONDS: u64 = 60;
+
 #[derive(Default)]
 pub(super) struct People {
     users: HashMap<UserId, Person>,
@@ -21,6 +25,8 @@ struct Person {
     /// The position from which their role permits them to approve.
     approves_from: u64,
     is_disabled: bool,
+    /// The role before the last change of it, or before they were disabled, and when that was.
+    before: Option<(Role, Timestamp)>,
 }
 
 struct Token {
@@ -28,7 +34,7 @@ struct Token {
     /// The position from which its bearer is known to be its holder.
     from: u64,
     expires_at: Option<Timestamp>,
-    is_revoked: bool,
+    revoked_at: Option<Timestamp>,
     /// What a service may do, and the person who answers for it.
     scopes: Vec<Permission>,
     made_by: Option<UserId>,
@@ -49,19 +55,20 @@ impl People {
                 if !is_first {
                     self.manages(now, by, role)?;
                 }
-                let person = Person { role, approves_from: seq, is_disabled: false };
+                let person = Person { role, approves_from: seq, is_disabled: false, before: None };
                 if self.users.insert(user.clone(), person).is_some() {
                     return Err(Finding::new(Class::Duplicate, format!("user `{user}` was created already")));
                 }
             }
             IdentityChange::UserDisabled { user } => {
-                self.manages(now, by, self.person(&user)?.role)?;
+                self.manages(now, by, self.person(&user)?.least(now))?;
                 if let Some(person) = self.users.get_mut(&user) {
+                    person.before = Some((person.role, now));
                     person.is_disabled = true;
                 }
             }
             IdentityChange::Invited { invitation, user, expires_at } => {
-                let role = self.active(&user)?;
+                let role = self.acted_on(now, &user)?;
                 if by.is_some() || !self.is_first_to_act(&user) {
                     self.manages(now, by, role)?;
                 }
@@ -84,12 +91,14 @@ impl People {
                 self.revokes(now, by, &token)?;
                 self.invitations.remove(&token);
                 if let Some(held) = self.tokens.get_mut(&token) {
-                    held.is_revoked = true;
+                    held.revoked_at = Some(now);
                 }
             }
             IdentityChange::LinkMade { token, .. } => {
                 self.may(now, by, Permission::Approve)?;
-                self.held(now, by, Some(&token))?;
+                if !self.tokens.get(&token).is_some_and(|held| Some(&held.holder) == by && held.was_live(now)) {
+                    return Err(unfounded("it was made with a token that was not theirs, or not valid then".to_owned()));
+                }
             }
         }
         Ok(())
@@ -97,13 +106,14 @@ impl People {
 
     /// A person's role from here on. Nobody changes their own.
     pub(super) fn change_role(&mut self, header: &Header, by: Option<&PrincipalId>, user: &UserId, role: Role) -> Result<(), Finding> {
-        let before = self.active(user)?;
-        self.manages(header.judged_at(), by, before.max(role))?;
+        let now = header.judged_at();
+        self.manages(now, by, self.acted_on(now, user)?.max(role))?;
         if by == Some(&PrincipalId::User(user.clone())) {
             return Err(unfounded(format!("`{user}` changed their own role")));
         }
         if let Some(person) = self.users.get_mut(user) {
-            if !before.may(Permission::Approve) {
+            person.before = Some((person.role, now));
+            if !person.role.may(Permission::Approve) {
                 person.approves_from = header.seq;
             }
             person.role = role;
@@ -125,10 +135,10 @@ impl People {
     pub(super) fn may(&self, now: Timestamp, by: Option<&PrincipalId>, needs: Permission) -> Result<Option<Role>, Finding> {
         let by = by.ok_or_else(|| unfounded("it does not say by whom".to_owned()))?;
         let role = match by {
-            PrincipalId::User(user) => self.active(user).ok().filter(|role| role.may(needs)).map(Some),
+            PrincipalId::User(user) => self.acts(now, user).ok().filter(|role| role.may(needs)).map(Some),
             PrincipalId::Service(token) => {
-                let held = self.tokens.get(token).filter(|held| held.is_live(now) && held.scopes.contains(&needs));
-                held.filter(|held| held.made_by.as_ref().is_none_or(|maker| self.active(maker).is_ok())).map(|_| None)
+                let held = self.tokens.get(token).filter(|held| held.was_live(now) && held.scopes.contains(&needs));
+                held.filter(|held| held.made_by.as_ref().is_none_or(|maker| self.acts(now, maker).is_ok())).map(|_| None)
             }
             PrincipalId::Agent(_) | PrincipalId::Automation(_) => None,
         };
@@ -144,13 +154,17 @@ impl People {
         Err(unfounded(format!("who made it could not act on {} then", role.with_article())))
     }
 
-    /// The role of a person whom the log has created and has not disabled.
-    pub(super) fn active(&self, user: &UserId) -> Result<Role, Finding> {
+    /// The highest role that a person may have had when their request arrived.
+    fn acts(&self, now: Timestamp, user: &UserId) -> Result<Role, Finding> {
         let person = self.person(user)?;
-        if person.is_disabled {
-            return Err(unfounded(format!("`{user}` was disabled")));
-        }
-        Ok(person.role)
+        let role = (!person.is_disabled).then_some(person.role).max(person.in_flight(now));
+        role.ok_or_else(|| unfounded(format!("`{user}` was disabled")))
+    }
+
+    /// The lowest role that an active person may have had when a request about them arrived.
+    pub(super) fn acted_on(&self, now: Timestamp, user: &UserId) -> Result<Role, Finding> {
+        self.acts(now, user)?;
+        Ok(self.person(user)?.least(now))
     }
 
     fn person(&self, user: &UserId) -> Result<&Person, Finding> {
@@ -184,7 +198,7 @@ impl People {
             PrincipalId::User(user) if by.is_none() && with.is_none() && self.is_first_to_act(user) => Ok((header.seq, None)),
             // People make tokens for themselves only.
             PrincipalId::User(user) if by == Some(holder) => {
-                self.active(user)?;
+                self.acts(now, user)?;
                 Ok((self.held(now, by, with)?.from, None))
             }
             PrincipalId::Service(own) if own == token && !scopes.contains(&Permission::Approve) => {
@@ -209,7 +223,7 @@ impl People {
     /// Checks that this principal could revoke the token or the invitation. Whoever redeems an invitation is nobody yet, and ends the
     /// tokens that its person had.
     fn revokes(&self, now: Timestamp, by: Option<&PrincipalId>, token: &TokenId) -> Result<(), Finding> {
-        let held = self.tokens.get(token).filter(|held| !held.is_revoked);
+        let held = self.tokens.get(token).filter(|held| held.revoked_at.is_none());
         let user = match (self.invitations.get(token), held.map(|held| &held.holder)) {
             (Some(open), _) => &open.user,
             (None, Some(PrincipalId::User(user))) => user,
@@ -220,9 +234,9 @@ impl People {
             return Ok(());
         }
         if by == Some(&PrincipalId::User(user.clone())) {
-            return self.active(user).map(|_| ());
+            return self.acts(now, user).map(|_| ());
         }
-        self.manages(now, by, self.person(user)?.role)
+        self.manages(now, by, self.person(user)?.least(now))
     }
 
     fn add(&mut self, token: TokenId, made: Token) -> Result<(), Finding> {
@@ -234,13 +248,29 @@ impl People {
     }
 }
 
+impl Person {
+    /// The role that was lost so recently that a request made in it may still be under way.
+    fn in_flight(&self, now: Timestamp) -> Option<Role> {
+        self.before.filter(|(_, until)| now < until.plus_seconds(IN_FLIGHT_SECONDS)).map(|(role, _)| role)
+    }
+
+    fn least(&self, now: Timestamp) -> Role {
+        self.in_flight(now).map_or(self.role, |before| before.min(self.role))
+    }
+}
+
 impl Token {
     const fn new(holder: PrincipalId, from: u64) -> Self {
-        Self { holder, from, expires_at: None, is_revoked: false, scopes: Vec::new(), made_by: None }
+        Self { holder, from, expires_at: None, revoked_at: None, scopes: Vec::new(), made_by: None }
     }
 
     fn is_live(&self, now: Timestamp) -> bool {
-        !self.is_revoked && self.expires_at.is_none_or(|at| now < at)
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|at| now < at)
+    }
+
+    /// Whether a request made with it may still be under way.
+    fn was_live(&self, now: Timestamp) -> bool {
+        [self.revoked_at, self.expires_at].into_iter().flatten().all(|end| now < end.plus_seconds(IN_FLIGHT_SECONDS))
     }
 }
 
