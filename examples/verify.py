@@ -232,7 +232,9 @@ class People:
         """The ranks that count as the user's: the present one, and the one before for a while."""
         known = self.known(user)
         has = [] if known["disabled"] else [known["rank"]]
-        return has + [known["before"][0]] * bool(known["before"] and is_under_way(known["before"][1], when))
+        if known["before"] and is_under_way(known["before"][1], when):
+            has.append(known["before"][0])
+        return has
 
     def acts(self, user, when):
         has = self.ranks(user, when)
