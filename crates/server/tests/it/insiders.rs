@@ -162,6 +162,9 @@ async fn what_was_changed_in_the_database_shows_against_the_log() {
 async fn a_token_gets_no_other_bearer_in_the_database() {
     let server = TestServer::start(Kind::Sqlite).await;
     server.owner.person("mallory", "member").await;
+    let id = server.agent().await.pending("fake.write", json!({ "text": "x" })).await;
+    let link = server.owner.post(&format!("/api/v1/invocations/{id}/link"), json!({})).await.ok();
+    let link = link["path"].as_str().unwrap().to_owned();
     server.home.tamper("CREATE TABLE kept AS SELECT t.*, u.name AS bearer FROM tokens t LEFT JOIN users u ON u.id = t.user_id");
     let of = |bearer: &str, column: &str| format!("(SELECT {column} FROM kept WHERE bearer = '{bearer}' AND kind = 'user')");
     let (owners, mallorys) = (of("owner", "id"), of("mallory", "id"));
@@ -175,7 +178,9 @@ async fn a_token_gets_no_other_bearer_in_the_database() {
     ] {
         server.home.tamper(&format!("UPDATE tokens SET hash = zeroblob(32) WHERE id = {owners} AND '{}' = 'hash'", &change[..4]));
         server.home.tamper(&format!("UPDATE tokens SET {change}"));
-        server.restart().await.owner.get("/api/v1/whoami").await.problem(500, "internal");
+        let restarted = server.restart().await;
+        restarted.owner.get("/api/v1/whoami").await.problem(500, "internal");
+        assert_ne!(crate::links::press(&restarted, &link, "answer=approve").await.0, 200, "{change}");
         let columns = "kind, user_id, scopes, hash, expires_at, from_seq";
         let kept = format!("(SELECT {columns} FROM kept WHERE kept.id = tokens.id)");
         server.home.tamper(&format!(

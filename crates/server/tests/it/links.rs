@@ -26,7 +26,7 @@ async fn link_to(client: &Client, id: &str) -> String {
 }
 
 /// Presses a button as a person's browser does, without a token.
-async fn press(server: &TestServer, path: &str, form: &str) -> (u16, String) {
+pub(crate) async fn press(server: &TestServer, path: &str, form: &str) -> (u16, String) {
     let request = server.owner.http.post(format!("{}{path}", server.url)).header("content-type", "application/x-www-form-urlencoded");
     let response = request.body(form.to_owned()).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
