@@ -100,7 +100,7 @@ impl Standing {
     /// Checks that no kill switch stops the effect about to start, that its owner did not approve it where the space refuses that, and that
     /// its grant, if it has one, covers it. `owner` is the person whose call it is, if the log says so.
     pub(super) fn allows(&mut self, at: Timestamp, intent: &IntentBody, owner: Option<&UserId>) -> Result<(), Finding> {
-        if let Some(approval) = &intent.approval {
+        if let (Some(approval), 1) = (&intent.approval, intent.attempt) {
             self.approved = Some((intent.invocation_id.clone(), approval.approvers.clone()));
         }
         // A rollback goes on despite any kill switch: it removes an effect that should not stay.
