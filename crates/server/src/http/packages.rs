@@ -77,7 +77,7 @@ fn file_view(path: &str, file: &PackageFile) -> PackageFileView {
 /// Installs a package, or another version of it. If the scan found something, `accept_findings` confirms that you have read it.
 ///
 /// An action that is new counts as reviewed by whoever installs it. One that was reviewed as something else needs a review again: until then
-/// its calls ask a person.
+/// its calls need approval.
 ///
 /// What the version before did can still be reverted.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
