@@ -180,7 +180,8 @@ async fn the_command_line_waits_at_one_process_for_an_approval_at_the_other() {
     let two = Two::start().await;
     let session = two.session(0).await;
     let (id, _) = two.pending(0, &session, "waited for elsewhere").await;
-    let user = User::new(two.folders[1].path(), two.url(1), Some(&two.owner.token));
+    // As a process: runs in this one wait for each other.
+    let user = User::new(two.folders[1].path(), two.url(1), Some(&two.owner.token)).with_binary();
     let watched = id.clone();
     let waiting = tokio::task::spawn_blocking(move || user.run(&["invocation", "watch", &watched, "--wait", "25s"]));
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -115,8 +115,9 @@ enum LinkAnswerName {
 
 /// A preview that failed says so: a page without it would look as if nothing changed.
 fn not_found_out(error: pipeline::Error) -> Foresight {
-    let why = Refusal::from(error).0.detail;
-    Foresight { unknown: Some(format!("What it would change could not be found out: {why}")), ..Foresight::default() }
+    let Refusal(problem) = Refusal::from(error);
+    let why = format!("What it would change could not be found out: {}", problem.detail);
+    Foresight { unknown: Some(why), ..Foresight::default() }
 }
 
 fn question(invocation: &Invocation, session: Option<&Session>, ahead: &Foresight) -> String {
