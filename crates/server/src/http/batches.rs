@@ -26,7 +26,7 @@ use utoipa::IntoParams;
     request_body = BatchRequest,
     responses(
         (status = 200, description = "It has ended; `status` says how.", body = BatchView),
-        (status = 202, description = "A person is asked about some part.", body = BatchView),
+        (status = 202, description = "Some part is pending.", body = BatchView),
         (status = 422, description = "These calls cannot be made together.", body = Problem, content_type = "application/problem+json"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
