@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::keys::Purpose;
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::users::insert_user;
 use crate::{Error, Page, PageRequest, Store, page, seal};
@@ -98,7 +98,7 @@ impl Store {
                     let maker = Maker::default();
                     let invitation =
                         insert_token(&store, tx, &added.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await?;
-                    let told = Told { name: "org.created", key: added.org.to_string() };
+                    let told = RuleEvent { name: "org.created", key: added.org.to_string() };
                     let change = RuleChange::OrgCreated { org: added.org.clone(), name };
                     rules::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
                     Ok(Some((org, added, invitation)))
@@ -116,7 +116,7 @@ impl Store {
                 Box::pin(async move {
                     let sql = "UPDATE orgs SET disabled_at = $1 WHERE org_id = $2 AND is_first = 0 AND disabled_at IS NULL";
                     if tx.exec(sql, &vals![tx.now(), org.as_str()]).await? == 1 {
-                        let told = Told { name: "org.disabled", key: org.to_string() };
+                        let told = RuleEvent { name: "org.disabled", key: org.to_string() };
                         let change = RuleChange::OrgDisabled { org: org.clone() };
                         rules::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
                     }
@@ -244,7 +244,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         space: space.id.clone(),
         version,
     };
-    rules::sign(store, tx, &space.org, Kind::Space, version, &body, Told { name: event, key: space.id.to_string() }).await
+    rules::sign(store, tx, &space.org, Kind::Space, version, &body, RuleEvent { name: event, key: space.id.to_string() }).await
 }
 
 async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error> {

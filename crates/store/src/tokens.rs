@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::keys::MasterKey;
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
 use base64::Engine as _;
@@ -281,7 +281,7 @@ impl Store {
                 }
                 let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL";
                 if tx.exec(sql, &vals![tx.now(), owned_org.as_str(), owned_token.as_str()]).await? == 1 {
-                    let told = Told { name: "token.revoked", key: owned_token.to_string() };
+                    let told = RuleEvent { name: "token.revoked", key: owned_token.to_string() };
                     let change = IdentityChange::TokenRevoked { token: owned_token };
                     rules::record_identity(&store, tx, &owned_org, Some(by), change, told).await?;
                 }
@@ -316,7 +316,7 @@ async fn end_tokens_of(store: &Store, tx: &mut Tx, org: &OrgId, user: &UserId) -
         let token: TokenId = Columns::of(row).id()?;
         let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3";
         tx.exec(sql, &vals![tx.now(), org.as_str(), token.as_str()]).await?;
-        let told = Told { name: "token.revoked", key: token.to_string() };
+        let told = RuleEvent { name: "token.revoked", key: token.to_string() };
         rules::record_identity(store, tx, org, None, IdentityChange::TokenRevoked { token }, told).await?;
     }
     Ok(())
@@ -533,7 +533,7 @@ async fn record_token(
             ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with, expires_at })
         }
     };
-    let told = Told { name, key: token.to_string() };
+    let told = RuleEvent { name, key: token.to_string() };
     let seq = rules::record_identity(store, tx, org, by, change, told).await?;
     let (TokenKind::User(_), Some(with), false) = (kind, with, is_redeemed) else { return Ok(seq) };
     let rows = tx.query("SELECT from_seq FROM tokens WHERE org_id = $1 AND id = $2", &vals![org.as_str(), with.as_str()]).await?;

@@ -1,7 +1,7 @@
 //! People: their role, the strictest band they may act in, and whether they are disabled.
 
 use crate::db::{Columns, Row, Tx, only, vals};
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::limits::INVITATION_SECONDS;
@@ -108,12 +108,12 @@ impl Store {
                         tx.exec(sql, &vals![from, org.as_str(), user.as_str()]).await?;
                     }
                     if after.role != before.role {
-                        let told = Told { name: "user.role_changed", key: user.to_string() };
+                        let told = RuleEvent { name: "user.role_changed", key: user.to_string() };
                         let change = RuleChange::RoleChanged { user: user.clone(), role: after.role };
                         rules::record(&store, tx, &org, Some(by.clone()), change, told).await?;
                     }
                     if after.max_band != before.max_band {
-                        let told = Told { name: "user.limited", key: user.to_string() };
+                        let told = RuleEvent { name: "user.limited", key: user.to_string() };
                         let change = RuleChange::BandLimited { user, max_band: after.max_band };
                         rules::record(&store, tx, &org, Some(by), change, told).await?;
                     }
@@ -140,7 +140,7 @@ impl Store {
                     let disabled_at = tx.now();
                     let sql = "UPDATE users SET disabled_at = $1 WHERE org_id = $2 AND id = $3";
                     tx.exec(sql, &vals![disabled_at, org.as_str(), user.as_str()]).await?;
-                    let told = Told { name: "user.disabled", key: user.to_string() };
+                    let told = RuleEvent { name: "user.disabled", key: user.to_string() };
                     rules::record_identity(&store, tx, &org, Some(by), IdentityChange::UserDisabled { user }, told).await?;
                     Ok(Some(ChangedUser::Done(User { disabled_at: Some(disabled_at), ..before })))
                 })
@@ -160,7 +160,7 @@ pub(crate) async fn insert_user(
 ) -> Result<User, Error> {
     let created_at = tx.now();
     let id = UserId::new(created_at, random_bytes(&*store.random));
-    let told = Told { name: "user.created", key: id.to_string() };
+    let told = RuleEvent { name: "user.created", key: id.to_string() };
     let change = IdentityChange::UserCreated { user: id.clone(), role };
     let from = rules::record_identity(store, tx, org, by, change, told).await?;
     tx.exec(

@@ -141,7 +141,8 @@ impl Pipeline {
     /// An approved part runs with the rest of its batch, once every part may run.
     async fn approve_part(&self, approved: Invocation) -> Result<Outcome, Error> {
         self.advance_and_see(&approved).await;
-        let now = self.ledger().find_invocation(&approved.org, &approved.id).await?;
+        // The approval is stored: if it cannot be read now how the call stands, the answer is what is known.
+        let now = self.ledger().find_invocation(&approved.org, &approved.id).await.ok().flatten();
         Ok(Outcome::of(Box::new(now.unwrap_or(approved))))
     }
 
@@ -161,8 +162,8 @@ impl Pipeline {
         }
         let approval = self.approval(principal, &pending, None, reason.clone(), Verdict::Deny)?;
         let message = match reason {
-            Some(reason) => format!("a person said no: {}", policy::redact_text(&reason)),
-            None => "a person said no".to_owned(),
+            Some(reason) => format!("a person denied the call: {}", policy::redact_text(&reason)),
+            None => "a person denied the call".to_owned(),
         };
         let failure = Failure { code: "denied_by_person".into(), message };
         let ending = Ending::unexecuted(pending, Status::Denied, Some(DeniedBy::Person), failure, Row::From(Status::Pending));

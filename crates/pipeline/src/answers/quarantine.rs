@@ -68,7 +68,10 @@ impl Pipeline {
         if held.holds == Holds::Output {
             return Ok(Released::Output(plain));
         }
-        self.make_again(&held, principal, again, plain).await.map(|outcome| Released::Call(Box::new(outcome)))
+        let made = self.make_again(&held, principal, again.clone(), plain).await;
+        // The release is stored: nobody is told that nothing was written.
+        let made = made.map_err(|error| if let Error::Store(_) = error { Error::Unrecorded { invocation: again } } else { error });
+        made.map(|outcome| Released::Call(Box::new(outcome)))
     }
 
     /// Whether the new call of an earlier release is lost: enough time has passed, and it does not exist.

@@ -128,7 +128,7 @@ async fn shown(app: &App, principal: &Principal, mut batch: Batch) -> Result<Bat
             part.note(invocation);
         }
         invocations.push(invocation);
-        undoings.push(match part.undone.as_ref().and_then(|undone| undone.invocation.as_ref()) {
+        undoings.push(match part.revert.as_ref().and_then(|revert| revert.invocation.as_ref()) {
             Some(undoing) => app.store().find_invocation(&batch.org, undoing).await?,
             None => None,
         });
