@@ -219,13 +219,16 @@ impl Looked {
         let Value::Object(schema) = schema else { return Ok(()) };
         let has = |keyword: &&&str| schema.contains_key(**keyword);
         if let Some(refused) = REFUSED.iter().find(has) {
-            return Err(UnusableSchema::at(pointer.as_str(), format!("`{refused}` at `{pointer}` is not supported")));
+            let at = format!("{pointer}/{refused}");
+            return Err(UnusableSchema::at(at.as_str(), format!("`{refused}` at `{at}` is not supported")));
         }
         if let Some(refused) = TOP_ONLY.iter().find(has).filter(|_| nested > 0) {
-            return Err(UnusableSchema::at(pointer.as_str(), format!("`{refused}` at `{pointer}` is not supported below the top")));
+            let at = format!("{pointer}/{refused}");
+            return Err(UnusableSchema::at(at.as_str(), format!("`{refused}` at `{at}` is not supported below the top")));
         }
         if schema.get("items").is_some_and(Value::is_array) {
-            return Err(UnusableSchema::at(pointer.as_str(), format!("a list in `items` at `{pointer}` is called `prefixItems` now")));
+            let at = format!("{pointer}/items");
+            return Err(UnusableSchema::at(at.as_str(), format!("a list in `items` at `{at}` is called `prefixItems` now")));
         }
         if let Some(anchor) = schema.get("$anchor").and_then(Value::as_str) {
             self.anchors.insert(anchor.to_owned(), pointer.clone());

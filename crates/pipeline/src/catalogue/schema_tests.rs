@@ -80,8 +80,8 @@ fn no_bomb_goes_off() {
         ),
         (
             "a pattern of many states and a long text",
-            json!({ "properties": { "t": { "pattern": "1[01]{5000}" } } }),
-            json!({ "t": "10".repeat(150_000) }),
+            json!({ "properties": { "t": { "pattern": "1[01]{1500}" } } }),
+            json!({ "t": "10".repeat(300_000) }),
             Fate::TooCostly,
         ),
         ("allOf doubling", doubling(30, "allOf"), json!({}), Fate::Refused),
