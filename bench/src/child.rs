@@ -131,7 +131,10 @@ impl Server {
     /// Like `start_with`, with a given build of the server.
     pub(crate) async fn start_build(binary: &Path, data: &Path, database: Option<&str>, settings: &[(&str, &str)]) -> Result<Self> {
         let began = Instant::now();
-        let running = Running::start(serve(binary, data, database).envs(settings.iter().copied()))?;
+        let mut command = serve(binary, data, database);
+        command.envs(settings.iter().copied());
+        // Its way to the database may be a proxy that runs on this thread.
+        let running = tokio::task::spawn_blocking(move || Running::start(&mut command)).await??;
         let mut connection = Connection::open(running.address).await?;
         let answer = connection.exchange(&http::request("GET", "/healthz", "", &Value::Null)).await?;
         anyhow::ensure!(answer.status == 200, "`/healthz` was answered {}", answer.status);
