@@ -253,6 +253,8 @@ class People:
     def on_link_made(self, change, **_):
         pass  # gives nobody a token to answer with
 
+    on_secret_set = on_secret_rotated = on_secret_deleted = on_link_made
+
     def new_token(self, change, user, seq):
         need(get(change, "token") not in self.tokens, "a token is made twice")
         self.tokens[change["token"]] = (user, seq)

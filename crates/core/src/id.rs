@@ -110,6 +110,8 @@ prefixed_id! {
     ConsentId = "cns_";
     /// A canary token.
     CanaryId = "cny_";
+    /// A secret of an org; its value is never shown.
+    SecretId = "sec_";
     /// One server process, from its start to its end.
     ServerId = "srv_";
     /// A saved automation definition.

@@ -45,7 +45,7 @@ pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
     ApprovalId, AutomationId, BatchId, CanaryId, ConsentId, EventId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId,
-    ReceiptId, ServerId, SessionId, SpaceId, TokenId, UserId,
+    ReceiptId, SecretId, ServerId, SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

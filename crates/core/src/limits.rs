@@ -32,6 +32,12 @@ pub const CONSENT_SECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60;
 pub const CANARIES_MAX: usize = 100;
 /// Characters of a canary token; a longer one is refused with `invalid_request`.
 pub const CANARY_CHARS_MAX: usize = 200;
+/// Characters of a secret's name; a longer one is refused with `invalid_request`.
+pub const SECRET_NAME_CHARS_MAX: usize = 64;
+/// Bytes of a secret's value; a longer one is refused with `invalid_request`.
+pub const SECRET_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// How exactly it is known when a secret was last used. Within this time a further use writes nothing.
+pub const SECRET_USED_SECONDS: u64 = 60;
 /// How long the content of a quarantined call is kept for review; then it is deleted, and only the receipt is left.
 pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// Params whose provenance a caller may declare; more are refused with `invalid_request`.

@@ -10,6 +10,7 @@ pub mod invocations;
 pub mod principals;
 pub mod quarantines;
 pub mod rules;
+pub mod secrets;
 pub mod sessions;
 
 pub use batches::Batches;
@@ -21,6 +22,7 @@ pub use invocations::Invocations;
 pub use principals::Principals;
 pub use quarantines::Quarantines;
 pub use rules::Rules;
+pub use secrets::Secrets;
 pub use sessions::Sessions;
 
 /// The store could not do its work.

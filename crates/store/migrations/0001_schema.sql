@@ -387,6 +387,24 @@ CREATE TABLE canaries (
   PRIMARY KEY (org_id, id)
 );
 
+-- Credentials with which calls act elsewhere.
+CREATE TABLE secrets (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  description TEXT,
+  -- 1 for the first value, and 1 more for each that replaced it.
+  version BIGINT NOT NULL,
+  -- The value, sealed under the master key for this org, id and version: it opens in no other row.
+  sealed_value BYTEA NOT NULL,
+  set_by TEXT NOT NULL,
+  set_at BIGINT NOT NULL,
+  -- To the minute.
+  last_used_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, name)
+);
+
 -- What a session has come to hold: private data, untrusted content.
 CREATE TABLE session_labels (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),

@@ -1,6 +1,6 @@
 //! Compares the database with its audit log, while the server runs: whether each entry is filed as what it is, whether the stored tree is
-//! the tree of the entries, and whether the rules, people and tokens in the tables are those that the log says. Whoever has the database
-//! can change a row; here it shows. Signatures are checked elsewhere, by the verifier of an export.
+//! the tree of the entries, and whether the rules, people, tokens and secrets in the tables are those that the log says. Whoever has the
+//! database can change a row; here it shows. Signatures are checked elsewhere, by the verifier of an export.
 
 use crate::db::{Columns, Row, Snapshot, vals};
 use crate::policies::{digests_of, read_policies, select_policies};
@@ -148,14 +148,15 @@ impl Check<'_> {
     }
 }
 
-/// For each table with rules, people or tokens: the name of a row, and what the log must say of it too.
-const TABLES: [(&str, &str); 9] = [
+/// For each table with rules, people, tokens or secrets: the name of a row, and what the log must say of it too.
+const TABLES: [(&str, &str); 10] = [
     ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
     ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
     ("review", "SELECT action, structural || ' ' || textual || ' ' || wording FROM pins WHERE org_id = $1"),
     ("consent", "SELECT id, user_id || ' ' || purpose FROM consents WHERE org_id = $1 AND withdrawn_at IS NULL"),
     ("crossing", "SELECT action || ' ' || from_space || ' ' || to_space, 'allowed' FROM crossings WHERE org_id = $1"),
     ("canary token", "SELECT id, 'added' FROM canaries WHERE org_id = $1"),
+    ("secret", "SELECT id, name || ' ' || version FROM secrets WHERE org_id = $1"),
     (
         "grant",
         "SELECT id, scope || ' ' || source || '.' || name || ' ' || coalesce(calls_max, 0) || CASE WHEN state = 'revoked' THEN ' revoked' ELSE '' END
@@ -261,6 +262,10 @@ impl Logged {
             }
             IdentityChange::TokenMade { token, .. } => self.set("token", token.to_string(), Some("valid".to_owned())),
             IdentityChange::TokenRevoked { token } => self.set("token", token.to_string(), Some("revoked".to_owned())),
+            IdentityChange::SecretSet { secret, name, version } | IdentityChange::SecretRotated { secret, name, version } => {
+                self.set("secret", secret.to_string(), Some(format!("{name} {version}")));
+            }
+            IdentityChange::SecretDeleted { secret, .. } => self.set("secret", secret.to_string(), None),
             IdentityChange::LinkMade { .. } => {}
         }
     }

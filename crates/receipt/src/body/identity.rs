@@ -2,10 +2,11 @@
 
 use countersign_core::invocation::Beyond;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{ApprovalId, Digest, InvocationId, PrincipalId, Timestamp, TokenId, UserId};
+use countersign_core::{ApprovalId, Digest, InvocationId, PrincipalId, SecretId, Timestamp, TokenId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// A change of who may act: people, their tokens, and the links that answer in their name. Roles are rules, see `RuleChange::RoleChanged`.
+/// A change of who may act: people, their tokens, the links that answer in their name, and the secrets with which calls act elsewhere.
+/// Roles are rules, see `RuleChange::RoleChanged`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentityBody {
@@ -51,6 +52,24 @@ pub enum IdentityChange {
         invocation_id: InvocationId,
         token: TokenId,
         expires_at: Timestamp,
+    },
+    /// A secret was made, with its first value. Neither the value nor a digest of it is in the log: a digest of a guessable text would
+    /// give it away.
+    SecretSet {
+        secret: SecretId,
+        name: String,
+        version: i64,
+    },
+    /// The secret has another value from here on, which is this version.
+    SecretRotated {
+        secret: SecretId,
+        name: String,
+        version: i64,
+    },
+    SecretDeleted {
+        secret: SecretId,
+        name: String,
+        version: i64,
     },
 }
 

@@ -72,7 +72,12 @@ impl People {
                 self.tokens.remove(&token);
                 self.invitations.remove(&token);
             }
-            IdentityChange::TokenMade { .. } | IdentityChange::LinkMade { .. } => {}
+            // A secret is no token: nobody answers with it.
+            IdentityChange::TokenMade { .. }
+            | IdentityChange::LinkMade { .. }
+            | IdentityChange::SecretSet { .. }
+            | IdentityChange::SecretRotated { .. }
+            | IdentityChange::SecretDeleted { .. } => {}
         }
         Ok(())
     }

@@ -7,4 +7,5 @@ mod lifecycle;
 mod log;
 mod reservations;
 mod rules;
+mod secrets;
 mod servers;

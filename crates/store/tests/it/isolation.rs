@@ -11,19 +11,24 @@ use countersign_core::ledger::{
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
-use countersign_core::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Principals, Quarantines, Rules, Sessions};
+use countersign_core::ports::secrets::{SecretName, SecretValue};
+use countersign_core::ports::{
+    Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Principals, Quarantines, Rules, Secrets, Sessions,
+};
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
     Action, ActionId, Band, Batch, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId,
-    ReceiptId, Session, SourceId, SpaceId, Status,
+    ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use store::{Crossing, GrantFilter, InvocationFilter, ModeChange, NewConsent, NewGrant, SpaceChange, Store, UserChange};
+use store::{
+    Crossing, GrantFilter, InvocationFilter, ModeChange, NewConsent, NewGrant, NewSecret, SetSecret, SpaceChange, Store, UserChange,
+};
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
 
@@ -43,6 +48,8 @@ struct Full {
     quarantined: InvocationId,
     other_space: SpaceId,
     canary: CanaryId,
+    secret: SecretId,
+    secret_name: SecretName,
     batch: Batch,
 }
 
@@ -103,6 +110,11 @@ async fn full(world: &World, name: &str) -> Full {
     store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
     store.change_user(&tenant.org, &tenant.owner, limited(Band::Red), &by).await.unwrap();
     let canary = store.add_canary(&tenant.org, &format!("canary of {name}"), &by).await.unwrap().id;
+    let secret_name = SecretName::parse(&format!("secret-of-{name}")).unwrap();
+    let made = store.set_secret(&tenant.org, new_secret(&secret_name, &format!("value of {name}"), None), &by).await.unwrap();
+    let SetSecret::Created(secret) = made else { panic!("it is new") };
+    // It is used once before, so that the uses below change nothing.
+    store.resolve_secret(&tenant.org, &secret_name).await.unwrap();
     store.label_session(&tenant.org, &tenant.session.id, "private_data", &tenant.draw(InvocationId::new)).await.unwrap();
     let dangerous = tenant.calling(WRITE, Status::Quarantined);
     let mut finish = tenant.finish(&dangerous, Row::Insert, Status::Quarantined);
@@ -136,6 +148,8 @@ async fn full(world: &World, name: &str) -> Full {
         quarantined: dangerous.id,
         other_space,
         canary,
+        secret: secret.id,
+        secret_name,
         batch,
         tenant,
     }
@@ -151,6 +165,11 @@ fn new_grant(tenant: &Tenant) -> NewGrant {
 fn new_consent(tenant: &Tenant) -> NewConsent {
     let purpose = "action:files.write_text".to_owned();
     NewConsent { user: tenant.owner.clone(), space: None, purpose, evidence: None, lifetime_seconds: None }
+}
+
+fn new_secret(name: &SecretName, value: &str, replaces: Option<i64>) -> NewSecret {
+    let value = SecretValue::new(Secret::new(value.to_owned())).unwrap();
+    NewSecret { name: name.clone(), value, description: None, replaces }
 }
 
 fn crossing(tenant: &Tenant, to: &SpaceId) -> Crossing {
@@ -218,6 +237,10 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_approvers: store.list_approvers(org).await.unwrap();
         list_canaries: store.list_canaries(org).await.unwrap();
         list_canary_texts: store.list_canary_texts(org).await.unwrap();
+        find_secret: store.find_secret(org, &theirs.secret_name).await.unwrap();
+        list_secrets: store.list_secrets(org, &all).await.unwrap();
+        list_secret_uses: store.list_secret_uses(org, &theirs.secret_name).await.unwrap();
+        resolve_secret: store.resolve_secret(org, &theirs.secret_name).await.unwrap().map(|value| value.expose().to_owned());
         list_consents: store.list_consents(org, None, &all).await.unwrap();
         list_consents: store.list_consents(org, Some(&theirs.tenant.owner), &all).await.unwrap();
         list_crossings: store.list_crossings(org).await.unwrap();
@@ -302,7 +325,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 22] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 54] = [
+const WRITES: [&str; 56] = [
     "invite",
     "record_link",
     "keep_listing",
@@ -327,6 +350,8 @@ const WRITES: [&str; 54] = [
     "set_policies",
     "add_canary",
     "remove_canary",
+    "set_secret",
+    "delete_secret",
     "change_user",
     "label_session",
     "look_at_quarantined",
@@ -384,6 +409,8 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_session",
         "find_space",
         "find_space_by_name",
+        "find_secret",
+        "resolve_secret",
     ] {
         let (_, answer) = own.iter().find(|(asked, _)| *asked == function).unwrap();
         assert!(answer.starts_with("Some"), "`{function}`: {answer}");
@@ -417,8 +444,11 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.quarantined.as_str(),
         theirs.other_space.as_str(),
         theirs.canary.as_str(),
+        theirs.secret.as_str(),
         theirs.batch.id.as_str(),
         "canary of theirs",
+        "secret-of-theirs",
+        "value of theirs",
     ]
     .map(str::to_owned)
     .into();
@@ -483,6 +513,10 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
     assert_eq!(store.remove_canary(org, &theirs.canary, &by).await, Ok(false));
     store.add_canary(org, "another", &by).await.unwrap();
+    assert_eq!(store.delete_secret(org, &theirs.secret_name, &by).await, Ok(None));
+    assert_eq!(store.set_secret(org, new_secret(&theirs.secret_name, "x", Some(1)), &by).await, Ok(SetSecret::Missing));
+    let own = store.set_secret(org, new_secret(&theirs.secret_name, "ours", None), &by).await;
+    assert!(matches!(own, Ok(SetSecret::Created(_))), "names are the org's own: {own:?}");
     assert_eq!(store.change_user(org, &them.owner, limited(Band::Green), &by).await, Ok(None));
     let settling = Settling {
         invocation: theirs.quarantined.clone(),
