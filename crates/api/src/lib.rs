@@ -11,6 +11,7 @@ pub mod package;
 pub mod problem;
 pub mod receipt;
 pub mod rules;
+pub mod secret;
 
 pub use problem::{Code, Problem};
 

@@ -99,6 +99,8 @@ codes! {
     InDoubt = "in_doubt", 409, "The effect may have happened";
     NameTaken = "name_taken", 409, "The name is taken";
     LastOwner = "last_owner", 409, "An org needs an owner";
+    SecretChanged = "secret_changed", 409, "The secret has another version";
+    SecretInUse = "secret_in_use", 409, "Something uses the secret";
     Expired = "expired", 410, "It has expired";
     BodyTooLarge = "body_too_large", 413, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";

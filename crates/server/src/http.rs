@@ -33,6 +33,7 @@ mod progress;
 mod quarantines;
 mod receipts;
 mod reviews;
+mod secrets;
 mod sessions;
 mod spaces;
 mod switches;
@@ -156,6 +157,9 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(tokens::redeem))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::show, secrets::set, secrets::delete))
+        .routes(routes!(secrets::used_by))
         .routes(routes!(orgs::list, orgs::create))
         .routes(routes!(orgs::disable))
         .routes(routes!(health::notifications))

@@ -15,6 +15,7 @@ pub(crate) mod orgs;
 pub(crate) mod packages;
 pub(crate) mod policies;
 pub(crate) mod reviews;
+pub(crate) mod secrets;
 pub(crate) mod sessions;
 pub(crate) mod spaces;
 pub(crate) mod switches;

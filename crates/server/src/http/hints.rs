@@ -80,6 +80,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::IdempotencyConflict => "use a new key for a new call",
         Code::NameTaken => "choose another name",
         Code::LastOwner => "make someone else an owner first",
+        Code::SecretChanged => "see its version with `GET /api/v1/secrets`, then decide whether to replace it",
+        Code::SecretInUse => "see what uses it with `GET /api/v1/secrets/{secret}/used-by`",
         Code::BodyTooLarge => "send less, or send it in parts",
         Code::UnsupportedMediaType => "send `content-type: application/json`",
         Code::RateLimited => "wait for `retry_after_ms`, then send it again: nothing was done",

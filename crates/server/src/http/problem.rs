@@ -208,6 +208,8 @@ impl From<operations::Error> for Refusal {
             E::Absent { listed_at, .. } => Self::new(Code::NotFound, detail).hint(format!("list them with `GET /api/v1/{listed_at}`")),
             E::NameTaken { .. } => Self::new(Code::NameTaken, detail),
             E::LastOwner { first, .. } => Self::new(Code::LastOwner, detail).hint(first),
+            E::SecretChanged { .. } => Self::new(Code::SecretChanged, detail),
+            E::SecretInUse { .. } => Self::new(Code::SecretInUse, detail),
             E::GrantEnded { .. } => Self::new(Code::GrantEnded, detail),
             E::NeverGranted { .. } => Self::new(Code::NotGrantable, detail),
             E::TooManyRequests { .. } => Self::new(Code::TooManyPending, detail),

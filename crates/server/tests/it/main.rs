@@ -36,6 +36,7 @@ mod progress;
 mod quarantine;
 mod recovery;
 mod redaction;
+mod secrets;
 mod tenancy;
 mod verification;
 mod waiting;

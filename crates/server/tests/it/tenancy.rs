@@ -145,6 +145,8 @@ impl World {
         let token = id(owner.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["read"] })).await.ok());
         let consent = id(owner.post("/api/v1/consents", json!({ "purpose": "action:fake.read" })).await.ok());
         let canary = id(owner.post("/api/v1/canaries", json!({ "text": "a text nobody else writes" })).await.ok());
+        let secret = format!("key-of-{user}");
+        owner.send(Method::PUT, &format!("/api/v1/secrets/{secret}"), Some(json!({ "value": "x" }))).await.ok();
         let grant = owner.grant(json!({ "covers": "fake.send", "scope": "org" })).await;
         owner.review("fake.read").await;
         let agent = owner.new_session(json!({ "title": "night shift" })).await;
@@ -162,6 +164,7 @@ impl World {
             ("token", token),
             ("consent", consent),
             ("canary", canary),
+            ("secret", secret),
             ("grant", grant),
             ("session", agent.session.clone()),
             ("done", done),
@@ -190,6 +193,7 @@ fn body_for(path: &str) -> Value {
         ("/batch", json!({ "mode": "best_effort", "actions": [{ "action": "fake.read", "params": {} }] })),
         ("/users/{user}", json!({ "role": "viewer" })),
         ("/spaces/{space}", json!({ "band": "black" })),
+        ("/secrets/{secret}", json!({ "value": "x", "version": 1 })),
     ];
     ways.into_iter().find(|(way, _)| path.ends_with(way)).map_or_else(|| json!({}), |(_, body)| body)
 }
