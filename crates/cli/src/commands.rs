@@ -32,6 +32,7 @@ mod part;
 pub(crate) mod policy;
 pub(crate) mod quarantine;
 pub(crate) mod receipt;
+pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod show;

@@ -46,6 +46,7 @@ mod progress;
 mod prompts;
 mod receipts;
 mod rehearsal;
+mod secrets;
 mod serving;
 mod step_crash;
 mod terminal;

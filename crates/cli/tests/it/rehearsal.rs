@@ -19,6 +19,8 @@ fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
         (vec!["mode", "unset", "files.write_text", "--automation", AUTOMATION], "DELETE"),
         (vec!["canary", "create", "a text of ours"], "POST"),
         (vec!["canary", "remove", "cny_01k9z6m4x0abcdefghjkmnpqrs"], "DELETE"),
+        (vec!["secret", "set", "token"], "PUT"),
+        (vec!["secret", "delete", "token"], "DELETE"),
         (vec!["session", "create"], "POST"),
         (vec!["space", "create", "lab"], "POST"),
         (vec!["approve", &id], "POST"),

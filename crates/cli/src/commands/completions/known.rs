@@ -11,6 +11,7 @@ use api::invocation::InvocationView;
 use api::package::PackageView;
 use api::receipt::EntryView;
 use api::rules::{BreakerView, GrantView, SwitchView};
+use api::secret::SecretView;
 use clap::Command;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use countersign_core::limits::PAGE_ROWS_MAX;
@@ -63,6 +64,7 @@ const KNOWN: &[(&str, Known)] = &[
     ("grant", all::<GrantView>()),
     ("consent", all::<ConsentView>()),
     ("canary", all::<CanaryView>()),
+    ("secret", all::<SecretView>()),
     ("receipt", all::<EntryView>()),
     ("package", all::<PackageView>()),
     ("breaker", all::<BreakerView>()),
