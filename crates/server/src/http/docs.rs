@@ -42,6 +42,7 @@ pages![
     "concepts/redaction",
     "concepts/safety-checks",
     "concepts/sandbox",
+    "concepts/secrets",
     "concepts/storage",
     "decisions/0001-record-decisions",
     "decisions/0002-one-writer-group-commit",
