@@ -449,6 +449,12 @@ CREATE TABLE batches (
 );
 CREATE INDEX batches_by_status ON batches (org_id, status, id);
 
+-- What tokens are hashed with, from when the master key was replaced on: the hashes stay, so it does too. At most one row.
+CREATE TABLE pepper (
+  id BIGINT NOT NULL PRIMARY KEY,
+  sealed BYTEA NOT NULL
+);
+
 -- Servers at work on this database: each says every few seconds that it lives. One that has not for too long counts as gone.
 CREATE TABLE servers (
   id TEXT NOT NULL PRIMARY KEY,

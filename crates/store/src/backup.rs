@@ -58,6 +58,7 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, invocation_id",
     ),
     ("canaries", "org_id, id, text, added_by, added_at", "org_id, id"),
+    ("pepper", "id, sealed", "id"),
     ("secrets", "org_id, id, name, description, version, sealed_value, set_by, set_at, last_used_at", "org_id, id"),
     ("breakers", "org_id, key, state, failures, opened, reason, since, until", "org_id, key"),
     ("session_labels", "org_id, session_id, label, at, invocation_id", "org_id, session_id, label"),
@@ -153,7 +154,9 @@ impl Store {
                 })
             })
             .await;
-        outcome.map_err(|error| told.try_recv().unwrap_or(RestoreError::Store(error)))
+        let moved = outcome.map_err(|error| told.try_recv().unwrap_or(RestoreError::Store(error)))?;
+        self.keychain.load_pepper(&self.db).await?;
+        Ok(moved)
     }
 }
 

@@ -106,6 +106,7 @@ impl Store {
     pub async fn open(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::migrate(&store.db).await?;
+        store.keychain.load_pepper(&store.db).await?;
         Ok(store)
     }
 
@@ -113,6 +114,7 @@ impl Store {
     pub async fn open_unchanged(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::check(&store.db).await?;
+        store.keychain.load_pepper(&store.db).await?;
         Ok(store)
     }
 

@@ -182,7 +182,7 @@ impl Store {
 
     /// Exchanges an invitation for a token of its person, once. Tokens that the person had end: if it was not they who redeemed it, they notice.
     pub async fn redeem(&self, text: &str, name: &str) -> Result<Result<(UserId, NewToken), Refused>, Error> {
-        let hash = self.keychain.master().token_hash(text).to_vec();
+        let hash = self.keychain.token_hash(text).to_vec();
         let sql = "/* every org: the invitation says which */ SELECT t.org_id, t.id, t.user_id, t.expires_at, t.revoked_at, u.disabled_at, g.disabled_at
              FROM tokens t JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id JOIN orgs g ON g.org_id = t.org_id
              WHERE t.hash = $1 AND t.kind = 'invitation'";
@@ -227,7 +227,7 @@ impl Store {
 
     /// Finds the principal whose token `text` is. Revocation and expiry take effect at once; see `db/remembered.rs`.
     pub async fn authenticate(&self, text: &str) -> Result<Result<Principal, Refused>, Error> {
-        let hash = self.keychain.master().token_hash(text);
+        let hash = self.keychain.token_hash(text);
         let bearer = self
             .db
             .read_remembered_of(
@@ -436,7 +436,7 @@ pub(crate) async fn insert_token(
             name,
             scopes,
             made_by,
-            store.keychain.master().token_hash(text.expose()).to_vec(),
+            store.keychain.token_hash(text.expose()).to_vec(),
             now,
             expires_at,
             from as i64

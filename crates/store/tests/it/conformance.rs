@@ -5,6 +5,7 @@ mod events;
 mod identity;
 mod lifecycle;
 mod log;
+mod master_key;
 mod reservations;
 mod rules;
 mod secrets;

@@ -299,7 +299,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 22] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 23] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -316,6 +316,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 22] = [
     ("list_orgs", "for background loops, which go on by org"),
     ("backup", "the operator's, of everything"),
     ("restore", "the operator's, of everything"),
+    ("replace_master_key", "the operator's, of everything"),
     ("connect", "the limiter, which knows sessions only"),
     ("create_org", "makes the org it returns"),
     ("add_org", "an operator's: makes the org it returns"),
