@@ -138,7 +138,7 @@ pub(crate) enum Command {
     /// Show, verify and export the audit log
     #[command(subcommand)]
     Receipt(Receipt),
-    /// Manage the keys that sign the audit log
+    /// Manage the keys that sign the audit log, and the master key
     #[command(subcommand)]
     Key(Key),
 

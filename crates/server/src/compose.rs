@@ -17,6 +17,7 @@ use pipeline::{Pipeline, Ports, Settings};
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::package::Packages;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
@@ -82,6 +83,15 @@ pub async fn open_store(config: &Config) -> Result<Store, Error> {
 /// Opens the same store without migrating its schema, because a server may be running on it.
 pub async fn open_store_unchanged(config: &Config) -> Result<Store, Error> {
     Ok(Store::open_unchanged(store_config(config, Absent::Refuse)?).await?)
+}
+
+/// Seals under the key in the file `next`, which is created if it is missing, everything that is sealed under the master key. Returns how
+/// many values were sealed anew. Both files stay as they are: the caller puts the new one in its place.
+pub async fn replace_master_key(config: &Config, next: &Path) -> Result<u64, Error> {
+    let present = store_config(config, Absent::Refuse)?;
+    // The new key is on the disk before anything is sealed under it.
+    let next = data_dir::next_master_key(next, &*present.random)?;
+    Ok(Store::replace_master_key(present, next).await?)
 }
 
 fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error> {

@@ -18,7 +18,7 @@ mod operations;
 mod ports;
 mod telemetry;
 
-pub use compose::{App, Parts, open_store, open_store_unchanged};
+pub use compose::{App, Parts, open_store, open_store_unchanged, replace_master_key};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use data_dir::{HeldData, hold_data};
 pub use homes::Homes;

@@ -21,6 +21,7 @@ mod identity;
 mod inbox;
 mod journey;
 mod marks;
+mod master_key;
 mod names;
 mod narrow;
 mod net_egress_proxy;
