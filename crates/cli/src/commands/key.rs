@@ -28,7 +28,7 @@ Examples:
         #[command(flatten)]
         agreed: Agreed,
     },
-    /// Replace the master key, while no server runs: keys and secrets are sealed under the new one
+    /// Replace the master key, which seals keys and secrets; no server may run meanwhile
     #[command(before_help = "\
 All of it is sealed anew, or nothing. Both files stay where they are: put the new one where the server looks for its master key. Tokens \
 work as before. Whoever copied the database and the old key can still read what they have: rotate the secrets and the keys too.
