@@ -6,7 +6,7 @@
 Exit codes: 0 verified, 1 not verified, 2 wrong usage. In a refusal, line 0 stands for NOTE.txt.
 """
 import argparse, base64, functools, hashlib, json, re, sys
-from datetime import datetime
+from datetime import datetime, timedelta
 
 class Refused(Exception):
     pass
@@ -184,95 +184,210 @@ def check_note_signed(origin, key, message, signatures):
     need(ours, "the checkpoint is not signed by the checkpoint key in force")
     need(all(signature_fits(key, message, one) for one in ours), "the checkpoint's signature does not fit")
 
-# ---- People, their tokens and their answers (rules 3 and 4)
+# ---- Who may do what: people, their tokens and their answers (rules 3 and 4), and changes of rules (rule 9)
 
-MAY_ANSWER = ("approver", "admin", "owner")
+ROLES = ("viewer", "member", "approver", "admin", "owner")
+LOWEST = {"read": 0, "read_session": 0, "invoke": 1, "create_session": 1, "approve": 2, "manage_policy": 3, "manage_identity": 3}
 
 def user_of(principal):
     """The user behind `user:usr_…`; None for any other principal."""
     is_user = isinstance(principal, str) and principal.startswith("user:")
     return principal[5:] if is_user else None
 
+def maker(body):
+    """Who made the entry, or None."""
+    return get(body, "by") if body.get("by") is not None else None
+
+def rank(role):
+    need(role in ROLES, "unknown role")
+    return ROLES.index(role)
+
+def is_under_way(end, when):
+    """Whether a request that was permitted before `end` may be written only now."""
+    moment = lambda text: datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment(when) < moment(end) + timedelta(seconds=60)
+
 class People:
     def __init__(self):
-        self.users = {}        # id -> {"role", "able": seq since which they may answer, "disabled"}
-        self.tokens = {}       # id -> (user, or None where it is not a user's; seq of its redemption)
-        self.revoked = set()
+        self.users = {}        # id -> {"rank", "able": seq since which they may answer, "disabled", "before": (rank, until)}
+        self.tokens = {}       # id -> {"holder", "since": seq of its redemption, "expires_at", "scopes", "answers": a user}
+        self.revoked = {}      # id -> when
         self.invitations = {}  # id -> (user, expires_at), only those that can still be redeemed
-        self.first_owner = None
 
     def identity(self, seq, when, body):
         change = get(body, "change", dict)
         step = getattr(self, "on_" + get(change, "identity"), None)
         need(step, "unknown change of identity")
-        step(change, seq=seq, when=when, by=body.get("by"))
+        step(change, seq=seq, when=when, by=maker(body))
 
     def known(self, user):
         need(isinstance(user, str) and user in self.users, "the log has not created this user")
         return self.users[user]
 
-    def on_user_created(self, change, seq, **_):
+    def active(self, user):
+        need(not self.known(user)["disabled"], "the user is disabled")
+        return self.users[user]
+
+    def ranks(self, user, when):
+        """The ranks that count as the user's: the present one, and the one before for a while."""
+        known = self.known(user)
+        has = [] if known["disabled"] else [known["rank"]]
+        if known["before"] and is_under_way(known["before"][1], when):
+            has.append(known["before"][0])
+        return has
+
+    def acts(self, user, when):
+        has = self.ranks(user, when)
+        need(has, "the user is disabled")
+        return max(has)
+
+    def acted_on(self, user, when):
+        return min(self.ranks(user, when) or [self.known(user)["rank"]])
+
+    def is_valid(self, token, when):
+        made = self.tokens.get(token) if isinstance(token, str) else None
+        return made is not None and token not in self.revoked and (made["expires_at"] is None or when < made["expires_at"])
+
+    def was_valid(self, token, when):
+        made = self.tokens.get(token) if isinstance(token, str) else None
+        return made is not None and all(is_under_way(end, when) for end in (self.revoked.get(token), made["expires_at"]) if end)
+
+    def held(self, token, by, when):
+        need(self.is_valid(token, when) and self.tokens[token]["holder"] == by, "the token is not theirs, or is not valid")
+        return self.tokens[token]
+
+    def may(self, by, permission, when):
+        """The rank of the person who has the permission; -1 for a service that has it."""
+        need(isinstance(permission, str) and permission in LOWEST, "unknown permission")
+        if user_of(by) is not None:
+            has = self.acts(user_of(by), when)
+            need(has >= LOWEST[permission], f"their role has not the permission {permission}")
+            return has
+        need(isinstance(by, str) and by.startswith("service:"), f"nobody with the permission {permission} made it")
+        token = by[len("service:"):]
+        need(self.was_valid(token, when) and permission in self.tokens[token]["scopes"], f"the service has not {permission}")
+        self.acts(self.tokens[token]["answers"], when)
+        return -1
+
+    def acts_on(self, by, role_rank, when):
+        own = self.may(by, "manage_identity", when)
+        need(own >= role_rank or (own < 0 and role_rank < LOWEST["approve"]), "they cannot act on this role")
+
+    def is_first(self, user):
+        """Whether the first owner is the only user, and no user has a token."""
+        return list(self.users) == [user] and not any(user_of(made["holder"]) for made in self.tokens.values())
+
+    def on_user_created(self, change, seq, when, by):
         need(get(change, "user") not in self.users, "a user is created twice")
-        self.users[change["user"]] = {"role": None, "able": None, "disabled": False}
-        self.role_changed(change, seq)
-        if change["role"] == "owner" and not self.first_owner:
-            self.first_owner = change["user"]
+        has = rank(change.get("role"))
+        if self.users or by is not None or change["role"] != "owner":
+            self.acts_on(by, has, when)
+        self.users[change["user"]] = {"rank": has, "able": seq, "disabled": False, "before": None}
 
-    def role_changed(self, change, seq):
-        user = self.known(change.get("user"))
-        user["role"] = get(change, "role")
-        since = seq if user["able"] is None else user["able"]  # going from approver to admin keeps the first seq
-        user["able"] = since if user["role"] in MAY_ANSWER else None
+    def role_changed(self, change, seq, when, by):
+        self.acts(change.get("user"), when)
+        user, after = self.known(change["user"]), rank(change.get("role"))
+        self.acts_on(by, max(self.acted_on(change["user"], when), after), when)
+        need(user_of(by) != change["user"], "they change their own role")
+        if user["rank"] < LOWEST["approve"]:  # going from approver to admin keeps the first seq
+            user["able"] = seq
+        user.update(rank=after, before=(user["rank"], when))
 
-    def on_user_disabled(self, change, **_):
-        self.known(change.get("user"))["disabled"] = True
+    def on_user_disabled(self, change, when, by, **_):
+        self.acts_on(by, self.acted_on(change.get("user"), when), when)
+        user = self.users[change["user"]]
+        user.update(disabled=True, before=(user["rank"], when))
 
-    def on_invited(self, change, **_):
-        self.invitations = {key: value for key, value in self.invitations.items() if value[0] != get(change, "user")}
-        self.invitations[get(change, "invitation")] = (get(change, "user"), time(change, "expires_at"))
+    def on_invited(self, change, when, by, **_):
+        self.acts(change.get("user"), when)
+        if by is not None or not self.is_first(change["user"]):
+            self.acts_on(by, self.acted_on(change["user"], when), when)
+        self.invitations = {key: value for key, value in self.invitations.items() if value[0] != change["user"]}
+        self.invitations[get(change, "invitation")] = (change["user"], time(change, "expires_at"))
 
-    def on_invitation_redeemed(self, change, seq, when, **_):
+    def on_invitation_redeemed(self, change, seq, when, by):
         user, expires_at = self.invitations.pop(get(change, "invitation"), (None, None))
-        need(user and user == change.get("user"), "this user has no such open invitation")
+        need(user and user == change.get("user") and by is None, "this user has no such open invitation")
         need(when < expires_at, "the invitation has expired")
-        self.new_token(change, user, seq)
+        self.new_token(change, "user:" + user, seq)
 
-    def on_token_made(self, change, seq, by, **_):
-        holder, parent = user_of(change.get("holder")), change.get("with")
-        if holder is None:
-            self.new_token(change, None, seq)  # not a user's, so nobody can answer with it
-        elif by is parent is None and holder == self.first_owner and not any(user for user, _ in self.tokens.values()):
-            self.new_token(change, holder, seq)
+    def on_token_made(self, change, seq, when, by):
+        holder, parent, answers = get(change, "holder"), change.get("with"), None
+        if user_of(holder) is not None:
+            if not (by is parent is None and self.is_first(user_of(holder))):
+                need(by == holder, "a user's token is made by somebody else")
+                self.acts(user_of(holder), when)
+                seq = self.held(parent, by, when)["since"]
+        elif holder.startswith("agent:"):
+            self.may(by, "create_session", when)
         else:
-            need(user_of(by) == holder, "a user's token is made by somebody else")
-            self.new_token(change, holder, self.redeemed_at(parent, holder))
+            need(holder == "service:" + get(change, "token"), "the token is of nobody who has tokens")
+            need("approve" not in get(change, "scopes", list), "a service may approve")
+            for permission in [*change["scopes"], "manage_identity"]:
+                self.may(by, permission, when)
+            answers = user_of(by) or self.held(parent, by, when)["answers"]
+            self.held(parent, by, when)
+        self.new_token(change, holder, seq, answers)
 
-    def on_token_revoked(self, change, **_):
-        self.revoked.add(get(change, "token"))
+    def on_token_revoked(self, change, when, by, **_):
+        token = get(change, "token")
+        is_made = token in self.tokens and token not in self.revoked
+        need(is_made or token in self.invitations, "the token is not valid")
+        user = self.invitations[token][0] if token in self.invitations else user_of(self.tokens[token]["holder"])
+        is_redeeming = by is None and is_made and any(user == invited for invited, _ in self.invitations.values())
+        if user is None:
+            self.may(by, "manage_identity", when)
+        elif user_of(by) == user:
+            self.acts(user, when)
+        elif not is_redeeming:
+            self.acts_on(by, self.acted_on(user, when), when)
+        self.invitations.pop(token, None)
+        self.revoked[token] = when
 
-    def on_link_made(self, change, **_):
-        pass  # gives nobody a token to answer with
+    def on_link_made(self, change, when, by, **_):
+        self.may(by, "approve", when)
+        token = change.get("token")
+        need(self.was_valid(token, when) and self.tokens[token]["holder"] == by, "the token is not theirs, or is not valid")
 
-    on_secret_set = on_secret_rotated = on_secret_deleted = on_link_made
+    def on_secret_set(self, change, when, by, **_):
+        self.may(by, "manage_identity", when)
 
-    def new_token(self, change, user, seq):
+    on_secret_rotated = on_secret_deleted = on_secret_set
+
+    def new_token(self, change, holder, since, answers=None):
         need(get(change, "token") not in self.tokens, "a token is made twice")
-        self.tokens[change["token"]] = (user, seq)
+        expires_at = time(change, "expires_at") if change.get("expires_at") is not None else None
+        scopes = change.get("scopes") or []
+        made = {"holder": holder, "since": since, "expires_at": expires_at, "scopes": scopes, "answers": answers}
+        self.tokens[change["token"]] = made
 
-    def redeemed_at(self, token, user):
-        need(isinstance(token, str) and self.tokens.get(token, (None,))[0] == user, "the token is not one of this user")
-        need(token not in self.revoked, "the token is revoked")
-        return self.tokens[token][1]
-
-    def answer(self, body):
+    def answer(self, body, when):
         """Checks who answers. Returns since which seq they have had both their role and their token."""
-        who = user_of(body.get("by"))
-        user = self.known(who)
-        need(not user["disabled"], "the answer is by a disabled user")
-        need(user["role"] == body.get("role") and user["role"] in MAY_ANSWER, "the answer is in a wrong role")
-        return max(user["able"], self.redeemed_at(body.get("token"), who))
+        user = self.active(user_of(body.get("by")))
+        need(ROLES[user["rank"]] == body.get("role"), "the answer is in a wrong role")
+        need(user["rank"] >= LOWEST["approve"], "the answer is in a role that cannot answer")
+        return max(user["able"], self.held(body.get("token"), body["by"], when)["since"])
 
-# ---- What the entries must agree on (rules 1, 2 and 5 to 8)
+    def rule(self, name, change, seq, when, by):
+        """Checks who changes a rule. What comes with an approval is not checked here."""
+        if name == "role_changed":
+            return self.role_changed(change, seq, when, by)
+        if name == "band_limited":
+            self.acts(change.get("user"), when)
+            has = self.acted_on(change["user"], when)
+            need(user_of(by) != change["user"] or ROLES[has] == "owner", "they change their own limit")
+            return self.acts_on(by, has, when)
+        if by is None and name in ("drifted", "grant_revoked"):
+            return None
+        if name in ("consent_given", "consent_withdrawn"):
+            return need(self.may(by, "read", when) >= 0, "only a person consents")
+        has = self.may(by, "approve" if name.startswith("grant_") else "manage_policy", when)
+        is_read = name == "reviewed" and change.get("wording") != "unread"
+        need(has >= 0 or not (is_read or name in ("switched_off", "quarantine_settled")), "only a person could do this")
+        need(not name.startswith("org_") or ROLES[has] == "owner", "only an owner could do this")
+        return None
+
+# ---- What the entries must agree on (rules 1, 2, 5 to 8 and 10)
 
 class Agreement:
     def __init__(self):
@@ -283,6 +398,10 @@ class Agreement:
         self.quorums = {}      # space -> {tier: number}
         self.approved = {}     # (invocation, binding, user) -> whether it counts for a quorum above one
         self.denied = set()    # invocations
+        self.always = set()    # (invocation, binding, user) of those who allowed the action from then on
+        self.allowed = (-9, set())    # the seq of the last intent with an approval, and who allowed its action
+        self.approvers = (None, [])   # the invocation of that intent, and its approvers
+        self.grants = {}       # id -> expires_at, only those that are not revoked
         self.events = {}       # receipt_id -> (line of the receipt, name and invocation of the event it needs)
         self.definitions = {}  # digest -> line of an entry that needs it
         self.count = 0         # receipts
@@ -290,10 +409,12 @@ class Agreement:
     def entry(self, line, seq, when, kind, body):
         if kind == "identity":
             self.people.identity(seq, when, body)
-        elif kind == "rule" and get(body, "change", dict).get("rule") == "role_changed":
-            self.people.role_changed(body["change"], seq)
-        elif kind in ("space", "answer", "intent", "receipt"):
-            getattr(self, kind)(body)
+        elif kind in ("mode", "space", "rule"):
+            self.rule(kind, seq, when, body)
+        elif kind in ("answer", "intent"):
+            getattr(self, kind)(body, seq, when)
+        elif kind == "receipt":
+            self.receipt(body)
         if kind in ("receipt", "batch"):
             self.expect_event(line, kind, body)
         if kind in ("receipt", "intent"):
@@ -304,37 +425,61 @@ class Agreement:
         need((field, get(body, field)) not in self.ids, f"two entries have the same {field}")
         self.ids.add((field, body[field]))
 
-    def space(self, body):
-        self.quorums[get(body, "space")] = get(body, "quorum", dict) if body.get("quorum") is not None else {}
+    def rule(self, kind, seq, when, body):
+        by, change = maker(body), get(body, "change", dict) if kind == "rule" else {}
+        name = get(change, "rule") if kind == "rule" else kind
+        is_allowed = name in ("mode", "reviewed") and seq - self.allowed[0] <= 2 and by in self.allowed[1]
+        came_with = change.get("invocation_id") if name == "grant_given" else None
+        if came_with is None and not is_allowed:
+            self.people.rule(name, change, seq, when, by)
+        if kind == "space":
+            self.quorums[get(body, "space")] = get(body, "quorum", dict) if body.get("quorum") is not None else {}
+        elif name == "grant_given":
+            need(came_with in (None, self.approvers[0]), "the grant came with an approval that is not there")
+            said_yes = [by] if came_with is None else self.approvers[1]
+            givers = [f"user:{user}" for user in change.get("givers", [])]
+            need({by, *givers} <= set(said_yes), "the grant names somebody who did not give it")
+            self.new_id(change, "grant")
+            self.grants[change["grant"]] = time(change, "expires_at")
+        elif name == "grant_revoked":
+            self.grants.pop(get(change, "grant"), None)
 
-    def answer(self, body):
-        since, pending, invocation = self.people.answer(body), body.get("pending_from_seq"), get(body, "invocation_id")
+    def answer(self, body, seq, when):
+        since, pending = self.people.answer(body, when), whole(get(body, "pending_from_seq"), "`pending_from_seq`")
+        need(pending <= seq, "the call was not pending yet")
         need(body.get("answer") in ("approve", "deny"), "the answer is neither approve nor deny")
         if body["answer"] == "deny":
-            self.denied.add(invocation)
-        else:
-            key = (invocation, canonical(body.get("binding")), body["by"])
-            counts = pending is not None and since < whole(pending, "`pending_from_seq`")
-            self.approved[key] = counts or self.approved.get(key, False)
+            self.denied.add(get(body, "invocation_id"))
+            return
+        key = (get(body, "invocation_id"), canonical(body.get("binding")), body["by"])
+        self.approved[key] = since < pending or self.approved.get(key, False)
+        if body.get("beyond") == "always" and ROLES.index(body["role"]) >= LOWEST["manage_policy"]:
+            self.always.add(key)
 
-    def intent(self, body):
+    def intent(self, body, seq, when):
         self.new_id(body, "intent_id")
         invocation = get(body, "invocation_id")
         attempts = self.intents.setdefault(invocation, [])
         need(invocation not in self.receipts, "an attempt is announced after the receipt")
         need(whole(body.get("attempt"), "`attempt`") == len(attempts) + 1, "an attempt is out of order")
         attempts.append(canonical(body.get("approval")))
+        if body.get("grant") is not None and len(attempts) == 1:
+            need(get(body, "grant") in self.grants, "the grant was not given, or is revoked")
+            need(when < self.grants[body["grant"]], "the grant has expired")
         if body.get("approval") is not None:
-            self.check_approvers(invocation, get(body, "approval", dict), body)
+            quorum = whole(self.quorums.get(get(body, "space"), {}).get(get(body, "tier"), 1), "the quorum")
+            keys = self.check_approvers(invocation, get(body, "approval", dict), quorum)
+            self.allowed = (seq, {key[2] for key in keys & self.always})
+            self.approvers = (invocation, body["approval"]["approvers"])
 
-    def check_approvers(self, invocation, approval, body):
+    def check_approvers(self, invocation, approval, quorum):
         binding, names = canonical(approval.get("binding")), get(approval, "approvers", list)
         need(all(isinstance(name, str) for name in names), "an approver is not named by text")
         keys = {(invocation, binding, name) for name in names}
         need(all(key in self.approved for key in keys), "an approver has not approved this")
-        quorum = whole(self.quorums.get(get(body, "space"), {}).get(get(body, "tier"), 1), "the quorum")
         counted = [key for key in keys if quorum <= 1 or self.approved[key]]
-        need(len(counted) >= max(quorum, 1), "there are fewer approvers than the quorum")
+        need(len(counted) >= max(quorum, 1), "there are fewer approvers than are needed")
+        return keys
 
     def receipt(self, body):
         self.count += 1
@@ -348,6 +493,8 @@ class Agreement:
             need(len(intents) == attempts, "the receipt has another number of attempts than were announced")
         need(all(one == approval for one in intents), "intent and receipt name different approvals")
         need(body.get("denied_by") != "person" or invocation in self.denied, "nobody has given the answer deny")
+        if before is None and body.get("tier") == "R4" and body.get("edit") is not None and body.get("approval") is not None:
+            self.check_approvers(invocation, get(body, "approval", dict), 2)
 
     def expect_event(self, line, kind, body):
         self.new_id(body, "receipt_id")
@@ -470,6 +617,7 @@ class Bundle:
         wanted = self.agreement.events
         for receipt, (self.line, *says) in self.events.items():
             need(receipt in wanted, "the event is of no receipt")
+            self.line = wanted[receipt][0]
             need(says == list(wanted[receipt][1:]), "the event says something else than its receipt")
         for receipt, (self.line, *_) in wanted.items():
             need(receipt in self.events, "the receipt has no event")

@@ -125,8 +125,13 @@ impl Server {
 
     /// Like `start`, with more settings.
     pub(crate) async fn start_with(data: &Path, database: Option<&str>, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_build(&server_binary()?, data, database, settings).await
+    }
+
+    /// Like `start_with`, with a given build of the server.
+    pub(crate) async fn start_build(binary: &Path, data: &Path, database: Option<&str>, settings: &[(&str, &str)]) -> Result<Self> {
         let began = Instant::now();
-        let running = Running::start(serve(data, database)?.envs(settings.iter().copied()))?;
+        let running = Running::start(serve(binary, data, database).envs(settings.iter().copied()))?;
         let mut connection = Connection::open(running.address).await?;
         let answer = connection.exchange(&http::request("GET", "/healthz", "", &Value::Null)).await?;
         anyhow::ensure!(answer.status == 200, "`/healthz` was answered {}", answer.status);
@@ -212,15 +217,15 @@ pub(crate) fn server_binary() -> Result<PathBuf> {
     Ok(binary)
 }
 
-fn serve(data: &Path, database: Option<&str>) -> Result<Command> {
-    let mut command = program(&server_binary()?);
+fn serve(binary: &Path, data: &Path, database: Option<&str>) -> Command {
+    let mut command = program(binary);
     command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(data);
     if let Some(url) = database {
         command.arg("--database").arg(url);
     }
     // The rate limit protects against a runaway agent. Here it would distort the measurement.
     command.env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "100000000").env("COUNTERSIGN_LOG_LEVEL", "error");
-    Ok(command)
+    command
 }
 
 #[expect(clippy::disallowed_methods, reason = "the benchmark measures whole processes; the product spawns none here")]

@@ -1,9 +1,10 @@
 //! `make bench`: measures the release build beside the parts no call can do without, in the same run and in turns.
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
-//! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, and `outage`
-//! servers whose database goes away.
+//! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `outage`
+//! servers whose database goes away, and `against` another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
+mod against;
 mod bare;
 mod catalogue;
 mod child;
@@ -28,12 +29,13 @@ use anyhow::{Context, Result, bail};
 use load::Time;
 use measure::Plan;
 use place::{Database, Place};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Store;
 
 const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --quick  one short repetition of everything: to see that it works, not to quote
+  --against FILE  only what a call costs here and in another build of countersign, in turns
   --jail   only what it costs to start a program that does nothing
   --outage only how soon servers work again after the database was away, and wake who waits on another server";
 
@@ -53,6 +55,7 @@ async fn main() -> Result<()> {
         Some(child::BARE) => bare::serve(arguments).await,
         None => run(Extent::Standard).await,
         Some("--quick") => run(Extent::Quick).await,
+        Some("--against") => against_alone(arguments.next().context(USAGE)?.as_ref()).await,
         Some("--jail") => jail_alone().await,
         Some("--outage") => outages_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
@@ -60,10 +63,7 @@ async fn main() -> Result<()> {
 }
 
 async fn run(extent: Extent) -> Result<()> {
-    let target = std::env::current_exe()?;
-    let target = target.parent().and_then(Path::parent).context("the program is not in a target folder")?;
-    // The folder must be on a disk, like the build: in a folder in memory, commits would cost nothing.
-    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(target)?;
+    let (target, folder) = folder_on_disk()?;
     let mut notes = Vec::new();
     let mut places = vec![Place::Sqlite];
     match std::env::var("TEST_POSTGRES_URL") {
@@ -90,6 +90,26 @@ async fn run(extent: Extent) -> Result<()> {
     let kept = target.join("bench.md");
     std::fs::write(&kept, &text)?;
     progress(&format!("kept in {}", kept.display()));
+    Ok(())
+}
+
+/// The target folder, and a new folder in it. It must be on a disk, like the build: in a folder in memory, commits would cost nothing.
+fn folder_on_disk() -> Result<(PathBuf, tempfile::TempDir)> {
+    let program = std::env::current_exe()?;
+    let target = program.parent().and_then(Path::parent).context("the program is not in a target folder")?;
+    Ok((target.to_owned(), tempfile::Builder::new().prefix("bench-").tempdir_in(target)?))
+}
+
+async fn against_alone(other: &Path) -> Result<()> {
+    let places = [Place::Sqlite, Place::postgres(std::env::var("TEST_POSTGRES_URL").context("`TEST_POSTGRES_URL` is not set")?).await?];
+    let (_, folder) = folder_on_disk()?;
+    let mut compared = Vec::new();
+    for place in &places {
+        let folder = folder.path().join(place.engine_name());
+        std::fs::create_dir_all(&folder)?;
+        compared.extend(against::measure(place, &folder, other, plan(Extent::Standard)).await?);
+    }
+    println!("{}", report::compared(&machine(&places), &compared));
     Ok(())
 }
 

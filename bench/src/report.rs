@@ -1,5 +1,6 @@
 //! The tables: each figure beside its comparison, and every limit with PASS or MISS. The same text is printed and saved.
 
+use crate::against::Compared;
 use crate::catalogue;
 use crate::child::Call;
 use crate::growth::Size;
@@ -20,6 +21,8 @@ const DECISION_US_MAX: f64 = 50.0;
 const POLICIES_DECISION_US_MAX: f64 = 60.0;
 /// The time of a call with many actions in the catalogue, as a multiple of that with few.
 const CATALOGUE_RATIO_MAX: f64 = 1.1;
+/// CPU time of a call, as a multiple of that in another build.
+const DEARER_MAX: f64 = 1.05;
 const TWO_ORGS_RATIO_MIN: f64 = 1.6;
 const IDLE_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 300.0;
@@ -67,6 +70,19 @@ pub(crate) fn outages(machine: &str, outages: &[Outage], woken: &Woken) -> Strin
         delays.push(vec![name.to_owned(), short(ms), limit.to_string(), limit.verdict(ms).to_owned()]);
     }
     format!("{machine}\n\n{}\n{}", table(&rows), table(&delays))
+}
+
+/// The report of `make bench ARGS='--against FILE'`.
+pub(crate) fn compared(machine: &str, compared: &[Compared]) -> String {
+    let header = ["database", "call", "callers", "CPU µs/call there", "here", "CPU ratio", "p50 ratio", "bar", ""];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let limit = Limit::AtMost(DEARER_MAX);
+    for Compared { engine, call, callers, cpu_us: [there, here], cpu_ratio, p50_ratio } in compared {
+        let figures = [there, here, cpu_ratio, p50_ratio].map(Spread::to_string).to_vec();
+        let call = vec![(*engine).to_owned(), call.as_str().to_owned(), callers.to_string()];
+        rows.push([call, figures, vec![limit.to_string(), limit.verdict(cpu_ratio.median).to_owned()]].concat());
+    }
+    format!("{machine}\n\n{}", table(&rows))
 }
 
 fn calls(measured: &Measured) -> String {

@@ -175,6 +175,8 @@ pub(crate) enum Origin {
     OwnerFile(PathBuf),
     /// The user just typed it, or it was read from stdin.
     Login,
+    /// Likewise, and it is an invitation.
+    Invitation,
     /// No token was found. This is the data folder that was searched.
     Nowhere(PathBuf),
 }

@@ -195,6 +195,7 @@ mod tests {
             &Problem::new(Code::NotFound, "there is no quarantined invocation `x`"),
             Some("list them with `countersign quarantine list`"),
         );
+        check(&Problem::new(Code::NotFound, "invocation `x` is not quarantined"), Some("list them with `countersign quarantine list`"));
         check(&Problem::new(Code::NotFound, "there is no invocation `x`"), Some("list them with `countersign invocation list`"));
         check(&Problem::new(Code::NotFound, "there is no breaker `x`"), None);
         check(&Problem::new(Code::InvalidRequest, "no").hint("the API is described at `GET /api/v1/openapi.json`"), None);

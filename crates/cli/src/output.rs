@@ -121,10 +121,14 @@ impl Terminal {
         self.stdout.to.flush().map_err(|error| Failure::write(&error))
     }
 
-    /// Writes one line for people to stderr.
+    /// Writes one line for people to stderr, wrapped at words. A command stays on one line, so that it can be copied, and a text of several
+    /// lines stays as it is.
     pub(crate) fn note(&mut self, text: impl Display) {
+        let text = text.to_string();
+        let is_prose = !self.is_document() && !text.contains('\n') && !text.contains("countersign ");
+        let text = if is_prose { style::hang(&text, 2, self.note_columns()) } else { text };
         // The command has done its work, so a closed stderr must not make it fail.
-        let _closed = self.stderr.line(&text.to_string());
+        let _closed = self.stderr.line(&text);
     }
 
     /// Like `note`, but writes nothing if the output is a document.

@@ -79,6 +79,8 @@ pub(crate) fn digest(text: &str) -> Digest {
 pub(crate) struct Draft {
     pub(crate) kind: Kind,
     pub(crate) at: Timestamp,
+    /// What the clock said, if it had been set back.
+    pub(crate) clock: Option<Timestamp>,
     pub(crate) body: Value,
 }
 
@@ -117,7 +119,7 @@ impl Story {
         );
         story.add(Kind::Identity, &IdentityBody { by: None, change: IdentityChange::UserCreated { user: owner(), role: Role::Owner } });
         let holder = person.clone();
-        let change = IdentityChange::TokenMade { token: owner_token(), holder, scopes: Vec::new(), with: None };
+        let change = IdentityChange::TokenMade { token: owner_token(), holder, scopes: Vec::new(), with: None, expires_at: None };
         story.add(Kind::Identity, &IdentityBody { by: None, change });
         story.add(Kind::Receipt, &receipt(1, "files.read_text", Tier::R0, inferred(Mode::Allow), Status::Succeeded));
 
@@ -206,7 +208,7 @@ impl Story {
         let is_untimed = |kind| matches!(kind, Kind::Identity | Kind::Answer);
         let timed = self.drafts.iter().filter(|draft| !is_untimed(draft.kind)).count() as u64;
         let at = second(if is_untimed(kind) { timed.saturating_sub(1) } else { timed });
-        self.drafts.push(Draft { kind, at, body: serde_json::to_value(body).unwrap() });
+        self.drafts.push(Draft { kind, at, clock: None, body: serde_json::to_value(body).unwrap() });
     }
 
     /// Changes a recorded value, as the holder of the key could.
@@ -240,8 +242,8 @@ impl Story {
         let mut frontier = Frontier::new();
         let mut prev = NO_PREV;
         let mut signer = FIRST_KEY;
-        for (seq, Draft { kind, at, body }) in (0..).zip(&self.drafts) {
-            let header = Header { log: log(), seq, prev, kind: *kind, at: *at, clock: None };
+        for (seq, Draft { kind, at, clock, body }) in (0..).zip(&self.drafts) {
+            let header = Header { log: log(), seq, prev, kind: *kind, at: *at, clock: *clock };
             let payload = entry::payload(&header, &json::canonical(body).unwrap());
             bundle.lines.push(entry_line(seq, &payload, &key(signer)));
             if let Some(announced) = body.get("receipt_key") {

@@ -20,6 +20,10 @@ mod standing;
 
 mod people;
 
+mod makers;
+
+mod answers;
+
 mod definitions;
 
 mod events;
@@ -34,8 +38,10 @@ use crate::bundle::{Line, Opening, Tally, VERSION};
 use crate::entry::{Entry, Header, Kind};
 use crate::envelope::Envelope;
 use crate::key::PublicKey;
+use answers::Answers;
 use chain::Chain;
 use checkpoints::Checkpoints;
+use countersign_core::principal::Permission;
 use countersign_core::{Digest, LogId, json};
 use decisions::{Claim, Rules};
 use definitions::Definitions;
@@ -74,6 +80,7 @@ struct Verifier {
     outcomes: Outcomes,
     standing: Standing,
     people: People,
+    answers: Answers,
     definitions: Definitions,
     events: Events,
     checkpoints: Checkpoints,
@@ -91,6 +98,7 @@ impl Verifier {
             outcomes: Outcomes::default(),
             standing: Standing::default(),
             people: People::default(),
+            answers: Answers::default(),
             definitions: Definitions::default(),
             events: Events::default(),
             report: Report { lines: 1, ..Report::default() },
@@ -144,34 +152,35 @@ impl Verifier {
         let payload = self.keys.open(envelope)?;
         let entry = Entry::parse(&payload).map_err(shape)?;
         self.chain.follows(&entry.header)?;
-        let seq = entry.header.seq;
-        match entry.header.kind {
+        let header = &entry.header;
+        let seq = header.seq;
+        match header.kind {
             Kind::Key => self.keys.announce(seq, &KeyBody::read(&entry.body).map_err(shape)?)?,
             Kind::Mode | Kind::Space | Kind::Rule | Kind::Identity | Kind::Answer | Kind::Intent | Kind::Receipt | Kind::Batch
                 if seq == 0 =>
             {
                 return Err(Finding::new(Class::WrongKey, "the log does not begin with the keys that sign it"));
             }
-            Kind::Mode => self.rules.set_mode(entry.header.at, ModeBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Mode => {
+                let body = ModeBody::read(&entry.body).map_err(shape)?;
+                if !self.answers.permit(seq, Some(&body.by)) {
+                    self.people.may(header.judged_at(), Some(&body.by), Permission::ManagePolicy)?;
+                }
+                self.rules.set_mode(header.at, body)?;
+            }
             Kind::Space => {
                 let body = SpaceBody::read(&entry.body).map_err(shape)?;
+                self.people.may(header.judged_at(), Some(&body.by), Permission::ManagePolicy)?;
                 self.standing.set_space(&body);
-                self.rules.set_space(entry.header.at, body)?;
+                self.rules.set_space(header.at, body)?;
             }
-            Kind::Rule => {
-                let body = RuleBody::read(&entry.body).map_err(shape)?;
-                self.rules.count(entry.header.at, body.version)?;
-                if let RuleChange::RoleChanged { user, role } = &body.change {
-                    self.people.change_role(seq, user, *role)?;
-                }
-                self.standing.change(body.by.as_ref(), body.change)?;
-            }
-            Kind::Identity => self.people.change(seq, IdentityBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Rule => self.rule(header, RuleBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Identity => self.people.change(header, IdentityBody::read(&entry.body).map_err(shape)?)?,
             Kind::Answer => {
-                self.people.answer(seq, AnswerBody::read(&entry.body).map_err(shape)?)?;
+                self.answers.answer(&self.people, header, AnswerBody::read(&entry.body).map_err(shape)?)?;
                 self.report.answers += 1;
             }
-            Kind::Intent => self.intent(&entry.header, &IntentBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Intent => self.intent(header, &IntentBody::read(&entry.body).map_err(shape)?)?,
             Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
             Kind::Batch => {
                 let body = BatchBody::read(&entry.body).map_err(shape)?;
@@ -180,8 +189,20 @@ impl Verifier {
                 self.report.batches += 1;
             }
         }
-        self.chain.append(&entry.header, &payload);
+        self.chain.append(header, &payload);
         Ok(())
+    }
+
+    fn rule(&mut self, header: &Header, body: RuleBody) -> Result<(), Finding> {
+        self.rules.count(header.at, body.version)?;
+        let is_permitted = matches!(body.change, RuleChange::Reviewed { .. }) && self.answers.permit(header.seq, body.by.as_ref());
+        if !is_permitted {
+            self.people.may_change(header, &body)?;
+        }
+        if let RuleChange::RoleChanged { user, role } = &body.change {
+            self.people.change_role(header, body.by.as_ref(), user, *role)?;
+        }
+        self.standing.change(body.by.as_ref(), body.change)
     }
 
     fn intent(&mut self, header: &Header, intent: &IntentBody) -> Result<(), Finding> {
@@ -190,7 +211,7 @@ impl Verifier {
         self.outcomes.intend(seq, intent)?;
         self.standing.allows(header.judged_at(), intent)?;
         if let Some(approval) = &intent.approval {
-            self.people.approved(&intent.invocation_id, approval, self.standing.quorum(&intent.space, intent.tier))?;
+            self.answers.begin(seq, &intent.invocation_id, approval, self.standing.quorum(&intent.space, intent.tier))?;
         }
         self.definitions.need(seq, &intent.definition, &intent.action, intent.tier);
         self.report.intents += 1;
@@ -202,7 +223,7 @@ impl Verifier {
         self.rules.rederive(&Claim::of_receipt(receipt))?;
         self.outcomes.same_right(receipt)?;
         self.standing.settle(receipt)?;
-        self.people.end(receipt)?;
+        self.answers.end(receipt)?;
         self.definitions.need(seq, &receipt.definition, &receipt.action, receipt.tier);
         self.events.expect(seq, receipt);
         self.report.receipts += 1;
@@ -345,3 +366,7 @@ mod standing_tests;
 #[cfg(test)]
 #[path = "verify/batches_tests.rs"]
 mod batches_tests;
+
+#[cfg(test)]
+#[path = "verify/both_tests.rs"]
+mod both_tests;

@@ -69,10 +69,13 @@ fn kernel_surfaces(place: &Place) {
     try_one("ring_register", || call(libc::SYS_io_uring_register, &[&sys::RING, &3_i64, &0_i64, &0_i64]).map(drop));
 }
 
+/// A key that no other program has: PostgreSQL takes the inode of its folder, which can be any small number.
+const IPC_KEY: i64 = 2_000_000_007;
+
 fn sysv_mq(_: &Place) {
-    try_one("shmget", || call(libc::SYS_shmget, &[&7_i64, &4096_i64, &0o1600_i64]).map(drop));
-    try_one("msgget", || call(libc::SYS_msgget, &[&7_i64, &0o1600_i64]).map(drop));
-    try_one("semget", || call(libc::SYS_semget, &[&7_i64, &1_i64, &0o1600_i64]).map(drop));
+    try_one("shmget", || call(libc::SYS_shmget, &[&IPC_KEY, &4096_i64, &0o1600_i64]).map(drop));
+    try_one("msgget", || call(libc::SYS_msgget, &[&IPC_KEY, &0o1600_i64]).map(drop));
+    try_one("semget", || call(libc::SYS_semget, &[&IPC_KEY, &1_i64, &0o1600_i64]).map(drop));
     try_one("mq_open", || call(libc::SYS_mq_open, &[&text("a"), &0o102_i64, &0o600_i64, &0_i64]).map(drop));
 }
 

@@ -464,7 +464,7 @@ async fn listen(answers: bool) -> (u16, Arc<tokio::sync::Notify>) {
 async fn what_is_sent_and_not_heard_of_again_is_in_doubt_and_what_was_never_sent_is_not() {
     let (answering, _) = listen(true).await;
     let (silent, heard) = listen(false).await;
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = testkit::nobody().port();
     for (port, method, heard, ended, ends) in [
         (answering, "POST", None, Ok(Ended::Exited(0)), "ok"),
         (answering, "POST", None, Ok(Ended::Exited(1)), "source_broke"),

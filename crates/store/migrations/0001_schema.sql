@@ -74,6 +74,8 @@ CREATE TABLE tokens (
   revoked_at BIGINT,
   -- The position in the audit log from which its bearer is known to be this person.
   from_seq BIGINT NOT NULL,
+  -- Under the master key, over what the token may do and its hash: nobody gives it another bearer in the database.
+  mac BYTEA NOT NULL,
   PRIMARY KEY (org_id, id),
   UNIQUE (hash)
 );

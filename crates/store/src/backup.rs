@@ -21,7 +21,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("sessions", "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at, ended_at", "org_id, id"),
     (
         "tokens",
-        "org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, revoked_at, from_seq",
+        "org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, revoked_at, from_seq, mac",
         "org_id, id",
     ),
     ("modes", "org_id, scope, action, mode, lock, version, set_by, set_at, invocation_id", "org_id, action, scope"),

@@ -3,12 +3,14 @@
 //! database can change a row; here it shows. Signatures are checked elsewhere, by the verifier of an export.
 
 use crate::db::{Columns, Row, Snapshot, vals};
+use crate::grants::{read_grant, select_grant};
 use crate::policies::{digests_of, read_policies, select_policies};
 use crate::{Error, Store};
+use countersign_core::grant::GrantState;
 use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
-use countersign_core::{Band, Digest, OrgId, TokenId, UserId};
-use receipt::body::{Body as _, IdentityBody, IdentityChange, ModeBody, RuleBody, RuleChange, SpaceBody};
+use countersign_core::{Band, Digest, OrgId, Timestamp, TokenId, UserId};
+use receipt::body::{Body as _, IdentityBody, IdentityChange, ModeBody, RuleBody, RuleChange, SpaceBody, Terms};
 use receipt::entry::{Entry, Kind, payload_digest};
 use receipt::tree::{self, CompleteTile, Frontier};
 use std::collections::BTreeMap;
@@ -53,7 +55,7 @@ impl Check<'_> {
     async fn entries(&mut self) -> Result<InForce, Error> {
         let (mut frontier, mut prev, mut logged) = (Frontier::new(), receipt::entry::NO_PREV, Logged::default());
         loop {
-            let sql = "SELECT seq, kind, payload, leaf FROM entries WHERE org_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3";
+            let sql = "SELECT seq, kind, payload, leaf, invocation_id FROM entries WHERE org_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3";
             let rows = self.snapshot.read(sql, &vals![self.org.as_str(), frontier.size() as i64, ROWS]).await?;
             if rows.is_empty() {
                 break;
@@ -61,12 +63,16 @@ impl Check<'_> {
             for row in rows {
                 let mut columns = Columns::of(row);
                 let (seq, kind, payload, leaf) = (columns.int()? as u64, columns.text()?, columns.text()?, columns.bytes()?);
+                let invocation = columns.text_or_null()?;
                 let Some(entry) = Entry::parse(&payload).ok().filter(|entry| entry.header.seq == seq && seq == frontier.size()) else {
                     self.differs(format!("entry {seq} of the log cannot be read, or is not where it belongs"));
                     return Ok(logged.in_force);
                 };
                 if entry.header.kind.as_str() != kind {
                     self.differs(format!("entry {seq} is filed as `{kind}` and is `{}`", entry.header.kind));
+                }
+                if entry.body.get("invocation_id").and_then(serde_json::Value::as_str) != invocation.as_deref() {
+                    self.differs(format!("entry {seq} is filed under an invocation that is not its own"));
                 }
                 if tree::leaf(&payload).as_bytes().as_slice() != leaf {
                     self.differs(format!("the stored hash of entry {seq} is not its hash"));
@@ -110,6 +116,13 @@ impl Check<'_> {
                 stored.insert((kind, columns.text()?), columns.text()?);
             }
         }
+        let sql = concat!(select_grant!(), " AND given_at IS NOT NULL");
+        for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
+            let grant = read_grant(row)?;
+            let said = given(&Terms::of(&grant.terms), grant.expires_at, &grant.givers);
+            let revoked = if grant.state == GrantState::Revoked { REVOKED } else { "" };
+            stored.insert(("grant", grant.id.to_string()), said + revoked);
+        }
         let sql = concat!(select_policies!(), " ORDER BY version DESC LIMIT 1");
         for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
             let digests = digests_of(&read_policies(row)?.policies.texts);
@@ -149,7 +162,7 @@ impl Check<'_> {
 }
 
 /// For each table with rules, people, tokens or secrets: the name of a row, and what the log must say of it too.
-const TABLES: [(&str, &str); 10] = [
+const TABLES: [(&str, &str); 9] = [
     ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
     ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
     ("review", "SELECT action, structural || ' ' || textual || ' ' || wording FROM pins WHERE org_id = $1"),
@@ -158,16 +171,18 @@ const TABLES: [(&str, &str); 10] = [
     ("canary token", "SELECT id, 'added' FROM canaries WHERE org_id = $1"),
     ("secret", "SELECT id, name || ' ' || version FROM secrets WHERE org_id = $1"),
     (
-        "grant",
-        "SELECT id, scope || ' ' || source || '.' || name || ' ' || coalesce(calls_max, 0) || CASE WHEN state = 'revoked' THEN ' revoked' ELSE '' END
-         FROM grants WHERE org_id = $1 AND given_at IS NOT NULL",
-    ),
-    (
         "user",
         "SELECT id, role || ' ' || max_band || CASE WHEN disabled_at IS NULL THEN '' ELSE ' disabled' END FROM users WHERE org_id = $1",
     ),
-    ("token", "SELECT id, CASE WHEN revoked_at IS NULL THEN 'valid' ELSE 'revoked' END FROM tokens WHERE org_id = $1"),
+    (
+        "token",
+        "SELECT id, CASE WHEN revoked_at IS NULL THEN 'valid' || coalesce(' until ' || expires_at, '') ELSE 'revoked' END
+         FROM tokens WHERE org_id = $1",
+    ),
 ];
+
+/// Ends what is said of a grant.
+const REVOKED: &str = " revoked";
 
 /// What the log has said so far.
 #[derive(Default)]
@@ -208,12 +223,11 @@ impl Logged {
 
     fn rule(&mut self, body: RuleBody) {
         match body.change {
-            RuleChange::GrantGiven { grant, terms, .. } => {
-                let said = format!("{} {} {}", terms.scope, terms.covers, terms.calls_max.unwrap_or(0));
-                self.set("grant", grant.to_string(), Some(said));
+            RuleChange::GrantGiven { grant, terms, expires_at, givers, .. } => {
+                self.set("grant", grant.to_string(), Some(given(&terms, expires_at, &givers)));
             }
             RuleChange::GrantRevoked { grant } => {
-                let said = self.in_force.get(&("grant", grant.to_string())).map(|said| format!("{said} revoked"));
+                let said = self.in_force.get(&("grant", grant.to_string())).map(|said| format!("{said}{REVOKED}"));
                 self.set("grant", grant.to_string(), said);
             }
             RuleChange::SwitchedOn { scope, stop, .. } => self.set("kill switch", scope.to_string(), Some(stop.as_str().to_owned())),
@@ -250,17 +264,17 @@ impl Logged {
         match change {
             IdentityChange::UserCreated { user, role } => self.set("user", user.to_string(), Some(person((role, Band::Black, false)))),
             IdentityChange::UserDisabled { user } => self.person(&user, |(_, _, is_disabled)| *is_disabled = true),
-            IdentityChange::Invited { invitation, user, expires_at: _ } => {
+            IdentityChange::Invited { invitation, user, expires_at } => {
                 if let Some(earlier) = self.invitations.insert(user, invitation.clone()) {
                     self.set("token", earlier.to_string(), Some("revoked".to_owned()));
                 }
-                self.set("token", invitation.to_string(), Some("valid".to_owned()));
+                self.set("token", invitation.to_string(), Some(valid(Some(expires_at))));
             }
             IdentityChange::InvitationRedeemed { invitation, token, user: _ } => {
                 self.set("token", invitation.to_string(), Some("revoked".to_owned()));
-                self.set("token", token.to_string(), Some("valid".to_owned()));
+                self.set("token", token.to_string(), Some(valid(None)));
             }
-            IdentityChange::TokenMade { token, .. } => self.set("token", token.to_string(), Some("valid".to_owned())),
+            IdentityChange::TokenMade { token, expires_at, .. } => self.set("token", token.to_string(), Some(valid(expires_at))),
             IdentityChange::TokenRevoked { token } => self.set("token", token.to_string(), Some("revoked".to_owned())),
             IdentityChange::SecretSet { secret, name, version } | IdentityChange::SecretRotated { secret, name, version } => {
                 self.set("secret", secret.to_string(), Some(format!("{name} {version}")));
@@ -288,6 +302,15 @@ impl Logged {
             self.in_force.insert(key, person(known));
         }
     }
+}
+
+/// Everything that a grant permits, and who gave it.
+fn given(terms: &Terms, expires_at: Timestamp, givers: &[UserId]) -> String {
+    serde_json::json!({ "expires_at": expires_at, "givers": givers, "terms": terms }).to_string()
+}
+
+fn valid(expires_at: Option<Timestamp>) -> String {
+    expires_at.map_or_else(|| "valid".to_owned(), |at| format!("valid until {}", at.as_micros()))
 }
 
 fn person((role, band, is_disabled): (Role, Band, bool)) -> String {

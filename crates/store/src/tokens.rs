@@ -1,6 +1,7 @@
 //! Tokens. They are random, shown once, stored as a hash, revocable, and compared in constant time.
 
 use crate::db::{Columns, Row, Tx, only, vals};
+use crate::keys::Keychain;
 use crate::rules::{self, Told};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
@@ -9,6 +10,8 @@ use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::{Permission, Role};
 use countersign_core::{OrgId, Principal, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
 use receipt::body::IdentityChange;
+use serde_json::json;
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// Tokens joined with what they depend on: the user, the owner of the agent's session, and the person who made a service's token.
@@ -122,17 +125,24 @@ pub enum Refused {
 
 /// The facts remembered about a token.
 struct Bearer {
+    org: OrgId,
+    token: TokenId,
     hash: Vec<u8>,
-    principal: Principal,
+    is: Is,
     expires_at: Option<Timestamp>,
     is_revoked: bool,
     is_active: bool,
     is_org_disabled: bool,
 }
 
+enum Is {
+    Invited(UserId),
+    Principal(Principal),
+}
+
 impl Store {
     /// Creates a token for the principal itself, or for a service. Only an invitation makes a token for another person. `None` if the token
-    /// that it is made with was revoked meanwhile.
+    /// that it is made with was revoked meanwhile, or has expired.
     pub async fn create_token(
         &self,
         by: &Principal,
@@ -146,8 +156,9 @@ impl Store {
             .write(by.org.clone(), move |tx| {
                 Box::pin(async move {
                     if let Some(with) = &by.token {
-                        let live = "SELECT id FROM tokens WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
-                        if tx.query(live, &vals![by.org.as_str(), with.as_str()]).await?.is_empty() {
+                        let live = "SELECT id FROM tokens WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL
+                                    AND (expires_at IS NULL OR expires_at > $3)";
+                        if tx.query(live, &vals![by.org.as_str(), with.as_str(), tx.now()]).await?.is_empty() {
                             return Ok(None);
                         }
                     }
@@ -182,36 +193,20 @@ impl Store {
 
     /// Exchanges an invitation for a token of its person, once. Tokens that the person had end: if it was not they who redeemed it, they notice.
     pub async fn redeem(&self, text: &str, name: &str) -> Result<Result<(UserId, NewToken), Refused>, Error> {
-        let hash = self.keychain.token_hash(text).to_vec();
-        let sql = "/* every org: the invitation says which */ SELECT t.org_id, t.id, t.user_id, t.expires_at, t.revoked_at, u.disabled_at, g.disabled_at
-             FROM tokens t JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id JOIN orgs g ON g.org_id = t.org_id
-             WHERE t.hash = $1 AND t.kind = 'invitation'";
-        let Some(row) = self.db.read(sql, &vals![hash]).await?.into_iter().next() else {
-            return Ok(Err(Refused::Unknown));
+        let bearer = self.find_bearer(text).await?;
+        let (bearer, user) = match Option::as_ref(&bearer) {
+            Some(bearer @ Bearer { is: Is::Invited(user), .. }) => (bearer, user.clone()),
+            _ => return Ok(Err(Refused::Unknown)),
         };
-        let mut columns = Columns::of(row);
-        let (org, invitation, user): (OrgId, TokenId, UserId) = (columns.id()?, columns.id()?, columns.id()?);
-        let (expires_at, revoked_at) = (columns.time_or_null()?, columns.time_or_null()?);
-        let (user_disabled, org_disabled) = (columns.time_or_null()?, columns.time_or_null()?);
-        let now = self.db.now().await?;
-        let refused = if org_disabled.is_some() {
-            Some(Refused::OrgDisabled)
-        } else if revoked_at.is_some() {
-            Some(Refused::Revoked)
-        } else if expires_at.is_none_or(|at| at <= now) {
-            Some(Refused::Expired)
-        } else {
-            user_disabled.map(|_| Refused::Inactive)
-        };
-        if let Some(refused) = refused {
+        if let Some(refused) = bearer.refused(self.db.now().await?) {
             return Ok(Err(refused));
         }
-        let (store, name) = (self.clone(), name.to_owned());
+        let (store, name, org, invitation) = (self.clone(), name.to_owned(), bearer.org.clone(), bearer.token.clone());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    // Of two who redeem it at once, one finds it redeemed.
-                    let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL";
+                    // Of two who redeem it at once, one finds it redeemed. It may also have expired just now.
+                    let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL AND expires_at > $1";
                     if tx.exec(sql, &vals![tx.now(), org.as_str(), invitation.as_str()]).await? == 0 {
                         return Ok(Err(Refused::Revoked));
                     }
@@ -227,40 +222,34 @@ impl Store {
 
     /// Finds the principal whose token `text` is. Revocation and expiry take effect at once; see `db/remembered.rs`.
     pub async fn authenticate(&self, text: &str) -> Result<Result<Principal, Refused>, Error> {
-        let hash = self.keychain.token_hash(text);
+        let bearer = self.find_bearer(text).await?;
+        let Some(bearer @ Bearer { is: Is::Principal(principal), .. }) = Option::as_ref(&bearer) else {
+            return Ok(Err(Refused::Unknown));
+        };
+        let now = if bearer.expires_at.is_some() { self.db.now().await? } else { Timestamp::default() };
+        Ok(bearer.refused(now).map_or_else(|| Ok(principal.clone()), Err))
+    }
+
+    async fn find_bearer(&self, text: &str) -> Result<Arc<Option<Bearer>>, Error> {
+        let keychain = &*self.keychain;
+        let hash = keychain.token_hash(text);
         let bearer = self
             .db
             .read_remembered_of(
                 concat!(
                     "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
-                       t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at, g.disabled_at ",
+                       t.from_seq, t.mac, t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at, g.disabled_at ",
                     from_tokens!(),
-                    " JOIN orgs g ON g.org_id = t.org_id WHERE t.hash = $1 AND t.kind <> 'invitation'"
+                    " JOIN orgs g ON g.org_id = t.org_id WHERE t.hash = $1"
                 ),
                 &vals![hash.to_vec()],
-                |rows| only(rows, read_bearer),
-                |bearer| bearer.as_ref().map(|bearer: &Bearer| bearer.principal.org.clone()),
+                |rows| only(rows, |row| read_bearer(keychain, row)),
+                |bearer| bearer.as_ref().map(|bearer: &Bearer| bearer.org.clone()),
             )
             .await?;
         // SECURITY: the index found the row by its hash. This comparison takes the same time wherever a difference lies.
-        let Some(bearer) = Option::as_ref(&bearer).filter(|bearer| bearer.hash.as_slice().ct_eq(&hash).into()) else {
-            return Ok(Err(Refused::Unknown));
-        };
-        if bearer.is_org_disabled {
-            return Ok(Err(Refused::OrgDisabled));
-        }
-        if bearer.is_revoked {
-            return Ok(Err(Refused::Revoked));
-        }
-        if let Some(expires_at) = bearer.expires_at
-            && expires_at <= self.db.now().await?
-        {
-            return Ok(Err(Refused::Expired));
-        }
-        if !bearer.is_active {
-            return Ok(Err(Refused::Inactive));
-        }
-        Ok(Ok(bearer.principal.clone()))
+        let is_same = Option::as_ref(&bearer).is_some_and(|bearer| bearer.hash.as_slice().ct_eq(&hash).into());
+        Ok(if is_same { bearer } else { Arc::new(None) })
     }
 
     pub async fn find_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
@@ -303,6 +292,21 @@ impl Store {
     }
 }
 
+impl Bearer {
+    fn refused(&self, now: Timestamp) -> Option<Refused> {
+        if self.is_org_disabled {
+            return Some(Refused::OrgDisabled);
+        }
+        if self.is_revoked {
+            return Some(Refused::Revoked);
+        }
+        if self.expires_at.is_some_and(|at| at <= now) {
+            return Some(Refused::Expired);
+        }
+        (!self.is_active).then_some(Refused::Inactive)
+    }
+}
+
 async fn end_tokens_of(store: &Store, tx: &mut Tx, org: &OrgId, user: &UserId) -> Result<(), Error> {
     let sql = "SELECT id FROM tokens WHERE org_id = $1 AND user_id = $2 AND kind = 'user' AND revoked_at IS NULL ORDER BY id";
     for row in tx.query(sql, &vals![org.as_str(), user.as_str()]).await? {
@@ -331,18 +335,20 @@ async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> 
     Ok(tokens)
 }
 
-fn read_bearer(row: Row) -> Result<Bearer, Error> {
+fn read_bearer(keychain: &Keychain, row: Row) -> Result<Bearer, Error> {
     let mut columns = Columns::of(row);
-    let org = columns.id()?;
+    let org: OrgId = columns.id()?;
     let token: TokenId = columns.id()?;
     let kind = columns.text()?;
     let user: Option<UserId> = columns.id_or_null()?;
     let session: Option<SessionId> = columns.id_or_null()?;
     let token_name = columns.text()?;
-    let scopes = parse_scopes(&columns.text()?);
-    let made_by = columns.id_or_null()?;
+    let scopes = columns.text()?;
+    let made_by: Option<UserId> = columns.id_or_null()?;
     let hash = columns.bytes()?;
     let expires_at = columns.time_or_null()?;
+    let from = columns.int()?;
+    let mac = columns.bytes()?;
     let revoked_at = columns.time_or_null()?;
     let user_name = columns.text_or_null()?;
     let role = columns.parsed_or_null(Role::parse)?;
@@ -353,36 +359,81 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
     let owner_disabled_at = columns.time_or_null()?;
     let maker_disabled_at = columns.time_or_null()?;
     let org_disabled_at = columns.time_or_null()?;
-    let principal = match (kind.as_str(), user, session) {
-        ("user", Some(user), None) => Principal {
-            org,
+    let protected = Protected {
+        org: &org,
+        id: &token,
+        kind: &kind,
+        user: user.as_ref(),
+        session: session.as_ref(),
+        scopes: &scopes,
+        made_by: made_by.as_ref(),
+        hash: &hash,
+        expires_at,
+        from,
+    };
+    // SECURITY: this comparison takes the same time wherever a difference lies.
+    if protected.mac(keychain) != *mac {
+        return Err(Error::Corrupt { message: format!("token `{token}` was changed in the database") });
+    }
+    let is = match (kind.as_str(), user, session) {
+        ("invitation", Some(user), None) => Is::Invited(user),
+        ("user", Some(user), None) => Is::Principal(Principal {
+            org: org.clone(),
             id: PrincipalId::User(user.clone()),
             name: user_name.unwrap_or_default(),
             role,
             owner: Some(user),
             session: None,
             scopes: Vec::new(),
-            token: Some(token),
-        },
-        ("agent", None, Some(session)) => Principal {
-            org,
+            token: Some(token.clone()),
+        }),
+        ("agent", None, Some(session)) => Is::Principal(Principal {
+            org: org.clone(),
             id: PrincipalId::Agent(session.clone()),
             name: session_title.unwrap_or_default(),
             role: None,
             owner: session_owner,
             session: Some(session),
             scopes: Vec::new(),
-            token: Some(token),
-        },
-        ("service", None, None) => {
-            let id = PrincipalId::Service(token.clone());
-            Principal { org, id, name: token_name, role: None, owner: made_by, session: None, scopes, token: Some(token) }
-        }
+            token: Some(token.clone()),
+        }),
+        ("service", None, None) => Is::Principal(Principal {
+            org: org.clone(),
+            id: PrincipalId::Service(token.clone()),
+            name: token_name,
+            role: None,
+            owner: made_by,
+            session: None,
+            scopes: parse_scopes(&scopes),
+            token: Some(token.clone()),
+        }),
         _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
     };
     let is_active = Lost::of(session_ended, [disabled_at, owner_disabled_at, maker_disabled_at]).is_none();
     let is_org_disabled = org_disabled_at.is_some();
-    Ok(Bearer { hash, principal, expires_at, is_revoked: revoked_at.is_some(), is_active, is_org_disabled })
+    Ok(Bearer { org, token, hash, is, expires_at, is_revoked: revoked_at.is_some(), is_active, is_org_disabled })
+}
+
+/// What nobody changes in a token's row without the master key. Without this, whoever has the database could give their own token the row
+/// of somebody else's, and the log would show nothing.
+struct Protected<'a> {
+    org: &'a OrgId,
+    id: &'a TokenId,
+    kind: &'a str,
+    user: Option<&'a UserId>,
+    session: Option<&'a SessionId>,
+    scopes: &'a str,
+    made_by: Option<&'a UserId>,
+    hash: &'a [u8],
+    expires_at: Option<Timestamp>,
+    from: i64,
+}
+
+impl Protected<'_> {
+    fn mac(&self, keychain: &Keychain) -> blake3::Hash {
+        let Self { org, id, kind, user, session, scopes, made_by, hash, expires_at, from } = self;
+        keychain.row_mac(&json!([org, id, kind, user, session, scopes, made_by, hash, expires_at, from]).to_string())
+    }
 }
 
 /// Draws 256 random bits behind a prefix that names the kind of token, so that a leaked token can be recognised.
@@ -412,34 +463,33 @@ pub(crate) async fn insert_token(
 ) -> Result<NewToken, Error> {
     let now = tx.now();
     let id = TokenId::new(now, random_bytes(&*store.random));
-    let (user, session) = match &kind {
-        TokenKind::User(user) | TokenKind::Invitation(user) => (Some(user.as_str()), None),
-        TokenKind::Agent(session) => (None, Some(session.as_str())),
-        TokenKind::Service { .. } => (None, None),
-    };
-    let made_by = match &kind {
-        TokenKind::Service { made_by } => made_by.as_ref().map(UserId::as_str),
-        TokenKind::User(_) | TokenKind::Invitation(_) | TokenKind::Agent(_) => None,
+    let (user, session, made_by) = match &kind {
+        TokenKind::User(user) | TokenKind::Invitation(user) => (Some(user), None, None),
+        TokenKind::Agent(session) => (None, Some(session), None),
+        TokenKind::Service { made_by } => (None, None, made_by.as_ref()),
     };
     let expires_at = lifetime_seconds.map(|seconds| now.plus_seconds(seconds));
-    let from = record_token(store, tx, org, &id, &kind, scopes, expires_at, maker).await?;
-    let scopes = scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ");
+    let from = record_token(store, tx, org, &id, &kind, scopes, expires_at, maker).await? as i64;
+    let scopes = &scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ");
+    let hash = &store.keychain.token_hash(text.expose());
+    let protected = Protected { org, id: &id, kind: kind.as_str(), user, session, scopes, made_by, hash, expires_at, from };
     tx.exec(
-        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, from_seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, from_seq, mac)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         &vals![
             org.as_str(),
             id.as_str(),
             kind.as_str(),
-            user,
-            session,
+            user.map(UserId::as_str),
+            session.map(SessionId::as_str),
             name,
-            scopes,
-            made_by,
-            store.keychain.token_hash(text.expose()).to_vec(),
+            scopes.as_str(),
+            made_by.map(UserId::as_str),
+            hash.to_vec(),
             now,
             expires_at,
-            from as i64
+            from,
+            protected.mac(&store.keychain).as_bytes().to_vec()
         ],
     )
     .await?;
@@ -476,7 +526,7 @@ async fn record_token(
                 TokenKind::Agent(session) => PrincipalId::Agent(session.clone()),
                 TokenKind::Service { .. } => PrincipalId::Service(token.clone()),
             };
-            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with })
+            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with, expires_at })
         }
     };
     let told = Told { name, key: token.to_string() };

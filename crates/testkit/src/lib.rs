@@ -9,6 +9,7 @@
 mod build;
 pub mod clock;
 pub mod commands;
+mod nobody;
 pub mod postgres;
 pub mod proxy;
 pub mod random;
@@ -19,6 +20,7 @@ pub mod sqlite;
 
 pub use clock::FixedClock;
 pub use commands::FakeCommands;
+pub use nobody::nobody;
 pub use random::SeededRandom;
 pub use registry::FakeRegistry;
 pub use source::FakeSource;

@@ -33,6 +33,9 @@ pub struct ForesightView {
     /// The labels of its session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelView>,
+    /// How many people must approve; `approvals` of the invocation has those who did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals_needed: Option<u32>,
 }
 
 /// What a revert would do. Nothing was done, and nothing is recorded.

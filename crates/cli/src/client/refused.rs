@@ -26,6 +26,7 @@ pub(super) fn told(failure: Failure, url: &Url, origin: &Origin) -> Failure {
         Origin::OwnerFile(path) => failure
             .cause(format!("the token in {} was sent; the server at `{url}` may serve another data folder", path.display()))
             .hint("set COUNTERSIGN_DATA to the data folder of that server, or run `countersign login`"),
+        Origin::Invitation => failure.hint("ask an admin for a new invitation; they make one with `countersign user invite NAME`"),
         Origin::Login => failure.hint(
             "the first owner's token is in the file owner.token of the server's data folder; whoever is logged in makes more with \
              `countersign token create`",
@@ -42,7 +43,9 @@ pub(super) fn to_agent(failure: Failure, url: &Url, origin: &Origin) -> Failure 
     }
     let instead = match origin {
         Origin::Environment => "unset COUNTERSIGN_TOKEN, or put a person's token there",
-        Origin::Context(_) | Origin::OwnerFile(_) | Origin::Login | Origin::Nowhere(_) => "run `countersign login` with a person's token",
+        Origin::Context(_) | Origin::OwnerFile(_) | Origin::Login | Origin::Invitation | Origin::Nowhere(_) => {
+            "run `countersign login` with a person's token"
+        }
     };
     failure.hint(format!("this is an agent's token: it invokes in its own session and reads that, and nothing else; {instead}"))
 }

@@ -19,7 +19,7 @@ pub(crate) enum Canary {
     /// List canary tokens, for those who may change policy
     #[command(before_help = "Examples:\n  countersign canary list")]
     List,
-    /// Remove a canary token: calls that contain it are no longer quarantined
+    /// Remove a canary token: calls that would send it away are no longer quarantined
     #[command(before_help = "Examples:\n  countersign canary remove cny_…")]
     Remove {
         /// Its id

@@ -108,8 +108,8 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         .with_some("released from", invocation.released_from.as_ref().map(Cell::text))
         .with("attempts", Cell::text(invocation.attempts.to_string()));
     record = with_durations(record, invocation)
-        .with("params as sent", Cell::text(&invocation.digests.raw))
-        .with("params as used", Cell::text(&invocation.digests.params))
+        .with("params", Cell::text(&invocation.digests.params))
+        .with_some("params as sent", changed(invocation).map(|how| Cell::text(format!("{} ({how})", invocation.digests.raw))))
         .with("definition", Cell::text(&invocation.digests.structural))
         .with("with wording", Cell::text(&invocation.digests.textual))
         .with_some("binding", invocation.binding.as_ref().map(|binding| Cell::text(&binding.digest)))
@@ -119,6 +119,15 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         record = record.with(label, Cell::text(format!("{} at #{} signed by key {}", entry.id, entry.seq, key_id(entry))));
     }
     record.with("trace", Cell::text(&invocation.trace_id))
+}
+
+/// Why the params that the source gets are others than those that were sent. The two digests tell nothing about that: they differ also for the
+/// same params.
+fn changed(invocation: &InvocationView) -> Option<String> {
+    let edited = invocation.edit.is_some().then_some("an approver edited them");
+    let redacted = (!invocation.redacted.is_empty()).then_some("values were redacted");
+    let how: Vec<_> = edited.into_iter().chain(redacted).collect();
+    (!how.is_empty()).then(|| how.join(", "))
 }
 
 /// Adds how long the call ran and how long it waited for approval. The first does not include the second.

@@ -3,7 +3,6 @@
 use super::kill_switch;
 use super::show::asked_for;
 use crate::shared::*;
-use crate::style::hang;
 use api::identity::SessionView;
 use api::invocation::InvocationView;
 use clap::Args;
@@ -119,7 +118,7 @@ fn void<'a>(waiting: impl Iterator<Item = &'a InvocationView>, terminal: &mut Te
     let Some(first) = void.first().filter(|_| !terminal.is_document()) else { return };
     let calls = counted(void.len() as u64, "call is", "calls are");
     let told = format!("⊘ {calls} void: the rules or the action changed since, so an approval would run nothing");
-    terminal.note(Tone::Warn.paint(hang(&told, 2, terminal.note_columns())));
+    terminal.note(Tone::Warn.paint(told));
     terminal.next(format!("countersign deny {} --reason …", first.id));
 }
 

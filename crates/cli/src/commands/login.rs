@@ -48,7 +48,7 @@ impl Login {
         let token = if self.token_stdin {
             Secret::new(terminal.read_stdin(TOKEN_BYTES_MAX).await?.trim().to_owned())
         } else if terminal.can_ask() {
-            terminal.ask_secret(&format!("token for {url}: ")).await?
+            terminal.ask_secret(&format!("Token or invitation for {url}: ")).await?
         } else {
             return Err(
                 Failure::usage("no token was given, and there is no terminal to ask for it").hint("countersign login --token-stdin < FILE")
@@ -57,19 +57,19 @@ impl Login {
         if token.expose().is_empty() {
             return Err(Failure::usage("the token is empty"));
         }
-        let connect = |token: Secret<String>| {
+        let connect = |token: Secret<String>, origin: Origin| {
             let (url, place) = (url.clone(), place.clone());
-            Client::new(Server { url, place, token: Some(token), origin: Origin::Login }, Rehearsal::Off)
+            Client::new(Server { url, place, token: Some(token), origin }, Rehearsal::Off)
         };
         let token = if token.expose().starts_with(INVITATION) {
             let request = RedeemRequest { invitation: token.expose().clone(), name: None };
-            let redeemed = connect(token)?.post::<RedeemResponse>(&["invitations", "redeem"], &request).await?;
+            let redeemed = connect(token, Origin::Invitation)?.post::<RedeemResponse>(&["invitations", "redeem"], &request).await?;
             Secret::new(redeemed.read.token)
         } else {
             token
         };
         let context = Context::new(&url, &token);
-        let client = connect(token)?;
+        let client = connect(token, Origin::Login)?;
         let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
         contexts.contexts.insert(name.clone(), context);
         contexts.current = Some(name.clone());

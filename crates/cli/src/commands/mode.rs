@@ -92,7 +92,7 @@ impl Resource for ModeView {
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
         Field::both("mode", Column::Whole, |one, _| Some(Cell::mode(one.mode))),
         Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
-        Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
+        Field::both("scope", Column::Below, |one, _| text(&one.scope)),
         Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
         Field::both("set by", Column::Extra, |one, view| view.who(&one.set_by)),
         Field::both("set", Column::Whole, |one, view| view.past(one.set_at)),
@@ -113,7 +113,7 @@ impl Resource for ModeVersionView {
         Field::both("action", Column::Whole, |one, _| text(&one.action)),
         Field::both("mode", Column::Whole, |one, _| Some(one.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), Cell::mode))),
         Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
-        Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
+        Field::both("scope", Column::Below, |one, _| text(&one.scope)),
         Field::both("changed by", Column::Extra, |one, view| view.who(&one.changed_by)),
         Field::both("changed", Column::Whole, |one, view| view.past(one.changed_at)),
     ];
@@ -236,7 +236,7 @@ async fn import(file: &Path, agreed: Agreed, client: &Client, terminal: &mut Ter
     let answer = client.put::<ModesReplacedResponse>(&["modes"], &modes).await?;
     let changed = answer.read.changed.to_string();
     let record = Record::new(&changed).with("changed", Cell::text(changed.clone()));
-    terminal.record(&answer.raw, &record.with_some("voids", super::policy::voids(answer.read.voided)))
+    terminal.record(&answer.raw, &record.with_some("void now", super::policy::void_now(answer.read.voided)))
 }
 
 fn changed(change: &ModeChangeResponse, automation: Option<&str>, raw: &serde_json::Value, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -249,6 +249,6 @@ fn changed(change: &ModeChangeResponse, automation: Option<&str>, raw: &serde_js
         .with_some("automation", automation.map(Cell::text))
         .with("mode", change.mode.map_or(unset, Cell::mode))
         .with("version", Cell::text(change.version.to_string()))
-        .with_some("voids", super::policy::voids(change.voided));
+        .with_some("void now", super::policy::void_now(change.voided));
     terminal.record(raw, &record)
 }

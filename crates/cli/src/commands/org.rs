@@ -78,7 +78,7 @@ impl Org {
                     .with("owner", Cell::text(&answer.read.owner_id))
                     .with("invitation", Cell::text(&answer.read.invitation.invitation).toned(Tone::Strong));
                 terminal.secret("invitation", &answer.raw, &record)?;
-                terminal.note(super::user::REDEEM);
+                terminal.note(super::user::redeemed_with(client));
             }
             Self::List => drop(resource::list::<OrgView>(Asked::default(), client, terminal).await?),
             Self::Disable { org, agreed } => {

@@ -126,6 +126,8 @@ impl Quarantine {
                 resource::list::<QuarantineView>(Asked::of(&paging).only("state", state), client, terminal).await?;
             }
             Self::Show { quarantined: id, payload: true } => {
+                // The record is asked for first: it says what the id is where nothing is held.
+                client.get::<QuarantineView>(&["quarantines", &id], &[]).await?;
                 let answer = client.get::<QuarantinePayloadResponse>(&["quarantines", &id, "payload"], &[]).await?;
                 output(&answer.read.invocation_id, &answer.read.payload, &answer.raw, terminal)?;
             }

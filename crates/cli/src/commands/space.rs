@@ -52,8 +52,9 @@ Examples:
     },
     /// Set how many different people must approve, by tier
     #[command(before_help = "Examples:
-  countersign space quorum production R3=2 R4=2
-  countersign space quorum production --none                one person is enough again")]
+  countersign space quorum production R3=2 R4=2             other tiers stay as they are
+  countersign space quorum production R3=1                  one person is enough for R3 again
+  countersign space quorum production --none                one person is enough for everything")]
     Quorum(Quorum),
     /// Set what is redacted from params before a source sees them
     #[command(before_help = "Examples:
@@ -75,7 +76,7 @@ Examples:
 pub(crate) struct Quorum {
     /// Its name or its id
     space: String,
-    /// A tier and how many people; other tiers take one
+    /// A tier and how many people; tiers that are not named stay as they are
     #[arg(value_name = "TIER=PEOPLE", value_parser = people_of_tier, required_unless_present = "none", conflicts_with = "none")]
     tiers: Vec<(Tier, u32)>,
     /// One person is enough for everything
@@ -199,8 +200,16 @@ impl Space {
                 });
                 (space, ChangeSpaceRequest { self_approval, ..unchanged() })
             }
-            Self::Quorum(Quorum { space, tiers, none: _ }) => {
-                (space, ChangeSpaceRequest { quorum: Some(tiers.into_iter().collect()), ..unchanged() })
+            Self::Quorum(Quorum { space, tiers, none }) => {
+                let id = id_of::<SpaceView>(&space, client).await?;
+                let mut quorum = client.get::<SpaceView>(&["spaces", &id], &[]).await?.read.quorum;
+                if none {
+                    quorum.clear();
+                }
+                quorum.extend(tiers);
+                // One person is what every tier takes that has no row.
+                quorum.retain(|_, people| *people > 1);
+                (id, ChangeSpaceRequest { quorum: Some(quorum), ..unchanged() })
             }
             Self::Redact(Redact { space, kinds, regions, none: _ }) => {
                 let regions = regions.into_iter().map(|region| region.to_uppercase()).collect();

@@ -6,8 +6,11 @@ use api::identity::{ChangeUserRequest, InvitationResponse, NewUserRequest, NewUs
 use clap::{Subcommand, ValueEnum};
 use countersign_core::UserId;
 
-/// What the admin tells the person.
-pub(super) const REDEEM: &str = "they redeem it with `countersign login`: it works once, within seven days";
+/// What the admin tells the person: the command that asks for the invitation.
+pub(super) fn redeemed_with(client: &Client) -> String {
+    let url = client.url().as_str().trim_end_matches('/');
+    format!("it works once, within seven days; they redeem it with: countersign login --url {url}")
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
@@ -136,7 +139,7 @@ impl User {
                     .with("role", Cell::text(user.role.as_str()))
                     .with("invitation", Cell::text(&invitation.invitation).toned(Tone::Strong));
                 terminal.secret("invitation", &answer.raw, &record)?;
-                terminal.note(REDEEM);
+                terminal.note(redeemed_with(client));
                 return Ok(Exit::Ok);
             }
             Self::Invite { user } => {
@@ -146,7 +149,7 @@ impl User {
                     .with("id", Cell::text(&answer.read.id))
                     .with("invitation", Cell::text(&answer.read.invitation).toned(Tone::Strong));
                 terminal.secret("invitation", &answer.raw, &record)?;
-                terminal.note(REDEEM);
+                terminal.note(redeemed_with(client));
                 return Ok(Exit::Ok);
             }
             Self::Role { user, role, agreed } => {

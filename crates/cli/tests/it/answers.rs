@@ -162,7 +162,8 @@ fn a_yes_that_needs_company_says_how_many_said_yes_and_exits_as_pending() {
     let id = asked(&owner, "a");
     let first = owner.run(&["approve", &id]).exits(6);
     assert!(first.stderr.contains(&format!("◷ approved by 1 of 2 people: {id} still needs others")), "{}", first.stderr);
-    assert!(owner.run(&["show", &id, "-o", "table"]).ok().stdout.contains("Approved by       owner just now"));
+    let card = owner.run(&["show", &id, "-o", "table"]).ok().stdout;
+    assert!(card.contains("Approvals         1 of 2\n") && card.contains("Approved by       owner just now"), "{card}");
     let again = owner.run(&["approve", &id]).exits(7);
     assert!(!again.stderr.contains("cause:"), "{}", again.stderr);
 
@@ -172,7 +173,7 @@ fn a_yes_that_needs_company_says_how_many_said_yes_and_exits_as_pending() {
     for part in ["approved by owner", "approved by robin", "answered by robin", ": “fine”"] {
         assert!(explained.contains(part), "`{part}` is missing:\n{explained}");
     }
-    assert!(!explained.contains("idempotency key"), "{explained}");
+    assert!(!explained.contains("idempotency key") && !explained.contains("params as sent"), "{explained}");
 }
 
 #[test]
@@ -245,6 +246,8 @@ fn an_edit_a_grant_and_what_was_taken_out_are_told_of_an_invocation() {
         "edit\t/text: \"x\" → \"y\"",
         "grant\tgrt_1",
         "redacted\t2 email, 1 phone",
+        "params\tb",
+        "params as sent\ta (an approver edited them, values were redacted)",
         "released from\tinv_0",
         "abac\terror\tno such attribute",
     ] {

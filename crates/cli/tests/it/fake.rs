@@ -39,10 +39,9 @@ impl Fake {
     }
 }
 
-/// An address at which no server listens.
+/// The address of a server that is not there.
 pub(crate) fn nobody() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+    format!("http://{}", testkit::nobody())
 }
 
 fn serve(connection: TcpStream, answer: &impl Fn(&str, &str, &Value) -> (u16, String), asked: &Mutex<Vec<Asked>>) {

@@ -48,6 +48,14 @@ fn a_colleague_gets_a_token_answers_and_is_disabled() {
     let id = made["id"].as_str().unwrap();
     let robin = owner.invited(&made["invitation"]);
     assert_eq!(robin.run(&["whoami", "--json=name"]).ok().json(), json!({ "name": "robin" }));
+    // It works once. Whoever comes too late asks an admin, who has the command to pass on.
+    let used = made["invitation"]["invitation"].as_str().unwrap();
+    let late = owner.without_token().run_with_stdin(&["login", "--token-stdin"], used).exits(4).stderr;
+    assert!(late.contains("countersign user invite NAME") && !late.contains("owner.token"), "{late}");
+    for again in [&["user", "invite", "robin"][..], &["user", "create", "mia"]] {
+        let told = owner.run(again).ok().stderr;
+        assert!(told.contains(&format!("countersign login --url {}\n", server.url)), "{told}");
+    }
 
     // If self-approval is refused, another person must answer.
     owner.run(&["space", "set", "main", "--self-approval", "refused"]).ok();

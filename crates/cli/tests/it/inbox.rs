@@ -94,7 +94,10 @@ fn a_change_of_the_rules_says_how_many_pending_calls_it_voids_and_the_inbox_mark
     )
     .unwrap();
     let set = owner.run(&["policy", "set", policies.to_str().unwrap(), "--yes"]).ok().stdout;
-    assert!(set.contains("voids\t1\n"), "{set}");
+    assert!(set.contains("void now\t1\n"), "{set}");
+    // The same call is not said to be made void once more.
+    let again = owner.run(&["mode", "set", "files.write_text", "deny"]).ok().stdout;
+    assert!(again.contains("void now\t1\n") && !again.contains("voids"), "{again}");
 }
 
 #[test]

@@ -25,6 +25,9 @@ fn nothing_is_wider_than_the_terminal() {
     let server = Server::start();
     let owner = server.owner();
     let id = asked(&owner, "a");
+    for mode in ["allow", "require_approval"] {
+        owner.run(&["mode", "set", "files.write_text", mode, "--automation", "aut_01k9z6m4x0abcdefghjkmnpqrs"]).ok();
+    }
     for columns in [60, 80, 100] {
         for arguments in [
             &["doctor", "--verbose"][..],
@@ -36,6 +39,11 @@ fn nothing_is_wider_than_the_terminal() {
             &["--help"],
             &["key", "rotate", "--no-input"],
             &["invocation", "list"],
+            &["mode", "list"],
+            &["mode", "versions"],
+            // The first time, it notes a sentence that is longer than a line.
+            &["mode", "set", "files.read_text", "allow"],
+            &["mode", "unset", "files.read_text"],
             &["receipt", "list"],
             &["session", "list"],
             &["space", "list"],
@@ -53,6 +61,6 @@ fn nothing_is_wider_than_the_terminal() {
     // Where there is not, what is asked for and what a token is called stand under their rows.
     assert!(fits(&owner, 60, &["inbox"]).contains("\n    what          path: a"));
     assert!(fits(&owner, 60, &["token", "list"]).contains("\n    name  "));
-    let digest = owner.run(&["explain", &id, "--json=invocation.digests.raw"]).ok().json();
-    assert!(fits(&owner, 80, &["explain", &id]).contains(digest["invocation.digests.raw"].as_str().unwrap()));
+    let digest = owner.run(&["explain", &id, "--json=invocation.digests.params"]).ok().json();
+    assert!(fits(&owner, 80, &["explain", &id]).contains(digest["invocation.digests.params"].as_str().unwrap()));
 }

@@ -152,6 +152,13 @@ fn what_is_quarantined_is_looked_at_released_or_discarded() {
     assert_eq!(owner.run(&["quarantine", "show", released, "--json=released_as"]).ok().json()["released_as"], new.trim());
     assert!(owner.run(&["show", new.trim()]).ok().stdout.contains(&format!("Released from     {released}")));
 
+    // The call that was released is a call like any other.
+    for more in [&["show", new.trim()][..], &["show", new.trim(), "--payload"], &["release", new.trim(), "--reason", "no", "--yes"]] {
+        let told = robin.run(&[vec!["quarantine"], more.to_vec()].concat()).exits(3).stderr;
+        assert!(told.contains(&format!("invocation `{}` is not quarantined", new.trim())), "{told}");
+        assert!(told.contains("countersign quarantine list"), "{told}");
+    }
+
     robin.run(&["quarantine", "discard", discarded, "--reason", "no"]).exits(2);
     robin.run(&["quarantine", "discard", discarded, "--reason", "no", "--yes"]).ok();
     robin.run(&["quarantine", "discard", discarded, "--reason", "no", "--yes"]).exits(7);
@@ -217,6 +224,9 @@ fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
     assert!(owner.run(&["space", "show", "main"]).ok().stdout.contains("crossing\tfiles.write_text may act here from lab\n"));
     owner.run(&["space", "forbid-crossing", "files.write_text", "--from", "lab", "--to", "main"]).ok();
     owner.run(&["space", "forbid-crossing", "files.write_text", "--from", "lab", "--to", "main"]).exits(3);
+    // A tier that is not named stays as it is, and one that takes one person again has no row.
+    assert!(owner.run(&["space", "quorum", "lab", "R2=2"]).ok().stdout.contains("quorum\tR2: 2 people, R3: 2 people, R4: 3 people\n"));
+    assert!(owner.run(&["space", "quorum", "lab", "R3=1"]).ok().stdout.contains("quorum\tR2: 2 people, R4: 3 people\n"));
     owner.run(&["space", "quorum", "lab", "--none"]).ok();
     owner.run(&["space", "redact", "lab", "--none"]).ok();
     let shown = owner.run(&["space", "show", "lab"]).ok().stdout;

@@ -195,7 +195,7 @@ fn a_token_is_typed_unseen() {
     let server = Server::start();
     let owner = server.owner();
     let token = std::fs::read_to_string(server.data().join("owner.token")).unwrap();
-    let seen = owner.without_token().at_terminal(&["login"], &[("token for ", &format!("{}\n", token.trim()))]).exits(0);
+    let seen = owner.without_token().at_terminal(&["login"], &[("Token or invitation for ", &format!("{}\n", token.trim()))]).exits(0);
     assert!(seen.screen.contains("✓ logged in") && !seen.screen.contains(token.trim()), "{}", seen.screen);
-    owner.without_token().at_terminal(&["login"], &[("token for ", "\n")]).exits(2).shows("the token is empty");
+    owner.without_token().at_terminal(&["login"], &[("Token or invitation for ", "\n")]).exits(2).shows("the token is empty");
 }

@@ -318,7 +318,7 @@ pub enum Approved {
     Approved(Box<Invocation>),
     /// More people are needed.
     Counted(Box<Invocation>),
-    /// This person has already approved.
+    /// This person has already approved, and more people are needed.
     Already,
     /// This person could not approve yet when the call became pending.
     TooNew,

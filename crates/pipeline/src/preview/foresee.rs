@@ -8,7 +8,7 @@ use crate::walk::ask::{Subject, failure_of};
 use crate::walk::decide::Moded;
 use crate::walk::ending::conflict_with;
 use crate::walk::gate::{Gated, Gates, caught};
-use crate::walk::hold::{is_redefined, void_by};
+use crate::walk::hold::{approvals_needed, is_redefined, void_by};
 use crate::walk::possible::is_certain;
 use crate::walk::truncate::is_truncated;
 use countersign_core::action::{Class, Preview};
@@ -44,6 +44,8 @@ pub struct Foresight {
     pub concerns: Vec<Finding>,
     /// The labels of its session, and the calls that set them.
     pub labels: Vec<Held>,
+    /// How many people must approve, by the rules in force now.
+    pub approvals_needed: Option<u32>,
 }
 
 /// A label of a session.
@@ -84,6 +86,8 @@ impl Pipeline {
         foresight.concerns = findings.into_iter().filter(|finding| finding.severity == Severity::Asks).collect();
         foresight.labels = self.held_by_session(&held.org, &held.session).await?;
         foresight.params = is_truncated(&held.call.params).then(|| gated.params_told());
+        let space = self.ledger().find_space(&held.org, &held.space).await?;
+        foresight.approvals_needed = space.map(|space| approvals_needed(&space, held.tier, held.edit.is_some()));
         Ok(foresight)
     }
 
@@ -118,15 +122,6 @@ impl Pipeline {
             Err(Error::Conflict { .. }) => Ok(false),
             Err(other) => Err(other),
         }
-    }
-
-    /// The redacted params of a pending call, if the stored ones were truncated. `None` if they were not, or if the call could no longer
-    /// run.
-    pub async fn whole_params(&self, held: &Invocation) -> Result<Option<Value>, Error> {
-        if !is_truncated(&held.call.params) {
-            return Ok(None);
-        }
-        Ok(self.gated_again(held).await?.ok().map(|gated| gated.params_told()))
     }
 
     /// The pending call after the gates as they are now, or why it does not pass them.

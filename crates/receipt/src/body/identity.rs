@@ -41,8 +41,9 @@ pub enum IdentityChange {
         holder: PrincipalId,
         /// What a service may do.
         scopes: Vec<Permission>,
-        /// The token it was made with; absent for the org's first owner.
+        /// The token it was made with; absent for the org's first owner, and for an agent.
         with: Option<TokenId>,
+        expires_at: Option<Timestamp>,
     },
     TokenRevoked {
         token: TokenId,

@@ -5,9 +5,6 @@ use crate::entry::{Header, NO_PREV, payload_digest};
 use crate::tree::{self, Frontier};
 use countersign_core::{Digest, LogId, Timestamp};
 
-/// How far the clock may be set back between two entries.
-const BACKWARDS_SECONDS_MAX: u64 = 5;
-
 /// The entries read so far.
 pub(super) struct Chain {
     log: LogId,
@@ -64,9 +61,13 @@ impl Chain {
         if header.prev != self.prev {
             return Err(Finding::new(Class::InsertedOrReordered, "the entry was made to follow another one"));
         }
-        match self.latest {
-            Some(latest) if header.at.plus_seconds(BACKWARDS_SECONDS_MAX) < latest => {
-                Err(Finding::new(Class::TimeBackwards, format!("recorded at {}, after an entry of {latest}", header.at)))
+        if let Some(latest) = self.latest.filter(|latest| header.at < *latest) {
+            return Err(Finding::new(Class::TimeBackwards, format!("recorded at {}, after an entry of {latest}", header.at)));
+        }
+        // The clock is told only if it had been set back.
+        match header.clock {
+            Some(clock) if clock >= header.at => {
+                Err(Finding::new(Class::TimeBackwards, format!("its clock said {clock}, which is not before {}", header.at)))
             }
             Some(_) | None => Ok(()),
         }
@@ -74,7 +75,7 @@ impl Chain {
 
     pub(super) fn append(&mut self, header: &Header, payload: &str) {
         self.prev = payload_digest(payload);
-        self.latest = self.latest.max(Some(header.at));
+        self.latest = Some(header.at);
         self.frontier.append(tree::leaf(payload));
         self.roots.push(self.frontier.root());
     }

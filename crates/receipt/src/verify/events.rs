@@ -51,9 +51,7 @@ impl Events {
         for Expected { seq, receipt, invocation, status, event } in &self.expected {
             let problem = match self.told.remove(receipt) {
                 Some(told) if told.name != *event => format!("the receipt says `{status}`, its event `{}`", told.name),
-                Some(told) if told.invocation.is_some() && told.invocation != *invocation => {
-                    "its event is of another invocation".to_owned()
-                }
+                Some(told) if told.invocation != *invocation => "its event is of another invocation, or of none".to_owned(),
                 Some(_) => continue,
                 None => "no event tells of the receipt".to_owned(),
             };

@@ -1,20 +1,23 @@
-//! Checks who answered a call, from the log alone: that each answer came from a person who could give it at that moment, and that each
-//! approved effect has the answers it names.
+//! Checks who may act, from the log alone: who people are, in which role, with which tokens. Whoever makes somebody or something able to
+//! act must have been able to do that at that moment.
 
-use super::{Class, Finding, parse_seq};
-use crate::body::{Answer, AnswerBody, ApprovalBody, IdentityBody, IdentityChange, ReceiptBody};
-use countersign_core::invocation::DeniedBy;
+use super::{Class, Finding};
+use crate::body::{IdentityBody, IdentityChange};
+use crate::entry::Header;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{Digest, InvocationId, PrincipalId, TokenId, UserId};
+use countersign_core::{PrincipalId, Timestamp, TokenId, UserId};
 use std::collections::HashMap;
+
+/// A request is permitted when it arrives, and what it changes is written a moment later. Who made it may have lost their role or token
+/// in between, so both count for this long after their end. Answers are permitted in the write itself, and need none of this.
+const IN_FLIGHT_SECONDS: u64 = 60;
 
 #[derive(Default)]
 pub(super) struct People {
     users: HashMap<UserId, Person>,
     tokens: HashMap<TokenId, Token>,
-    /// Whom each invitation is for, until it is redeemed or revoked.
-    invitations: HashMap<TokenId, UserId>,
-    answers: HashMap<InvocationId, Vec<Answered>>,
+    /// Until they are redeemed or revoked.
+    invitations: HashMap<TokenId, Invitation>,
 }
 
 struct Person {
@@ -22,125 +25,258 @@ struct Person {
     /// The position from which their role permits them to approve.
     approves_from: u64,
     is_disabled: bool,
+    /// The role before the last change of it, or before they were disabled, and when that was.
+    before: Option<(Role, Timestamp)>,
 }
 
 struct Token {
-    user: UserId,
-    /// The position from which its bearer is known to be this person.
+    holder: PrincipalId,
+    /// The position from which its bearer is known to be its holder.
     from: u64,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+    /// What a service may do, and the person who answers for it.
+    scopes: Vec<Permission>,
+    made_by: Option<UserId>,
 }
 
-struct Answered {
-    by: PrincipalId,
-    answer: Answer,
-    binding: Digest,
-    /// Whether they could already approve when the call began to wait.
-    could_then: bool,
+struct Invitation {
+    user: UserId,
+    expires_at: Timestamp,
 }
 
 impl People {
-    pub(super) fn change(&mut self, seq: u64, body: IdentityBody) -> Result<(), Finding> {
+    pub(super) fn change(&mut self, header: &Header, body: IdentityBody) -> Result<(), Finding> {
         let IdentityBody { by, change } = body;
+        let (seq, now, by) = (header.seq, header.judged_at(), by.as_ref());
         match change {
             IdentityChange::UserCreated { user, role } => {
-                let person = Person { role, approves_from: seq, is_disabled: false };
+                let is_first = by.is_none() && self.users.is_empty() && role == Role::Owner;
+                if !is_first {
+                    self.manages(now, by, role)?;
+                }
+                let person = Person { role, approves_from: seq, is_disabled: false, before: None };
                 if self.users.insert(user.clone(), person).is_some() {
                     return Err(Finding::new(Class::Duplicate, format!("user `{user}` was created already")));
                 }
             }
-            IdentityChange::UserDisabled { user } => self.person(&user)?.is_disabled = true,
-            IdentityChange::Invited { invitation, user, expires_at: _ } => {
-                self.person(&user)?;
+            IdentityChange::UserDisabled { user } => {
+                self.manages(now, by, self.person(&user)?.least(now))?;
+                if let Some(person) = self.users.get_mut(&user) {
+                    person.before = Some((person.role, now));
+                    person.is_disabled = true;
+                }
+            }
+            IdentityChange::Invited { invitation, user, expires_at } => {
+                let role = self.acted_on(now, &user)?;
+                if by.is_some() || !self.is_first_to_act(&user) {
+                    self.manages(now, by, role)?;
+                }
                 // A new invitation ends those before it.
-                self.invitations.retain(|_, invited| *invited != user);
-                self.invitations.insert(invitation, user);
+                self.invitations.retain(|_, open| open.user != user);
+                self.invitations.insert(invitation, Invitation { user, expires_at });
             }
             IdentityChange::InvitationRedeemed { invitation, token, user } => {
-                if self.invitations.remove(&invitation).as_ref() != Some(&user) {
+                let open = self.invitations.remove(&invitation).filter(|open| open.user == user && now < open.expires_at);
+                if open.is_none() || by.is_some() {
                     return Err(unfounded(format!("invitation `{invitation}` was not open for `{user}`")));
                 }
-                self.tokens.insert(token, Token { user, from: seq });
+                self.add(token, Token::new(PrincipalId::User(user), seq))?;
             }
-            IdentityChange::TokenMade { token, holder: PrincipalId::User(user), scopes: _, with } => {
-                if by.is_some_and(|by| by != PrincipalId::User(user.clone())) {
-                    return Err(unfounded(format!("token `{token}` was made for somebody else")));
-                }
-                let from = with.and_then(|with| self.tokens.get(&with)).map_or(seq, |with| with.from);
-                self.tokens.insert(token, Token { user, from });
+            IdentityChange::TokenMade { token, holder, scopes, with, expires_at } => {
+                let (from, made_by) = self.makes(header, by, &token, &holder, &scopes, with.as_ref())?;
+                self.add(token, Token { scopes, made_by, expires_at, ..Token::new(holder, from) })?;
             }
             IdentityChange::TokenRevoked { token } => {
-                self.tokens.remove(&token);
+                self.revokes(now, by, &token)?;
                 self.invitations.remove(&token);
+                if let Some(held) = self.tokens.get_mut(&token) {
+                    held.revoked_at = Some(now);
+                }
             }
-            // A secret is no token: nobody answers with it.
-            IdentityChange::TokenMade { .. }
-            | IdentityChange::LinkMade { .. }
-            | IdentityChange::SecretSet { .. }
-            | IdentityChange::SecretRotated { .. }
-            | IdentityChange::SecretDeleted { .. } => {}
+            IdentityChange::LinkMade { token, .. } => {
+                self.may(now, by, Permission::Approve)?;
+                if !self.tokens.get(&token).is_some_and(|held| Some(&held.holder) == by && held.was_live(now)) {
+                    return Err(unfounded("it was made with a token that was not theirs, or not valid then".to_owned()));
+                }
+            }
+            IdentityChange::SecretSet { .. } | IdentityChange::SecretRotated { .. } | IdentityChange::SecretDeleted { .. } => {
+                self.may(now, by, Permission::ManageIdentity)?;
+            }
         }
         Ok(())
     }
 
-    pub(super) fn change_role(&mut self, seq: u64, user: &UserId, role: Role) -> Result<(), Finding> {
-        let person = self.person(user)?;
-        if !person.role.may(Permission::Approve) {
-            person.approves_from = seq;
+    /// A person's role from here on. Nobody changes their own.
+    pub(super) fn change_role(&mut self, header: &Header, by: Option<&PrincipalId>, user: &UserId, role: Role) -> Result<(), Finding> {
+        let now = header.judged_at();
+        self.manages(now, by, self.acted_on(now, user)?.max(role))?;
+        if by == Some(&PrincipalId::User(user.clone())) {
+            return Err(unfounded(format!("`{user}` changed their own role")));
         }
-        person.role = role;
+        if let Some(person) = self.users.get_mut(user) {
+            person.before = Some((person.role, now));
+            if !person.role.may(Permission::Approve) {
+                person.approves_from = header.seq;
+            }
+            person.role = role;
+        }
         Ok(())
     }
 
-    pub(super) fn answer(&mut self, seq: u64, body: AnswerBody) -> Result<(), Finding> {
-        let AnswerBody { answer, binding, by, invocation_id, pending_from_seq, role, token, .. } = body;
-        let PrincipalId::User(user) = &by else { return Err(unfounded(format!("`{by}` is not a person, and answered"))) };
+    /// The position from which this person could approve, and with this token, if they can answer now.
+    pub(super) fn answers(&self, now: Timestamp, user: &UserId, role: Role, token: &TokenId) -> Result<u64, Finding> {
         let person = self.person(user)?;
         if person.is_disabled || person.role != role || !role.may(Permission::Approve) {
             return Err(unfounded(format!("`{user}` could not answer as {} then", role.with_article())));
         }
-        let approves_from = person.approves_from;
-        let held = self.tokens.get(&token).filter(|held| held.user == *user);
-        let held = held.ok_or_else(|| unfounded(format!("`{user}` did not have token `{token}` then")))?;
-        let pending_from = parse_seq(&pending_from_seq)?;
-        if pending_from > seq {
-            return Err(unfounded("it answers a call that was not pending yet".to_owned()));
-        }
-        let could_then = approves_from.max(held.from) < pending_from;
-        self.answers.entry(invocation_id).or_default().push(Answered { by, answer, binding, could_then });
-        Ok(())
+        let held = self.held(now, Some(&PrincipalId::User(user.clone())), Some(token))?;
+        Ok(person.approves_from.max(held.from))
     }
 
-    /// Checks that everybody named as an approver has approved this very call. Where more than one person is needed, only those count who
-    /// could approve when the call began to wait.
-    pub(super) fn approved(&self, invocation: &InvocationId, approval: &ApprovalBody, quorum: u32) -> Result<(), Finding> {
-        let given = self.answers.get(invocation).map(Vec::as_slice).unwrap_or_default();
-        let mut counted = 0;
-        for (place, approver) in approval.approvers.iter().enumerate() {
-            let said = given.iter().find(|said| said.by == *approver && said.answer == Answer::Approve && said.binding == approval.binding);
-            let said = said.ok_or_else(|| unfounded(format!("the log has no approval of it by `{approver}`")))?;
-            let is_new = !approval.approvers.iter().take(place).any(|earlier| earlier == approver);
-            counted += u32::from(is_new && (quorum < 2 || said.could_then));
-        }
-        if counted < quorum {
-            return Err(unfounded(format!("{counted} people approved it who could, and the space asks for {quorum}")));
-        }
-        Ok(())
+    /// Checks that this principal had the permission; returns the role of a person.
+    pub(super) fn may(&self, now: Timestamp, by: Option<&PrincipalId>, needs: Permission) -> Result<Option<Role>, Finding> {
+        let by = by.ok_or_else(|| unfounded("it does not say by whom".to_owned()))?;
+        let role = match by {
+            PrincipalId::User(user) => self.acts(now, user).ok().filter(|role| role.may(needs)).map(Some),
+            PrincipalId::Service(token) => {
+                let held = self.tokens.get(token).filter(|held| held.was_live(now) && held.scopes.contains(&needs));
+                held.filter(|held| held.made_by.as_ref().is_none_or(|maker| self.acts(now, maker).is_ok())).map(|_| None)
+            }
+            PrincipalId::Agent(_) | PrincipalId::Automation(_) => None,
+        };
+        role.ok_or_else(|| unfounded(format!("`{by}` did not have the permission `{needs}` then")))
     }
 
-    /// Checks that a call which a person is said to have denied has such an answer, and forgets the answers of an ended call.
-    pub(super) fn end(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
-        let given = self.answers.remove(&receipt.invocation_id).unwrap_or_default();
-        if receipt.denied_by == Some(DeniedBy::Person) && !given.iter().any(|said| said.answer == Answer::Deny) {
-            return Err(unfounded("the log has no answer of the person who is said to have denied it".to_owned()));
+    /// Checks that this principal could act on somebody with this role: a person not above their own, a service on nobody who may approve.
+    pub(super) fn manages(&self, now: Timestamp, by: Option<&PrincipalId>, role: Role) -> Result<(), Finding> {
+        let own = self.may(now, by, Permission::ManageIdentity)?;
+        if own.map_or(!role.may(Permission::Approve), |own| own >= role) {
+            return Ok(());
         }
-        Ok(())
+        Err(unfounded(format!("who made it could not act on {} then", role.with_article())))
     }
 
-    fn person(&mut self, user: &UserId) -> Result<&mut Person, Finding> {
-        self.users.get_mut(user).ok_or_else(|| unfounded(format!("the log does not know user `{user}`")))
+    /// The highest role that a person may have had when their request arrived.
+    fn acts(&self, now: Timestamp, user: &UserId) -> Result<Role, Finding> {
+        let person = self.person(user)?;
+        let role = (!person.is_disabled).then_some(person.role).max(person.in_flight(now));
+        role.ok_or_else(|| unfounded(format!("`{user}` was disabled")))
+    }
+
+    /// The lowest role that an active person may have had when a request about them arrived.
+    pub(super) fn acted_on(&self, now: Timestamp, user: &UserId) -> Result<Role, Finding> {
+        self.acts(now, user)?;
+        Ok(self.person(user)?.least(now))
+    }
+
+    fn person(&self, user: &UserId) -> Result<&Person, Finding> {
+        self.users.get(user).ok_or_else(|| unfounded(format!("the log does not know user `{user}`")))
+    }
+
+    /// Whether this is the first owner, before anybody could act.
+    fn is_first_to_act(&self, user: &UserId) -> bool {
+        let is_persons = |held: &Token| matches!(held.holder, PrincipalId::User(_));
+        self.users.len() == 1 && self.users.contains_key(user) && !self.tokens.values().any(is_persons)
+    }
+
+    /// The token, if it was this principal's and valid.
+    fn held(&self, now: Timestamp, by: Option<&PrincipalId>, token: Option<&TokenId>) -> Result<&Token, Finding> {
+        let held = token.and_then(|token| self.tokens.get(token)).filter(|held| Some(&held.holder) == by && held.is_live(now));
+        held.ok_or_else(|| unfounded("it was made with a token that was not theirs, or not valid then".to_owned()))
+    }
+
+    /// The position from which a new token counts, and the person who answers for it, if it could be made.
+    fn makes(
+        &self,
+        header: &Header,
+        by: Option<&PrincipalId>,
+        token: &TokenId,
+        holder: &PrincipalId,
+        scopes: &[Permission],
+        with: Option<&TokenId>,
+    ) -> Result<(u64, Option<UserId>), Finding> {
+        let now = header.judged_at();
+        match holder {
+            PrincipalId::User(user) if by.is_none() && with.is_none() && self.is_first_to_act(user) => Ok((header.seq, None)),
+            // People make tokens for themselves only.
+            PrincipalId::User(user) if by == Some(holder) => {
+                self.acts(now, user)?;
+                Ok((self.held(now, by, with)?.from, None))
+            }
+            PrincipalId::Service(own) if own == token && !scopes.contains(&Permission::Approve) => {
+                // Nobody gives away what they do not have.
+                for needs in scopes.iter().chain([&Permission::ManageIdentity]) {
+                    self.may(now, by, *needs)?;
+                }
+                let held = self.held(now, by, with)?;
+                let maker = match &held.holder {
+                    PrincipalId::User(user) => Some(user.clone()),
+                    PrincipalId::Service(_) | PrincipalId::Agent(_) | PrincipalId::Automation(_) => held.made_by.clone(),
+                };
+                Ok((header.seq, maker))
+            }
+            PrincipalId::Agent(_) => self.may(now, by, Permission::CreateSession).map(|_| (header.seq, None)),
+            PrincipalId::User(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => {
+                Err(unfounded(format!("token `{token}` was made for somebody else")))
+            }
+        }
+    }
+
+    /// Checks that this principal could revoke the token or the invitation. Whoever redeems an invitation is nobody yet, and ends the
+    /// tokens that its person had.
+    fn revokes(&self, now: Timestamp, by: Option<&PrincipalId>, token: &TokenId) -> Result<(), Finding> {
+        let held = self.tokens.get(token).filter(|held| held.revoked_at.is_none());
+        let user = match (self.invitations.get(token), held.map(|held| &held.holder)) {
+            (Some(open), _) => &open.user,
+            (None, Some(PrincipalId::User(user))) => user,
+            (None, Some(_)) => return self.may(now, by, Permission::ManageIdentity).map(|_| ()),
+            (None, None) => return Err(unfounded(format!("token `{token}` was not valid"))),
+        };
+        if by.is_none() && held.is_some() && self.invitations.values().any(|open| open.user == *user) {
+            return Ok(());
+        }
+        if by == Some(&PrincipalId::User(user.clone())) {
+            return self.acts(now, user).map(|_| ());
+        }
+        self.manages(now, by, self.person(user)?.least(now))
+    }
+
+    fn add(&mut self, token: TokenId, made: Token) -> Result<(), Finding> {
+        let told = format!("token `{token}` was made already");
+        match self.tokens.insert(token, made) {
+            Some(_) => Err(Finding::new(Class::Duplicate, told)),
+            None => Ok(()),
+        }
     }
 }
 
-fn unfounded(reason: String) -> Finding {
+impl Person {
+    /// The role that was lost so recently that a request made in it may still be under way.
+    fn in_flight(&self, now: Timestamp) -> Option<Role> {
+        self.before.filter(|(_, until)| now < until.plus_seconds(IN_FLIGHT_SECONDS)).map(|(role, _)| role)
+    }
+
+    fn least(&self, now: Timestamp) -> Role {
+        self.in_flight(now).map_or(self.role, |before| before.min(self.role))
+    }
+}
+
+impl Token {
+    const fn new(holder: PrincipalId, from: u64) -> Self {
+        Self { holder, from, expires_at: None, revoked_at: None, scopes: Vec::new(), made_by: None }
+    }
+
+    fn is_live(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|at| now < at)
+    }
+
+    /// Whether a request made with it may still be under way.
+    fn was_live(&self, now: Timestamp) -> bool {
+        [self.revoked_at, self.expires_at].into_iter().flatten().all(|end| now < end.plus_seconds(IN_FLIGHT_SECONDS))
+    }
+}
+
+pub(super) fn unfounded(reason: String) -> Finding {
     Finding::new(Class::EffectDespiteDenial, reason)
 }

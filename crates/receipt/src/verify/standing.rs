@@ -75,21 +75,19 @@ impl Standing {
         Ok(())
     }
 
-    /// How many people gave a grant. Every named giver must have given it, or have approved the call that it came with.
+    /// How many people gave a grant. Whoever recorded it, and every named giver, must have given it or approved the call that it came with.
     fn givers(&self, by: Option<&PrincipalId>, givers: &[UserId], invocation: Option<&InvocationId>) -> Result<usize, &'static str> {
-        // A service gave it, which counts as one giver.
-        if givers.is_empty() {
-            return Ok(1);
-        }
         let said_yes = match (invocation, &self.approved) {
             (None, _) => by.map(std::slice::from_ref).unwrap_or_default(),
             (Some(came_with), Some((approved, approvers))) if approved == came_with => approvers,
             (Some(_), _) => return Err("came with an approval that is not there"),
         };
-        if givers.iter().any(|giver| !said_yes.contains(&PrincipalId::User(giver.clone()))) {
+        let is_other = |by: &PrincipalId| !said_yes.contains(by);
+        if by.is_none_or(is_other) || givers.iter().any(|giver| is_other(&PrincipalId::User(giver.clone()))) {
             return Err("names somebody who did not give it");
         }
-        Ok(givers.iter().collect::<BTreeSet<_>>().len())
+        // A grant that names no giver was given by one.
+        Ok(givers.iter().collect::<BTreeSet<_>>().len().max(1))
     }
 
     /// Checks that no kill switch stops the effect about to start, and that its grant, if it has one, covers it.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::body::{AnswerBody, ApprovalBody, IdentityBody, IdentityChange, IntentBody, RuleBody, RuleChange, SpaceBody, Terms};
-use crate::story::{FIRST_KEY, Story, answer, intent, key, receipt, second};
+use crate::story::{FIRST_KEY, Story, answer, intent, key, owner, receipt, second};
 use countersign_core::decision::{Drift, Gate, ModeSource, Reason, Verdict};
 use countersign_core::grant::{Covers, GrantScope, GrantedDefinition};
 use countersign_core::principal::Role;
@@ -39,7 +39,7 @@ impl Sequel {
 
     fn rule(mut self, change: RuleChange) -> Self {
         self.version += 1;
-        let body = RuleBody { by: None, change, version: self.version };
+        let body = RuleBody { by: Some(PrincipalId::User(owner())), change, version: self.version };
         self.tell(Kind::Rule, &body)
     }
 
@@ -56,19 +56,20 @@ impl Sequel {
     }
 
     /// Adds a grant for everything, with its givers; `by` is the person who recorded it.
-    fn given_by(mut self, by: u8, givers: &[u8], came_with: Option<&ReceiptBody>) -> Self {
+    fn given_by(self, by: u8, givers: &[u8], came_with: Option<&ReceiptBody>) -> Self {
+        let mut sequel = self.known(&user(by));
         let covers = Covers::parse("*").unwrap();
         let change = RuleChange::GrantGiven {
             grant: grant(),
             terms: Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None },
-            expires_at: self.now().plus_seconds(1_000),
+            expires_at: sequel.now().plus_seconds(1_000),
             givers: givers.iter().map(|number| user(*number)).collect(),
             invocation_id: came_with.map(|call| call.invocation_id.clone()),
             requested_by: None,
         };
-        self.version += 1;
-        let body = RuleBody { by: Some(PrincipalId::User(user(by))), change, version: self.version };
-        self.tell(Kind::Rule, &body)
+        sequel.version += 1;
+        let body = RuleBody { by: Some(PrincipalId::User(user(by))), change, version: sequel.version };
+        sequel.tell(Kind::Rule, &body)
     }
 
     /// From here on a call with the tier of these calls needs this many people in their space.
@@ -76,7 +77,7 @@ impl Sequel {
         self.version += 1;
         let body = SpaceBody {
             band: Band::Green,
-            by: PrincipalId::User(user(1)),
+            by: PrincipalId::User(owner()),
             name: "main".to_owned(),
             quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
             redaction: Default::default(),
@@ -117,17 +118,20 @@ impl Sequel {
         body
     }
 
-    /// Adds a person, if need be, with a token.
+    /// Adds a person, if need be, whom the owner invites and who redeems the invitation for a token.
     fn known(self, person: &UserId) -> Self {
         let known = self.story.drafts.iter().any(|draft| draft.body.pointer("/change/user") == Some(&serde_json::json!(person)));
         if known {
             return self;
         }
+        let invitation = TokenId::new(self.now(), [90; 10]);
         let created = IdentityChange::UserCreated { user: person.clone(), role: Role::Owner };
-        let holder = PrincipalId::User(person.clone());
-        let made = IdentityChange::TokenMade { token: token_of(person), holder, scopes: Vec::new(), with: None };
-        let tell = |sequel: Self, change| sequel.tell(Kind::Identity, &IdentityBody { by: None, change });
-        tell(tell(self, created), made)
+        let expires_at = self.now().plus_seconds(1_000);
+        let invited = IdentityChange::Invited { invitation: invitation.clone(), user: person.clone(), expires_at };
+        let redeemed = IdentityChange::InvitationRedeemed { invitation, token: token_of(person), user: person.clone() };
+        let by_owner = || Some(PrincipalId::User(owner()));
+        let tell = |sequel: Self, by, change| sequel.tell(Kind::Identity, &IdentityBody { by, change });
+        tell(tell(tell(self, by_owner(), created), by_owner(), invited), None, redeemed)
     }
 
     fn intend(mut self, body: &ReceiptBody, attempt: u32) -> Self {

@@ -186,11 +186,11 @@ fn settings() -> Vec<(PathBuf, String)> {
     paths.into_iter().filter_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text))).collect()
 }
 
-/// The host's shared memory, queues and semaphores under the key that all attempts use.
+/// The host's shared memory, queues and semaphores under the key that all attempts use (`IPC_KEY` in `attempts/kernel.rs`).
 fn queues_of_an_attempt() -> Vec<String> {
     let tables = ["shm", "msg", "sem"].map(|kind| std::fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default());
     let rows = tables.iter().flat_map(|table| table.lines().skip(1).map(str::to_owned));
-    rows.filter(|row| row.split_whitespace().next() == Some("7")).collect()
+    rows.filter(|row| row.split_whitespace().next() == Some("2000000007")).collect()
 }
 
 /// Runs the same attempt without a jail, in namespaces that are discarded.

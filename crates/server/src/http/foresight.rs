@@ -60,6 +60,7 @@ fn view(foresight: Foresight) -> ForesightView {
         ran_code: foresight.ran_code,
         concerns: foresight.concerns.into_iter().map(concern).collect(),
         labels: foresight.labels.into_iter().filter_map(label).collect(),
+        approvals_needed: foresight.approvals_needed,
     }
 }
 

@@ -1,4 +1,7 @@
-//! Links that answer one invocation in one person's name (`pipeline/src/answers/link.rs`), as pages for a phone.
+//! Links that answer one invocation in one person's name (`pipeline/src/answers/link.rs`), as pages for a phone. A page says what the card
+//! of the command line says.
+
+mod changes;
 
 use super::body::OrEmpty;
 use super::caller::Caller;
@@ -13,12 +16,12 @@ use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use countersign_core::invocation::Failure;
 use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::ports::Sessions;
 use countersign_core::{Invocation, Session, Status, clean};
-use pipeline::{OpenedLink, Outcome, Yes, is_truncated};
+use pipeline::{Foresight, OpenedLink, Outcome, Yes, is_truncated};
 use serde::Deserialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 /// How long a link lives when nobody says.
@@ -47,11 +50,14 @@ pub(super) async fn create(
         (status = 410, description = "The link has expired; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
     match app.pipeline().open_link(&link).await {
-        Ok(OpenedLink { invocation, .. }) if invocation.status == Status::Pending => {
+        Ok(OpenedLink { invocation, principal, .. }) if invocation.status == Status::Pending => {
             // Whoever cannot see all of it can still say no.
-            let whole = app.pipeline().whole_params(&invocation).await.unwrap_or_default();
+            let ahead = match answers::may_look_ahead(&principal) {
+                Ok(()) => app.pipeline().foresee(&invocation).await.unwrap_or_default(),
+                Err(_) => Foresight::default(),
+            };
             let session = app.store().find_session(&invocation.org, &invocation.session).await.unwrap_or_default();
-            page(StatusCode::OK, &question(&invocation, session.as_ref(), whole.as_ref()))
+            page(StatusCode::OK, &question(&invocation, session.as_ref(), &ahead))
         }
         Ok(OpenedLink { invocation, .. }) => page(StatusCode::OK, &ended(&invocation)),
         Err(error) => told(&error.into()),
@@ -106,16 +112,16 @@ enum LinkAnswerName {
     Deny,
 }
 
-/// `whole`: the params, where the invocation was too large to keep them so.
-fn question(invocation: &Invocation, session: Option<&Session>, whole: Option<&Value>) -> String {
-    let params = serde_json::to_string_pretty(whole.unwrap_or(&invocation.call.params)).unwrap_or_default();
-    let is_cut = whole.is_none() && is_truncated(&invocation.call.params);
+fn question(invocation: &Invocation, session: Option<&Session>, ahead: &Foresight) -> String {
+    // Params that were too large to be stored whole are shown whole.
+    let params = serde_json::to_string_pretty(ahead.params.as_ref().unwrap_or(&invocation.call.params)).unwrap_or_default();
+    let is_cut = ahead.params.is_none() && is_truncated(&invocation.call.params);
     let cut = if is_cut { "<p><b>Too large to be shown: this is not all that would be sent.</b></p>" } else { "" };
     let why = invocation.call.reason.as_deref().map(|reason| format!("<dt>Reason given<dd>“{}”", escaped(reason))).unwrap_or_default();
     let title = session.map(|session| format!("{} · ", escaped(&session.title))).unwrap_or_default();
     format!(
-        "<h1>{action}</h1><p>{tier} · {id}</p><pre>{params}</pre>{cut}\
-         <dl><dt>Requested by<dd>{title}{principal}{why}<dt>Approval covers<dd>this one call, with these params</dl>\
+        "<h1>{action}</h1><p>{tier} · {id}</p>{blocked}<pre>{params}</pre>{cut}{changes}\
+         <dl><dt>Requested by<dd>{title}{principal}{why}{approvals}<dt>Approval covers<dd>this one call, with these params</dl>\
          <form method=\"post\"><label>Reason <input name=\"reason\" maxlength=\"2000\"></label>\
          <p><button name=\"answer\" value=\"approve\">Approve once</button> <button name=\"answer\" value=\"deny\">Deny</button></p></form>",
         action = escaped(invocation.action.as_str()),
@@ -123,7 +129,33 @@ fn question(invocation: &Invocation, session: Option<&Session>, whole: Option<&V
         tier = invocation.tier,
         id = invocation.id,
         params = escaped(&params),
+        blocked = blocked(ahead),
+        changes = would_change(invocation, ahead),
+        approvals = approvals(invocation, ahead),
     )
+}
+
+fn blocked(ahead: &Foresight) -> String {
+    let said = |failure: &Failure| format!("<p><b>Cannot run now: {} ({})</b></p>", escaped(&failure.message), escaped(&failure.code));
+    ahead.blocked.as_ref().map(said).unwrap_or_default()
+}
+
+/// The files that would change, with what deserves a second look, or why that is not known.
+fn would_change(invocation: &Invocation, ahead: &Foresight) -> String {
+    let told = match (&ahead.changes, &ahead.unknown) {
+        (Some(report), _) => format!("<pre>{}</pre>", escaped(&changes::lines(report).join("\n"))),
+        (None, Some(why)) => format!("<p>{}</p>", escaped(why)),
+        (None, None) => return String::new(),
+    };
+    let package = escaped(invocation.action.source());
+    let how = format!("<p>Code of the package {package} was run to find this out, without effect.</p>");
+    format!("<h2>Would change</h2>{}{told}", if ahead.ran_code { how.as_str() } else { "" })
+}
+
+/// How many have approved, where more than one person must.
+fn approvals(invocation: &Invocation, ahead: &Foresight) -> String {
+    let needed = ahead.approvals_needed.filter(|needed| *needed > 1);
+    needed.map(|needed| format!("<dt>Approvals<dd>{} of {needed}", invocation.approvals.len())).unwrap_or_default()
 }
 
 fn ended(invocation: &Invocation) -> String {
@@ -140,7 +172,7 @@ fn told(refusal: &Refusal) -> Response {
 /// SECURITY: nothing is loaded and nothing runs; the address, which is a secret, is told to nobody.
 fn page(status: StatusCode, body: &str) -> Response {
     let style = "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem}\
-                 h1{font-size:1.25rem}dt{font-weight:600}pre{background:#f4f4f5;padding:.75rem;overflow:auto;border-radius:.5rem}\
+                 h1{font-size:1.25rem}h2{font-size:1rem}dt{font-weight:600}pre{background:#f4f4f5;padding:.75rem;overflow:auto;border-radius:.5rem}\
                  button{font:inherit;padding:.5rem 1rem}input{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}";
     let text = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\

@@ -15,7 +15,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use countersign_core::Digest;
-use countersign_core::ports::Quarantines;
+use countersign_core::ports::{Invocations, Quarantines};
 use countersign_core::quarantine::{Quarantine, QuarantineState};
 use pipeline::{Released, Word};
 use serde::Deserialize;
@@ -53,8 +53,11 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation
     caller.must_read()?;
     let unknown = || Refusal::not_found("quarantined invocation", &invocation);
     let id = parse(&invocation).map_err(|_| unknown())?;
-    let found = app.store().find_quarantine(&caller.principal.org, &id).await?;
-    Ok(Json(view(found.ok_or_else(unknown)?)))
+    if let Some(found) = app.store().find_quarantine(&caller.principal.org, &id).await? {
+        return Ok(Json(view(found)));
+    }
+    let is_another = app.store().find_invocation(&caller.principal.org, &id).await?.is_some();
+    Err(if is_another { Refusal::new(Code::NotFound, format!("invocation `{id}` is not quarantined")) } else { unknown() })
 }
 
 /// Shows the quarantined content unchanged, to whoever may release it. Reading it is an event.

@@ -7,7 +7,7 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::tokens;
 use api::identity::{LostName, NewTokenRequest, NewTokenResponse, RedeemRequest, RedeemResponse, TokenKindName, TokenView};
-use api::{Page, Problem};
+use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -40,7 +40,11 @@ pub(super) async fn redeem(
     State(app): State<App>,
     Strict(body): Strict<RedeemRequest>,
 ) -> Result<(StatusCode, Json<RedeemResponse>), Refusal> {
-    let (user, token) = tokens::redeem(&app, &body).await?.map_err(|refused| super::caller::refusal(refused, "invitation"))?;
+    let told = |refused| match super::caller::refusal(refused, "invitation") {
+        disabled if disabled.0.code == Code::OrgDisabled => disabled,
+        other => other.hint("ask an admin for a new invitation"),
+    };
+    let (user, token) = tokens::redeem(&app, &body).await?.map_err(told)?;
     let (id, user_id, token) = (token.id.to_string(), user.to_string(), token.text.expose().clone());
     Ok((StatusCode::CREATED, Json(RedeemResponse { id, token, user_id })))
 }

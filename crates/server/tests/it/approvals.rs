@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 on_sqlite!(
     it_takes_as_many_people_as_the_space_says,
+    a_lowered_quorum_is_met_by_who_approved_already_and_each_still_counts_once,
     one_no_ends_it_however_many_said_yes,
     a_yes_of_somebody_who_may_no_longer_give_one_does_not_count,
     what_goes_beyond_the_call_takes_everybody_to_say_the_same,
@@ -72,6 +73,41 @@ async fn it_takes_as_many_people_as_the_space_says(kind: Kind) {
         let path = format!("/api/v1/spaces/{}", server.main_space().await);
         server.owner.send(reqwest::Method::PATCH, &path, Some(json!({ "quorum": wrong }))).await.problem(400, "invalid_request");
     }
+    server.verify().await;
+}
+
+async fn a_lowered_quorum_is_met_by_who_approved_already_and_each_still_counts_once(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    quorum(&server, json!({ "R2": 3 })).await;
+    let (ada, bob) = (server.owner.person("ada", "admin").await, server.owner.person("bob", "admin").await);
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    assert_eq!(ada.approve(&id).await.status, 202);
+    // One has approved and two are needed: the same person is still one.
+    quorum(&server, json!({ "R2": 2 })).await;
+    ada.approve(&id).await.problem(409, "already_approved");
+    assert_eq!((server.source.effects(), server.shown(&id).await["status"].clone()), (0, json!("pending")));
+    // One is enough now, and whoever said yes says it again.
+    quorum(&server, json!({})).await;
+    let approved = ada.approve_with(&id, json!({ "reason": "still fine" })).await.ok();
+    let ended = &approved["invocation"];
+    assert_eq!((&ended["status"], &ended["answer"]["reason"]), (&json!("succeeded"), &json!("still fine")));
+    assert_eq!(server.receipt_of(&id).await["approval"]["approvers"].as_array().unwrap().len(), 1);
+
+    // Two have approved and two are needed now: either of them, or a third, completes it.
+    for last in [&ada, &bob, &server.owner] {
+        quorum(&server, json!({ "R2": 4 })).await;
+        let id = agent.pending("fake.write", json!({ "text": "b" })).await;
+        for person in [&ada, &bob] {
+            assert_eq!(person.approve(&id).await.status, 202);
+        }
+        quorum(&server, json!({ "R2": 2 })).await;
+        last.approve(&id).await.ok();
+        let approvers = server.receipt_of(&id).await["approval"]["approvers"].as_array().unwrap().clone();
+        let distinct: std::collections::HashSet<_> = approvers.iter().map(ToString::to_string).collect();
+        assert_eq!(approvers.len(), distinct.len(), "{approvers:?}");
+    }
+    assert_eq!(server.source.effects(), 4);
     server.verify().await;
 }
 

@@ -105,7 +105,9 @@ async fn an_invitation_works_once_and_in_time(kind: Kind) {
     let again = server.owner.post(&format!("/api/v1/users/{}/invite", made["id"].as_str().unwrap()), json!({})).await.ok();
     anonymous.post(redeem, json!({ "invitation": invitation })).await.problem(401, "token_revoked");
     anonymous.post(redeem, json!({ "invitation": again["invitation"] })).await.ok();
-    anonymous.post(redeem, json!({ "invitation": again["invitation"] })).await.problem(401, "token_revoked");
+    let used = anonymous.post(redeem, json!({ "invitation": again["invitation"] })).await;
+    used.problem(401, "token_revoked");
+    assert_eq!(used.body["hint"], "ask an admin for a new invitation");
     anonymous.post(redeem, json!({ "invitation": "cs_invitation_nobody" })).await.problem(401, "unauthenticated");
     let late = server.owner.post("/api/v1/users", json!({ "name": "eve", "role": "member" })).await.ok();
     server.clock.advance_seconds(8 * 24 * 60 * 60);
@@ -156,6 +158,66 @@ async fn what_was_changed_in_the_database_shows_against_the_log() {
         let found = integrity().await;
         assert!(found["differences"].to_string().contains(shows), "{change}: {found}");
         assert_eq!(found["ok"], false);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_gets_no_other_bearer_in_the_database() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    server.owner.person("mallory", "member").await;
+    server.home.tamper("CREATE TABLE kept AS SELECT t.*, u.name AS bearer FROM tokens t LEFT JOIN users u ON u.id = t.user_id");
+    let of = |bearer: &str, column: &str| format!("(SELECT {column} FROM kept WHERE bearer = '{bearer}' AND kind = 'user')");
+    let (owners, mallorys) = (of("owner", "id"), of("mallory", "id"));
+    for change in [
+        // The two tokens change bearers: in one column each.
+        format!("hash = {} WHERE id = {mallorys}", of("owner", "hash")),
+        format!("user_id = {} WHERE id = {owners}", of("mallory", "user_id")),
+        format!("kind = 'service', user_id = NULL, scopes = 'read' WHERE id = {owners}"),
+        format!("from_seq = 0 WHERE id = {owners}"),
+        format!("expires_at = 9000000000000000 WHERE id = {owners}"),
+    ] {
+        server.home.tamper(&format!("UPDATE tokens SET hash = zeroblob(32) WHERE id = {owners} AND '{}' = 'hash'", &change[..4]));
+        server.home.tamper(&format!("UPDATE tokens SET {change}"));
+        server.restart().await.owner.get("/api/v1/whoami").await.problem(500, "internal");
+        let columns = "kind, user_id, scopes, hash, expires_at, from_seq";
+        let kept = format!("(SELECT {columns} FROM kept WHERE kept.id = tokens.id)");
+        server.home.tamper(&format!(
+            "UPDATE tokens SET hash = CAST(id AS BLOB); UPDATE tokens SET ({columns}) = {kept} WHERE id IN (SELECT id FROM kept)"
+        ));
+        server.restart().await.owner.get("/api/v1/whoami").await.ok();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_changed_in_a_grant_a_token_or_a_filing_shows_against_the_log() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "expires_in": "1h" })).await;
+    server.agent().await.invoke("fake.write", json!({ "text": "x" })).await.ok();
+    let differences = async || server.owner.get("/api/v1/receipts/integrity").await.ok()["differences"].clone();
+    server.home.tamper("CREATE TABLE kept AS SELECT * FROM grants");
+    let restored =
+        "UPDATE grants SET (expires_at, condition, givers, space_id) = (SELECT expires_at, condition, givers, space_id FROM kept)";
+    for (change, undone, shows) in [
+        ("UPDATE grants SET expires_at = expires_at + 1", restored, "grant `"),
+        ("UPDATE grants SET condition = '{}'", restored, "grant `"),
+        ("UPDATE grants SET givers = '[]'", restored, "grant `"),
+        ("UPDATE grants SET space_id = (SELECT id FROM spaces)", restored, "grant `"),
+        (
+            "UPDATE tokens SET expires_at = expires_at + 1 WHERE kind = 'agent'",
+            "UPDATE tokens SET expires_at = expires_at - 1 WHERE kind = 'agent'",
+            "token `",
+        ),
+        (
+            "UPDATE entries SET invocation_id = 'inv_x' WHERE kind = 'intent'",
+            "UPDATE entries SET invocation_id = (SELECT id FROM invocations) WHERE kind = 'intent'",
+            "entry ",
+        ),
+    ] {
+        assert_eq!(differences().await, json!([]), "before {change}");
+        server.home.tamper(change);
+        let found = differences().await;
+        assert!(found[0].as_str().is_some_and(|first| first.starts_with(shows)), "{change}: {found}");
+        server.home.tamper(undone);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::harness::{Answer, Client, Kind, TestServer, on_sqlite};
 use countersign_core::limits;
+use countersign_core::source::{Error, Output};
 use serde_json::json;
 
 on_sqlite!(
@@ -15,6 +16,7 @@ on_sqlite!(
     looking_at_a_link_decides_nothing,
     a_link_shows_whole_what_was_too_large_to_keep,
     a_link_shows_what_a_text_hides,
+    a_link_shows_what_would_change_and_how_many_must_approve,
     a_link_is_made_by_who_may_approve,
 );
 
@@ -262,4 +264,37 @@ async fn a_link_shows_what_a_text_hides(kind: Kind) {
     let (status, page) = look(&server, &link_to(&server.owner, &id).await).await;
     assert_eq!(status, 200);
     assert!(page.contains("photo\\u{202e}gpj.exe a\\u{2024}txt") && !page.contains(['\u{202e}', '\u{2024}']), "{page}");
+}
+
+async fn a_link_shows_what_would_change_and_how_many_must_approve(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.change_space(json!({ "quorum": { "R2": 2 } })).await;
+    let ada = server.owner.person("ada", "admin").await;
+    let id = agent.pending("fake.write", json!({ "text": "x" })).await;
+    let link = link_to(&server.owner, &id).await;
+    assert!(look(&server, &link).await.1.contains("<dt>Approvals<dd>0 of 2"));
+    assert_eq!(ada.approve(&id).await.status, 202);
+    let hook = json!({ "path": ".git/hooks/<i>", "change": "would_create", "added_lines": 1, "diff": "@@ -0,0 +1 @@\n+<script>\n",
+        "warnings": ["it is an executable file", "git may run it & more"] });
+    server.source.will_preview(Ok(Output::new(json!({ "changes": [hook] }))));
+    let (status, page) = look(&server, &link).await;
+    assert_eq!(status, 200);
+    for told in [
+        "<h2>Would change</h2><pre>+ would create  .git/hooks/&lt;i&gt;  +1\n  ! it is an executable file\n  ! git may run it &amp; more\n",
+        "\n  +&lt;script&gt;</pre>",
+        "<dt>Approvals<dd>1 of 2",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    assert!(!page.contains("<script") && !page.contains("<i>"), "{page}");
+    server.source.will_preview(Err(Error::Refused { code: "path_outside", message: "it leads <out>".into() }));
+    let (_, page) = look(&server, &link).await;
+    assert!(page.contains("<b>Cannot run now: it leads &lt;out&gt; (path_outside)</b>") && page.contains("value=\"deny\""), "{page}");
+    assert_eq!(server.source.effects(), 0);
+    // Where one person is enough, nothing is counted.
+    server.change_space(json!({ "quorum": {} })).await;
+    let other = agent.pending("fake.write", json!({ "text": "y" })).await;
+    let page = look(&server, &link_to(&server.owner, &other).await).await.1;
+    assert!(page.contains("Requested by") && !page.contains("Approvals"), "{page}");
 }

@@ -6,7 +6,7 @@ use countersign_core::ledger::{Settled, Settling};
 use countersign_core::ports::{EventFeed, Quarantines};
 use countersign_core::quarantine::QuarantineState;
 use countersign_core::source::Output;
-use countersign_core::{InvocationId, PrincipalId, UserId, limits};
+use countersign_core::{InvocationId, PrincipalId, limits};
 use serde_json::{Value, json};
 
 on_sqlite!(
@@ -165,7 +165,7 @@ async fn a_release_that_a_crash_interrupted_is_made_up_for_once(kind: Kind) {
     let id = agent.invoke("fake.write", dangerous()).await.id();
     let invocation = InvocationId::parse(&id).unwrap();
     // The release is recorded as the API does it, and then the process dies before the new call is made.
-    let by = PrincipalId::User(UserId::new(testkit::clock::START, [5; 10]));
+    let by = PrincipalId::parse(ada.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap()).unwrap();
     let again = InvocationId::new(testkit::clock::START, [6; 10]);
     let settling = Settling {
         invocation,

@@ -368,10 +368,7 @@ async fn a_connection_that_breaks_after_sending_is_reported_and_not_tried_again(
 
 #[tokio::test]
 async fn a_host_that_cannot_be_connected_to_was_sent_nothing() {
-    let closed = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        listener.local_addr().unwrap().port()
-    };
+    let closed = testkit::nobody().port();
     let plain = Server::start(|_| answer("200 OK", "", "")).await;
     let hosts = [format!("http://127.0.0.1:{closed}"), "http://nobody.invalid".to_owned(), format!("127.0.0.1:{}", plain.port)];
     let http = http(&hosts, &["127.0.0.1/32"]);

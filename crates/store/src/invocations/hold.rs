@@ -75,14 +75,18 @@ pub(super) async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved
         return Ok(Approved::MayNot);
     };
     let answer = &approve.approval.answer;
-    if row.approvals.iter().any(|earlier| earlier.by == answer.by) {
+    // A person counts once. Whoever has approved approves again only if that is enough: the space asks for fewer people than it did then.
+    let needed = approve.needed as usize;
+    let others = row.approvals.iter().filter(|earlier| earlier.by != answer.by).count();
+    if others < row.approvals.len() && others + 1 < needed {
         return Ok(Approved::Already);
     }
     if approve.is_separate && !could_approve(tx, &row, &approve.approval).await? {
         return Ok(Approved::TooNew);
     }
+    row.approvals.retain(|earlier| earlier.by != answer.by);
     row.approvals.push(answer.clone());
-    let is_enough = row.approvals.len() >= approve.needed as usize;
+    let is_enough = row.approvals.len() >= needed;
     if is_enough {
         row.status = Status::Approved;
         row.answer = Some(answer.clone());

@@ -485,8 +485,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.revoke_token(org, &them.agent_token_id, &them.person()).await, Ok(None));
     assert_eq!(store.disable_user(org, &them.owner, &them.person()).await, Ok(None));
     assert!(store.invite(&ours.tenant.as_owner, &them.owner).await.unwrap().is_none());
-    let (token, expires_at) = (them.agent_token_id.clone(), store.now().await.unwrap());
-    let link = NewLink { invocation: theirs.pending.id.clone(), by: them.person(), token, expires_at };
+    let (token, expires_at) = (ours.tenant.as_owner.token.clone().unwrap(), store.now().await.unwrap());
+    let link = NewLink { invocation: theirs.pending.id.clone(), by: ours.tenant.person(), token, expires_at };
     store.record_link(org, link).await.unwrap();
     let by = PrincipalId::User(ours.tenant.owner.clone());
     let banded = SpaceChange { band: Some(Band::Black), ..SpaceChange::default() };
@@ -534,7 +534,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
     store.keep_listing(org, &remote(), listing(&ours.tenant)).await.unwrap();
     store.set_policies(org, PolicyTexts::default(), &by).await.unwrap();
-    store.give_consent(org, new_consent(them)).await.unwrap();
+    store.give_consent(org, new_consent(&ours.tenant)).await.unwrap();
     let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by, invocation: None };
     store.change_mode(org, change).await.unwrap();
     store.replace_modes(org, Vec::new(), &ours.tenant.person()).await.unwrap();

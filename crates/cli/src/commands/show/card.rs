@@ -185,6 +185,7 @@ impl Card<'_> {
         let invocation = self.invocation;
         let told = |answer: &AnswerView| answered(answer, self.people, terminal.past(answer.at).as_shown());
         let mut facts = Vec::new();
+        facts.extend(self.how_many_approved().map(|told| ("Approvals", told)));
         if self.is_pending() || invocation.approvals.len() > 1 {
             facts.extend(invocation.approvals.iter().map(|yes| ("Approved by", told(yes))));
         }
@@ -195,6 +196,17 @@ impl Card<'_> {
             facts.extend(edited(edit, &invocation.params).into_iter().map(|change| ("", change)));
         }
         facts
+    }
+
+    /// How many have approved, where more than one person must, or must have when the first of them did.
+    fn how_many_approved(&self) -> Option<String> {
+        let needed = self.foresight?.approvals_needed?;
+        let given = self.invocation.approvals.len();
+        let is_enough = given >= needed as usize;
+        (needed > 1 || given > 0).then(|| {
+            let more = if is_enough { ", which is enough by now: the next one runs it, also by somebody who has approved" } else { "" };
+            format!("{given} of {needed}{more}")
+        })
     }
 
     /// The changed files, the checks after the effect, and what was done about a failed check.

@@ -286,6 +286,23 @@ fn looking_ahead(invocation: &InvocationView, action: &ActionView, foresight: &F
 }
 
 #[test]
+fn a_card_counts_the_approvals_where_more_than_one_is_needed() {
+    let yes = AnswerView { by: read("user:usr_1"), at: read("2026-11-15T11:59:00Z"), reason: None, mode: read("once") };
+    let counted = |given: usize, needed: u32| {
+        let invocation = InvocationView { approvals: vec![yes.clone(); given], ..invocation(json!({})) };
+        let foresight = ForesightView { approvals_needed: Some(needed), ..ForesightView::default() };
+        let drawn = looking_ahead(&invocation, &action(), &foresight);
+        drawn.lines().find_map(|line| line.strip_prefix("Approvals         ")).map(str::to_owned)
+    };
+    assert_eq!(counted(0, 1), None);
+    assert_eq!(counted(0, 2).as_deref(), Some("0 of 2"));
+    assert_eq!(counted(1, 2).as_deref(), Some("1 of 2"));
+    // The quorum was lowered after the first approval.
+    let enough = "1 of 1, which is enough by now: the next one runs it, also by somebody who has approved";
+    assert_eq!(counted(1, 1).as_deref(), Some(enough));
+}
+
+#[test]
 fn a_card_shows_the_change_whose_code_runs_and_what_will_be_checked() {
     let invocation = invocation(json!({}));
     let action = ActionView {

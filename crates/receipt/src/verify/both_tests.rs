@@ -1,0 +1,339 @@
+//! Logs that are signed with the right keys, and wrong in one respect each. This verifier and the one that was written from the documentation
+//! alone (`examples/verify.py`) refuse them, and both name the same entry.
+
+use super::*;
+use crate::body::{AnswerBody, ApprovalBody, SpaceBody, Terms};
+use crate::story::{Bundle, FIRST_KEY, Story, answer, at, digest, intent, key, receipt, second};
+use countersign_core::decision::ModeSource;
+use countersign_core::grant::{Covers, GrantScope};
+use countersign_core::invocation::Beyond;
+use countersign_core::principal::Role;
+use countersign_core::session::{Quorum, SelfApproval};
+use countersign_core::{ActionId, Band, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId};
+use serde_json::json;
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// People by number. The story's owner is the second.
+const OWNER: u8 = 2;
+const ROBIN: u8 = 77;
+const EVE: u8 = 78;
+
+type Told = (Kind, Value);
+
+fn user(number: u8) -> UserId {
+    UserId::new(second(0), [number; 10])
+}
+
+fn person(number: u8) -> PrincipalId {
+    PrincipalId::User(user(number))
+}
+
+fn token(number: u8) -> TokenId {
+    TokenId::new(second(0), [number; 10])
+}
+
+fn invitation(number: u8) -> TokenId {
+    TokenId::new(second(1), [number; 10])
+}
+
+fn identity(by: Option<PrincipalId>, change: Value) -> Told {
+    (Kind::Identity, json!({ "by": by, "change": change }))
+}
+
+fn rule(by: u8, version: i64, change: Value) -> Told {
+    (Kind::Rule, json!({ "by": person(by), "change": change, "version": version }))
+}
+
+fn created(by: PrincipalId, number: u8, role: Role) -> Told {
+    identity(Some(by), json!({ "identity": "user_created", "user": user(number), "role": role }))
+}
+
+fn invited(number: u8, expires_at: Timestamp) -> Told {
+    let change = json!({ "identity": "invited", "invitation": invitation(number), "user": user(number), "expires_at": expires_at });
+    identity(Some(person(OWNER)), change)
+}
+
+fn redeemed(number: u8) -> Told {
+    let change =
+        json!({ "identity": "invitation_redeemed", "invitation": invitation(number), "token": token(number), "user": user(number) });
+    identity(None, change)
+}
+
+fn revoked(token: TokenId) -> Told {
+    identity(Some(person(OWNER)), json!({ "identity": "token_revoked", "token": token }))
+}
+
+/// Token 90, made for this person by themselves.
+fn made(holder: u8, with: TokenId, expires_at: Option<Timestamp>) -> Told {
+    token_made(Some(person(holder)), &person(holder), &[], Some(with), expires_at)
+}
+
+fn token_made(
+    by: Option<PrincipalId>,
+    holder: &PrincipalId,
+    scopes: &[&str],
+    with: Option<TokenId>,
+    expires_at: Option<Timestamp>,
+) -> Told {
+    let change = json!({
+        "identity": "token_made", "token": token(90), "holder": holder, "scopes": scopes, "with": with, "expires_at": expires_at,
+    });
+    identity(by, change)
+}
+
+fn service(scopes: &[&str]) -> Told {
+    token_made(Some(person(OWNER)), &PrincipalId::Service(token(90)), scopes, Some(token(OWNER)), None)
+}
+
+/// A person whom the owner invites, and who redeems the invitation.
+fn joined(number: u8, role: Role) -> Vec<Told> {
+    vec![created(person(OWNER), number, role), invited(number, second(1_000)), redeemed(number)]
+}
+
+fn role_changed(by: u8, number: u8, role: Role) -> Told {
+    rule(by, 10, json!({ "rule": "role_changed", "user": user(number), "role": role }))
+}
+
+/// A call that these people approved.
+fn call(approvers: &[u8]) -> ReceiptBody {
+    let asked = Decision::new(Mode::RequireApproval, ModeSource::InferredDefault, None);
+    let approvers = approvers.iter().map(|number| person(*number)).collect();
+    let approval = Some(ApprovalBody { approvers, binding: digest("binding") });
+    ReceiptBody { approval, ..receipt(50, "http.request", Tier::R3, asked, Status::Succeeded) }
+}
+
+/// An approval of the call, changed as given.
+fn answered(by: u8, role: Role, change: impl FnOnce(&mut AnswerBody)) -> Told {
+    let mut body = AnswerBody { role, token: token(by), ..answer(&call(&[by]), &person(by)) };
+    change(&mut body);
+    (Kind::Answer, json!(body))
+}
+
+fn begun(call: &ReceiptBody) -> Told {
+    (Kind::Intent, json!(intent(call, 1)))
+}
+
+fn ended(call: &ReceiptBody) -> Told {
+    (Kind::Receipt, json!(call))
+}
+
+fn mode(by: u8, version: i64) -> Told {
+    let action = "http.request";
+    (Kind::Mode, json!({ "action": action, "by": person(by), "lock": "open", "mode": "allow", "scope": "org", "version": version }))
+}
+
+fn space(by: u8, people: u32) -> Told {
+    let body = SpaceBody {
+        band: Band::Green,
+        by: person(by),
+        name: "main".to_owned(),
+        quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
+        redaction: Default::default(),
+        self_approval: SelfApproval::Allowed,
+        space: call(&[]).space,
+        version: 9,
+    };
+    (Kind::Space, json!(body))
+}
+
+fn granted(by: u8, givers: &[u8], expires_at: Timestamp) -> Told {
+    let covers = Covers::only(&ActionId::parse("http.request").unwrap());
+    let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
+    let givers: Vec<_> = givers.iter().map(|number| user(*number)).collect();
+    let change = json!({
+        "rule": "grant_given", "grant": grant(), "terms": terms, "expires_at": expires_at, "givers": givers, "invocation_id": null,
+        "requested_by": null,
+    });
+    rule(by, 10, change)
+}
+
+fn grant() -> GrantId {
+    GrantId::new(second(0), [41; 10])
+}
+
+/// A call under the grant.
+fn under_grant() -> ReceiptBody {
+    ReceiptBody { approval: None, grant: Some(grant()), ..call(&[]) }
+}
+
+fn story(told: Vec<Told>) -> Story {
+    told.into_iter().fold(Story::new(), |story, (kind, body)| story.and(kind, &body))
+}
+
+/// Runs the verifier that was written from the documentation alone; returns whether it accepts the bundle, and what it says.
+#[expect(clippy::disallowed_methods, reason = "a test of a program runs it")]
+fn by_example(bundle: &Bundle) -> (bool, String) {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut program = Command::new("python3");
+    program.arg(here.join("../../examples/verify.py")).args(["/dev/stdin", "--key"]).arg(here.join("vectors/receipt-key.pem"));
+    let mut running = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It stops reading at the first problem.
+    let _stopped = running.stdin.take().unwrap().write_all((bundle.texts().join("\n") + "\n").as_bytes());
+    let ran = running.wait_with_output().unwrap();
+    (ran.status.success(), [ran.stdout, ran.stderr].map(|told| String::from_utf8(told).unwrap()).concat())
+}
+
+fn by_this(bundle: &Bundle) -> Report {
+    verify(bundle.texts().into_iter().map(Ok::<_, Infallible>), &key(FIRST_KEY).public(), None)
+}
+
+#[track_caller]
+fn both_accept(what: &str, story: &Story) {
+    let bundle = story.seal();
+    let report = by_this(&bundle);
+    assert!(report.ok, "{what}: {:?}", report.first_bad);
+    let (ok, told) = by_example(&bundle);
+    assert!(ok, "{what}: {told}");
+}
+
+/// Both verifiers must refuse the entry at this position.
+#[track_caller]
+fn both_refuse(what: &str, bundle: &Bundle, seq: u64) {
+    let found = by_this(bundle).first_bad;
+    assert_eq!(found.as_ref().and_then(|finding| finding.seq), Some(seq), "{what}: {found:?}");
+    let (ok, told) = by_example(bundle);
+    // Lines are counted from one, and the first is the bundle's own.
+    let line = format!("not verified: line {}: ", bundle.index(seq) + 2);
+    assert!(!ok && told.starts_with(&line), "{what}: {told}, expected {line}");
+}
+
+#[track_caller]
+fn both_refuse_the_last(what: &str, told: Vec<Told>) {
+    let story = story(told);
+    both_refuse(what, &story.seal(), story.drafts.len() as u64 - 1);
+}
+
+#[test]
+fn both_accept_what_is_right() {
+    both_accept("the story", &Story::new());
+    let two = call(&[OWNER, ROBIN]);
+    let since = |body: &mut AnswerBody| body.pending_from_seq = (at::SIZE + 4).to_string();
+    let right = [
+        joined(ROBIN, Role::Approver),
+        vec![space(OWNER, 2), answered(OWNER, Role::Owner, since), answered(ROBIN, Role::Approver, since), begun(&two), ended(&two)],
+        vec![
+            service(&["manage_identity"]),
+            created(PrincipalId::Service(token(90)), EVE, Role::Member),
+            role_changed(OWNER, EVE, Role::Admin),
+        ],
+    ];
+    both_accept("two people", &story(right.concat()));
+    let used = under_grant();
+    let right = vec![granted(OWNER, &[OWNER], second(1_000)), begun(&used), ended(&used)];
+    both_accept("a grant", &story(right));
+    // An admin who allowed the action with their answer may have lost their role before the call began.
+    let one = call(&[ROBIN]);
+    let always = |body: &mut AnswerBody| body.beyond = Beyond::Always;
+    let right = [
+        joined(ROBIN, Role::Admin),
+        vec![answered(ROBIN, Role::Admin, always), role_changed(OWNER, ROBIN, Role::Approver), begun(&one), mode(ROBIN, 11)],
+    ];
+    both_accept("an action that is allowed from now on", &story(right.concat()));
+    let mut behind = Story::new().and(Kind::Mode, &mode(OWNER, 10).1);
+    behind.drafts.last_mut().unwrap().clock = Some(second(1));
+    both_accept("a clock that was set back", &behind);
+}
+
+#[test]
+fn both_refuse_tokens_that_nobody_could_make() {
+    both_refuse_the_last("by nobody", [joined(ROBIN, Role::Member), vec![token_made(None, &person(ROBIN), &[], None, None)]].concat());
+    both_refuse_the_last("for a person who is not there", vec![token_made(None, &person(EVE), &[], None, None)]);
+    both_refuse_the_last("with an unknown token", vec![made(OWNER, token(89), None)]);
+    both_refuse_the_last("with another's token", [joined(ROBIN, Role::Member), vec![made(OWNER, token(ROBIN), None)]].concat());
+    let revoked = [joined(ROBIN, Role::Member), vec![revoked(token(ROBIN)), made(ROBIN, token(ROBIN), None)]];
+    both_refuse_the_last("with a revoked token", revoked.concat());
+    both_refuse_the_last("for a service that approves", vec![service(&["approve"])]);
+    let by_member = token_made(Some(person(ROBIN)), &PrincipalId::Service(token(90)), &["read"], Some(token(ROBIN)), None);
+    both_refuse_the_last("for a service, by a member", [joined(ROBIN, Role::Member), vec![by_member]].concat());
+}
+
+#[test]
+fn both_refuse_invitations_that_are_not_open() {
+    let asked = |until| vec![created(person(OWNER), ROBIN, Role::Member), invited(ROBIN, until)];
+    both_refuse_the_last("revoked", [asked(second(1_000)), vec![revoked(invitation(ROBIN)), redeemed(ROBIN)]].concat());
+    both_refuse_the_last("redeemed", [joined(ROBIN, Role::Member), vec![redeemed(ROBIN)]].concat());
+    both_refuse_the_last("expired", [asked(second(1)), vec![redeemed(ROBIN)]].concat());
+    both_refuse_the_last("never made", vec![created(person(OWNER), ROBIN, Role::Member), redeemed(ROBIN)]);
+}
+
+#[test]
+fn both_refuse_changes_by_somebody_who_could_not_make_them() {
+    let joined = |role, last| [joined(ROBIN, role), vec![created(person(OWNER), EVE, Role::Viewer), last]].concat();
+    both_refuse_the_last("a role, by a member", joined(Role::Member, role_changed(ROBIN, EVE, Role::Member)));
+    both_refuse_the_last("a role above their own", joined(Role::Admin, role_changed(ROBIN, EVE, Role::Owner)));
+    both_refuse_the_last("their own role", joined(Role::Admin, role_changed(ROBIN, ROBIN, Role::Viewer)));
+    both_refuse_the_last("an owner, by an admin", joined(Role::Admin, created(person(ROBIN), 79, Role::Owner)));
+    let disabled = json!({ "identity": "user_disabled", "user": user(OWNER) });
+    both_refuse_the_last("the owner disabled, by an admin", joined(Role::Admin, identity(Some(person(ROBIN)), disabled)));
+    both_refuse_the_last(
+        "a user by nobody",
+        vec![identity(None, json!({ "identity": "user_created", "user": user(EVE), "role": "owner" }))],
+    );
+    let approver = created(PrincipalId::Service(token(90)), EVE, Role::Approver);
+    both_refuse_the_last("an approver, by a service", vec![service(&["manage_identity"]), approver]);
+    both_refuse_the_last("a mode, by an approver", joined(Role::Approver, mode(ROBIN, 10)));
+    both_refuse_the_last("a space, by a member", joined(Role::Member, space(ROBIN, 1)));
+    let off = json!({ "rule": "switched_off", "scope": "org", "reason": "" });
+    both_refuse_the_last("a kill switch, by a member", joined(Role::Member, rule(ROBIN, 10, off)));
+}
+
+#[test]
+fn who_loses_a_role_may_still_have_a_request_under_way() {
+    let demoted = || [joined(ROBIN, Role::Admin), vec![role_changed(OWNER, ROBIN, Role::Member), mode(ROBIN, 11)]].concat();
+    both_accept("a mode of an admin who was one when the request arrived", &story(demoted()));
+    let mut late = story(demoted());
+    let lost = late.drafts.iter().rev().nth(1).unwrap().at;
+    late = late.retimed(lost.plus_seconds(60));
+    both_refuse("a minute later", &late.seal(), late.drafts.len() as u64 - 1);
+}
+
+#[test]
+fn both_refuse_answers_that_nobody_could_give() {
+    let joined = |role, rest: Vec<Told>| [joined(ROBIN, role), rest].concat();
+    let by_robin = |role| answered(ROBIN, role, |_| ());
+    both_refuse_the_last("a viewer", joined(Role::Viewer, vec![by_robin(Role::Viewer)]));
+    both_refuse_the_last("a role they do not have", joined(Role::Approver, vec![by_robin(Role::Admin)]));
+    both_refuse_the_last("a revoked token", joined(Role::Approver, vec![revoked(token(ROBIN)), by_robin(Role::Approver)]));
+    let disabled = identity(Some(person(OWNER)), json!({ "identity": "user_disabled", "user": user(ROBIN) }));
+    both_refuse_the_last("a disabled person", joined(Role::Approver, vec![disabled, by_robin(Role::Approver)]));
+    let expired = answered(OWNER, Role::Owner, |body| body.token = token(90));
+    both_refuse_the_last("an expired token", vec![made(OWNER, token(OWNER), Some(second(1))), expired]);
+    let early = answered(OWNER, Role::Owner, |body| body.pending_from_seq = (at::SIZE + 1).to_string());
+    both_refuse_the_last("a call that is not pending yet", vec![early]);
+}
+
+#[test]
+fn both_refuse_effects_that_too_few_permitted() {
+    let twice = call(&[OWNER, OWNER]);
+    let answer = || answered(OWNER, Role::Owner, |_| ());
+    both_refuse_the_last("one person twice", vec![space(OWNER, 2), answer(), answer(), begun(&twice)]);
+    let two = call(&[OWNER, ROBIN]);
+    let too_new = [joined(ROBIN, Role::Approver), vec![space(OWNER, 2), answer(), answered(ROBIN, Role::Approver, |_| ()), begun(&two)]];
+    both_refuse_the_last("a person who came later", too_new.concat());
+    let mut edited = Story::new();
+    edited.drafts[at::DELETE as usize].body["edit"] = json!({ "by": person(OWNER), "changed": ["/path"], "proposed": digest("proposed") });
+    both_refuse("an R4 call that its only approver edited", &edited.seal(), at::DELETE);
+    both_refuse_the_last("a grant past its time", vec![granted(OWNER, &[OWNER], second(10)), begun(&under_grant())]);
+    both_refuse_the_last("a grant that nobody gave", vec![begun(&under_grant())]);
+    both_refuse_the_last("a grant by a member", [joined(ROBIN, Role::Member), vec![granted(ROBIN, &[ROBIN], second(1_000))]].concat());
+    both_refuse_the_last("a grant in another's name", [joined(ROBIN, Role::Owner), vec![granted(OWNER, &[ROBIN], second(1_000))]].concat());
+}
+
+#[test]
+fn both_refuse_wrong_times_and_events() {
+    let last = || Story::new().and(Kind::Mode, &mode(OWNER, 10).1);
+    let before = Story::new().drafts.last().unwrap().at;
+    both_refuse("time that runs backwards", &last().retimed(Timestamp::from_micros(before.as_micros() - 1)).seal(), at::SIZE);
+    let mut ahead = last();
+    ahead.drafts.last_mut().unwrap().clock = Some(ahead.drafts.last().unwrap().at);
+    both_refuse("a clock that was not behind", &ahead.seal(), at::SIZE);
+    let mut bundle = Story::new().seal();
+    let event = bundle.index(at::READ) + 1;
+    if let Line::Event { invocation_id, .. } = &mut bundle.lines[event] {
+        *invocation_id = None;
+    }
+    both_refuse("an event of no invocation", &bundle, at::READ);
+}
