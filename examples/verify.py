@@ -353,6 +353,7 @@ class People:
         self.may(by, "manage_identity", when)
 
     on_secret_rotated = on_secret_deleted = on_secret_set
+    on_connection_made = on_connection_logged_in = on_connection_removed = on_secret_set
 
     def new_token(self, change, holder, since, answers=None):
         need(get(change, "token") not in self.tokens, "a token is made twice")

@@ -38,6 +38,21 @@ pub const SECRET_NAME_CHARS_MAX: usize = 64;
 pub const SECRET_VALUE_BYTES_MAX: usize = 64 * 1024;
 /// How exactly it is known when a secret was last used. Within this time a further use writes nothing.
 pub const SECRET_USED_SECONDS: u64 = 60;
+/// Bytes of the address that a connection is for, of a header's name, and of a user's name; longer ones are refused with `invalid_request`.
+pub const CONNECTION_TEXT_BYTES_MAX: usize = 2_048;
+/// Spaces that a connection can be limited to; more are refused with `invalid_request`.
+pub const CONNECTION_SPACES_MAX: usize = 100;
+/// How long a person has to log in for a connection; then the login is `expired`, and a new one must be started.
+pub const LOGIN_SECONDS: u64 = 10 * 60;
+/// Bytes of an answer of an authorization server; a longer one fails the login.
+pub const OAUTH_ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long an authorization server may take to answer; then the login, or the call that needed a new token, fails.
+pub const OAUTH_ANSWER_MS: u64 = 10_000;
+/// How long one server alone may fetch a new token for a connection. It is longer than the answer may take, so that another server takes
+/// over only from one that is gone.
+pub const OAUTH_REFRESH_SECONDS: u64 = 30;
+/// How long before its end a token is no longer used, so that it does not end on its way.
+pub const OAUTH_LEEWAY_SECONDS: u64 = 30;
 /// How long the content of a quarantined call is kept for review; then it is deleted, and only the receipt is left.
 pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// Params whose provenance a caller may declare; more are refused with `invalid_request`.

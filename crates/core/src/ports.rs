@@ -4,6 +4,7 @@
 pub mod batches;
 pub mod breakers;
 pub mod claims;
+pub mod connections;
 pub mod definitions;
 pub mod events;
 pub mod invocations;
@@ -16,6 +17,7 @@ pub mod sessions;
 pub use batches::Batches;
 pub use breakers::Breakers;
 pub use claims::Claims;
+pub use connections::{Connections, KeptConnections};
 pub use definitions::Definitions;
 pub use events::EventFeed;
 pub use invocations::Invocations;

@@ -13,6 +13,7 @@ mod breakers;
 mod canaries;
 mod checkpoints;
 mod claims;
+mod connections;
 mod consents;
 mod crossings;
 mod definitions;
@@ -43,6 +44,7 @@ mod fixture;
 
 pub use backup::{Moved, RestoreError};
 pub use canaries::Canary;
+pub use connections::{CreatedConnection, Login, LoginEnd, NewConnection, TakenLogin};
 pub use consents::NewConsent;
 pub use countersign_core::ports::Error;
 pub use crossings::{Crossing, ListedCrossing};

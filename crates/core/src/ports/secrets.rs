@@ -19,10 +19,7 @@ pub struct SecretName(String);
 impl SecretName {
     /// Takes ASCII letters, digits, `_`, `-` and `.`, the first of them a letter or a digit.
     pub fn parse(text: &str) -> Option<Self> {
-        let fits = text.len() <= SECRET_NAME_CHARS_MAX
-            && text.starts_with(|first: char| first.is_ascii_alphanumeric())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
-        fits.then(|| Self(text.to_owned()))
+        needs_no_quoting(text).then(|| Self(text.to_owned()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -34,6 +31,13 @@ impl fmt::Display for SecretName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Whether a text can be a name that stands in configurations and addresses as it is.
+pub(super) fn needs_no_quoting(text: &str) -> bool {
+    text.len() <= SECRET_NAME_CHARS_MAX
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
 /// The value of a secret. It can be neither printed nor copied nor serialised, and is overwritten in memory when it is dropped.

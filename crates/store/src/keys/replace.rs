@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Everything that the master key seals: the query for the org, the id, the context and the sealed value of each, and the statement that
 /// replaces the value. What is not here would be lost with the old key.
-const SEALED: [(&str, &str); 3] = [
+const SEALED: [(&str, &str); 5] = [
     (
         "/* every org: they share the master key */ SELECT org_id, key_id, 'signing:' || key_id, sealed_secret FROM keys",
         "UPDATE keys SET sealed_secret = $1 WHERE org_id = $2 AND key_id = $3",
@@ -21,6 +21,16 @@ const SEALED: [(&str, &str); 3] = [
     (
         "/* every org: they share the master key */ SELECT org_id, id, 'secret:' || org_id || ':' || id || ':' || version, sealed_value FROM secrets",
         "UPDATE secrets SET sealed_value = $1 WHERE org_id = $2 AND id = $3",
+    ),
+    (
+        "/* every org: they share the master key */ SELECT org_id, id, 'connection:' || org_id || ':' || id || ':' || version || ':' || url, sealed_credential
+         FROM connections WHERE sealed_credential IS NOT NULL",
+        "UPDATE connections SET sealed_credential = $1 WHERE org_id = $2 AND id = $3",
+    ),
+    (
+        "/* every org: they share the master key */ SELECT org_id, connection_id, 'login:' || org_id || ':' || connection_id || ':' || state_hash, sealed_login
+         FROM connection_logins WHERE sealed_login IS NOT NULL",
+        "UPDATE connection_logins SET sealed_login = $1 WHERE org_id = $2 AND connection_id = $3",
     ),
 ];
 

@@ -16,8 +16,9 @@ pub struct SecretUse {
 /// A kind of thing, and the query for the id and the name of each one of org `$1` that uses the secret named `$2`.
 pub(super) type Query = (&'static str, &'static str);
 
-/// Every kind of thing that can use a secret. There is none yet.
-pub(super) const USES: &[Query] = &[];
+/// Every kind of thing that can use a secret.
+pub(super) const USES: &[Query] =
+    &[("connection", "SELECT id, name FROM connections WHERE org_id = $1 AND secret = $2 AND removed_at IS NULL ORDER BY id")];
 
 impl SecretUse {
     pub(super) fn read(kind: &'static str, row: Row) -> Result<Self, Error> {
