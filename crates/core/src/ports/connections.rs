@@ -27,8 +27,10 @@ pub struct Wanted<'a> {
 }
 
 /// How the other side refused a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Refusal<'a> {
+    /// The headers that were refused.
+    pub sent: &'a ConnectionHeaders,
     pub status: u16,
     pub www_authenticate: Option<&'a str>,
 }

@@ -41,6 +41,8 @@ const SOURCES: Crate = Crate {
         ("words", &[]),
         ("program", &[]),
         ("web", &["words"]),
+        ("oauth", &["web", "words"]),
+        ("connection", &["oauth", "web", "words"]),
         ("workspace", &["words"]),
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["web", "words", "workspace"]),
