@@ -53,7 +53,11 @@ impl Connected {
     pub fn check_url(&self, url: &str) -> Result<(), Error> {
         self.fetch.check(url)?;
         let is_plain = Url::parse(url).is_ok_and(|url| url.query().is_none() && url.fragment().is_none());
-        if is_plain { Ok(()) } else { Err(refused("url_not_allowed", "the address of a connection has no query: it could be a credential")) }
+        if is_plain {
+            Ok(())
+        } else {
+            Err(refused("url_not_allowed", "the address of a connection has no query: it could be a credential"))
+        }
     }
 
     /// Whether a credential can be sent in a header. Messages never name it.
@@ -222,7 +226,10 @@ fn not_ready(message: String) -> Error {
 /// Says why, and who can mend it.
 fn needs_login(connection: &Connection) -> Error {
     let why = connection.why.as_deref().unwrap_or("its login has ended");
-    not_ready(format!("connection `{name}` needs a login: {why}; an admin can log in with `connection login {name}`", name = connection.name))
+    not_ready(format!(
+        "connection `{name}` needs a login: {why}; an admin can log in with `connection login {name}`",
+        name = connection.name
+    ))
 }
 
 /// The store's own words are for the log: they may name what the caller must not know.

@@ -91,5 +91,7 @@ pub(crate) async fn revoke(fetch: &Fetch, value: &SecretValue) -> Result<(), Err
 }
 
 #[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
 #[path = "oauth_tests.rs"]
-mod tests;
+pub(crate) mod tests;

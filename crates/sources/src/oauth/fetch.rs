@@ -18,6 +18,7 @@ use url::{Host, Url, form_urlencoded};
 pub(crate) struct Fetch {
     exchange: Exchange,
     allowed: Allowed,
+    answer_ms: u64,
 }
 
 /// An answer with its whole body. The body may hold tokens.
@@ -31,7 +32,17 @@ impl Fetch {
     pub(crate) fn new(hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<Self, SetupError> {
         let hosts = HostList { rules: hosts, setting: "source_allowed_hosts", who: "an operator" };
         let allowed = Allowed::new(hosts, networks, "source_allowed_networks");
-        Ok(Self { exchange: Exchange::new("connection", &allowed)?, allowed })
+        Ok(Self { exchange: Exchange::new("connection", &allowed)?, allowed, answer_ms: OAUTH_ANSWER_MS })
+    }
+
+    /// With less patience, so that a test of a silent server does not take long.
+    #[cfg(test)]
+    pub(crate) fn impatient(self) -> Self {
+        Self { answer_ms: 300, ..self }
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(Duration::from_millis(self.answer_ms), self.answer_ms)
     }
 
     /// Whether the URL may be asked at all. The address behind its name is checked when it is.
@@ -41,7 +52,7 @@ impl Fetch {
 
     /// A request without a credential. Redirects are followed, each checked like the URL.
     pub(crate) async fn get(&self, url: &str, accept: &'static str) -> Result<Answer, Error> {
-        let (target, deadline) = (Target::check(url, &self.allowed)?, deadline());
+        let (target, deadline) = (Target::check(url, &self.allowed)?, self.deadline());
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
         let answered = self.exchange.follow(Method::GET, target, headers, &self.allowed, deadline, |_| {}).await;
         self.read(url, answered, deadline).await
@@ -49,7 +60,7 @@ impl Fetch {
 
     /// One request to exactly this place, with these headers.
     pub(crate) async fn get_once(&self, url: &str, headers: HeaderMap) -> Result<Answer, Error> {
-        let (target, deadline) = (Target::check(url, &self.allowed)?, deadline());
+        let (target, deadline) = (Target::check(url, &self.allowed)?, self.deadline());
         let sent = Sent { method: Method::GET, headers, body: None };
         let answered = self.exchange.send(sent, &target, &self.allowed, deadline).await;
         self.read(url, answered, deadline).await
@@ -66,7 +77,7 @@ impl Fetch {
     }
 
     async fn post(&self, url: &str, kind: HeaderValue, authorization: Option<HeaderValue>, body: String) -> Result<Answer, Error> {
-        let (target, deadline) = (endpoint(url, &self.allowed)?, deadline());
+        let (target, deadline) = (endpoint(url, &self.allowed)?, self.deadline());
         let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json")), (CONTENT_TYPE, kind)]);
         if let Some(value) = authorization {
             headers.insert(AUTHORIZATION, value);
@@ -120,10 +131,6 @@ pub(super) fn is_private_to_read(url: &Url) -> bool {
         None => false,
     };
     url.scheme() == "https" || is_here
-}
-
-fn deadline() -> Deadline {
-    Deadline::after(Duration::from_millis(OAUTH_ANSWER_MS), OAUTH_ANSWER_MS)
 }
 
 /// An error of one of these requests says nothing about the effect of the call that needed it: that call was not sent yet.
