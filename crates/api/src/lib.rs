@@ -4,6 +4,7 @@
 pub mod action;
 pub mod batch;
 pub mod compat;
+pub mod connection;
 pub mod gates;
 pub mod identity;
 pub mod invocation;

@@ -46,12 +46,12 @@ pub struct SecretUseView {
     pub name: String,
 }
 
-fn sent<S: Serializer>(value: &Secret<String>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn sent<S: Serializer>(value: &Secret<String>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(value.expose())
 }
 
 /// SECURITY: whatever stands there may be the secret, so the error does not quote it, as those of serde do.
-fn taken<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret<String>, D::Error> {
+pub(crate) fn taken<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => Ok(Secret::new(text)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {

@@ -16,6 +16,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::{Pipeline, Ports, Settings};
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
+use sources::connection::{Connected, ConnectedConfig};
+use sources::oauth::Own;
 use sources::package::Packages;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +33,10 @@ pub struct Parts {
     pub metrics: Option<PrometheusHandle>,
     /// Workspace and packages of each org; absent if no source works on files.
     pub homes: Option<Arc<Homes>>,
+    /// The credentials with which sources act elsewhere.
+    pub connections: Connected,
+    /// Where people and authorization servers reach this server.
+    pub address: Own,
     /// The profiles that code of packages can have here; absent where none runs.
     pub profiles: Option<Vec<Profile>>,
 }
@@ -107,7 +113,12 @@ fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error>
 }
 
 /// Builds all parts. Returns the owner's token if this start created the org.
-pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<PrometheusHandle>) -> Result<(Parts, Option<String>), Error> {
+pub(crate) async fn compose(
+    config: &Config,
+    data: &DataDir,
+    address: Own,
+    metrics: Option<PrometheusHandle>,
+) -> Result<(Parts, Option<String>), Error> {
     let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
     let store = Store::open(store_config(config, absent)?).await?;
     let (first_org, token) = first_org(&store, data).await?;
@@ -144,7 +155,8 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     );
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
-    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), profiles }, token))
+    let connections = connections(config, &store, &clock, &random)?;
+    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), connections, address, profiles }, token))
 }
 
 /// In a debug build, kills the process at the point that `FAULT_POINT` names, or the n-th time it gets there (`name:n`), so that a test can
@@ -203,6 +215,13 @@ fn shared_sources(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random
             .map_err(failed)?;
     let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
     Ok(vec![Arc::new(http), Arc::new(notify)])
+}
+
+fn connections(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>) -> Result<Connected, Error> {
+    let (allowed_hosts, allowed_networks) = (config.source_allowed_hosts.clone(), config.source_allowed_networks.clone());
+    let allowed = ConnectedConfig { allowed_hosts, allowed_networks };
+    let connected = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random));
+    connected.map_err(|error| Error::Source(error.to_string()))
 }
 
 /// Probes the host's sandbox only if package code may run.

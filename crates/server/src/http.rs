@@ -8,6 +8,7 @@ mod breakers;
 mod caller;
 mod compat;
 mod canaries;
+mod connections;
 mod consents;
 mod crossings;
 mod describe;
@@ -41,6 +42,7 @@ mod tokens;
 mod trace;
 mod users;
 
+pub(crate) use listener::reachable;
 pub use listener::{address_of, is_open_to_others, listen, serve};
 
 use crate::App;
@@ -160,6 +162,12 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::show, secrets::set, secrets::delete))
         .routes(routes!(secrets::used_by))
+        .routes(routes!(connections::list, connections::create))
+        .routes(routes!(connections::show, connections::remove))
+        .routes(routes!(connections::test))
+        .routes(routes!(connections::login, connections::start_login))
+        .routes(routes!(connections::callback))
+        .routes(routes!(connections::client))
         .routes(routes!(orgs::list, orgs::create))
         .routes(routes!(orgs::disable))
         .routes(routes!(health::notifications))

@@ -39,12 +39,11 @@ impl KeptConnections for Memory {
 
     fn lock_tokens<'a>(&'a self, _: &'a OrgId, _: &'a ConnectionId, holder: &'a str) -> Future<'a, Result<Locked, ports::Error>> {
         let mut row = self.0.lock();
-        let locked = match row.holder {
-            Some(_) => Locked::Taken,
-            None => {
-                row.holder = Some(holder.to_owned());
-                Locked::Ours(row.opened())
-            }
+        let locked = if row.holder.is_some() {
+            Locked::Taken
+        } else {
+            row.holder = Some(holder.to_owned());
+            Locked::Ours(row.opened())
         };
         Box::pin(std::future::ready(Ok(locked)))
     }

@@ -26,6 +26,7 @@ pages![
     "concepts/approvals",
     "concepts/batches",
     "concepts/bundle-format",
+    "concepts/connections",
     "concepts/decision-table",
     "concepts/drift",
     "concepts/effects",
