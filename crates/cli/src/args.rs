@@ -7,8 +7,8 @@ pub(crate) use help::command;
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, consent::Consent, context, doctor,
-    explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
+    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, connection::Connection, consent::Consent,
+    context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
     mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt,
     secret::Secret, serve, session::Session, show, snooze, space::Space, token::Token, user::User,
 };
@@ -107,6 +107,9 @@ pub(crate) enum Command {
     /// Manage secrets: the credentials with which calls act elsewhere
     #[command(subcommand)]
     Secret(Secret),
+    /// Manage connections: the credentials of sources
+    #[command(subcommand)]
+    Connection(Connection),
     /// Explain why a call was decided as it was, or what would happen to one now
     #[command(before_help = explain::EXAMPLES)]
     Explain(explain::Explain),

@@ -97,6 +97,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Canary(canary) => canary.run(&setting.client()?, setting.terminal).await,
         Command::Package(package) => package.run(setting).await,
         Command::Secret(secret) => secret.run(&setting.client()?, setting.terminal).await,
+        Command::Connection(connection) => connection.run(&setting.client()?, setting.terminal).await,
         Command::Receipt(receipt) => receipt.run(setting).await,
         Command::Key(key) => key.run(setting).await,
         Command::KillSwitch(kill_switch) => kill_switch.run(&setting.client()?, setting.terminal).await,

@@ -5,6 +5,7 @@ use crate::client::Rehearsal;
 use crate::context::{Contexts, Environment, Server};
 use crate::shared::*;
 use api::batch::BatchView;
+use api::connection::ConnectionView;
 use api::gates::{CanaryView, ConsentView, QuarantineView};
 use api::identity::{OrgView, SessionView, SpaceView, TokenView, UserView};
 use api::invocation::InvocationView;
@@ -65,6 +66,7 @@ const KNOWN: &[(&str, Known)] = &[
     ("consent", all::<ConsentView>()),
     ("canary", all::<CanaryView>()),
     ("secret", all::<SecretView>()),
+    ("connection", all::<ConnectionView>()),
     ("receipt", all::<EntryView>()),
     ("package", all::<PackageView>()),
     ("breaker", all::<BreakerView>()),
