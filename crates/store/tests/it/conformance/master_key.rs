@@ -1,14 +1,15 @@
 //! Replacing the master key: everything opens under the new one, and nothing under the old one.
 
-use crate::harness::{Home, Kind, World, on_both_engines, verify};
-use countersign_core::Secret;
+use crate::harness::{Home, Kind, Tenant, World, on_both_engines, verify};
 use countersign_core::keyring::Keyring;
+use countersign_core::ports::connections::{ConnectionKind, ConnectionName};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
-use countersign_core::ports::{Claims, Secrets};
+use countersign_core::ports::{Claims, KeptConnections, Secrets};
+use countersign_core::{ConnectionId, Secret};
 use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Config, Engine, Error, MasterKey, NewSecret, Patience, Store, TimeSource, TokenKind};
+use store::{Config, CreatedConnection, Engine, Error, MasterKey, NewConnection, NewSecret, Patience, Store, TimeSource, TokenKind};
 
 on_both_engines!(
     everything_opens_under_the_new_key_and_nothing_under_the_old,
@@ -21,8 +22,8 @@ const OLD: u8 = 7;
 const NEW: u8 = 8;
 const NEWEST: u8 = 9;
 
-/// The keys that sign entries and checkpoints, one space and one secret.
-const SEALED: u64 = 4;
+/// The keys that sign entries and checkpoints, one space, one secret, one connection and one open login.
+const SEALED: u64 = 6;
 
 fn master(key: u8) -> MasterKey {
     MasterKey::new(&Secret::new([key; 32]))
@@ -64,10 +65,31 @@ fn new_secret(replaces: Option<i64>) -> NewSecret {
     NewSecret { name: name(), value: SecretValue::new(Secret::new("x7731".to_owned())).unwrap(), description: None, replaces }
 }
 
+/// A connection with a credential, and a login that was started for it.
+async fn connect(world: &World, tenant: &Tenant) -> ConnectionId {
+    let (org, by) = (&tenant.org, tenant.person());
+    let new = NewConnection {
+        name: ConnectionName::parse("linear").unwrap(),
+        kind: ConnectionKind::Oauth,
+        url: "https://mcp.example.com/mcp".to_owned(),
+        account: None,
+        secret: None,
+        scopes: None,
+        spaces: None,
+        value: SecretValue::new(Secret::new("y7731".to_owned())),
+    };
+    let made = world.store.create_connection(org, new, &by).await.unwrap();
+    let CreatedConnection::Created(connection) = made else { panic!("it is new") };
+    let details = SecretValue::new(Secret::new("z7731".to_owned())).unwrap();
+    world.store.start_login(org, &connection.id, &Secret::new("state".to_owned()), &details, &by).await.unwrap();
+    connection.id
+}
+
 async fn everything_opens_under_the_new_key_and_nothing_under_the_old(kind: Kind) {
     let world = World::new(kind).await;
     let tenant = world.tenant("acme").await;
     world.store.set_secret(&tenant.org, new_secret(None), &tenant.person()).await.unwrap();
+    let connection = connect(&world, &tenant).await;
     let sealed = world.store.space_key(&tenant.org, &tenant.space).await.unwrap().seal("params", b"kept");
     tenant.read_once(&world.store).await;
     let mut receipts = 1;
@@ -83,6 +105,8 @@ async fn everything_opens_under_the_new_key_and_nothing_under_the_old(kind: Kind
         }
         let value = store.resolve_secret(&tenant.org, &name()).await.unwrap().unwrap();
         assert_eq!(value.expose(), "x7731");
+        let opened = store.open_connection(&tenant.org, &connection).await.unwrap().unwrap();
+        assert_eq!(opened.value.unwrap().expose(), "y7731");
         let key = store.space_key(&tenant.org, &tenant.space).await.unwrap();
         assert_eq!(key.open("params", &sealed).unwrap(), b"kept");
         // What is made from now on works, too.
@@ -102,6 +126,7 @@ async fn everything_opens_under_the_new_key_and_nothing_under_the_old(kind: Kind
         restored.restore(Cursor::new(file.clone())).await.unwrap();
         assert!(restored.authenticate(&tenant.owner_token).await.unwrap().is_ok());
         assert!(restored.resolve_secret(&tenant.org, &name()).await.unwrap().is_some());
+        assert_eq!(restored.take_login("state").await.unwrap().unwrap().details.expose(), "z7731");
     }
 }
 
@@ -109,6 +134,7 @@ async fn a_value_that_opens_under_neither_key_changes_nothing(kind: Kind) {
     let world = World::new(kind).await;
     let tenant = world.tenant("acme").await;
     world.store.set_secret(&tenant.org, new_secret(None), &tenant.person()).await.unwrap();
+    connect(&world, &tenant).await;
     let refused = replace(&world, NEWEST, NEW).await.unwrap_err();
     assert!(refused.to_string().contains("another master key"), "{refused}");
     // Its own key, but one row was changed.
