@@ -8,6 +8,7 @@ mod backup;
 mod batch_crash;
 mod batches;
 mod completions;
+mod connections;
 mod countersign;
 mod crash;
 mod effects;
