@@ -43,7 +43,7 @@ impl KeptConnections for Memory {
             Locked::Taken
         } else {
             row.holder = Some(holder.to_owned());
-            Locked::Ours(row.opened())
+            Locked::Ours(Box::new(row.opened()))
         };
         Box::pin(std::future::ready(Ok(locked)))
     }

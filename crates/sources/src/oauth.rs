@@ -65,9 +65,11 @@ pub(crate) async fn begin(
 
 /// Checks what came back, and exchanges its code for tokens.
 pub(crate) async fn end(fetch: &Fetch, details: &SecretValue, returned: Returned, now: Timestamp) -> Result<Granted, Error> {
-    let Pending { server, client, given, resource, redirect_uri, verifier } = Pending::read(details)?;
+    let Pending { server, client, given, resource, redirect_uri, scope, verifier } = Pending::read(details)?;
     let code = authorize::code_of(&server, returned)?;
-    let tokens = token::exchange(fetch, &server, &client, &code, &verifier, &redirect_uri, &resource, now).await?;
+    let mut tokens = token::exchange(fetch, &server, &client, &code, &verifier, &redirect_uri, &resource, now).await?;
+    // RFC 6749: a server that names no scope has given all that were asked for.
+    tokens.scope = tokens.scope.take().or(scope);
     let issuer = server.issuer.clone();
     let credential = Credential { given, client: Some(client), tokens: Some(tokens) };
     Ok(Granted { value: credential.write()?, issuer })

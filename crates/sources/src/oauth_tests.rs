@@ -97,7 +97,7 @@ async fn a_login_goes_from_the_resource_to_its_tokens() {
     );
     assert_eq!(exchange.authorization, None);
     let tokens = Credential::read(&granted.value).unwrap().tokens.unwrap();
-    assert_eq!(tokens.access.expose(), &format!("{CANARY}-access-1"));
+    assert_eq!((tokens.access.expose(), tokens.scope.as_deref()), (&format!("{CANARY}-access-1"), Some("read")));
     assert!(tokens.is_fresh(NOW.plus_seconds(3_500)) && !tokens.is_fresh(NOW.plus_seconds(3_570)), "renewed a little before its end");
 }
 

@@ -42,7 +42,7 @@ pub struct NewConnection {
 /// What became of a connection to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreatedConnection {
-    Created(Connection),
+    Created(Box<Connection>),
     /// Another connection has the name.
     Taken,
     /// There is no such secret.
@@ -178,7 +178,7 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
     };
     let told = Told { name: "connection.made", key: connection.id.to_string() };
     rules::record_identity(store, tx, org, Some(by), change, told).await?;
-    Ok(CreatedConnection::Created(connection))
+    Ok(CreatedConnection::Created(Box::new(connection)))
 }
 
 async fn remove(store: &Store, tx: &mut Tx, org: &OrgId, name: &ConnectionName, by: PrincipalId) -> Result<Option<OpenConnection>, Error> {

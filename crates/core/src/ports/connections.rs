@@ -73,7 +73,7 @@ pub trait KeptConnections: Send + Sync {
 
 /// What became of the attempt to take the lock of a connection.
 pub enum Locked {
-    Ours(OpenConnection),
+    Ours(Box<OpenConnection>),
     /// Another call or server is renewing the tokens.
     Taken,
     /// There is no such connection any more.

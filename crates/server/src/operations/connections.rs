@@ -86,7 +86,7 @@ pub(crate) async fn create(app: &App, by: &Principal, request: NewConnectionRequ
     let named = secret.clone();
     let new = NewConnection { name: parsed, kind, url, account, secret, scopes, spaces, value };
     match app.store().create_connection(&by.org, new, &by.id).await? {
-        CreatedConnection::Created(connection) => Ok(connection),
+        CreatedConnection::Created(connection) => Ok(*connection),
         CreatedConnection::Taken => Err(Error::NameTaken { what: "connection", name }),
         CreatedConnection::NoSecret => Err(Error::not_found("secret", named.as_ref().map_or("", SecretName::as_str))),
     }

@@ -16,6 +16,10 @@ const PAUSE_MS: u64 = 100;
 /// How often it looks: a little longer than the authorization server may take.
 const LOOKS_MAX: u64 = OAUTH_ANSWER_MS / PAUSE_MS + 20;
 
+/// How long it waits before it tries again to keep what was renewed, and how often.
+const KEEP_PAUSE_MS: u64 = 500;
+const KEEPS_MAX: u64 = OAUTH_ANSWER_MS / KEEP_PAUSE_MS;
+
 impl Connected {
     /// Fresh tokens, other than those that were refused. The work goes on if the caller goes away: a refresh token that was sent is used up,
     /// so the answer must be kept.
@@ -29,7 +33,7 @@ impl Connected {
         let holder = URL_SAFE_NO_PAD.encode(random_bytes::<16>(&*self.random));
         for _ in 0..LOOKS_MAX {
             match self.kept.lock_tokens(org, connection, &holder).await.map_err(|error| of_store(&error))? {
-                Locked::Ours(opened) => return self.renew_locked(org, opened, &holder, refused.as_ref()).await,
+                Locked::Ours(opened) => return self.renew_locked(org, *opened, &holder, refused.as_ref()).await,
                 Locked::Gone => return Err(not_ready(format!("connection `{connection}` was removed"))),
                 Locked::Taken => tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await,
             }
@@ -59,7 +63,7 @@ impl Connected {
         let store = |error: countersign_core::ports::Error| of_store(&error);
         match outcome {
             Outcome::Renewed(renewed) => {
-                let is_kept = self.kept.keep_tokens(org, &connection.id, holder, renewed.write()?).await.map_err(store)?;
+                let is_kept = self.keep(org, &connection.id, holder, &renewed).await?;
                 // The lock lasts longer than an answer may take, so this server was stopped in between, or a person logged in anew.
                 if is_kept { Ok(renewed) } else { Err(busy("its tokens were replaced meanwhile")) }
             }
@@ -78,6 +82,19 @@ impl Connected {
                 Err(error)
             }
         }
+    }
+}
+
+impl Connected {
+    /// What was renewed cannot be had again, so a store that is away for a moment is waited for, as long as the lock may last.
+    async fn keep(&self, org: &OrgId, connection: &ConnectionId, holder: &str, renewed: &Credential) -> Result<bool, Error> {
+        for _ in 0..KEEPS_MAX {
+            match self.kept.keep_tokens(org, connection, holder, renewed.write()?).await {
+                Err(error) if error.is_transient() => tokio::time::sleep(Duration::from_millis(KEEP_PAUSE_MS)).await,
+                kept => return kept.map_err(|error| of_store(&error)),
+            }
+        }
+        Err(busy("the store is not available"))
     }
 }
 

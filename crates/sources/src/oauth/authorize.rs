@@ -27,6 +27,8 @@ pub(super) struct Pending {
     pub(super) given: Option<Given>,
     pub(super) resource: String,
     pub(super) redirect_uri: String,
+    /// The scopes that were asked for.
+    pub(super) scope: Option<String>,
     #[serde(with = "hidden")]
     pub(super) verifier: Secret<String>,
 }
@@ -66,7 +68,7 @@ pub(super) fn begin(
         }
     }
     let redirect_uri = client.redirect_uri.clone();
-    let details = write(&Pending { server, client, given, resource, redirect_uri, verifier })?;
+    let details = write(&Pending { server, client, given, resource, redirect_uri, scope, verifier })?;
     Ok(Begun { url: url.into(), state, details })
 }
 

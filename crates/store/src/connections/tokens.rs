@@ -117,7 +117,7 @@ async fn lock(store: &Store, tx: &mut Tx, org: &OrgId, connection: &ConnectionId
         Some(_) if taken == 0 => Ok(Locked::Taken),
         Some((connection, sealed)) => {
             let value = store.open_credential(org, &connection, sealed)?;
-            Ok(Locked::Ours(OpenConnection { connection, value }))
+            Ok(Locked::Ours(Box::new(OpenConnection { connection, value })))
         }
     }
 }

@@ -51,7 +51,7 @@ fn new(text: &str, kind: ConnectionKind, value: Option<&str>) -> NewConnection {
 async fn create(store: &Store, tenant: &Tenant, new: NewConnection) -> Connection {
     let made = store.create_connection(&tenant.org, new, &tenant.person()).await.unwrap();
     let CreatedConnection::Created(connection) = made else { panic!("it is new: {made:?}") };
-    connection
+    *connection
 }
 
 async fn make(store: &Store, tenant: &Tenant, text: &str, value: &str) -> Connection {
