@@ -209,8 +209,9 @@ def is_under_way(end, when):
 
 class People:
     def __init__(self):
-        self.users = {}        # id -> {"rank", "able": seq since which they may answer, "disabled", "before": (rank, until)}
+        self.users = {}        # id -> {"rank", "able": seq since which they may answer, "disabled", "lost": [(rank, until)]}
         self.tokens = {}       # id -> {"holder", "since": seq of its redemption, "expires_at", "scopes", "answers": a user}
+        self.agents = {}       # principal -> the user who owns the agent
         self.revoked = {}      # id -> when
         self.invitations = {}  # id -> (user, expires_at), only those that can still be redeemed
 
@@ -229,12 +230,14 @@ class People:
         return self.users[user]
 
     def ranks(self, user, when):
-        """The ranks that count as the user's: the present one, and the one before for a while."""
+        """The ranks that count as the user's: the present one, and those lost a moment ago."""
         known = self.known(user)
         has = [] if known["disabled"] else [known["rank"]]
-        if known["before"] and is_under_way(known["before"][1], when):
-            has.append(known["before"][0])
-        return has
+        return has + [lost for lost, until in known["lost"] if is_under_way(until, when)]
+
+    def lose_rank(self, user, when):
+        known = self.users[user]
+        known["lost"] = [one for one in known["lost"] if is_under_way(one[1], when)] + [(known["rank"], when)]
 
     def acts(self, user, when):
         has = self.ranks(user, when)
@@ -243,6 +246,14 @@ class People:
 
     def acted_on(self, user, when):
         return min(self.ranks(user, when) or [self.known(user)["rank"]])
+
+    def owner(self, principal):
+        """The user whose calls these are, or None where the log does not say so."""
+        if not isinstance(principal, str) or user_of(principal) is not None:
+            return user_of(principal)
+        if principal.startswith("service:"):
+            return self.tokens.get(principal[len("service:"):], {}).get("answers")
+        return self.agents.get(principal)
 
     def is_valid(self, token, when):
         made = self.tokens.get(token) if isinstance(token, str) else None
@@ -282,7 +293,7 @@ class People:
         has = rank(change.get("role"))
         if self.users or by is not None or change["role"] != "owner":
             self.acts_on(by, has, when)
-        self.users[change["user"]] = {"rank": has, "able": seq, "disabled": False, "before": None}
+        self.users[change["user"]] = {"rank": has, "able": seq, "disabled": False, "lost": []}
 
     def role_changed(self, change, seq, when, by):
         self.acts(change.get("user"), when)
@@ -291,12 +302,13 @@ class People:
         need(user_of(by) != change["user"], "they change their own role")
         if user["rank"] < LOWEST["approve"]:  # going from approver to admin keeps the first seq
             user["able"] = seq
-        user.update(rank=after, before=(user["rank"], when))
+        self.lose_rank(change["user"], when)
+        user["rank"] = after
 
     def on_user_disabled(self, change, when, by, **_):
         self.acts_on(by, self.acted_on(change.get("user"), when), when)
-        user = self.users[change["user"]]
-        user.update(disabled=True, before=(user["rank"], when))
+        self.lose_rank(change["user"], when)
+        self.users[change["user"]]["disabled"] = True
 
     def on_invited(self, change, when, by, **_):
         self.acts(change.get("user"), when)
@@ -320,13 +332,13 @@ class People:
                 seq = self.held(parent, by, when)["since"]
         elif holder.startswith("agent:"):
             self.may(by, "create_session", when)
+            self.agents.setdefault(holder, self.owner(by))
         else:
             need(holder == "service:" + get(change, "token"), "the token is of nobody who has tokens")
             need("approve" not in get(change, "scopes", list), "a service may approve")
             for permission in [*change["scopes"], "manage_identity"]:
                 self.may(by, permission, when)
-            answers = user_of(by) or self.held(parent, by, when)["answers"]
-            self.held(parent, by, when)
+            answers = self.owner(self.held(parent, by, when)["holder"])
         self.new_token(change, holder, seq, answers)
 
     def on_token_revoked(self, change, when, by, **_):
@@ -397,12 +409,13 @@ class Agreement:
         self.intents = {}      # invocation -> the approval of each attempt, as canonical JSON
         self.receipts = {}     # invocation -> its last receipt_id
         self.quorums = {}      # space -> {tier: number}
+        self.refusing = {}     # space -> whether it refuses self-approval
         self.approved = {}     # (invocation, binding, user) -> whether it counts for a quorum above one
         self.denied = set()    # invocations
         self.always = set()    # (invocation, binding, user) of those who allowed the action from then on
         self.allowed = (-9, set())    # the seq of the last intent with an approval, and who allowed its action
         self.approvers = (None, [])   # the invocation of that intent, and its approvers
-        self.grants = {}       # id -> expires_at, only those that are not revoked
+        self.grants = {}       # id -> (expires_at, givers), only those that are not revoked
         self.events = {}       # receipt_id -> (line of the receipt, name and invocation of the event it needs)
         self.definitions = {}  # digest -> line of an entry that needs it
         self.count = 0         # receipts
@@ -435,13 +448,15 @@ class Agreement:
             self.people.rule(name, change, seq, when, by)
         if kind == "space":
             self.quorums[get(body, "space")] = get(body, "quorum", dict) if body.get("quorum") is not None else {}
+            need(get(body, "self_approval") in ("allowed", "refused"), "`self_approval` is neither allowed nor refused")
+            self.refusing[body["space"]] = body["self_approval"] == "refused"
         elif name == "grant_given":
             need(came_with in (None, self.approvers[0]), "the grant came with an approval that is not there")
             said_yes = [by] if came_with is None else self.approvers[1]
             givers = [f"user:{user}" for user in change.get("givers", [])]
             need({by, *givers} <= set(said_yes), "the grant names somebody who did not give it")
             self.new_id(change, "grant")
-            self.grants[change["grant"]] = time(change, "expires_at")
+            self.grants[change["grant"]] = (time(change, "expires_at"), givers or [by])
         elif name == "grant_revoked":
             self.grants.pop(get(change, "grant"), None)
 
@@ -464,12 +479,23 @@ class Agreement:
         need(invocation not in self.receipts, "an attempt is announced after the receipt")
         need(whole(body.get("attempt"), "`attempt`") == len(attempts) + 1, "an attempt is out of order")
         attempts.append(canonical(body.get("approval")))
-        if body.get("grant") is not None and len(attempts) == 1:
+        need(attempts[0] == attempts[-1], "two attempts name different approvals")
+        if len(attempts) == 1:
+            self.begin(body, seq, when)
+
+    def begin(self, body, seq, when):
+        """Checks the grant and the approval. Further attempts have the same, whatever the space has come to ask for."""
+        invocation, owner = get(body, "invocation_id"), self.people.owner(body.get("principal"))
+        barred = f"user:{owner}" if owner and self.refusing.get(get(body, "space")) else None
+        if body.get("grant") is not None:
             need(get(body, "grant") in self.grants, "the grant was not given, or is revoked")
-            need(when < self.grants[body["grant"]], "the grant has expired")
+            expires_at, givers = self.grants[body["grant"]]
+            need(when < expires_at, "the grant has expired")
+            need(barred not in givers, "the owner gave the grant, and the space refuses self-approval")
         if body.get("approval") is not None:
             quorum = whole(self.quorums.get(get(body, "space"), {}).get(get(body, "tier"), 1), "the quorum")
             keys = self.check_approvers(invocation, get(body, "approval", dict), quorum)
+            need(barred not in body["approval"]["approvers"], "the owner approved it, and the space refuses self-approval")
             self.allowed = (seq, {key[2] for key in keys & self.always})
             self.approvers = (invocation, body["approval"]["approvers"])
 

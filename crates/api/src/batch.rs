@@ -161,7 +161,7 @@ impl From<Part> for PartView {
             result: None,
             receipt_id: part.receipt.map(|receipt| receipt.to_string()),
             receipt_seq: None,
-            revert: part.undone.map(PartRevertView::from),
+            revert: part.revert.map(PartRevertView::from),
         }
     }
 }

@@ -210,6 +210,8 @@ pub enum LostName {
     /// Its person is disabled, or the person who answers for its agent or service.
     PersonDisabled,
     SessionEnded,
+    /// Its row is not as it was written: somebody has changed the database.
+    ChangedInDatabase,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -30,6 +30,9 @@ fn of_values(problem: &Problem) -> Option<String> {
     if let Some(meant) = problem.suggestions.first() {
         return Some(format!("did you mean `{meant}`? all of them: countersign action list"));
     }
+    if let Some(batch) = &problem.batch_id {
+        return Some(format!("read it with `countersign batch show {batch}`"));
+    }
     if problem.code == Code::RateLimited {
         let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
         return Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")));
@@ -204,6 +207,10 @@ mod tests {
         check(&Problem::new(Code::InvalidRequest, "no").hint("the API is described at `GET /api/v1/openapi.json`"), None);
         check(&Problem::new(Code::InvalidRequest, "no").hint("give `role`"), Some("give `role`"));
         check(&Problem::new(Code::DeniedByPerson, "no").about("inv_1"), Some("countersign explain inv_1"));
+        let mut unrecorded = Problem::new(Code::OutcomeUnrecorded, "it may have begun").hint("read it with `GET /api/v1/batches/bat_1`");
+        check(&unrecorded, None);
+        unrecorded.batch_id = Some("bat_1".into());
+        check(&unrecorded, Some("read it with `countersign batch show bat_1`"));
         // A row that names what the problem has not is no hint.
         check(&Problem::new(Code::CannotRun, "no"), None);
         check(

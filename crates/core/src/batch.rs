@@ -125,8 +125,8 @@ pub struct Part {
     pub effect: PartEffect,
     /// Why the part did not become an invocation, or did not succeed.
     pub failure: Option<Failure>,
-    /// The call that reverted the part, or tried to. The name in the audit log is `undone`.
-    pub undone: Option<PartRevert>,
+    /// The call that reverted the part, or tried to.
+    pub revert: Option<PartRevert>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,7 +179,7 @@ impl Batch {
     pub fn outcome(&self) -> BatchStatus {
         let succeeded = self.parts.iter().filter(|part| part.status == Some(Status::Succeeded)).count();
         let stands = |part: &Part| matches!(part.effect, PartEffect::Stands | PartEffect::Unknown);
-        if succeeded == self.parts.len() && self.parts.iter().all(|part| part.undone.is_none()) {
+        if succeeded == self.parts.len() && self.parts.iter().all(|part| part.revert.is_none()) {
             return BatchStatus::Succeeded;
         }
         match self.mode {
@@ -270,7 +270,7 @@ mod tests {
             receipt: None,
             effect: *effect,
             failure: None,
-            undone: None,
+            revert: None,
         };
         Batch {
             id: BatchId::new(at, [0; 10]),

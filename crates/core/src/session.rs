@@ -123,6 +123,13 @@ pub struct Space {
     pub created_at: Timestamp,
 }
 
+impl Space {
+    /// Whether this person may approve what the owner, or an agent of theirs, asks for.
+    pub fn lets_approve(&self, user: &UserId, owner: Option<&UserId>) -> bool {
+        self.self_approval == SelfApproval::Allowed || owner != Some(user)
+    }
+}
+
 /// How many different people must approve a call, by its tier. The default is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

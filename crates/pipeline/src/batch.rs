@@ -67,7 +67,7 @@ impl Pipeline {
             receipt: None,
             effect: Default::default(),
             failure: None,
-            undone: None,
+            revert: None,
         };
         let batch = Batch {
             org: session.org,

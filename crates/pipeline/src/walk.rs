@@ -22,6 +22,7 @@ mod policies;
 mod label;
 pub(crate) mod decide;
 mod grant;
+mod condition;
 pub(crate) mod possible;
 mod replay;
 mod refuse;

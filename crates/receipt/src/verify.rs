@@ -209,8 +209,9 @@ impl Verifier {
         let seq = header.seq;
         self.rules.rederive(&Claim::of_intent(intent))?;
         self.outcomes.intend(seq, intent)?;
-        self.standing.allows(header.judged_at(), intent)?;
-        if let Some(approval) = &intent.approval {
+        self.standing.allows(header.judged_at(), intent, self.people.owner(&intent.principal))?;
+        // Every later attempt has the same approval, whatever the space has come to ask for.
+        if let (Some(approval), 1) = (&intent.approval, intent.attempt) {
             self.answers.begin(seq, &intent.invocation_id, approval, self.standing.quorum(&intent.space, intent.tier))?;
         }
         self.definitions.need(seq, &intent.definition, &intent.action, intent.tier);

@@ -429,7 +429,8 @@ CREATE TABLE connections (
   version BIGINT NOT NULL,
   state TEXT NOT NULL,
   why TEXT,
-  -- Sealed under the master key for this org, id, version and url: it opens in no other row, and is not sent elsewhere.
+  -- Sealed under the master key for this org, id, version, kind, spaces and url: it opens in no other row, and is not sent elsewhere. Where
+  -- a secret has the value, its name is sealed here.
   sealed_credential BYTEA,
   made_by TEXT NOT NULL,
   made_at BIGINT NOT NULL,

@@ -1,7 +1,7 @@
 //! Canary tokens: texts that nothing should ever send. A call that contains one is quarantined.
 
 use crate::db::{Columns, Row, all, vals};
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::{CanaryId, OrgId, PrincipalId, Timestamp, random_bytes};
 use receipt::body::RuleChange;
@@ -30,7 +30,7 @@ impl Store {
                         &vals![org.as_str(), canary.id.as_str(), canary.text.as_str(), by.to_string(), now],
                     )
                     .await?;
-                    let told = Told { name: "canary.added", key: canary.id.to_string() };
+                    let told = RuleEvent { name: "canary.added", key: canary.id.to_string() };
                     rules::record(&store, tx, &org, Some(by), RuleChange::CanaryAdded { canary: canary.id.clone() }, told).await?;
                     Ok(canary)
                 })
@@ -48,7 +48,7 @@ impl Store {
                     if tx.exec(sql, &vals![org.as_str(), canary.as_str()]).await? == 0 {
                         return Ok(false);
                     }
-                    let told = Told { name: "canary.removed", key: canary.to_string() };
+                    let told = RuleEvent { name: "canary.removed", key: canary.to_string() };
                     rules::record(&store, tx, &org, Some(by), RuleChange::CanaryRemoved { canary }, told).await?;
                     Ok(true)
                 })

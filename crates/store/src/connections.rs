@@ -1,5 +1,5 @@
-//! Connections. A credential is sealed under the master key for exactly its org, its connection, its version and the address it is for, so
-//! that it opens in no other row and is sent nowhere else. `tokens` alone opens one; `logins` has what is needed while a person logs in.
+//! Connections. A credential is sealed under the master key for exactly its org, its connection, its version, its spaces and the address it
+//! is for, so that it opens in no other row and is sent nowhere else. Of one that a secret has, the name of the secret is sealed. `tokens` alone opens one; `logins` has what is needed while a person logs in.
 
 mod logins;
 mod tokens;
@@ -88,12 +88,7 @@ impl Store {
         };
         let opened = self.keychain.master().open(&place(org, connection), &sealed).ok();
         let value = opened.and_then(|bytes| String::from_utf8(bytes).ok()).and_then(|text| SecretValue::new(Secret::new(text)));
-        value.map(Some).ok_or_else(|| Error::Corrupt {
-            message: format!(
-                "connection `{}` does not open: its row was changed, or this database belongs to another master key",
-                connection.name
-            ),
-        })
+        value.map(Some).ok_or_else(|| does_not_open(connection))
     }
 
     fn seal_credential(&self, org: &OrgId, connection: &Connection, value: &SecretValue) -> Vec<u8> {
@@ -101,10 +96,18 @@ impl Store {
     }
 }
 
+fn does_not_open(connection: &Connection) -> Error {
+    let Connection { name, .. } = connection;
+    Error::Corrupt {
+        message: format!("connection `{name}` does not open: its row was changed, or this database belongs to another master key"),
+    }
+}
+
 /// What a credential is sealed for. Only the last part can contain the separator, so no two rows have the same.
 fn place(org: &OrgId, connection: &Connection) -> String {
-    let Connection { id, version, url, .. } = connection;
-    format!("connection:{org}:{id}:{version}:{url}")
+    let Connection { id, version, kind, spaces, url, .. } = connection;
+    let spaces = spaces.as_ref().and_then(|spaces| to_json(spaces).ok()).unwrap_or_else(|| "*".to_owned());
+    format!("connection:{org}:{id}:{version}:{}:{spaces}:{url}", kind.as_str())
 }
 
 async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by: PrincipalId) -> Result<CreatedConnection, Error> {
@@ -144,7 +147,8 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
         last_used_at: None,
         removed_at: None,
     };
-    let sealed = value.as_ref().map(|value| store.seal_credential(org, &connection, value));
+    let named = connection.secret.as_ref().and_then(|secret| SecretValue::new(Secret::new(secret.to_string())));
+    let sealed = named.or(value).as_ref().map(|value| store.seal_credential(org, &connection, value));
     tx.exec(
         "INSERT INTO connections (org_id, id, name, kind, url, account, secret, scopes, spaces, version, state, why, sealed_credential, made_by, \
          made_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",

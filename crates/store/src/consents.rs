@@ -1,7 +1,7 @@
 //! Consents. Withdrawing one takes effect at once: no call decided under it starts any more.
 
 use crate::db::{Columns, Row, only, vals};
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::consent::Consent;
 use countersign_core::{ConsentId, OrgId, PrincipalId, SpaceId, UserId, random_bytes};
@@ -63,7 +63,7 @@ impl Store {
                         expires_at: consent.expires_at,
                     };
                     let by = Some(PrincipalId::User(consent.user.clone()));
-                    rules::record(&store, tx, &org, by, change, Told { name: "consent.given", key: consent.id.to_string() }).await?;
+                    rules::record(&store, tx, &org, by, change, RuleEvent { name: "consent.given", key: consent.id.to_string() }).await?;
                     Ok(consent)
                 })
             })
@@ -88,7 +88,7 @@ impl Store {
                     )
                     .await?;
                     let by = Some(PrincipalId::User(user));
-                    let told = Told { name: "consent.withdrawn", key: consent.to_string() };
+                    let told = RuleEvent { name: "consent.withdrawn", key: consent.to_string() };
                     rules::record(&store, tx, &org, by, RuleChange::ConsentWithdrawn { consent }, told).await?;
                     Ok(Some(found))
                 })

@@ -1,7 +1,7 @@
 //! Crossings: a crossing lets an action reach from one space into another. Without one, a call stays in its space.
 
 use crate::db::{Columns, Row, all, vals};
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::{Error, Store};
 use countersign_core::{ActionId, OrgId, PrincipalId, SpaceId, Timestamp};
 use receipt::body::RuleChange;
@@ -37,7 +37,7 @@ impl Store {
                         )
                         .await?;
                     if inserted == 1 {
-                        let told = Told { name: "crossing.allowed", key: action.to_string() };
+                        let told = RuleEvent { name: "crossing.allowed", key: action.to_string() };
                         rules::record(&store, tx, &org, Some(by), RuleChange::CrossingAllowed { action, from, to }, told).await?;
                     }
                     Ok(())
@@ -57,7 +57,7 @@ impl Store {
                     if tx.exec(sql, &vals![org.as_str(), from.as_str(), to.as_str(), action.as_str()]).await? == 0 {
                         return Ok(false);
                     }
-                    let told = Told { name: "crossing.forbidden", key: action.to_string() };
+                    let told = RuleEvent { name: "crossing.forbidden", key: action.to_string() };
                     rules::record(&store, tx, &org, Some(by), RuleChange::CrossingForbidden { action, from, to }, told).await?;
                     Ok(true)
                 })

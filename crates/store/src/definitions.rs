@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, only, to_json, vals};
 use crate::invocations::finish_in;
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, grants, page};
 use countersign_core::grant::Grant;
 use countersign_core::ports::Definitions;
@@ -148,7 +148,7 @@ async fn write_pin(tx: &mut Tx, sql: &str, org: &OrgId, action: &ActionId, pin: 
 
 async fn record_review(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId, pin: Pin, by: PrincipalId) -> Result<(), Error> {
     let Pin { structural, textual, wording, .. } = pin;
-    let told = Told { name: "action.reviewed", key: action.to_string() };
+    let told = RuleEvent { name: "action.reviewed", key: action.to_string() };
     let change = RuleChange::Reviewed { action, structural, textual, wording };
     rules::record(store, tx, org, Some(by), change, told).await.map(|_| ())
 }
@@ -173,7 +173,7 @@ async fn drift_in(
     let mut revoked = Vec::new();
     if noted == 1 {
         revoked = grants::revoke_for_in(store, tx, org, &action).await?;
-        let told = Told { name: "action.drifted", key: action.to_string() };
+        let told = RuleEvent { name: "action.drifted", key: action.to_string() };
         let change = RuleChange::Drifted { action, drift, structural, textual };
         rules::record(store, tx, org, None, change, told).await?;
     }

@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, Val, all, only, vals};
 use crate::events::tell;
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
 use countersign_core::limits::GRANT_REQUEST_SECONDS;
@@ -260,7 +260,7 @@ async fn record_given(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant) ->
         invocation_id: grant.invocation.clone(),
         requested_by: grant.requested_by.clone(),
     };
-    let told = Told { name: "grant.given", key: grant.id.to_string() };
+    let told = RuleEvent { name: "grant.given", key: grant.id.to_string() };
     rules::record(store, tx, org, grant.given_by.clone(), change, told).await.map(|_| ())
 }
 
@@ -300,7 +300,7 @@ async fn change_in(
         }
         GrantState::Revoked => {
             end_in(tx, org, &grant, by.as_ref(), to).await?;
-            let told = Told { name: "grant.revoked", key: id.to_string() };
+            let told = RuleEvent { name: "grant.revoked", key: id.to_string() };
             rules::record(store, tx, org, by.clone(), RuleChange::GrantRevoked { grant: id.clone() }, told).await?;
             (grant.state, grant.ended_by, grant.ended_at) = (to, by, Some(tx.now()));
         }

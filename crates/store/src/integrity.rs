@@ -1,15 +1,16 @@
 //! Compares the database with its audit log, while the server runs: whether each entry is filed as what it is, whether the stored tree is
-//! the tree of the entries, and whether the rules, people, tokens, secrets and connections in the tables are those that the log says.
-//! Whoever has the database can change a row; here it shows. Signatures are checked elsewhere, by the verifier of an export.
+//! the tree of the entries, and whether the rules, people, tokens, secrets, connections and sessions in the tables are those that the log
+//! says. Whoever has the database can change a row; here it shows, also if the row cannot be read any more. Signatures are checked elsewhere,
+//! by the verifier of an export.
 
-use crate::db::{Columns, Row, Snapshot, vals};
+use crate::db::{Columns, Row, Snapshot, Val, vals};
 use crate::grants::{read_grant, select_grant};
 use crate::policies::{digests_of, read_policies, select_policies};
 use crate::{Error, Store};
 use countersign_core::grant::GrantState;
 use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
-use countersign_core::{Band, Digest, OrgId, Timestamp, TokenId, UserId};
+use countersign_core::{Band, Digest, OrgId, PrincipalId, Timestamp, TokenId, UserId};
 use receipt::body::{Body as _, IdentityBody, IdentityChange, ModeBody, RuleBody, RuleChange, SpaceBody, Terms};
 use receipt::entry::{Entry, Kind, payload_digest};
 use receipt::tree::{self, CompleteTile, Frontier};
@@ -56,14 +57,14 @@ impl Check<'_> {
         let (mut frontier, mut prev, mut logged) = (Frontier::new(), receipt::entry::NO_PREV, Logged::default());
         loop {
             let sql = "SELECT seq, kind, payload, leaf, invocation_id FROM entries WHERE org_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3";
-            let rows = self.snapshot.read(sql, &vals![self.org.as_str(), frontier.size() as i64, ROWS]).await?;
+            let rows = self.read(ENTRY, sql, &vals![self.org.as_str(), frontier.size() as i64, ROWS]).await?;
             if rows.is_empty() {
                 break;
             }
             for row in rows {
-                let mut columns = Columns::of(row);
-                let (seq, kind, payload, leaf) = (columns.int()? as u64, columns.text()?, columns.text()?, columns.bytes()?);
-                let invocation = columns.text_or_null()?;
+                let Some(Filed { seq, kind, payload, leaf, invocation }) = self.readable(ENTRY, filed(row))? else {
+                    return Ok(logged.in_force);
+                };
                 let Some(entry) = Entry::parse(&payload).ok().filter(|entry| entry.header.seq == seq && seq == frontier.size()) else {
                     self.differs(format!("entry {seq} of the log cannot be read, or is not where it belongs"));
                     return Ok(logged.in_force);
@@ -86,10 +87,9 @@ impl Check<'_> {
         }
         self.found.entries = frontier.size();
         let head = "SELECT size, prev, frontier FROM logs WHERE org_id = $1";
-        for row in self.snapshot.read(head, &vals![self.org.as_str()]).await? {
-            let mut columns = Columns::of(row);
-            let stored = (columns.int()? as u64, columns.text()?, columns.bytes()?);
-            if stored != (frontier.size(), prev.to_string(), frontier.to_bytes()) {
+        for row in self.read("head of the log", head, &vals![self.org.as_str()]).await? {
+            let stored = self.readable("head of the log", stored_head(row))?;
+            if stored.is_some_and(|stored| stored != (frontier.size(), prev.to_string(), frontier.to_bytes())) {
                 self.differs("the stored head of the log is not that of its last entry".to_owned());
             }
         }
@@ -99,8 +99,8 @@ impl Check<'_> {
     async fn tile(&mut self, tile: &CompleteTile) -> Result<(), Error> {
         let sql = "SELECT hash FROM tree_nodes WHERE org_id = $1 AND level = $2 AND position = $3";
         let params = vals![self.org.as_str(), i64::from(tile.level), tile.position as i64];
-        let rows = self.snapshot.read(sql, &params).await?;
-        let stored = rows.into_iter().next().map(|row| Columns::of(row).bytes()).transpose()?;
+        let rows = self.read("node of the stored tree", sql, &params).await?;
+        let stored = rows.into_iter().next().and_then(|row| Columns::of(row).bytes().ok());
         if stored.as_deref() != Some(tile.hash.as_bytes().as_slice()) {
             self.differs(format!("node {} of level {} of the stored tree is not that of the entries", tile.position, tile.level));
         }
@@ -111,26 +111,28 @@ impl Check<'_> {
     async fn tables(&mut self) -> Result<InForce, Error> {
         let mut stored = InForce::new();
         for (kind, sql) in TABLES {
-            for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
-                let mut columns = Columns::of(row);
-                stored.insert((kind, columns.text()?), columns.text()?);
+            for row in self.read(kind, sql, &vals![self.org.as_str()]).await? {
+                if let Some((name, said)) = self.readable(kind, named(row))? {
+                    stored.insert((kind, name), said);
+                }
             }
         }
         let sql = concat!(select_grant!(), " AND given_at IS NOT NULL");
-        for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
-            let grant = read_grant(row)?;
+        for row in self.read("grant", sql, &vals![self.org.as_str()]).await? {
+            let Some(grant) = self.readable("grant", read_grant(row))? else { continue };
             let said = given(&Terms::of(&grant.terms), grant.expires_at, &grant.givers);
             let revoked = if grant.state == GrantState::Revoked { REVOKED } else { "" };
             stored.insert(("grant", grant.id.to_string()), said + revoked);
         }
         let sql = concat!(select_policies!(), " ORDER BY version DESC LIMIT 1");
-        for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
-            let digests = digests_of(&read_policies(row)?.policies.texts);
+        for row in self.read("policies", sql, &vals![self.org.as_str()]).await? {
+            let Some(version) = self.readable("policies", read_policies(row))? else { continue };
+            let digests = digests_of(&version.policies.texts);
             stored.insert(("policies", "in force".to_owned()), texts(&digests));
         }
         let sql = "SELECT id, band, self_approval, quorum, redaction FROM spaces WHERE org_id = $1";
-        for row in self.snapshot.read(sql, &vals![self.org.as_str()]).await? {
-            let (id, settings) = stored_space(row)?;
+        for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
+            let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
             // The space that comes with its org has no entry until it is changed.
             if settings != new_space() {
                 stored.insert(("space", id), settings);
@@ -149,8 +151,26 @@ impl Check<'_> {
                 None => self.differs(format!("{kind} `{name}` is missing in the database; the log says `{said}`")),
             }
         }
-        for (kind, name) in stored.keys().filter(|key| !logged.contains_key(*key)) {
+        // The log says of a session in which space it is with its first receipt.
+        for (kind, name) in stored.keys().filter(|key| !logged.contains_key(*key) && key.0 != SPACE_OF_SESSION) {
             self.differs(format!("{kind} `{name}` is in the database, and the log does not say so"));
+        }
+    }
+
+    async fn read(&mut self, kind: &str, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        let rows = self.snapshot.read(sql, params).await;
+        Ok(self.readable(kind, rows)?.unwrap_or_default())
+    }
+
+    /// What was read; `None` if what is stored cannot be read, which is a difference too.
+    fn readable<T>(&mut self, kind: &str, read: Result<T, Error>) -> Result<Option<T>, Error> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(Error::Corrupt { message }) => {
+                self.differs(format!("{kind}: a row in the database cannot be read: {message}"));
+                Ok(None)
+            }
+            Err(away) => Err(away),
         }
     }
 
@@ -161,12 +181,28 @@ impl Check<'_> {
     }
 }
 
-/// For each table with rules, people or credentials: the name of a row, and what the log must say of it too.
-const TABLES: [(&str, &str); 11] = [
+/// An entry as it is filed.
+struct Filed {
+    seq: u64,
+    kind: String,
+    payload: String,
+    leaf: Vec<u8>,
+    invocation: Option<String>,
+}
+
+const ENTRY: &str = "entry of the log";
+const SPACE_OF_SESSION: &str = "space of session";
+
+/// For each table with rules, people, sessions or credentials: the name of a row, and what the log must say of it too.
+const TABLES: [(&str, &str); 13] = [
     ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
     ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
     ("review", "SELECT action, structural || ' ' || textual || ' ' || wording FROM pins WHERE org_id = $1"),
-    ("consent", "SELECT id, user_id || ' ' || purpose FROM consents WHERE org_id = $1 AND withdrawn_at IS NULL"),
+    (
+        "consent",
+        "SELECT id, user_id || ' ' || purpose || coalesce(' in ' || space_id, '') || coalesce(' until ' || expires_at, '')
+         FROM consents WHERE org_id = $1 AND withdrawn_at IS NULL",
+    ),
     ("crossing", "SELECT action || ' ' || from_space || ' ' || to_space, 'allowed' FROM crossings WHERE org_id = $1"),
     ("canary token", "SELECT id, 'added' FROM canaries WHERE org_id = $1"),
     ("secret", "SELECT id, name || ' ' || version FROM secrets WHERE org_id = $1"),
@@ -185,6 +221,8 @@ const TABLES: [(&str, &str); 11] = [
         "SELECT id, CASE WHEN revoked_at IS NULL THEN 'valid' || coalesce(' until ' || expires_at, '') ELSE 'revoked' END
          FROM tokens WHERE org_id = $1",
     ),
+    ("session", "SELECT id, 'made by ' || created_by || coalesce(' for ' || owner_id, '') FROM sessions WHERE org_id = $1"),
+    (SPACE_OF_SESSION, "SELECT id, space_id FROM sessions WHERE org_id = $1"),
 ];
 
 /// Ends what is said of a grant.
@@ -196,6 +234,8 @@ struct Logged {
     in_force: InForce,
     /// The last invitation of each person: a new one ends it.
     invitations: BTreeMap<UserId, TokenId>,
+    /// The person who answers for each service.
+    services: BTreeMap<TokenId, UserId>,
 }
 
 impl Logged {
@@ -220,10 +260,16 @@ impl Logged {
             }
             Kind::Identity => {
                 if let Ok(body) = IdentityBody::read(&entry.body) {
-                    self.identity(body.change);
+                    self.identity(body);
                 }
             }
-            Kind::Key | Kind::Answer | Kind::Intent | Kind::Receipt | Kind::Batch => {}
+            Kind::Receipt => {
+                let text = |field| entry.body.get(field).and_then(serde_json::Value::as_str);
+                if let (Some(session), Some(space)) = (text("session"), text("space")) {
+                    self.in_force.entry((SPACE_OF_SESSION, session.to_owned())).or_insert_with(|| space.to_owned());
+                }
+            }
+            Kind::Key | Kind::Answer | Kind::Intent | Kind::Batch => {}
         }
     }
 
@@ -243,12 +289,13 @@ impl Logged {
                 self.set("review", action.to_string(), Some(said));
             }
             RuleChange::PoliciesSet { digests } => self.set("policies", "in force".to_owned(), Some(texts(&digests))),
-            RuleChange::ConsentGiven { consent, purpose, .. } => {
+            RuleChange::ConsentGiven { consent, purpose, space, expires_at } => {
                 let by = match body.by {
-                    Some(countersign_core::PrincipalId::User(user)) => user.to_string(),
+                    Some(PrincipalId::User(user)) => user.to_string(),
                     Some(_) | None => String::new(),
                 };
-                self.set("consent", consent.to_string(), Some(format!("{by} {purpose}")));
+                let within = space.map_or_else(String::new, |space| format!(" in {space}"));
+                self.set("consent", consent.to_string(), Some(format!("{by} {purpose}{within}{}", until(expires_at))));
             }
             RuleChange::ConsentWithdrawn { consent } => self.set("consent", consent.to_string(), None),
             RuleChange::CrossingAllowed { action, from, to } => {
@@ -266,8 +313,8 @@ impl Logged {
         }
     }
 
-    fn identity(&mut self, change: IdentityChange) {
-        match change {
+    fn identity(&mut self, body: IdentityBody) {
+        match body.change {
             IdentityChange::UserCreated { user, role } => self.set("user", user.to_string(), Some(person((role, Band::Black, false)))),
             IdentityChange::UserDisabled { user } => self.person(&user, |(_, _, is_disabled)| *is_disabled = true),
             IdentityChange::Invited { invitation, user, expires_at } => {
@@ -280,7 +327,10 @@ impl Logged {
                 self.set("token", invitation.to_string(), Some("revoked".to_owned()));
                 self.set("token", token.to_string(), Some(valid(None)));
             }
-            IdentityChange::TokenMade { token, expires_at, .. } => self.set("token", token.to_string(), Some(valid(expires_at))),
+            IdentityChange::TokenMade { token, holder, expires_at, .. } => {
+                self.set("token", token.to_string(), Some(valid(expires_at)));
+                self.holder(&holder, body.by.as_ref());
+            }
             IdentityChange::TokenRevoked { token } => self.set("token", token.to_string(), Some("revoked".to_owned())),
             IdentityChange::SecretSet { secret, name, version } | IdentityChange::SecretRotated { secret, name, version } => {
                 self.set("secret", secret.to_string(), Some(format!("{name} {version}")));
@@ -300,6 +350,23 @@ impl Logged {
                 self.set("connection", connection.to_string(), said);
             }
             IdentityChange::LinkMade { .. } => {}
+        }
+    }
+
+    /// Whoever made a token answers for its service, or owns its agent.
+    fn holder(&mut self, holder: &PrincipalId, by: Option<&PrincipalId>) {
+        let owner = match by {
+            Some(PrincipalId::User(user)) => Some(user.clone()),
+            Some(PrincipalId::Service(token)) => self.services.get(token).cloned(),
+            Some(PrincipalId::Agent(_) | PrincipalId::Automation(_)) | None => None,
+        };
+        match (holder, by, owner) {
+            (PrincipalId::Service(token), _, Some(owner)) => drop(self.services.insert(token.clone(), owner)),
+            (PrincipalId::Agent(session), Some(by), owner) => {
+                let owned = owner.map_or_else(String::new, |owner| format!(" for {owner}"));
+                self.set("session", session.to_string(), Some(format!("made by {by}{owned}")));
+            }
+            (PrincipalId::User(_) | PrincipalId::Service(_) | PrincipalId::Agent(_) | PrincipalId::Automation(_), _, _) => {}
         }
     }
 
@@ -329,7 +396,11 @@ fn given(terms: &Terms, expires_at: Timestamp, givers: &[UserId]) -> String {
 }
 
 fn valid(expires_at: Option<Timestamp>) -> String {
-    expires_at.map_or_else(|| "valid".to_owned(), |at| format!("valid until {}", at.as_micros()))
+    format!("valid{}", until(expires_at))
+}
+
+fn until(expires_at: Option<Timestamp>) -> String {
+    expires_at.map_or_else(String::new, |at| format!(" until {}", at.as_micros()))
 }
 
 fn person((role, band, is_disabled): (Role, Band, bool)) -> String {
@@ -349,6 +420,22 @@ fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &S
 /// The settings of a space just created.
 fn new_space() -> String {
     space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default())
+}
+
+fn filed(row: Row) -> Result<Filed, Error> {
+    let mut columns = Columns::of(row);
+    let (seq, kind, payload) = (columns.int()? as u64, columns.text()?, columns.text()?);
+    Ok(Filed { seq, kind, payload, leaf: columns.bytes()?, invocation: columns.text_or_null()? })
+}
+
+fn stored_head(row: Row) -> Result<(u64, String, Vec<u8>), Error> {
+    let mut columns = Columns::of(row);
+    Ok((columns.int()? as u64, columns.text()?, columns.bytes()?))
+}
+
+fn named(row: Row) -> Result<(String, String), Error> {
+    let mut columns = Columns::of(row);
+    Ok((columns.text()?, columns.text()?))
 }
 
 fn stored_space(row: Row) -> Result<(String, String), Error> {

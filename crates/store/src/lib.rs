@@ -63,7 +63,7 @@ pub use secrets::{DeletedSecret, NamedSecret, NewSecret, SecretUse, SetSecret};
 pub use servers::Server;
 pub use sessions::NewSession;
 pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
-pub use users::{ChangedUser, Disabled, User, UserChange};
+pub use users::{ChangedUser, User, UserChange};
 
 use countersign_core::limits::READINESS_SECONDS;
 use countersign_core::{Clock, Future, OrgId, Random, ServerId, SpaceId, random_bytes};

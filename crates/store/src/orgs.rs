@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::keys::Purpose;
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::users::insert_user;
 use crate::{Error, Page, PageRequest, Store, page, seal};
@@ -24,6 +24,12 @@ pub struct Org {
     pub is_first: bool,
     /// Set once the org is disabled: none of its tokens works any more, and its sessions count as ended. What runs still ends, and gets its receipt.
     pub disabled_at: Option<Timestamp>,
+}
+
+macro_rules! select_org {
+    () => {
+        "SELECT org_id, name, created_at, is_first, disabled_at FROM orgs"
+    };
 }
 
 macro_rules! select_space {
@@ -64,7 +70,7 @@ impl Store {
         self.db
             .write_unscoped(move |tx| {
                 Box::pin(async move {
-                    let created = insert_org(&store, tx, &name, owner_name).await?;
+                    let (_, created) = insert_org(&store, tx, &name, owner_name).await?;
                     let kind = TokenKind::User(created.owner.clone());
                     insert_token(&store, tx, &created.org, kind, "owner", &[], None, token, Maker::default()).await?;
                     Ok(created)
@@ -75,7 +81,7 @@ impl Store {
 
     /// Like `create_org`, on behalf of an operator: the owner is invited, and the creation is signed into the audit log of the operator's
     /// org. `None` if the name is taken.
-    pub async fn add_org(&self, operator: &Principal, name: &str, owner_name: &str) -> Result<Option<(NewOrg, NewToken)>, Error> {
+    pub async fn add_org(&self, operator: &Principal, name: &str, owner_name: &str) -> Result<Option<(Org, NewOrg, NewToken)>, Error> {
         let (store, operator, name, owner_name) = (self.clone(), operator.clone(), name.to_owned(), owner_name.to_owned());
         self.db
             .write(operator.org.clone(), move |tx| {
@@ -86,33 +92,36 @@ impl Store {
                     if !taken.is_empty() {
                         return Ok(None);
                     }
-                    let added = insert_org(&store, tx, &name, owner_name).await?;
+                    let (org, added) = insert_org(&store, tx, &name, owner_name).await?;
                     let kind = TokenKind::Invitation(added.owner.clone());
                     let text = draw_token(&*store.random, kind.as_str());
                     let maker = Maker::default();
                     let invitation =
                         insert_token(&store, tx, &added.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await?;
-                    let told = Told { name: "org.created", key: added.org.to_string() };
+                    let told = RuleEvent { name: "org.created", key: added.org.to_string() };
                     let change = RuleChange::OrgCreated { org: added.org.clone(), name };
                     rules::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
-                    Ok(Some((added, invitation)))
+                    Ok(Some((org, added, invitation)))
                 })
             })
             .await
     }
 
     /// Disables an org for good and signs that into the audit log of the operator's org. Does nothing for the first org or a disabled one.
-    pub async fn disable_org(&self, operator: &Principal, org: &OrgId) -> Result<(), Error> {
+    /// Returns the org as it is then, if there is one.
+    pub async fn disable_org(&self, operator: &Principal, org: &OrgId) -> Result<Option<Org>, Error> {
         let (store, operator, org) = (self.clone(), operator.clone(), org.clone());
         self.db
             .write(operator.org.clone(), move |tx| {
                 Box::pin(async move {
                     let sql = "UPDATE orgs SET disabled_at = $1 WHERE org_id = $2 AND is_first = 0 AND disabled_at IS NULL";
                     if tx.exec(sql, &vals![tx.now(), org.as_str()]).await? == 1 {
-                        let told = Told { name: "org.disabled", key: org.to_string() };
-                        rules::record(&store, tx, &operator.org, Some(operator.id), RuleChange::OrgDisabled { org }, told).await?;
+                        let told = RuleEvent { name: "org.disabled", key: org.to_string() };
+                        let change = RuleChange::OrgDisabled { org: org.clone() };
+                        rules::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
                     }
-                    Ok(())
+                    let sql = concat!(select_org!(), " WHERE org_id = $1");
+                    only(tx.query(sql, &vals![org.as_str()]).await?, read_org)
                 })
             })
             .await
@@ -120,7 +129,7 @@ impl Store {
 
     /// Every org, disabled ones included, with the first org first and then in the order of their creation.
     pub async fn list_orgs(&self) -> Result<Vec<Org>, Error> {
-        let sql = "SELECT org_id, name, created_at, is_first, disabled_at FROM orgs ORDER BY is_first DESC, org_id";
+        let sql = concat!(select_org!(), " ORDER BY is_first DESC, org_id");
         all(self.db.read(sql, &[]).await?, read_org)
     }
 
@@ -206,19 +215,20 @@ impl Store {
 }
 
 /// Inserts an org whose owner cannot act yet.
-async fn insert_org(store: &Store, tx: &mut Tx, name: &str, owner_name: String) -> Result<NewOrg, Error> {
-    let now = tx.now();
-    let org = OrgId::new(now, random_bytes(&*store.random));
+async fn insert_org(store: &Store, tx: &mut Tx, name: &str, owner_name: String) -> Result<(Org, NewOrg), Error> {
+    let created_at = tx.now();
+    let org = OrgId::new(created_at, random_bytes(&*store.random));
     let is_first = tx.query("/* every org: whether there is any */ SELECT 1 FROM orgs LIMIT 1", &[]).await?.is_empty();
     tx.exec(
         "INSERT INTO orgs (org_id, name, rules_version, created_at, is_first) VALUES ($1, $2, 0, $3, $4)",
-        &vals![org.as_str(), name, now, i64::from(is_first)],
+        &vals![org.as_str(), name, created_at, i64::from(is_first)],
     )
     .await?;
     start_log(store, tx, &org).await?;
     let space = insert_space(store, tx, &org, "main").await?;
     let owner = insert_user(store, tx, &org, owner_name, Role::Owner, None).await?.id;
-    Ok(NewOrg { org, space: space.id, owner })
+    let stored = Org { id: org.clone(), name: name.to_owned(), created_at, is_first, disabled_at: None };
+    Ok((stored, NewOrg { org, space: space.id, owner }))
 }
 
 /// Signs the space's current settings into the audit log and publishes the event.
@@ -234,7 +244,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         space: space.id.clone(),
         version,
     };
-    rules::sign(store, tx, &space.org, Kind::Space, version, &body, Told { name: event, key: space.id.to_string() }).await
+    rules::sign(store, tx, &space.org, Kind::Space, version, &body, RuleEvent { name: event, key: space.id.to_string() }).await
 }
 
 async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Principals: who may act, with which role, and up to which band.
 
 use crate::db::{Columns, Row, all, only, vals};
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::tokens::TokenKind;
 use crate::{Error, Store};
 use countersign_core::ports::principals::NewLink;
@@ -112,7 +112,7 @@ impl Principals for Store {
         Box::pin(self.db.write(org.clone(), move |tx| {
             Box::pin(async move {
                 let NewLink { invocation, by, token, expires_at } = link;
-                let told = Told { name: "link.created", key: invocation.to_string() };
+                let told = RuleEvent { name: "link.created", key: invocation.to_string() };
                 let change = IdentityChange::LinkMade { invocation_id: invocation, token, expires_at };
                 rules::record_identity(&store, tx, &org, Some(by), change, told).await.map(|_| ())
             })

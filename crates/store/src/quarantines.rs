@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
 use crate::events::tell;
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Quarantines;
 use countersign_core::ports::invocations::NewQuarantine;
@@ -151,7 +151,7 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
         ],
     )
     .await?;
-    let told = Told {
+    let told = RuleEvent {
         name: if state == QuarantineState::Released { "quarantine.released" } else { "quarantine.discarded" },
         key: invocation.to_string(),
     };

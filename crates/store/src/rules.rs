@@ -130,7 +130,7 @@ impl Rules for Store {
 }
 
 /// The event of a rule change.
-pub(crate) struct Told {
+pub(crate) struct RuleEvent {
     pub(crate) name: &'static str,
     /// Events with the same key are delivered in order.
     pub(crate) key: String,
@@ -143,7 +143,7 @@ pub(crate) async fn record(
     org: &OrgId,
     by: Option<PrincipalId>,
     change: RuleChange,
-    told: Told,
+    told: RuleEvent,
 ) -> Result<i64, Error> {
     let version = seal::next_rules_version(tx, org).await?;
     sign(store, tx, org, Kind::Rule, version, &RuleBody { by, change, version }, told).await?;
@@ -158,7 +158,7 @@ pub(crate) async fn record_identity(
     org: &OrgId,
     by: Option<PrincipalId>,
     change: IdentityChange,
-    told: Told,
+    told: RuleEvent,
 ) -> Result<u64, Error> {
     let body = IdentityBody { by, change }.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
     let id = format!("identity_{}", seal::size(tx, org).await?);
@@ -175,7 +175,7 @@ pub(crate) async fn sign(
     kind: Kind,
     version: i64,
     body: &impl Body,
-    told: Told,
+    told: RuleEvent,
 ) -> Result<(), Error> {
     let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
     let id = format!("{}_{version}", kind.as_str());

@@ -7,7 +7,7 @@ pub use uses::SecretUse;
 
 use self::uses::USES;
 use crate::db::{Columns, Row, Tx, only, vals};
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::limits::SECRET_USED_SECONDS;
 use countersign_core::ports::Secrets;
@@ -192,7 +192,7 @@ async fn insert(store: &Store, tx: &mut Tx, org: &OrgId, new: NewSecret, by: Pri
     )
     .await?;
     let change = IdentityChange::SecretSet { secret: secret.id.clone(), name: secret.name.to_string(), version: secret.version };
-    let told = Told { name: "secret.set", key: secret.id.to_string() };
+    let told = RuleEvent { name: "secret.set", key: secret.id.to_string() };
     rules::record_identity(store, tx, org, Some(by), change, told).await?;
     Ok(secret)
 }
@@ -221,7 +221,7 @@ async fn rotate(
     )
     .await?;
     let change = IdentityChange::SecretRotated { secret: secret.id.clone(), name: secret.name.to_string(), version: secret.version };
-    let told = Told { name: "secret.rotated", key: secret.id.to_string() };
+    let told = RuleEvent { name: "secret.rotated", key: secret.id.to_string() };
     rules::record_identity(store, tx, org, Some(by), change, told).await?;
     Ok(secret)
 }
@@ -247,7 +247,7 @@ async fn delete(
         return Ok(Some(DeletedSecret::InUse(used_by)));
     }
     tx.exec("DELETE FROM secrets WHERE org_id = $1 AND id = $2", &vals![org.as_str(), secret.id.as_str()]).await?;
-    let told = Told { name: "secret.deleted", key: secret.id.to_string() };
+    let told = RuleEvent { name: "secret.deleted", key: secret.id.to_string() };
     let change = IdentityChange::SecretDeleted { secret: secret.id, name: secret.name.to_string(), version: secret.version };
     rules::record_identity(store, tx, org, Some(by), change, told).await?;
     Ok(Some(DeletedSecret::Done))

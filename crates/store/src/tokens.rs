@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::keys::Keychain;
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
 use base64::Engine as _;
@@ -76,6 +76,8 @@ pub enum Lost {
     /// The user of the token, or the person who answers for its agent or service, was disabled.
     Person,
     Session,
+    /// Nothing is gone, but its row is not as it was written: somebody has changed the database.
+    Changed,
 }
 
 impl Lost {
@@ -83,6 +85,7 @@ impl Lost {
         match self {
             Self::Person => "person_disabled",
             Self::Session => "session_ended",
+            Self::Changed => "changed_in_database",
         }
     }
 
@@ -254,7 +257,7 @@ impl Store {
 
     pub async fn find_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
         let rows = self.db.read(&format!("{SELECT_TOKEN} AND t.id = $2"), &vals![org.as_str(), token.as_str()]).await?;
-        only(rows, read_token)
+        only(rows, |row| read_token(&self.keychain, org, row))
     }
 
     pub async fn list_tokens(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Token>, Error> {
@@ -265,7 +268,7 @@ impl Store {
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
-        page(rows, request.limit, read_token, |token| token.id.to_string())
+        page(rows, request.limit, |row| read_token(&self.keychain, org, row), |token| token.id.to_string())
     }
 
     /// Revokes a token. Revoking it twice changes nothing. `None` if there is no such token.
@@ -278,7 +281,7 @@ impl Store {
                 }
                 let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL";
                 if tx.exec(sql, &vals![tx.now(), owned_org.as_str(), owned_token.as_str()]).await? == 1 {
-                    let told = Told { name: "token.revoked", key: owned_token.to_string() };
+                    let told = RuleEvent { name: "token.revoked", key: owned_token.to_string() };
                     let change = IdentityChange::TokenRevoked { token: owned_token };
                     rules::record_identity(&store, tx, &owned_org, Some(by), change, told).await?;
                 }
@@ -313,7 +316,7 @@ async fn end_tokens_of(store: &Store, tx: &mut Tx, org: &OrgId, user: &UserId) -
         let token: TokenId = Columns::of(row).id()?;
         let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3";
         tx.exec(sql, &vals![tx.now(), org.as_str(), token.as_str()]).await?;
-        let told = Told { name: "token.revoked", key: token.to_string() };
+        let told = RuleEvent { name: "token.revoked", key: token.to_string() };
         rules::record_identity(store, tx, org, None, IdentityChange::TokenRevoked { token }, told).await?;
     }
     Ok(())
@@ -529,7 +532,7 @@ async fn record_token(
             ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with, expires_at })
         }
     };
-    let told = Told { name, key: token.to_string() };
+    let told = RuleEvent { name, key: token.to_string() };
     let seq = rules::record_identity(store, tx, org, by, change, told).await?;
     let (TokenKind::User(_), Some(with), false) = (kind, with, is_redeemed) else { return Ok(seq) };
     let rows = tx.query("SELECT from_seq FROM tokens WHERE org_id = $1 AND id = $2", &vals![org.as_str(), with.as_str()]).await?;
@@ -538,18 +541,35 @@ async fn record_token(
 
 const SELECT_TOKEN: &str = concat!(
     "SELECT t.id, t.kind, t.user_id, t.session_id, t.made_by, t.name, t.scopes, t.created_at, t.expires_at, t.revoked_at,
-       s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at ",
+       s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at, t.hash, t.from_seq, t.mac ",
     from_tokens!(),
     " WHERE t.org_id = $1"
 );
 
-fn read_token(row: Row) -> Result<Token, Error> {
+fn read_token(keychain: &Keychain, org: &OrgId, row: Row) -> Result<Token, Error> {
     let mut columns = Columns::of(row);
-    let id = columns.id()?;
+    let id: TokenId = columns.id()?;
     let kind = columns.text()?;
     let user: Option<UserId> = columns.id_or_null()?;
     let session: Option<SessionId> = columns.id_or_null()?;
-    let made_by = columns.id_or_null()?;
+    let made_by: Option<UserId> = columns.id_or_null()?;
+    let (name, scopes) = (columns.text()?, columns.text()?);
+    let (created_at, expires_at, revoked_at) = (columns.time()?, columns.time_or_null()?, columns.time_or_null()?);
+    let lost = Lost::of(columns.time_or_null()?, [columns.time_or_null()?, columns.time_or_null()?, columns.time_or_null()?]);
+    let (hash, from, mac) = (columns.bytes()?, columns.int()?, columns.bytes()?);
+    let protected = Protected {
+        org,
+        id: &id,
+        kind: &kind,
+        user: user.as_ref(),
+        session: session.as_ref(),
+        scopes: &scopes,
+        made_by: made_by.as_ref(),
+        hash: &hash,
+        expires_at,
+        from,
+    };
+    let lost = if protected.mac(keychain) == *mac { lost } else { Some(Lost::Changed) };
     let kind = match (kind.as_str(), user, session) {
         ("user", Some(user), None) => TokenKind::User(user),
         ("invitation", Some(user), None) => TokenKind::Invitation(user),
@@ -557,16 +577,7 @@ fn read_token(row: Row) -> Result<Token, Error> {
         ("service", None, None) => TokenKind::Service { made_by },
         _ => return Err(Error::Corrupt { message: format!("token `{id}` stands for nobody") }),
     };
-    Ok(Token {
-        id,
-        kind,
-        name: columns.text()?,
-        scopes: parse_scopes(&columns.text()?),
-        created_at: columns.time()?,
-        expires_at: columns.time_or_null()?,
-        revoked_at: columns.time_or_null()?,
-        lost: Lost::of(columns.time_or_null()?, [columns.time_or_null()?, columns.time_or_null()?, columns.time_or_null()?]),
-    })
+    Ok(Token { id, kind, name, scopes: parse_scopes(&scopes), created_at, expires_at, revoked_at, lost })
 }
 
 fn parse_scopes(text: &str) -> Vec<Permission> {

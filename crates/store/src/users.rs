@@ -1,10 +1,12 @@
 //! People: their role, the strictest band they may act in, and whether they are disabled.
 
 use crate::db::{Columns, Row, Tx, only, vals};
-use crate::rules::{self, Told};
+use crate::rules::{self, RuleEvent};
+use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
+use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{Band, OrgId, PrincipalId, Timestamp, UserId, random_bytes};
+use countersign_core::{Band, OrgId, Principal, PrincipalId, Timestamp, UserId, random_bytes};
 use receipt::body::{IdentityChange, RuleChange};
 
 macro_rules! select_user {
@@ -28,18 +30,24 @@ pub struct User {
 }
 
 impl Store {
-    /// Creates a person; `None` if the name is taken.
-    pub async fn create_user(&self, org: &OrgId, name: &str, role: Role, by: &PrincipalId) -> Result<Option<User>, Error> {
-        let (store, org, name, by) = (self.clone(), org.clone(), name.to_owned(), by.clone());
+    /// Creates a person and invites them, both or neither: a name that is taken by somebody without an invitation helps nobody. `None` if
+    /// the name is taken.
+    pub async fn create_user(&self, by: &Principal, name: &str, role: Role) -> Result<Option<(User, NewToken)>, Error> {
+        let (store, by, name) = (self.clone(), by.clone(), name.to_owned());
         self.db
-            .write(org.clone(), move |tx| {
+            .write(by.org.clone(), move |tx| {
                 Box::pin(async move {
-                    let taken =
-                        tx.query("SELECT id FROM users WHERE org_id = $1 AND name = $2", &vals![org.as_str(), name.as_str()]).await?;
-                    if !taken.is_empty() {
+                    let sql = "SELECT id FROM users WHERE org_id = $1 AND name = $2";
+                    if !tx.query(sql, &vals![by.org.as_str(), name.as_str()]).await?.is_empty() {
                         return Ok(None);
                     }
-                    insert_user(&store, tx, &org, name, role, Some(by)).await.map(Some)
+                    let user = insert_user(&store, tx, &by.org, name, role, Some(by.id.clone())).await?;
+                    let kind = TokenKind::Invitation(user.id.clone());
+                    let text = draw_token(&*store.random, kind.as_str());
+                    let maker = Maker { by: Some(by.id), with: by.token };
+                    let invitation =
+                        insert_token(&store, tx, &by.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await?;
+                    Ok(Some((user, invitation)))
                 })
             })
             .await
@@ -100,12 +108,12 @@ impl Store {
                         tx.exec(sql, &vals![from, org.as_str(), user.as_str()]).await?;
                     }
                     if after.role != before.role {
-                        let told = Told { name: "user.role_changed", key: user.to_string() };
+                        let told = RuleEvent { name: "user.role_changed", key: user.to_string() };
                         let change = RuleChange::RoleChanged { user: user.clone(), role: after.role };
                         rules::record(&store, tx, &org, Some(by.clone()), change, told).await?;
                     }
                     if after.max_band != before.max_band {
-                        let told = Told { name: "user.limited", key: user.to_string() };
+                        let told = RuleEvent { name: "user.limited", key: user.to_string() };
                         let change = RuleChange::BandLimited { user, max_band: after.max_band };
                         rules::record(&store, tx, &org, Some(by), change, told).await?;
                     }
@@ -116,26 +124,25 @@ impl Store {
     }
 
     /// Disables a person at once. The last owner cannot be disabled. `None` if there is no such active person.
-    pub async fn disable_user(&self, org: &OrgId, user: &UserId, by: &PrincipalId) -> Result<Option<Disabled>, Error> {
+    pub async fn disable_user(&self, org: &OrgId, user: &UserId, by: &PrincipalId) -> Result<Option<ChangedUser>, Error> {
         let (store, org, user, by) = (self.clone(), org.clone(), user.clone(), by.clone());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     if lock_owners(tx, &org).await? == [user.clone()] {
-                        return Ok(Some(Disabled::LastOwner));
+                        return Ok(Some(ChangedUser::LastOwner));
                     }
-                    let changed = tx
-                        .exec(
-                            "UPDATE users SET disabled_at = $1 WHERE org_id = $2 AND id = $3 AND disabled_at IS NULL",
-                            &vals![tx.now(), org.as_str(), user.as_str()],
-                        )
-                        .await?;
-                    if changed == 0 {
+                    let sql = concat!(select_user!(), " AND id = $2 AND disabled_at IS NULL");
+                    let rows = tx.query_locked(sql, &vals![org.as_str(), user.as_str()]).await?;
+                    let Some(before) = only(rows, read_user)? else {
                         return Ok(None);
-                    }
-                    let told = Told { name: "user.disabled", key: user.to_string() };
+                    };
+                    let disabled_at = tx.now();
+                    let sql = "UPDATE users SET disabled_at = $1 WHERE org_id = $2 AND id = $3";
+                    tx.exec(sql, &vals![disabled_at, org.as_str(), user.as_str()]).await?;
+                    let told = RuleEvent { name: "user.disabled", key: user.to_string() };
                     rules::record_identity(&store, tx, &org, Some(by), IdentityChange::UserDisabled { user }, told).await?;
-                    Ok(Some(Disabled::Done))
+                    Ok(Some(ChangedUser::Done(User { disabled_at: Some(disabled_at), ..before })))
                 })
             })
             .await
@@ -153,7 +160,7 @@ pub(crate) async fn insert_user(
 ) -> Result<User, Error> {
     let created_at = tx.now();
     let id = UserId::new(created_at, random_bytes(&*store.random));
-    let told = Told { name: "user.created", key: id.to_string() };
+    let told = RuleEvent { name: "user.created", key: id.to_string() };
     let change = IdentityChange::UserCreated { user: id.clone(), role };
     let from = rules::record_identity(store, tx, org, by, change, told).await?;
     tx.exec(
@@ -171,19 +178,11 @@ pub struct UserChange {
     pub max_band: Option<Band>,
 }
 
-/// The result of changing a person.
+/// The result of changing or disabling a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangedUser {
     Done(User),
     /// Not changed: an org without an owner could not be administered by anyone.
-    LastOwner,
-}
-
-/// The result of disabling a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disabled {
-    Done,
-    /// Not disabled: an org without an owner could not be administered by anyone.
     LastOwner,
 }
 

@@ -5,7 +5,7 @@ use clap::{Command, FromArgMatches as _};
 use std::path::{Path, PathBuf};
 
 /// A text that may mention commands, and where it was found.
-struct Told {
+struct Mention {
     place: String,
     text: String,
 }
@@ -35,23 +35,23 @@ fn documents() -> Vec<PathBuf> {
 }
 
 /// The lines of a source file without its tests, which may mention commands that do not exist.
-fn lines(path: &Path) -> Vec<Told> {
+fn lines(path: &Path) -> Vec<Mention> {
     let source = std::fs::read_to_string(path).unwrap();
     let product = source.split("#[cfg(test)]\nmod tests").next().unwrap();
     product
         .lines()
         .enumerate()
-        .map(|(at, line)| Told { place: format!("{}:{}", path.display(), at + 1), text: line.replace("\\n", "\n") })
+        .map(|(at, line)| Mention { place: format!("{}:{}", path.display(), at + 1), text: line.replace("\\n", "\n") })
         .collect()
 }
 
 /// The code in a Markdown file: fenced or indented blocks, and the texts between backticks.
-fn code(path: &Path) -> Vec<Told> {
+fn code(path: &Path) -> Vec<Mention> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut is_block = false;
     let mut told = Vec::new();
     for (at, line) in text.lines().enumerate() {
-        let mut add = |text: &str| told.push(Told { place: format!("{}:{}", path.display(), at + 1), text: text.to_owned() });
+        let mut add = |text: &str| told.push(Mention { place: format!("{}:{}", path.display(), at + 1), text: text.to_owned() });
         if line.trim_start().starts_with("```") {
             is_block = !is_block;
         } else if is_block || line.starts_with("    ") {
@@ -126,7 +126,7 @@ fn every_command_that_is_told_exists() {
     let told: Vec<_> = sources.flat_map(|file| lines(&file)).chain(documents().iter().flat_map(|file| code(file))).collect();
     let mut count = 0;
     let mut wrong = Vec::new();
-    for Told { place, text } in &told {
+    for Mention { place, text } in &told {
         for words in commands(text) {
             count += 1;
             wrong.extend(unknown(words).map(|word| format!("{place}: `countersign {}` has no `{word}`", words.trim())));
@@ -173,9 +173,9 @@ fn split(line: &str) -> Vec<String> {
     words
 }
 
-fn examples(command: &Command) -> Vec<Told> {
+fn examples(command: &Command) -> Vec<Mention> {
     let own = command.get_before_help().map(ToString::to_string).unwrap_or_default();
-    let told = own.lines().map(|line| Told { place: format!("help of {}", command.get_name()), text: line.to_owned() });
+    let told = own.lines().map(|line| Mention { place: format!("help of {}", command.get_name()), text: line.to_owned() });
     told.chain(command.get_subcommands().flat_map(examples)).collect()
 }
 
@@ -184,7 +184,7 @@ fn every_example_parses() {
     let told: Vec<_> = examples(&command(None)).into_iter().chain(documents().iter().flat_map(|file| code(file))).collect();
     let mut count = 0;
     let mut wrong = Vec::new();
-    for Told { place, text } in &told {
+    for Mention { place, text } in &told {
         let line = text.trim();
         // Only lines of a code block are parsed. A line that only names a command, or leaves a choice between several, is skipped.
         if !line.starts_with("countersign ") || !text.starts_with(' ') && !text.contains("  ") || line.contains("\\|") {

@@ -175,6 +175,23 @@ async fn what_one_process_has_ended_the_other_does_not_run() {
     two.verify();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_waits_at_one_process_for_an_approval_at_the_other() {
+    let two = Two::start().await;
+    let session = two.session(0).await;
+    let (id, _) = two.pending(0, &session, "waited for elsewhere").await;
+    // As a process: runs in this one wait for each other.
+    let user = User::new(two.folders[1].path(), two.url(1), Some(&two.owner.token)).with_binary();
+    let watched = id.clone();
+    let waiting = tokio::task::spawn_blocking(move || user.run(&["invocation", "watch", &watched, "--wait", "25s"]));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(two.answer(0, "approve", &id, json!({})).await.0, 200);
+    // Far less than the wait asks for: it was woken.
+    tokio::time::timeout(Duration::from_secs(15), waiting).await.expect("woken, not timed out").unwrap().ok();
+    assert_eq!(two.effects(), 1);
+    two.verify();
+}
+
 /// Calls both servers without a pause while the database is away for longer than their leases allow them to begin anything, and waits until
 /// both do something again.
 async fn come_back(callers: usize, away: Duration) {

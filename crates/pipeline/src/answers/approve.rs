@@ -16,7 +16,7 @@ use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Row};
 use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::session::{SelfApproval, Space};
-use countersign_core::{ApprovalId, Band, Digest, Invocation, InvocationId, Principal, PrincipalId, Status, UserId};
+use countersign_core::{ApprovalId, Band, Digest, Invocation, InvocationId, Principal, PrincipalId, Status};
 use serde_json::Value;
 
 /// A person's approval.
@@ -141,7 +141,8 @@ impl Pipeline {
     /// An approved part runs with the rest of its batch, once every part may run.
     async fn approve_part(&self, approved: Invocation) -> Result<Outcome, Error> {
         self.advance_and_see(&approved).await;
-        let now = self.ledger().find_invocation(&approved.org, &approved.id).await?;
+        // The approval is stored: if it cannot be read now how the call stands, the answer is what is known.
+        let now = self.ledger().find_invocation(&approved.org, &approved.id).await.ok().flatten();
         Ok(Outcome::of(Box::new(now.unwrap_or(approved))))
     }
 
@@ -161,8 +162,8 @@ impl Pipeline {
         }
         let approval = self.approval(principal, &pending, None, reason.clone(), Verdict::Deny)?;
         let message = match reason {
-            Some(reason) => format!("a person said no: {}", policy::redact_text(&reason)),
-            None => "a person said no".to_owned(),
+            Some(reason) => format!("a person denied the call: {}", policy::redact_text(&reason)),
+            None => "a person denied the call".to_owned(),
         };
         let failure = Failure { code: "denied_by_person".into(), message };
         let ending = Ending::unexecuted(pending, Status::Denied, Some(DeniedBy::Person), failure, Row::From(Status::Pending));
@@ -190,7 +191,7 @@ impl Pipeline {
         // just changed them.
         self.ledger().rules_version_anew(&invocation.org).await?;
         let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
-        if space.self_approval == SelfApproval::Refused && is_own(principal, &invocation.principal, invocation.owner.as_ref()) {
+        if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, invocation.owner.as_ref())) {
             return Err(Error::SelfApproval { invocation: id.clone() });
         }
         Ok(Answerable { invocation, space })
@@ -303,9 +304,4 @@ pub fn needed_reason(reason: &str) -> Result<String, Error> {
 /// Only people whose role permits it may answer calls.
 pub fn must_approve(principal: &Principal) -> Result<(), Error> {
     if principal.may(Permission::Approve) { Ok(()) } else { Err(Error::MayNotApprove) }
-}
-
-/// Whether this person requested the call, or owns the agent that did.
-pub(super) fn is_own(principal: &Principal, asked_by: &PrincipalId, owner: Option<&UserId>) -> bool {
-    principal.id == *asked_by || matches!(&principal.id, PrincipalId::User(user) if owner == Some(user))
 }

@@ -67,11 +67,11 @@ impl Pipeline {
     /// Makes the same call as a new invocation, decided by the rules in force now; the idempotency key passes on to it. The call in doubt
     /// ends last: if the server dies in between, it is still in doubt, and the person can settle it again.
     async fn try_doubted_again(&self, doubted: Invocation, settled: SettledBy, reason: String) -> Result<Outcome, Error> {
-        let again = self.make_doubted_again(&doubted).await;
-        if again.is_ok() {
-            self.end_doubt(doubted, Status::Failed, settled, reason).await?;
-        }
-        again
+        let again = self.make_doubted_again(&doubted).await?;
+        // The new call is made: nobody is told that retrying is safe.
+        let invocation = doubted.id.clone();
+        self.end_doubt(doubted, Status::Failed, settled, reason).await.map_err(|_| Error::Unrecorded { invocation })?;
+        Ok(again)
     }
 
     async fn make_doubted_again(&self, doubted: &Invocation) -> Result<Outcome, Error> {

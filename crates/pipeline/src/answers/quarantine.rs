@@ -1,7 +1,7 @@
 //! What people do with a quarantined call. The call has ended, and its content is kept, sealed. An admin may release it, as a new call that
 //! passes every other gate again, or discard it. If the space refuses self-approval, the requester and the agent's owner may do neither.
 
-use super::approve::{is_own, must_approve, needed_reason};
+use super::approve::{must_approve, needed_reason};
 use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
 use crate::request::{Outcome, Request};
@@ -10,8 +10,7 @@ use crate::walk::quarantine::context_of;
 use countersign_core::ledger::{Settled, Settling};
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Holds, Quarantine, QuarantineState};
-use countersign_core::session::SelfApproval;
-use countersign_core::{Digest, InvocationId, OrgId, Principal, json};
+use countersign_core::{Digest, InvocationId, OrgId, Principal, PrincipalId, json};
 use serde_json::Value;
 
 /// How long a released call may take to appear in the store before it counts as lost.
@@ -69,7 +68,10 @@ impl Pipeline {
         if held.holds == Holds::Output {
             return Ok(Released::Output(plain));
         }
-        self.make_again(&held, principal, again, plain).await.map(|outcome| Released::Call(Box::new(outcome)))
+        let made = self.make_again(&held, principal, again.clone(), plain).await;
+        // The release is stored: nobody is told that nothing was written.
+        let made = made.map_err(|error| if let Error::Store(_) = error { Error::Unrecorded { invocation: again } } else { error });
+        made.map(|outcome| Released::Call(Box::new(outcome)))
     }
 
     /// Whether the new call of an earlier release is lost: enough time has passed, and it does not exist.
@@ -107,7 +109,7 @@ impl Pipeline {
         // just changed them.
         self.ledger().rules_version_anew(&principal.org).await?;
         let space = self.ledger().find_space(&principal.org, &held.space).await?.ok_or_else(unknown)?;
-        if space.self_approval == SelfApproval::Refused && is_own(principal, &held.principal, held.owner.as_ref()) {
+        if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, held.owner.as_ref())) {
             return Err(Error::OwnQuarantine { invocation: id.clone() });
         }
         Ok(held)

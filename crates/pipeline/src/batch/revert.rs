@@ -36,7 +36,7 @@ impl Pipeline {
             }
             let (revert, left) = self.revert_part(&batch, index).await?;
             batch.parts[index].effect = left;
-            batch.parts[index].undone = Some(revert);
+            batch.parts[index].revert = Some(revert);
             batch = self.save_batch(batch).await?;
             self.walk.fault("batch.part_reverted");
         }

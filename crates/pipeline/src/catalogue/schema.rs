@@ -2,18 +2,20 @@
 //!
 //! SECURITY: schemas come from strangers: grants, packages, servers of others. A small schema can take for ever to check, so it is bounded
 //! twice. When it is compiled, by what it expands to at one place of a value; when a value is checked, by the number of steps that takes.
-//! Patterns run on a linear-time engine, and references are resolved inside the schema only.
+//! Patterns run on a linear-time engine, and references are resolved inside the schema only. What is counted here must be what the validator
+//! does: whatever the two could read differently is refused.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
+use regex_automata::nfa::thompson;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// How many subschemas a schema may apply to one place of a value.
 const EXPANDED_MAX: u64 = 10_000;
 /// How many subschemas a schema may have in all, and how deep they may be nested.
-const PARTS_MAX: u64 = 20_000;
+const PARTS_MAX: usize = 20_000;
 const NESTED_MAX: usize = 64;
 /// How many regular expressions a schema may hold, and how many bytes each may take when it is compiled.
 const PATTERNS_MAX: usize = 64;
@@ -38,8 +40,12 @@ const BELOW_LISTS: [&str; 1] = ["prefixItems"];
 const BELOW_NAMED: [&str; 2] = ["properties", "patternProperties"];
 /// Places of subschemas that apply nowhere by themselves.
 const KEPT: [&str; 2] = ["$defs", "definitions"];
-/// Keywords that make what a schema applies depend on where it was reached from.
-const REFUSED: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$dynamicAnchor"];
+/// Keywords that make what a schema applies depend on where it was reached from, and those of earlier drafts that the validator applies too.
+const REFUSED: [&str; 6] = ["$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor", "dependencies", "additionalItems"];
+/// Keywords that only the whole schema may have.
+const TOP_ONLY: [&str; 2] = ["$id", "$schema"];
+/// What a pattern is taken to cost whose states cannot be counted.
+const UNKNOWN_STATES: usize = 4096;
 
 /// The other keywords of draft 2020-12. Those that only describe, such as `title`, are keywords too.
 const OTHERS: &str = "$schema $id $ref $anchor $comment $vocabulary type enum const multipleOf maximum exclusiveMaximum minimum \
@@ -68,6 +74,8 @@ pub(crate) struct Schema {
     text: Value,
     /// Subschemas by their `$anchor`, as pointers.
     anchors: HashMap<String, String>,
+    /// How many states the automaton of each pattern has.
+    patterns: HashMap<String, usize>,
     validator: Validator,
 }
 
@@ -85,13 +93,18 @@ pub(crate) struct TooCostly;
 
 impl Schema {
     pub(crate) fn compile(text: &Value) -> Result<Self, UnusableSchema> {
-        let mut anchors = HashMap::new();
-        let mut parts = 0;
-        look_at(text, &mut String::new(), 0, &mut parts, &mut anchors)?;
-        if patterns(text) > PATTERNS_MAX {
+        let mut looked = Looked::default();
+        looked.look_at(text, &mut String::new(), 0)?;
+        let mut patterns = HashMap::new();
+        find_patterns(text, &mut patterns);
+        if patterns.len() > PATTERNS_MAX {
             return Err(UnusableSchema::TooCostly(format!("it has more than {PATTERNS_MAX} patterns")));
         }
-        let mut sizes = Sizes { root: text, anchors: &anchors, known: HashMap::new(), depth: 0 };
+        for (pattern, states) in &mut patterns {
+            let size = thompson::Config::new().nfa_size_limit(Some(PATTERN_BYTES_MAX));
+            *states = thompson::Compiler::new().configure(size).build(pattern).map_or(UNKNOWN_STATES, |nfa| nfa.states().len());
+        }
+        let mut sizes = Sizes { root: text, looked: &looked, known: HashMap::new(), depth: 0 };
         sizes.check_all(text)?;
         let validator = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
@@ -99,7 +112,11 @@ impl Schema {
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX))
             .build(text)
             .map_err(|error| UnusableSchema::at(error.instance_path().to_string(), error.to_string()))?;
-        Ok(Self { text: text.clone(), anchors, validator })
+        Ok(Self { text: text.clone(), anchors: looked.anchors, patterns, validator })
+    }
+
+    pub(crate) fn is_of(&self, text: &Value) -> bool {
+        self.text == *text
     }
 
     /// Refuses keywords that draft 2020-12 does not have. A check would ignore them, so a schema that is meant to constrain would not.
@@ -128,15 +145,17 @@ impl Schema {
     }
 }
 
-/// How many regular expressions the schema holds. Each is compiled, which takes far longer than its length suggests.
-fn patterns(schema: &Value) -> usize {
+/// Finds the regular expressions that the schema holds. Each is compiled, which takes far longer than its length suggests.
+fn find_patterns(schema: &Value, found: &mut HashMap<String, usize>) {
     match schema {
         Value::Object(members) => {
-            let named = members.get("patternProperties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
-            named + usize::from(members.get("pattern").is_some_and(Value::is_string)) + members.values().map(patterns).sum::<usize>()
+            let named = members.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
+            let own = members.get("pattern").and_then(Value::as_str);
+            found.extend(named.chain(own).map(|pattern| (pattern.to_owned(), 0)));
+            members.values().for_each(|member| find_patterns(member, found));
         }
-        Value::Array(items) => items.iter().map(patterns).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        Value::Array(items) => items.iter().for_each(|item| find_patterns(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -179,38 +198,46 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Checks the form of a schema and finds its anchors.
-fn look_at(
-    schema: &Value,
-    pointer: &mut String,
-    nested: usize,
-    parts: &mut u64,
-    anchors: &mut HashMap<String, String>,
-) -> Result<(), UnusableSchema> {
-    *parts += 1;
-    if *parts > PARTS_MAX {
-        return Err(UnusableSchema::TooCostly(format!("it has more than {PARTS_MAX} subschemas")));
+/// What a first look at a schema finds.
+#[derive(Default)]
+struct Looked {
+    /// Every subschema, by address.
+    parts: HashSet<*const Value>,
+    anchors: HashMap<String, String>,
+}
+
+impl Looked {
+    /// Checks the form of a schema.
+    fn look_at(&mut self, schema: &Value, pointer: &mut String, nested: usize) -> Result<(), UnusableSchema> {
+        self.parts.insert(schema);
+        if self.parts.len() > PARTS_MAX {
+            return Err(UnusableSchema::TooCostly(format!("it has more than {PARTS_MAX} subschemas")));
+        }
+        if nested > NESTED_MAX {
+            return Err(UnusableSchema::TooCostly(format!("its subschemas are nested deeper than {NESTED_MAX}")));
+        }
+        let Value::Object(schema) = schema else { return Ok(()) };
+        let has = |keyword: &&&str| schema.contains_key(**keyword);
+        if let Some(refused) = REFUSED.iter().find(has) {
+            return Err(UnusableSchema::at(pointer.as_str(), format!("`{refused}` at `{pointer}` is not supported")));
+        }
+        if let Some(refused) = TOP_ONLY.iter().find(has).filter(|_| nested > 0) {
+            return Err(UnusableSchema::at(pointer.as_str(), format!("`{refused}` at `{pointer}` is not supported below the top")));
+        }
+        if schema.get("items").is_some_and(Value::is_array) {
+            return Err(UnusableSchema::at(pointer.as_str(), format!("a list in `items` at `{pointer}` is called `prefixItems` now")));
+        }
+        if let Some(anchor) = schema.get("$anchor").and_then(Value::as_str) {
+            self.anchors.insert(anchor.to_owned(), pointer.clone());
+        }
+        for (step, _, sub) in subschemas(schema) {
+            let before = pointer.len();
+            pointer.push_str(&step);
+            self.look_at(sub, pointer, nested + 1)?;
+            pointer.truncate(before);
+        }
+        Ok(())
     }
-    if nested > NESTED_MAX {
-        return Err(UnusableSchema::TooCostly(format!("its subschemas are nested deeper than {NESTED_MAX}")));
-    }
-    let Value::Object(schema) = schema else { return Ok(()) };
-    if let Some(refused) = REFUSED.iter().find(|keyword| schema.contains_key(**keyword)) {
-        return Err(UnusableSchema::at(pointer.as_str(), format!("`{refused}` at `{pointer}` is not supported")));
-    }
-    if nested > 0 && schema.contains_key("$id") {
-        return Err(UnusableSchema::at(pointer.as_str(), format!("`$id` at `{pointer}` is not supported below the top")));
-    }
-    if let Some(anchor) = schema.get("$anchor").and_then(Value::as_str) {
-        anchors.insert(anchor.to_owned(), pointer.clone());
-    }
-    for (step, _, sub) in subschemas(schema) {
-        let before = pointer.len();
-        pointer.push_str(&step);
-        look_at(sub, pointer, nested + 1, parts, anchors)?;
-        pointer.truncate(before);
-    }
-    Ok(())
 }
 
 fn is_keyword(name: &str) -> bool {
@@ -231,7 +258,7 @@ fn check_keywords(schema: &Value, pointer: &str) -> Result<(), UnusableSchema> {
 /// How many subschemas each subschema applies to one place of a value, its references expanded.
 struct Sizes<'a> {
     root: &'a Value,
-    anchors: &'a HashMap<String, String>,
+    looked: &'a Looked,
     /// By address; `None` while it is being computed.
     known: HashMap<*const Value, Option<u64>>,
     /// How many are being computed.
@@ -260,8 +287,10 @@ impl<'a> Sizes<'a> {
         let mut size = 1_u64;
         if let Some(reference) = keywords.get("$ref") {
             let reference = reference.as_str().unwrap_or_default();
-            let target = resolve(self.root, self.anchors, reference);
-            let nothing = || UnusableSchema::at("", format!("the reference `{}` names nothing in the schema", shown(reference)));
+            // The validator would decode `%41`, and follow a reference into a value that is no subschema, such as an example.
+            let target = resolve(self.root, &self.looked.anchors, reference).filter(|_| !reference.contains('%'));
+            let target = target.filter(|target| self.looked.parts.contains(&std::ptr::from_ref(*target)));
+            let nothing = || UnusableSchema::at("", format!("the reference `{}` names no subschema of this schema", shown(reference)));
             let target = target.ok_or_else(nothing)?;
             size = size.saturating_add(self.size_of(target)?);
         }
@@ -373,7 +402,8 @@ impl Steps<'_> {
     }
 
     fn match_pattern(&mut self, pattern: &str, text: &str) -> Result<(), TooCostly> {
-        self.take((pattern.len() / 16 + 1).saturating_mul(text.len() / 16 + 1))
+        let states = self.schema.patterns.get(pattern).copied().unwrap_or(UNKNOWN_STATES);
+        self.take((states / 16 + 1).saturating_mul(text.len() / 16 + 1))
     }
 }
 

@@ -54,7 +54,36 @@ fn no_bomb_goes_off() {
     let mut chain = json!({ "$defs": links, "$ref": "#/$defs/d0" });
     chain["$defs"]["d5000"] = json!({});
     let cross: Vec<_> = (0..9_000).map(|n| json!({ "const": n })).collect();
-    let bombs: [(&str, Value, Value, Fate); 26] = [
+    // The validator reads `#/$defs/%641` as `#/$defs/d1`.
+    let decoy = |level: usize| json!({ "$ref": format!("#/$defs/%64{}", level + 1) });
+    let mut decoys: Map<String, Value> =
+        (0..30).map(|level| (format!("d{level}"), json!({ "allOf": [decoy(level), decoy(level)] }))).collect();
+    decoys.extend((0..=30).map(|level| (format!("%64{level}"), json!({}))));
+    let example = |level: usize| json!({ "$dynamicRef": format!("#/examples/{}", level + 1) });
+    let mut examples: Vec<_> = (0..30).map(|level| json!({ "allOf": [example(level), example(level)] })).collect();
+    examples.push(json!({}));
+    let dependency = |level: usize| json!({ "dependencies": { "a": { "$ref": format!("#/$defs/d{}", level + 1) }, "b": { "$ref": format!("#/$defs/d{}", level + 1) } } });
+    let mut dependencies: Map<String, Value> = (0..30).map(|level| (format!("d{level}"), dependency(level))).collect();
+    dependencies.insert("d30".to_owned(), json!({}));
+    let draft = "http://json-schema.org/draft-07/schema#";
+    let bombs: [(&str, Value, Value, Fate); 33] = [
+        ("references that are decoded", json!({ "$defs": decoys, "$ref": "#/$defs/d0" }), json!({}), Fate::Refused),
+        ("references into examples", json!({ "$ref": "#/examples/0", "examples": examples }), json!({}), Fate::Refused),
+        ("dependencies", json!({ "$defs": dependencies, "$ref": "#/$defs/d0" }), json!({ "a": 1, "b": 1 }), Fate::Refused),
+        ("a list in items", json!({ "items": [{ "$ref": "#" }, { "$ref": "#" }] }), json!([[], []]), Fate::Refused),
+        ("additional items", json!({ "prefixItems": [{}], "additionalItems": { "$ref": "#" } }), json!([[], []]), Fate::Refused),
+        (
+            "another draft inside",
+            json!({ "properties": { "a": { "$schema": draft, "items": { "$ref": "#" } } } }),
+            json!({}),
+            Fate::Refused,
+        ),
+        (
+            "a pattern of many states and a long text",
+            json!({ "properties": { "t": { "pattern": "1[01]{5000}" } } }),
+            json!({ "t": "10".repeat(150_000) }),
+            Fate::TooCostly,
+        ),
         ("allOf doubling", doubling(30, "allOf"), json!({}), Fate::Refused),
         ("anyOf doubling", doubling(30, "anyOf"), json!({}), Fate::Refused),
         ("oneOf doubling", doubling(30, "oneOf"), json!({}), Fate::Refused),

@@ -8,7 +8,7 @@ use crate::pipeline::Pipeline;
 use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, Reason, Verdict};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{ModeRow, ModeRows};
-use countersign_core::session::{SelfApproval, Session, Space};
+use countersign_core::session::{Session, Space};
 use countersign_core::{
     Action, ActionId, AutomationId, Decision, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Status, Timestamp, UserId,
 };
@@ -146,8 +146,8 @@ impl Pipeline {
         space: &Space,
         principal: &Principal,
     ) -> Result<Option<policy::Approval>, Error> {
-        let may_not = |user: &UserId| space.self_approval == SelfApproval::Refused && principal.owner.as_ref() == Some(user);
-        let by: Vec<_> = self.ledger().list_approvers(&session.org).await?.iter().filter(|user| !may_not(user)).cloned().collect();
+        let may = |user: &&UserId| space.lets_approve(user, principal.owner.as_ref());
+        let by: Vec<_> = self.ledger().list_approvers(&session.org).await?.iter().filter(may).cloned().collect();
         let expires = recorded.created_at.plus_seconds(session.attendance.approval_seconds());
         Ok((!by.is_empty()).then_some(policy::Approval { by, expires }))
     }

@@ -18,7 +18,6 @@ use countersign_core::invocation::{Failure, TakenOut};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::principal::Standing;
 use countersign_core::quarantine::Caught;
-use countersign_core::session::SelfApproval;
 use countersign_core::{ActionId, Band, Call, Decision, Digest, Invocation, Principal, Space, Status, Timestamp, UserId};
 use policy::scan::{SessionLabel, Severity};
 use policy::{CallFacts, Finding, Provenance};
@@ -246,8 +245,8 @@ impl Walk {
         let consents = self.purposes_of(&request.principal, space).await?;
         let mut labels = self.ledger().find_labels(org, &session.id).await?.to_vec();
         labels.extend(request.call.labels());
-        let may_not = |user: &UserId| space.self_approval == SelfApproval::Refused && request.principal.owner.as_ref() == Some(user);
-        let by: Vec<_> = self.ledger().list_approvers(org).await?.iter().filter(|user| !may_not(user)).cloned().collect();
+        let may = |user: &&UserId| space.lets_approve(user, request.principal.owner.as_ref());
+        let by: Vec<_> = self.ledger().list_approvers(org).await?.iter().filter(may).cloned().collect();
         let expires = now.plus_seconds(session.attendance.approval_seconds());
         let obtainable = (!by.is_empty()).then_some(policy::Approval { by, expires });
         Ok(Facts { now, consents, labels, obtainable })

@@ -1,13 +1,10 @@
 //! Grants that replace an approval: a grant is found here, and used in the transaction that writes the intent.
 
-use crate::catalogue::Schema;
 use crate::error::Error;
 use crate::walk::admit::Admitted;
 use crate::walk::gate::Gated;
 use crate::walk::ground::Walk;
-use countersign_core::session::SelfApproval;
 use countersign_core::{Grant, GrantId, UserId};
-use std::sync::Arc;
 
 /// A grant that fits the call. Only this file can make one.
 pub(crate) struct Fitting {
@@ -34,7 +31,8 @@ impl Walk {
         }
         let approvers = self.ledger().list_approvers(&session.org).await?;
         for grant in grants.into_iter().filter(|grant| fits(grant, gated, &approvers)) {
-            if is_met(&grant, gated).await && self.answers(&grant, gated).await? {
+            let params = &gated.validated.resolved.admitted.request.call.params;
+            if self.inner.conditions.are_met(&grant, params).await && self.answers(&grant, gated).await? {
                 return Ok(Some(Fitting { id: grant.id }));
             }
         }
@@ -49,18 +47,6 @@ impl Walk {
         let yes = policy::Approval { by: grant.givers.clone(), expires: grant.expires_at };
         self.passes_with(gated, &yes).await
     }
-}
-
-/// Whether the params meet the grant's condition. One that cannot be checked, or only at too high a cost, is not met.
-async fn is_met(grant: &Grant, gated: &Gated) -> bool {
-    let Some(condition) = &grant.terms.condition else {
-        return true;
-    };
-    let Ok(schema) = Schema::compile(condition) else {
-        return false;
-    };
-    let mismatches = Arc::new(schema).mismatches(&gated.validated.resolved.admitted.request.call.params).await;
-    mismatches.is_ok_and(|found| found.is_empty())
 }
 
 /// Checks what the store cannot: whether the grant replaces the approvals that this call needs, and whether it was given for this
@@ -78,7 +64,6 @@ fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
 fn stands_in(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
     let quorum = space.quorum.of(gated.validated.resolved.tier()) as usize;
-    let is_own = |user: &UserId| request.principal.owner.as_ref() == Some(user);
-    let may_give = |user: &UserId| approvers.contains(user) && (space.self_approval == SelfApproval::Allowed || !is_own(user));
+    let may_give = |user: &UserId| approvers.contains(user) && space.lets_approve(user, request.principal.owner.as_ref());
     grant.givers.len() >= quorum.max(1) && grant.givers.iter().all(may_give)
 }

@@ -1,5 +1,6 @@
 //! The base of every stage: the ports, the settings, and the state that this process keeps in memory.
 
+use super::condition::Conditions;
 use super::policies::Compiled;
 use super::reward::RewardWeights;
 use super::stage::{Stage, Stages, Timed};
@@ -89,6 +90,7 @@ pub(crate) struct Inner {
     pub(crate) random: Arc<dyn Random>,
     pub(crate) catalogue: Catalogue,
     pub(crate) compiled: Compiled,
+    pub(crate) conditions: Conditions,
     pub(crate) settings: Settings,
     pub(crate) commands: Option<Arc<dyn Commands>>,
     pub(crate) faults: Faults,
@@ -121,6 +123,7 @@ impl Walk {
             clock,
             random,
             compiled: Compiled::default(),
+            conditions: Conditions::default(),
             settings,
             commands,
             faults,

@@ -70,7 +70,11 @@ impl Walk {
         });
         let by: Vec<_> = by.collect();
         let space = self.ledger().find_space(&approved.org, &approved.space).await?;
-        if space.is_none_or(|space| by.len() < approvals_needed(&space, approved.tier, approved.edit.is_some()) as usize) {
+        let is_enough = |space: Space| {
+            by.len() >= approvals_needed(&space, approved.tier, approved.edit.is_some()) as usize
+                && by.iter().all(|user| space.lets_approve(user, approved.owner.as_ref()))
+        };
+        if !space.is_some_and(is_enough) {
             return Ok(Err(Conflict::PolicyMismatch));
         }
         // An approval counts only while the person who gave it may approve.

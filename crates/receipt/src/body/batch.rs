@@ -32,9 +32,9 @@ pub struct PartBody {
     pub error: Option<String>,
     pub invocation_id: InvocationId,
     pub receipt_id: Option<ReceiptId>,
+    pub revert: Option<PartRevertBody>,
     /// Absent if the part never became an invocation.
     pub status: Option<Status>,
-    pub undone: Option<PartRevertBody>,
 }
 
 /// Says that the part's effect was reverted, or that this was tried.
@@ -68,7 +68,7 @@ impl BatchBody {
 
 impl PartBody {
     fn of(part: &Part) -> Self {
-        let undone = part.undone.as_ref().map(|PartRevert { ok, invocation, receipt, .. }| PartRevertBody {
+        let revert = part.revert.as_ref().map(|PartRevert { ok, invocation, receipt, .. }| PartRevertBody {
             invocation_id: invocation.clone(),
             ok: *ok,
             receipt_id: receipt.clone(),
@@ -80,7 +80,7 @@ impl PartBody {
             invocation_id: part.invocation.clone(),
             receipt_id: part.receipt.clone(),
             status: part.status,
-            undone,
+            revert,
         }
     }
 }

@@ -78,8 +78,8 @@ impl Batches {
             return Err(unpaired(format!("it is `{}`, and its parts make it `{expected}`", body.status)));
         }
         let doubted = body.parts.iter().filter(|part| part.status == Some(Status::InDoubt)).map(|part| &part.invocation_id);
-        let undoing = body.parts.iter().filter_map(|part| part.undone.as_ref()).filter(|undone| undone.receipt_id.is_none());
-        let open = doubted.chain(undoing.filter_map(|undone| undone.invocation_id.as_ref())).cloned().collect();
+        let undoing = body.parts.iter().filter_map(|part| part.revert.as_ref()).filter(|revert| revert.receipt_id.is_none());
+        let open = doubted.chain(undoing.filter_map(|revert| revert.invocation_id.as_ref())).cloned().collect();
         self.ended.insert(body.batch_id.clone(), open);
         self.parts.retain(|_, told| told.batch != body.batch_id);
         Ok(())
@@ -100,13 +100,13 @@ impl Batches {
             (None, Some(Status::InDoubt)) if part.receipt_id.is_none() => PartEffect::Unknown,
             (None, _) => return Err(unpaired(format!("it says how `{id}` ended, but no receipt of this batch says so"))),
         };
-        let effect = match &part.undone {
+        let effect = match &part.revert {
             None => effect,
-            Some(undone) => {
+            Some(revert) => {
                 let reverses = |told: &&Told| told.batch == body.batch_id && told.reverses.as_ref() == Some(id);
-                let told = undone.invocation_id.as_ref().and_then(|undoing| self.parts.get(undoing)).filter(reverses);
+                let told = revert.invocation_id.as_ref().and_then(|undoing| self.parts.get(undoing)).filter(reverses);
                 let is_reverted = told.is_some_and(|told| told.status == Status::Succeeded);
-                if undone.receipt_id.as_ref() != told.map(|told| &told.receipt) || undone.ok != is_reverted {
+                if revert.receipt_id.as_ref() != told.map(|told| &told.receipt) || revert.ok != is_reverted {
                     return Err(unpaired(format!("it says how `{id}` was reverted, but no receipt of this batch says so")));
                 }
                 if is_reverted { PartEffect::Reverted } else { effect }
@@ -141,7 +141,7 @@ fn effect_of(receipt: &ReceiptBody) -> PartEffect {
 fn status_of(body: &BatchBody) -> BatchStatus {
     let of = |wanted: fn(&PartBody) -> bool| body.parts.iter().filter(|part| wanted(part)).count();
     let succeeded = of(|part| part.status == Some(Status::Succeeded));
-    if succeeded == body.parts.len() && of(|part| part.undone.is_some()) == 0 {
+    if succeeded == body.parts.len() && of(|part| part.revert.is_some()) == 0 {
         return BatchStatus::Succeeded;
     }
     if body.mode == BatchMode::BestEffort || body.dry_run {

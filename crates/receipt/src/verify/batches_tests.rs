@@ -42,7 +42,7 @@ fn part(receipt: &ReceiptBody, effect: PartEffect) -> PartBody {
         invocation_id: receipt.invocation_id.clone(),
         receipt_id: Some(receipt.receipt_id.clone()),
         status: Some(receipt.status),
-        undone: None,
+        revert: None,
     }
 }
 
@@ -96,8 +96,8 @@ fn a_batch_that_says_what_its_parts_say_holds() {
     let (first, second) = (sent(40), failed(41));
     let undo = undoing(42, &first);
     let story = tell(tell(tell(Story::new(), &first), &second), &undo);
-    let undone = PartRevertBody { invocation_id: Some(undo.invocation_id.clone()), ok: true, receipt_id: Some(undo.receipt_id.clone()) };
-    let parts = vec![PartBody { undone: Some(undone), ..part(&first, PartEffect::Reverted) }, part(&second, PartEffect::None)];
+    let revert = PartRevertBody { invocation_id: Some(undo.invocation_id.clone()), ok: true, receipt_id: Some(undo.receipt_id.clone()) };
+    let parts = vec![PartBody { revert: Some(revert), ..part(&first, PartEffect::Reverted) }, part(&second, PartEffect::None)];
     holds(&story.and(Kind::Batch, &batch(BatchStatus::Reverted, parts)));
 }
 
@@ -131,7 +131,7 @@ fn class_13_a_batch_that_says_something_else_than_its_parts() {
             BatchStatus::Reverted,
             vec![
                 PartBody {
-                    undone: Some(PartRevertBody { invocation_id: None, ok: true, receipt_id: None }),
+                    revert: Some(PartRevertBody { invocation_id: None, ok: true, receipt_id: None }),
                     ..part(&first, PartEffect::Reverted)
                 },
                 part(&second, PartEffect::None),

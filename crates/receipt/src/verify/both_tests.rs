@@ -2,9 +2,10 @@
 //! alone (`examples/verify.py`) refuse them, and both name the same entry.
 
 use super::*;
-use crate::body::{AnswerBody, ApprovalBody, SpaceBody, Terms};
+use crate::body::{AnswerBody, ApprovalBody, IntentBody, SpaceBody, Terms};
 use crate::story::{Bundle, FIRST_KEY, Story, answer, at, digest, intent, key, receipt, second};
 use countersign_core::decision::ModeSource;
+use countersign_core::effect::Purpose;
 use countersign_core::grant::{Covers, GrantScope};
 use countersign_core::invocation::Beyond;
 use countersign_core::principal::Role;
@@ -88,6 +89,18 @@ fn service(scopes: &[&str]) -> Told {
     token_made(Some(person(OWNER)), &PrincipalId::Service(token(90)), scopes, Some(token(OWNER)), None)
 }
 
+/// The token of the agent that makes the calls.
+fn agent(by: PrincipalId) -> Told {
+    let change = json!({
+        "identity": "token_made", "token": token(91), "holder": call(&[]).principal, "scopes": [], "with": null, "expires_at": null,
+    });
+    identity(Some(by), change)
+}
+
+fn disabled(number: u8) -> Told {
+    identity(Some(person(OWNER)), json!({ "identity": "user_disabled", "user": user(number) }))
+}
+
 /// A person whom the owner invites, and who redeems the invitation.
 fn joined(number: u8, role: Role) -> Vec<Told> {
     vec![created(person(OWNER), number, role), invited(number, second(1_000)), redeemed(number)]
@@ -137,6 +150,13 @@ fn space(by: u8, people: u32) -> Told {
         version: 9,
     };
     (Kind::Space, json!(body))
+}
+
+/// From here on the space refuses self-approval.
+fn separate(people: u32) -> Told {
+    let (kind, mut body) = space(OWNER, people);
+    body["self_approval"] = json!(SelfApproval::Refused);
+    (kind, body)
 }
 
 fn granted(by: u8, givers: &[u8], expires_at: Timestamp) -> Told {
@@ -288,6 +308,39 @@ fn who_loses_a_role_may_still_have_a_request_under_way() {
     let lost = late.drafts.iter().rev().nth(1).unwrap().at;
     late = late.retimed(lost.plus_seconds(60));
     both_refuse("a minute later", &late.seal(), late.drafts.len() as u64 - 1);
+    let twice = || [joined(ROBIN, Role::Admin), vec![role_changed(OWNER, ROBIN, Role::Viewer), disabled(ROBIN), mode(ROBIN, 11)]].concat();
+    both_accept("a mode of an admin who then lost two roles", &story(twice()));
+    let mut late = story(twice());
+    let lost = late.drafts.iter().rev().nth(2).unwrap().at;
+    late = late.retimed(lost.plus_seconds(60));
+    both_refuse("a minute after they lost the first", &late.seal(), late.drafts.len() as u64 - 1);
+}
+
+#[test]
+fn both_refuse_self_approval_where_the_space_does() {
+    let answer = || answered(OWNER, Role::Owner, |_| ());
+    let own = || vec![agent(person(OWNER)), answer(), begun(&call(&[OWNER]))];
+    both_accept("where it is allowed", &story(own()));
+    both_refuse_the_last("the owner of the agent", [vec![separate(1)], own()].concat());
+    let through_service = vec![service(&["create_session"]), agent(PrincipalId::Service(token(90)))];
+    let made_through = [vec![separate(1)], through_service, vec![answer(), begun(&call(&[OWNER]))]];
+    both_refuse_the_last("who answers for the service that made the agent", made_through.concat());
+    let themselves = ReceiptBody { principal: person(OWNER), ..call(&[OWNER]) };
+    both_refuse_the_last("the requester", vec![separate(1), answer(), begun(&themselves)]);
+    let by_service = ReceiptBody { principal: PrincipalId::Service(token(90)), ..call(&[OWNER]) };
+    both_refuse_the_last("who answers for the service", vec![separate(1), service(&["invoke"]), answer(), begun(&by_service)]);
+    let granted = |by| vec![separate(1), granted(by, &[by], second(1_000)), agent(person(OWNER)), begun(&under_grant())];
+    both_refuse_the_last("a grant of the owner", granted(OWNER));
+
+    both_accept("a grant of somebody else", &story([joined(ROBIN, Role::Approver), granted(ROBIN)].concat()));
+    let other = vec![separate(1), agent(person(OWNER)), answered(ROBIN, Role::Approver, |_| ()), begun(&call(&[ROBIN]))];
+    both_accept("somebody else", &story([joined(ROBIN, Role::Approver), other].concat()));
+    let mut again = space(OWNER, 1);
+    again.1["version"] = json!(10);
+    both_accept("where it is allowed again", &story([vec![separate(1), again], own()].concat()));
+    // What an effect left is rolled back, whatever the space has come to ask for.
+    let rollback = IntentBody { purpose: Purpose::Rollback, ..intent(&call(&[OWNER]), 2) };
+    both_accept("a rollback", &story([own(), vec![separate(2), (Kind::Intent, json!(rollback))]].concat()));
 }
 
 #[test]
@@ -297,8 +350,7 @@ fn both_refuse_answers_that_nobody_could_give() {
     both_refuse_the_last("a viewer", joined(Role::Viewer, vec![by_robin(Role::Viewer)]));
     both_refuse_the_last("a role they do not have", joined(Role::Approver, vec![by_robin(Role::Admin)]));
     both_refuse_the_last("a revoked token", joined(Role::Approver, vec![revoked(token(ROBIN)), by_robin(Role::Approver)]));
-    let disabled = identity(Some(person(OWNER)), json!({ "identity": "user_disabled", "user": user(ROBIN) }));
-    both_refuse_the_last("a disabled person", joined(Role::Approver, vec![disabled, by_robin(Role::Approver)]));
+    both_refuse_the_last("a disabled person", joined(Role::Approver, vec![disabled(ROBIN), by_robin(Role::Approver)]));
     let expired = answered(OWNER, Role::Owner, |body| body.token = token(90));
     both_refuse_the_last("an expired token", vec![made(OWNER, token(OWNER), Some(second(1))), expired]);
     let early = answered(OWNER, Role::Owner, |body| body.pending_from_seq = (at::SIZE + 1).to_string());

@@ -5,7 +5,7 @@ use super::{Class, Finding};
 use crate::body::{IdentityBody, IdentityChange};
 use crate::entry::Header;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{PrincipalId, Timestamp, TokenId, UserId};
+use countersign_core::{PrincipalId, SessionId, Timestamp, TokenId, UserId};
 use std::collections::HashMap;
 
 /// A request is permitted when it arrives, and what it changes is written a moment later. Who made it may have lost their role or token
@@ -16,6 +16,8 @@ const IN_FLIGHT_SECONDS: u64 = 60;
 pub(super) struct People {
     users: HashMap<UserId, Person>,
     tokens: HashMap<TokenId, Token>,
+    /// The owner of each agent: the person who made its token, or who answers for the service that made it.
+    agents: HashMap<SessionId, UserId>,
     /// Until they are redeemed or revoked.
     invitations: HashMap<TokenId, Invitation>,
 }
@@ -25,8 +27,8 @@ struct Person {
     /// The position from which their role permits them to approve.
     approves_from: u64,
     is_disabled: bool,
-    /// The role before the last change of it, or before they were disabled, and when that was.
-    before: Option<(Role, Timestamp)>,
+    /// The roles they have lost in the last minute, by a change of role or by being disabled, and when.
+    lost: Vec<(Role, Timestamp)>,
 }
 
 struct Token {
@@ -55,7 +57,7 @@ impl People {
                 if !is_first {
                     self.manages(now, by, role)?;
                 }
-                let person = Person { role, approves_from: seq, is_disabled: false, before: None };
+                let person = Person { role, approves_from: seq, is_disabled: false, lost: Vec::new() };
                 if self.users.insert(user.clone(), person).is_some() {
                     return Err(Finding::new(Class::Duplicate, format!("user `{user}` was created already")));
                 }
@@ -63,7 +65,7 @@ impl People {
             IdentityChange::UserDisabled { user } => {
                 self.manages(now, by, self.person(&user)?.least(now))?;
                 if let Some(person) = self.users.get_mut(&user) {
-                    person.before = Some((person.role, now));
+                    person.lose_role(now);
                     person.is_disabled = true;
                 }
             }
@@ -85,6 +87,9 @@ impl People {
             }
             IdentityChange::TokenMade { token, holder, scopes, with, expires_at } => {
                 let (from, made_by) = self.makes(header, by, &token, &holder, &scopes, with.as_ref())?;
+                if let (PrincipalId::Agent(session), Some(owner)) = (&holder, &made_by) {
+                    self.agents.entry(session.clone()).or_insert_with(|| owner.clone());
+                }
                 self.add(token, Token { scopes, made_by, expires_at, ..Token::new(holder, from) })?;
             }
             IdentityChange::TokenRevoked { token } => {
@@ -120,13 +125,23 @@ impl People {
             return Err(unfounded(format!("`{user}` changed their own role")));
         }
         if let Some(person) = self.users.get_mut(user) {
-            person.before = Some((person.role, now));
+            person.lose_role(now);
             if !person.role.may(Permission::Approve) {
                 person.approves_from = header.seq;
             }
             person.role = role;
         }
         Ok(())
+    }
+
+    /// The person whose calls these are, as far as the log says.
+    pub(super) fn owner<'a>(&'a self, principal: &'a PrincipalId) -> Option<&'a UserId> {
+        match principal {
+            PrincipalId::User(user) => Some(user),
+            PrincipalId::Agent(session) => self.agents.get(session),
+            PrincipalId::Service(token) => self.tokens.get(token).and_then(|held| held.made_by.as_ref()),
+            PrincipalId::Automation(_) => None,
+        }
     }
 
     /// The position from which this person could approve, and with this token, if they can answer now.
@@ -165,7 +180,7 @@ impl People {
     /// The highest role that a person may have had when their request arrived.
     fn acts(&self, now: Timestamp, user: &UserId) -> Result<Role, Finding> {
         let person = self.person(user)?;
-        let role = (!person.is_disabled).then_some(person.role).max(person.in_flight(now));
+        let role = person.in_flight(now).chain((!person.is_disabled).then_some(person.role)).max();
         role.ok_or_else(|| unfounded(format!("`{user}` was disabled")))
     }
 
@@ -215,13 +230,12 @@ impl People {
                     self.may(now, by, *needs)?;
                 }
                 let held = self.held(now, by, with)?;
-                let maker = match &held.holder {
-                    PrincipalId::User(user) => Some(user.clone()),
-                    PrincipalId::Service(_) | PrincipalId::Agent(_) | PrincipalId::Automation(_) => held.made_by.clone(),
-                };
-                Ok((header.seq, maker))
+                Ok((header.seq, self.owner(&held.holder).cloned()))
             }
-            PrincipalId::Agent(_) => self.may(now, by, Permission::CreateSession).map(|_| (header.seq, None)),
+            PrincipalId::Agent(_) => {
+                self.may(now, by, Permission::CreateSession)?;
+                Ok((header.seq, by.and_then(|by| self.owner(by)).cloned()))
+            }
             PrincipalId::User(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => {
                 Err(unfounded(format!("token `{token}` was made for somebody else")))
             }
@@ -257,13 +271,19 @@ impl People {
 }
 
 impl Person {
-    /// The role that was lost so recently that a request made in it may still be under way.
-    fn in_flight(&self, now: Timestamp) -> Option<Role> {
-        self.before.filter(|(_, until)| now < until.plus_seconds(IN_FLIGHT_SECONDS)).map(|(role, _)| role)
+    /// Remembers the role that they are about to lose.
+    fn lose_role(&mut self, now: Timestamp) {
+        self.lost.retain(|(_, end)| is_under_way(*end, now));
+        self.lost.push((self.role, now));
+    }
+
+    /// The roles that were lost so recently that a request made in them may still be under way.
+    fn in_flight(&self, now: Timestamp) -> impl Iterator<Item = Role> {
+        self.lost.iter().filter(move |(_, end)| is_under_way(*end, now)).map(|(role, _)| *role)
     }
 
     fn least(&self, now: Timestamp) -> Role {
-        self.in_flight(now).map_or(self.role, |before| before.min(self.role))
+        self.in_flight(now).fold(self.role, Ord::min)
     }
 }
 
@@ -278,8 +298,13 @@ impl Token {
 
     /// Whether a request made with it may still be under way.
     fn was_live(&self, now: Timestamp) -> bool {
-        [self.revoked_at, self.expires_at].into_iter().flatten().all(|end| now < end.plus_seconds(IN_FLIGHT_SECONDS))
+        [self.revoked_at, self.expires_at].into_iter().flatten().all(|end| is_under_way(end, now))
     }
+}
+
+/// Whether a request that was permitted until `end` may be written only now.
+fn is_under_way(end: Timestamp, now: Timestamp) -> bool {
+    now < end.plus_seconds(IN_FLIGHT_SECONDS)
 }
 
 pub(super) fn unfounded(reason: String) -> Finding {

@@ -1,6 +1,6 @@
 //! Checks the grants that replaced approvals, and that nothing ran that a kill switch had stopped.
 //! A grant must have been given before its use, by as many people as the space requires; it must cover the call, and must not be used
-//! more often than it allows.
+//! more often than it allows. Where the space refuses self-approval, nobody approves a call of their own, or has given the grant for it.
 
 use super::decisions::IN_PROCESS;
 use super::{Class, Finding};
@@ -9,7 +9,7 @@ use countersign_core::action::Class as TierClass;
 use countersign_core::decision::{Gate, Reason, Verdict};
 use countersign_core::effect::Purpose;
 use countersign_core::grant::GrantScope;
-use countersign_core::session::Quorum;
+use countersign_core::session::{Quorum, SelfApproval};
 use countersign_core::switch::SwitchScope;
 use countersign_core::{ActionId, Band, GrantId, InvocationId, PrincipalId, SessionId, SpaceId, Status, Tier, Timestamp, UserId};
 use std::collections::{BTreeSet, HashMap};
@@ -18,8 +18,8 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) struct Standing {
     grants: HashMap<GrantId, Given>,
     switches: Vec<SwitchScope>,
-    /// The quorum of each space that an entry describes. In any other space one person is enough.
-    quorums: HashMap<SpaceId, Quorum>,
+    /// What each space that an entry describes asks of approvals. In any other space one person is enough, and may be the owner.
+    spaces: HashMap<SpaceId, (Quorum, SelfApproval)>,
     /// The last call that began with an approval, and its approvers. A grant given along with that approval comes right after it.
     approved: Option<(InvocationId, Vec<PrincipalId>)>,
 }
@@ -27,15 +27,14 @@ pub(super) struct Standing {
 struct Given {
     terms: Terms,
     expires_at: Timestamp,
-    /// How many people gave it.
-    givers: usize,
+    givers: BTreeSet<UserId>,
     used: u32,
     is_revoked: bool,
 }
 
 impl Standing {
     pub(super) fn set_space(&mut self, body: &SpaceBody) {
-        self.quorums.insert(body.space.clone(), body.quorum.clone());
+        self.spaces.insert(body.space.clone(), (body.quorum.clone(), body.self_approval));
     }
 
     pub(super) fn change(&mut self, by: Option<&PrincipalId>, change: RuleChange) -> Result<(), Finding> {
@@ -75,8 +74,13 @@ impl Standing {
         Ok(())
     }
 
-    /// How many people gave a grant. Whoever recorded it, and every named giver, must have given it or approved the call that it came with.
-    fn givers(&self, by: Option<&PrincipalId>, givers: &[UserId], invocation: Option<&InvocationId>) -> Result<usize, &'static str> {
+    /// The people who gave a grant. Whoever recorded it, and every named giver, must have given it or approved the call that it came with.
+    fn givers(
+        &self,
+        by: Option<&PrincipalId>,
+        givers: &[UserId],
+        invocation: Option<&InvocationId>,
+    ) -> Result<BTreeSet<UserId>, &'static str> {
         let said_yes = match (invocation, &self.approved) {
             (None, _) => by.map(std::slice::from_ref).unwrap_or_default(),
             (Some(came_with), Some((approved, approvers))) if approved == came_with => approvers,
@@ -86,13 +90,17 @@ impl Standing {
         if by.is_none_or(is_other) || givers.iter().any(|giver| is_other(&PrincipalId::User(giver.clone()))) {
             return Err("names somebody who did not give it");
         }
-        // A grant that names no giver was given by one.
-        Ok(givers.iter().collect::<BTreeSet<_>>().len().max(1))
+        // A grant that names no giver was given by whoever recorded it.
+        match by {
+            Some(PrincipalId::User(user)) if givers.is_empty() => Ok(BTreeSet::from([user.clone()])),
+            Some(_) | None => Ok(givers.iter().cloned().collect()),
+        }
     }
 
-    /// Checks that no kill switch stops the effect about to start, and that its grant, if it has one, covers it.
-    pub(super) fn allows(&mut self, at: Timestamp, intent: &IntentBody) -> Result<(), Finding> {
-        if let Some(approval) = &intent.approval {
+    /// Checks that no kill switch stops the effect about to start, that its owner did not approve it where the space refuses that, and that
+    /// its grant, if it has one, covers it. `owner` is the person whose call it is, if the log says so.
+    pub(super) fn allows(&mut self, at: Timestamp, intent: &IntentBody, owner: Option<&UserId>) -> Result<(), Finding> {
+        if let (Some(approval), 1) = (&intent.approval, intent.attempt) {
             self.approved = Some((intent.invocation_id.clone(), approval.approvers.clone()));
         }
         // A rollback goes on despite any kill switch: it removes an effect that should not stay.
@@ -100,15 +108,27 @@ impl Standing {
         if let Some(stopped) = self.switches.iter().find(|scope| !is_rollback && stops(scope, intent)) {
             return Err(refused(format!("a kill switch on `{stopped}` was on")));
         }
+        // Another attempt at the same call has the same approval, and is not another use. The space may have changed since: a rollback goes
+        // on all the same.
+        if intent.attempt > 1 {
+            return Ok(());
+        }
         let quorum = self.quorum(&intent.space, intent.tier);
-        // Another attempt at the same call is not another use.
-        let (Some(id), 1) = (&intent.grant, intent.attempt) else { return Ok(()) };
+        let barred = owner.filter(|_| self.refuses_self_approval(&intent.space));
+        let is_barred = |by: &PrincipalId| matches!(by, PrincipalId::User(user) if Some(user) == barred);
+        if intent.approval.as_ref().is_some_and(|approval| approval.approvers.iter().any(is_barred)) {
+            return Err(refused("its owner approved it, and the space refuses self-approval".to_owned()));
+        }
+        let Some(id) = &intent.grant else { return Ok(()) };
         let given = self.grants.get_mut(id).ok_or_else(|| refused(format!("grant `{id}` was never given")))?;
         if let Some(why) = given.unfit(at, intent) {
             return Err(refused(format!("grant `{id}` {why}")));
         }
-        if given.givers < quorum as usize {
+        if given.givers.len() < quorum as usize {
             return Err(refused(format!("grant `{id}` was given by fewer people than the space asks for, which is {quorum}")));
+        }
+        if barred.is_some_and(|owner| given.givers.contains(owner)) {
+            return Err(refused(format!("grant `{id}` was given by the owner of the call, and the space refuses self-approval")));
         }
         given.used += 1;
         Ok(())
@@ -116,7 +136,11 @@ impl Standing {
 
     /// How many people must approve a call of this tier.
     pub(super) fn quorum(&self, space: &SpaceId, tier: Tier) -> u32 {
-        self.quorums.get(space).map_or(1, |quorum| quorum.of(tier))
+        self.spaces.get(space).map_or(1, |(quorum, _)| quorum.of(tier))
+    }
+
+    fn refuses_self_approval(&self, space: &SpaceId) -> bool {
+        self.spaces.get(space).is_some_and(|(_, rule)| *rule == SelfApproval::Refused)
     }
 
     /// Gives a use back if the receipt says that the call was not sent to its source.

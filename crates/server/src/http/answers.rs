@@ -95,7 +95,12 @@ pub(super) async fn settle(
     let outcome = app.pipeline().settle_doubt(&caller.principal, &id, settlement, &body.reason).await?;
     match (settlement, outcome) {
         // That it failed is what was said, not what went wrong.
-        (Settlement::Failed, Outcome::Ended { invocation, .. }) => written(StatusCode::OK, &shown(&app, *invocation).await?),
+        (Settlement::Failed, Outcome::Ended { invocation, .. }) => {
+            let plain = InvocationView::from((*invocation).clone());
+            let plain = InvokeResponse { invocation: plain, result: None, message: None, replayed: false };
+            // It is settled: what else there is to tell of it must not look as if it were not.
+            written(StatusCode::OK, &shown(&app, *invocation).await.unwrap_or(plain))
+        }
         (_, outcome) => answer(outcome),
     }
 }

@@ -26,7 +26,7 @@ use utoipa::IntoParams;
     request_body = BatchRequest,
     responses(
         (status = 200, description = "It has ended; `status` says how.", body = BatchView),
-        (status = 202, description = "A person is asked about some part.", body = BatchView),
+        (status = 202, description = "Some part is pending.", body = BatchView),
         (status = 422, description = "These calls cannot be made together.", body = Problem, content_type = "application/problem+json"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
@@ -128,7 +128,7 @@ async fn shown(app: &App, principal: &Principal, mut batch: Batch) -> Result<Bat
             part.note(invocation);
         }
         invocations.push(invocation);
-        undoings.push(match part.undone.as_ref().and_then(|undone| undone.invocation.as_ref()) {
+        undoings.push(match part.revert.as_ref().and_then(|revert| revert.invocation.as_ref()) {
             Some(undoing) => app.store().find_invocation(&batch.org, undoing).await?,
             None => None,
         });

@@ -20,7 +20,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(Page { items: listed.into_iter().map(view).collect(), next: None }))
 }
 
-/// Lays out a canary. From now on a call that would carry it away is quarantined.
+/// Adds a canary token. From now on a call that has it in its params is quarantined, if its action could send them away.
 #[utoipa::path(operation_id = "canaries_add", post, path = "/api/v1/canaries", tag = "quarantine", request_body = NewCanaryRequest,
     responses((status = 201, body = CanaryView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn add(
@@ -32,7 +32,7 @@ pub(super) async fn add(
     Ok((StatusCode::CREATED, Json(view(added))))
 }
 
-/// Takes a canary away.
+/// Removes a canary token.
 #[utoipa::path(operation_id = "canaries_remove", delete, path = "/api/v1/canaries/{canary}", tag = "quarantine", params(("canary" = String, Path)),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(canary): Path<String>) -> Result<StatusCode, Refusal> {

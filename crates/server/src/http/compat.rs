@@ -80,7 +80,7 @@ pub(super) async fn execute(
             principal: caller.principal,
         })
         .await?;
-    let Told { status, view, entry, result, replayed } = told(&app, &principal, outcome).await?;
+    let Answered { status, view, entry, result, replayed } = answered(&app, &principal, outcome).await;
     Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
 }
 
@@ -129,7 +129,7 @@ pub(super) async fn plan(
             principal: caller.principal,
         })
         .await?;
-    let Told { status, view, entry, result, .. } = told(&app, &principal, outcome).await?;
+    let Answered { status, view, entry, result, .. } = answered(&app, &principal, outcome).await;
     Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, &body))))
 }
 
@@ -258,7 +258,7 @@ fn short(name: &str, text: Option<String>) -> Result<Option<String>, Refusal> {
     }
 }
 
-struct Told {
+struct Answered {
     status: StatusCode,
     view: InvocationView,
     entry: Option<EntryView>,
@@ -267,7 +267,7 @@ struct Told {
 }
 
 /// Everything there is to tell of an outcome. These contracts answer with what became of it, also where that is a failure.
-async fn told(app: &App, principal: &Principal, outcome: Outcome) -> Result<Told, Refusal> {
+async fn answered(app: &App, principal: &Principal, outcome: Outcome) -> Answered {
     let (status, invocation, result, replayed): (_, Box<Invocation>, _, _) = match outcome {
         Outcome::Ended { invocation, result } => (StatusCode::OK, invocation, result, false),
         Outcome::Replayed(invocation) => (StatusCode::OK, invocation, None, true),
@@ -276,9 +276,10 @@ async fn told(app: &App, principal: &Principal, outcome: Outcome) -> Result<Told
     };
     let entry = match &invocation.receipt {
         Some(receipt) if may_read_entries(principal, &invocation) => {
-            app.store().find_receipt(&principal.org, &receipt.id).await?.as_ref().map(entry_view).transpose()?
+            // The call was made: a receipt that cannot be read now must not look as if it had not been.
+            app.store().find_receipt(&principal.org, &receipt.id).await.ok().flatten().as_ref().and_then(|entry| entry_view(entry).ok())
         }
         Some(_) | None => None,
     };
-    Ok(Told { status, view: InvocationView::from(*invocation), entry, result, replayed })
+    Answered { status, view: InvocationView::from(*invocation), entry, result, replayed }
 }

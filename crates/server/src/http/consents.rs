@@ -48,7 +48,7 @@ pub(super) async fn give(
     responses((status = 200, body = ConsentView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn withdraw(State(app): State<App>, caller: Caller, Path(consent): Path<String>) -> Result<Json<ConsentView>, Refusal> {
     let withdrawn = consents::withdraw(&app, &caller.principal, &consent).await?;
-    Ok(Json(view(&withdrawn, app.store().now().await?)))
+    Ok(Json(view(&withdrawn, withdrawn.given_at)))
 }
 
 fn view(consent: &Consent, now: Timestamp) -> ConsentView {

@@ -35,7 +35,7 @@ pub(super) async fn allow(State(app): State<App>, caller: Caller, Strict(body): 
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Takes it back.
+/// Removes a crossing.
 #[utoipa::path(operation_id = "crossings_forbid", delete, path = "/api/v1/crossings", tag = "spaces", request_body = CrossingRequest,
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn forbid(State(app): State<App>, caller: Caller, Strict(body): Strict<CrossingRequest>) -> Result<StatusCode, Refusal> {

@@ -54,7 +54,7 @@ pub(super) async fn list(
     Ok(Json(Page { items, next: page.next }))
 }
 
-/// Gives a grant; for an agent, asks for one. A request allows nothing until a person gives it.
+/// Gives a grant; for an agent, requests one. A request allows nothing until a person approves it.
 #[utoipa::path(operation_id = "grants_create", post, path = "/api/v1/grants", tag = "grants", request_body = NewGrantRequest,
     responses(
         (status = 201, description = "It is given.", body = GrantView),
@@ -78,7 +78,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(grant): Pa
     Ok(Json(titled(&app, &caller.principal.org, &found).await))
 }
 
-/// Gives what an agent asked for.
+/// Approves an agent's request for a grant.
 #[utoipa::path(operation_id = "grants_approve", post, path = "/api/v1/grants/{grant}/approve", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
@@ -86,7 +86,7 @@ pub(super) async fn approve(State(app): State<App>, caller: Caller, Path(grant):
     Ok(Json(titled(&app, &caller.principal.org, &changed).await))
 }
 
-/// Refuses what an agent asked for.
+/// Denies an agent's request for a grant.
 #[utoipa::path(operation_id = "grants_refuse", post, path = "/api/v1/grants/{grant}/refuse", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refuse(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
@@ -94,7 +94,7 @@ pub(super) async fn refuse(State(app): State<App>, caller: Caller, Path(grant): 
     Ok(Json(titled(&app, &caller.principal.org, &changed).await))
 }
 
-/// Ends a grant at once: the next call asks a person again.
+/// Revokes a grant at once: the next call needs approval again.
 #[utoipa::path(operation_id = "grants_revoke", delete, path = "/api/v1/grants/{grant}", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {

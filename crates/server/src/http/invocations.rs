@@ -273,7 +273,7 @@ pub(super) async fn revert(
     answer(waited(&app, &found.org, outcome, limit).await)
 }
 
-/// Lists what the audit log has on one invocation, in order: its intents and its receipt. An agent gets none of a call that a gate denied.
+/// Lists what the audit log has on one invocation, in order: the answers of people, its intents and its receipt. An agent gets none of a call that a gate denied.
 #[utoipa::path(operation_id = "invocations_entries", get, path = "/api/v1/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn entries(

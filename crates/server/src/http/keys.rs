@@ -4,7 +4,7 @@ use super::body::OrEmpty;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::keys;
+use crate::operations::{Error, keys};
 use api::receipt::{CheckpointResponse, KeyPurpose, KeyView, RotateKeysRequest};
 use api::{Page, Problem};
 use axum::Json;
@@ -35,7 +35,8 @@ pub(super) async fn rotate(
 ) -> Result<Json<Page<KeyView>>, Refusal> {
     let old = if body.revoke { OldKeys::Revoked } else { OldKeys::Retired };
     keys::rotate(&app, &caller.principal, old).await?;
-    list(State(app), caller).await
+    let listed = list(State(app), caller).await;
+    Ok(listed.map_err(|refusal| Error::interrupted(&refusal.0.detail, "the keys were replaced", "keys"))?)
 }
 
 fn view(key: LogKey) -> KeyView {

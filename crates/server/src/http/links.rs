@@ -2,6 +2,7 @@
 //! of the command line says.
 
 mod changes;
+mod reasons;
 
 use super::body::OrEmpty;
 use super::caller::Caller;
@@ -14,7 +15,7 @@ use api::{Code, Problem};
 use axum::Json;
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use countersign_core::invocation::Failure;
 use countersign_core::limits::LINK_SECONDS_MAX;
@@ -48,13 +49,13 @@ pub(super) async fn create(
     responses((status = 200, description = "A page for a person: the question, or how it ended.", content_type = "text/html", body = String),
         (status = 404, description = "The link is not valid, or what it is about has changed; a page.", content_type = "text/html", body = String),
         (status = 410, description = "The link has expired; a page.", content_type = "text/html", body = String)))]
-pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
+pub(super) async fn show(State(app): State<App>, method: Method, Path(link): Path<String>) -> Response {
     match app.pipeline().open_link(&link).await {
         Ok(OpenedLink { invocation, principal, .. }) if invocation.status == Status::Pending => {
-            // Whoever cannot see all of it can still say no.
+            // Whoever cannot see all of it can still say no. A `HEAD` shows nothing, so nothing is run for it.
             let ahead = match answers::may_look_ahead(&principal) {
-                Ok(()) => app.pipeline().foresee(&invocation).await.unwrap_or_default(),
-                Err(_) => Foresight::default(),
+                Ok(()) if method != Method::HEAD => app.pipeline().foresee(&invocation).await.unwrap_or_else(not_found_out),
+                Ok(()) | Err(_) => Foresight::default(),
             };
             let session = app.store().find_session(&invocation.org, &invocation.session).await.unwrap_or_default();
             page(StatusCode::OK, &question(&invocation, session.as_ref(), &ahead))
@@ -112,6 +113,13 @@ enum LinkAnswerName {
     Deny,
 }
 
+/// A preview that failed says so: a page without it would look as if nothing changed.
+fn not_found_out(error: pipeline::Error) -> Foresight {
+    let Refusal(problem) = Refusal::from(error);
+    let why = format!("What it would change could not be found out: {}", problem.detail);
+    Foresight { unknown: Some(why), ..Foresight::default() }
+}
+
 fn question(invocation: &Invocation, session: Option<&Session>, ahead: &Foresight) -> String {
     // Params that were too large to be stored whole are shown whole.
     let params = serde_json::to_string_pretty(ahead.params.as_ref().unwrap_or(&invocation.call.params)).unwrap_or_default();
@@ -121,7 +129,7 @@ fn question(invocation: &Invocation, session: Option<&Session>, ahead: &Foresigh
     let title = session.map(|session| format!("{} · ", escaped(&session.title))).unwrap_or_default();
     format!(
         "<h1>{action}</h1><p>{tier} · {id}</p>{blocked}<pre>{params}</pre>{cut}{changes}\
-         <dl><dt>Requested by<dd>{title}{principal}{why}{approvals}<dt>Approval covers<dd>this one call, with these params</dl>\
+         <dl><dt>Requested by<dd>{title}{principal}{why}{reasons}{approvals}<dt>Approval covers<dd>this one call, with these params</dl>\
          <form method=\"post\"><label>Reason <input name=\"reason\" maxlength=\"2000\"></label>\
          <p><button name=\"answer\" value=\"approve\">Approve once</button> <button name=\"answer\" value=\"deny\">Deny</button></p></form>",
         action = escaped(invocation.action.as_str()),
@@ -131,6 +139,7 @@ fn question(invocation: &Invocation, session: Option<&Session>, ahead: &Foresigh
         params = escaped(&params),
         blocked = blocked(ahead),
         changes = would_change(invocation, ahead),
+        reasons = reasons::entries(invocation, ahead),
         approvals = approvals(invocation, ahead),
     )
 }

@@ -5,7 +5,7 @@ use super::body::Large;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::packages::{self, blocking, packages_of};
+use crate::operations::packages::{self, blocking, half_installed, packages_of};
 use crate::packages::findings_of;
 use api::package::{InstallPackageRequest, PackageActionView, PackageFileView, PackageView};
 use api::{Code, Page, Problem};
@@ -77,7 +77,7 @@ fn file_view(path: &str, file: &PackageFile) -> PackageFileView {
 /// Installs a package, or another version of it. If the scan found something, `accept_findings` confirms that you have read it.
 ///
 /// An action that is new counts as reviewed by whoever installs it. One that was reviewed as something else needs a review again: until then
-/// its calls ask a person.
+/// its calls need approval.
 ///
 /// What the version before did can still be reverted.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
@@ -92,7 +92,8 @@ pub(super) async fn install(
     let actions = packages::install(&app, &caller.principal, &name, files_of(body)?, accepts_findings).await?;
     let name = SourceId::parse(&name).map_err(|_| Refusal::not_found("package", &name))?;
     let packages = packages_of(&app, &caller.principal.org)?;
-    Ok(Json(view(&app, &caller, &packages, Installed { name, actions: Ok(actions) }).await?))
+    let shown = view(&app, &caller, &packages, Installed { name: name.clone(), actions: Ok(actions) }).await;
+    Ok(Json(shown.map_err(|refusal| half_installed(&refusal.0.detail, name.as_str()))?))
 }
 
 /// Removes a package. What its actions did stays, with its receipts, and can still be reverted.

@@ -63,7 +63,7 @@ pub(super) async fn check(
     Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64, voided: None }))
 }
 
-/// Makes these the org's policies, all of them and no others. One that does not hold up leaves everything as it is.
+/// Replaces all policies of the org with these. If one of them is not valid, nothing changes.
 #[utoipa::path(operation_id = "policies_set", put, path = "/api/v1/policies", tag = "policies", request_body = PoliciesFile,
     responses((status = 200, body = PoliciesSetResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn set(

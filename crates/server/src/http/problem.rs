@@ -200,7 +200,9 @@ impl From<operations::Error> for Refusal {
             E::NotAnOperator | E::FirstOrg => Self::new(Code::Forbidden, detail),
             E::OwnRole => Self::new(Code::Forbidden, detail).hint("ask another admin or owner"),
             E::TokenRevoked => Self::new(Code::TokenRevoked, detail),
-            E::OthersToken => Self::new(Code::Forbidden, detail).hint("invite them with `POST /api/v1/users/{user}/invite`"),
+            E::OthersToken { user } => {
+                Self::new(Code::Forbidden, detail).hint(format!("invite them with `POST /api/v1/users/{user}/invite`"))
+            }
             E::OtherSession => Self::new(Code::Forbidden, detail),
             E::UnknownSession => Self::new(Code::UnknownSession, detail),
             E::NotYourSession => Self::new(Code::NotYourSession, detail),
@@ -221,6 +223,9 @@ impl From<operations::Error> for Refusal {
             E::Findings { name, findings } => Self(Box::new(unread(&name, &findings))),
             E::Package(refused) => Self(Box::new(crate::packages::problem_of(&refused))),
             E::NoPackages => Self::new(Code::PackageInvalid, detail),
+            E::Interrupted { read_at, .. } => {
+                Self::new(Code::OutcomeUnrecorded, detail).hint(format!("read it with `GET /api/v1/{read_at}`"))
+            }
             E::Policies { problems } => {
                 let mut refusal = Self::new(Code::InvalidPolicy, detail);
                 refusal.0.errors = problems.into_iter().map(policy_problem).collect();
@@ -292,20 +297,20 @@ const fn conflict_code(conflict: Conflict) -> Code {
 
 /// Kept beside the response until the trace id is known.
 #[derive(Clone)]
-struct Told(Box<Problem>);
+struct Untraced(Box<Problem>);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        response.extensions_mut().insert(Told(self.into_problem()));
+        response.extensions_mut().insert(Untraced(self.into_problem()));
         response
     }
 }
 
 /// Writes the problem's body, now that its trace id is known.
 pub(super) fn with_trace(mut response: Response, trace_id: &str) -> Response {
-    let Some(Told(mut problem)) = response.extensions_mut().remove::<Told>() else {
+    let Some(Untraced(mut problem)) = response.extensions_mut().remove::<Untraced>() else {
         return response;
     };
     problem.trace_id = Some(trace_id.to_owned());

@@ -73,7 +73,7 @@ pub(super) async fn payload(
     Ok(Json(QuarantinePayloadResponse { invocation_id: invocation, holds: held.holds, digest, payload }))
 }
 
-/// Lets a quarantined call go, as a new invocation that passes every other gate again; or hands out a withheld answer.
+/// Releases a quarantined call, as a new invocation that passes every other gate again, or the answer that was withheld.
 #[utoipa::path(operation_id = "quarantines_release", post, path = "/api/v1/quarantines/{invocation}/release", tag = "quarantine", params(("invocation" = String, Path)),
     request_body = SettleRequest,
     responses(
@@ -96,7 +96,7 @@ pub(super) async fn release(
     written(status, &body)
 }
 
-/// Throws away what a quarantined call held.
+/// Discards the content of a quarantined call.
 #[utoipa::path(operation_id = "quarantines_discard", post, path = "/api/v1/quarantines/{invocation}/discard", tag = "quarantine", params(("invocation" = String, Path)),
     request_body = SettleRequest,
     responses((status = 200, body = QuarantineView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]

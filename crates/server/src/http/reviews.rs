@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::{action_named, reviews};
+use crate::operations::{Error, action_named, reviews};
 use api::gates::CaughtView;
 use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use api::{Code, Page, Problem};
@@ -59,7 +59,9 @@ pub(super) async fn review(
     let seen = body.textual.as_deref().map(|text| Digest::parse(text).ok_or_else(bad)).transpose()?;
     let wording = if body.ignore_wording { Wording::Ignored } else { Wording::Reviewed };
     let id = reviews::review(&app, &caller.principal, &action, seen, wording).await?;
-    shown(&app, &caller.principal.org, &id).await
+    let shown = shown(&app, &caller.principal.org, &id).await;
+    let reviewed = |refusal: Refusal| Error::interrupted(&refusal.0.detail, format!("`{id}` was reviewed"), format!("reviews/{id}"));
+    Ok(shown.map_err(reviewed)?)
 }
 
 async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewView>, Refusal> {

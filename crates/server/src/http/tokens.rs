@@ -77,6 +77,7 @@ fn view(token: Token) -> TokenView {
         lost: token.lost.map(|lost| match lost {
             Lost::Person => LostName::PersonDisabled,
             Lost::Session => LostName::SessionEnded,
+            Lost::Changed => LostName::ChangedInDatabase,
         }),
     }
 }

@@ -3,7 +3,7 @@
 use crate::App;
 use api::package::PackageFindingView;
 use countersign_core::grant::GrantState;
-use countersign_core::{ActionId, OrgId};
+use countersign_core::{ActionId, OrgId, UserId};
 use pipeline::ParamError;
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub(crate) enum Error {
     #[error("you cannot change your own role or band")]
     OwnRole,
     #[error("nobody is handed a token that acts as somebody else")]
-    OthersToken,
+    OthersToken { user: UserId },
     #[error("the token was revoked")]
     TokenRevoked,
     #[error("an agent asks for grants of its own session only")]
@@ -74,6 +74,9 @@ pub(crate) enum Error {
     Package(#[from] sources::package::Refused),
     #[error("this server takes no packages")]
     NoPackages,
+    /// A part of the change is made, and the rest failed. Whoever is told that nothing was written would take it for undone.
+    #[error("{done}, but what came after it failed; read it before you repeat it")]
+    Interrupted { done: String, read_at: String },
     #[error("{} problem{} in the policies; nothing was saved", problems.len(), if problems.len() == 1 { "" } else { "s" })]
     Policies { problems: Vec<PolicyProblem> },
 }
@@ -81,6 +84,13 @@ pub(crate) enum Error {
 impl Error {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid { message: message.into(), errors: Vec::new() }
+    }
+
+    /// Logs why, and says what is done already and where it can be read.
+    pub(crate) fn interrupted(why: &dyn std::fmt::Display, done: impl Into<String>, read_at: impl Into<String>) -> Self {
+        let (done, read_at) = (done.into(), read_at.into());
+        tracing::error!(%why, done, "a change was interrupted");
+        Self::Interrupted { done, read_at }
     }
 
     pub(crate) fn not_found(what: &'static str, id: &str) -> Self {

@@ -20,9 +20,9 @@ pub(crate) async fn list(app: &App, by: &Principal) -> Result<Vec<Org>, Error> {
 pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<(Org, NewOrg, NewToken), Error> {
     list(app, by).await?;
     let added = app.store().add_org(by, named(name)?, OWNER).await?;
-    let (added, invitation) = added.ok_or_else(|| Error::NameTaken { what: "org", name: name.to_owned() })?;
+    let (org, added, invitation) = added.ok_or_else(|| Error::NameTaken { what: "org", name: name.to_owned() })?;
     tracing::info!(org = %added.org, name, by = %by.id, "an org was created");
-    Ok((find(app, by, added.org.as_str()).await?, added, invitation))
+    Ok((org, added, invitation))
 }
 
 /// Disables an org for good: its tokens are refused and no new call starts, while its records stay. Running calls end and get their
@@ -32,9 +32,9 @@ pub(crate) async fn disable(app: &App, by: &Principal, org: &str) -> Result<Org,
     if found.is_first {
         return Err(Error::FirstOrg);
     }
-    app.store().disable_org(by, &found.id).await?;
+    let disabled = app.store().disable_org(by, &found.id).await?;
     tracing::warn!(org = %found.id, name = found.name, by = %by.id, "an org was disabled");
-    find(app, by, org).await
+    disabled.ok_or_else(|| Error::not_found("org", org))
 }
 
 async fn find(app: &App, by: &Principal, org: &str) -> Result<Org, Error> {

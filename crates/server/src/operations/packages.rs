@@ -5,7 +5,7 @@ use crate::App;
 use crate::packages::findings_of;
 use countersign_core::ports::Invocations;
 use countersign_core::principal::Permission;
-use countersign_core::{Action, OrgId, Principal};
+use countersign_core::{Action, Digest, OrgId, Principal};
 use sources::package::{Origin, PackageFiles, Packages};
 use std::sync::Arc;
 
@@ -38,12 +38,31 @@ pub(crate) async fn install(
         move || packages.install(&name, &files)
     });
     let actions = installed.await??;
-    for action in &actions {
+    let noted = note_installed(app, by, packages, &owned, &actions, sha256).await;
+    noted.map_err(|why| half_installed(&why, &owned))?;
+    Ok(actions)
+}
+
+/// Records who installed the package, and that they have looked at its actions. Its files are in place already.
+async fn note_installed(
+    app: &App,
+    by: &Principal,
+    packages: Arc<Packages>,
+    name: &str,
+    actions: &[Arc<Action>],
+    sha256: Digest,
+) -> Result<(), Error> {
+    for action in actions {
         app.pipeline().review_installed(by, &action.id).await?;
     }
     let origin = Origin { by: by.id.to_string(), at: app.store().now().await?, sha256 };
-    blocking(move || packages.note_origin(&owned, &origin)).await?;
-    Ok(actions)
+    let name = name.to_owned();
+    blocking(move || packages.note_origin(&name, &origin)).await
+}
+
+/// For what fails once the files of a package are in place.
+pub(crate) fn half_installed(why: &dyn std::fmt::Display, name: &str) -> Error {
+    Error::interrupted(why, format!("package `{name}` is installed, and its actions may not all be reviewed"), format!("packages/{name}"))
 }
 
 pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<(), Error> {

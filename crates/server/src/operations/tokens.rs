@@ -69,7 +69,7 @@ async fn may_revoke(app: &App, by: &Principal, token: &Token) -> Result<(), Erro
 async fn for_user(app: &App, by: &Principal, user: &str) -> Result<TokenKind, Error> {
     let found = find(app, by, user).await?;
     if by.id != PrincipalId::User(found.id.clone()) {
-        return Err(Error::OthersToken);
+        return Err(Error::OthersToken { user: found.id });
     }
     Ok(TokenKind::User(found.id))
 }

@@ -4,16 +4,14 @@ use super::{Error, must, named};
 use crate::App;
 use countersign_core::principal::{Permission, Role};
 use countersign_core::{Principal, PrincipalId, UserId};
-use store::{ChangedUser, Disabled, NewToken, User, UserChange};
+use store::{ChangedUser, NewToken, User, UserChange};
 
 /// Adds a person and invites them. Nobody is handed a token that acts as somebody else.
 pub(crate) async fn create(app: &App, by: &Principal, name: &str, role: Role) -> Result<(User, NewToken), Error> {
     must(by, Permission::ManageIdentity)?;
     must_give(by, role)?;
-    let created = app.store().create_user(&by.org, named(name)?, role, &by.id).await?;
-    let user = created.ok_or_else(|| Error::NameTaken { what: "user", name: name.to_owned() })?;
-    let invitation = invited(app, by, &user).await?;
-    Ok((user, invitation))
+    let created = app.store().create_user(by, named(name)?, role).await?;
+    created.ok_or_else(|| Error::NameTaken { what: "user", name: name.to_owned() })
 }
 
 /// Invites a person again, for example because they lost their token. The person's earlier invitations stop working; their tokens
@@ -21,11 +19,7 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str, role: Role) ->
 pub(crate) async fn invite(app: &App, by: &Principal, user: &str) -> Result<NewToken, Error> {
     let found = reached(app, by, user).await?;
     must_be_active(&found)?;
-    invited(app, by, &found).await
-}
-
-async fn invited(app: &App, by: &Principal, user: &User) -> Result<NewToken, Error> {
-    app.store().invite(by, &user.id).await?.ok_or_else(|| Error::not_found("user", user.id.as_str()))
+    app.store().invite(by, &found.id).await?.ok_or_else(|| Error::not_found("user", user))
 }
 
 /// Changes a person's role, and the strictest band in which they, and whoever acts for them, may act.
@@ -54,10 +48,12 @@ pub(crate) async fn change(app: &App, by: &Principal, user: &str, change: UserCh
 /// Disables a person for good: none of their tokens works any more.
 pub(crate) async fn disable(app: &App, by: &Principal, user: &str) -> Result<User, Error> {
     let found = reached(app, by, user).await?;
-    if app.store().disable_user(&by.org, &found.id, &by.id).await? == Some(Disabled::LastOwner) {
-        return Err(last_owner("the last owner cannot be disabled"));
+    match app.store().disable_user(&by.org, &found.id, &by.id).await? {
+        Some(ChangedUser::Done(user)) => Ok(user),
+        Some(ChangedUser::LastOwner) => Err(last_owner("the last owner cannot be disabled")),
+        // Disabled before: nothing was written.
+        None => find(app, by, user).await,
     }
-    find(app, by, user).await
 }
 
 const fn last_owner(why: &'static str) -> Error {

@@ -63,7 +63,7 @@ async fn whoever_holds_the_line_hears_how_it_ended(kind: Kind) {
     server.owner.deny(&id, "not today").await.ok();
     let told = line.await.unwrap();
     told.problem(403, "denied_by_person");
-    assert_eq!(told.body["detail"], "a person said no: not today");
+    assert_eq!(told.body["detail"], "a person denied the call: not today");
 
     let (line, id) = calling().await;
     server.owner.set_mode("fake.write", "require_approval").await;

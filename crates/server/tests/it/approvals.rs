@@ -9,6 +9,7 @@ on_sqlite!(
     a_lowered_quorum_is_met_by_who_approved_already_and_each_still_counts_once,
     one_no_ends_it_however_many_said_yes,
     a_yes_of_somebody_who_may_no_longer_give_one_does_not_count,
+    a_yes_to_ones_own_call_does_not_count_once_the_space_refuses_it,
     what_goes_beyond_the_call_takes_everybody_to_say_the_same,
     an_approver_may_change_the_params,
     changed_params_are_judged_like_sent_ones,
@@ -524,6 +525,19 @@ async fn a_yes_of_somebody_who_may_no_longer_give_one_does_not_count(kind: Kind)
     server.owner.approve(&id).await.problem(409, "tuple_mismatch");
     let shown = server.shown(&id).await;
     assert_eq!((&shown["status"], server.source.effects()), (&json!("denied"), 0), "{shown}");
+    server.verify().await;
+}
+
+async fn a_yes_to_ones_own_call_does_not_count_once_the_space_refuses_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    quorum(&server, json!({ "R2": 2 })).await;
+    let ada = server.owner.person("ada", "admin").await;
+    let id = agent.pending("fake.write", json!({})).await;
+    assert_eq!(server.owner.approve(&id).await.status, 202);
+    server.change_space(json!({ "self_approval": "refused" })).await;
+    ada.approve(&id).await.problem(409, "policy_mismatch");
+    assert_eq!((server.shown(&id).await["status"].clone(), server.source.effects()), (json!("denied"), 0));
     server.verify().await;
 }
 

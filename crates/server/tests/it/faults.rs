@@ -264,6 +264,35 @@ async fn a_batch_that_may_have_begun_is_never_said_to_have_written_nothing() {
     server.verify().await;
 }
 
+/// A name that is taken by somebody whose only invitation is lost helps nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_could_not_be_added_can_be_added_again() {
+    let cuttable = Cuttable::start().await;
+    let owner = &cuttable.server.owner;
+    let mut refused = 0;
+    for commits in 0..3 {
+        let person = || owner.post("/api/v1/users", json!({ "name": format!("person {commits}"), "role": "member" }));
+        let org = || owner.post("/api/v1/orgs", json!({ "name": format!("org {commits}") }));
+        cuttable.proxy.cut_at_commit(commits, Commit::IsLost);
+        let added = person().await;
+        cuttable.proxy.mend();
+        cuttable.is_ready_again().await;
+        if added.status != 201 {
+            added.problem(503, "store_unavailable");
+            refused += 1;
+            assert_eq!(person().await.status, 201, "after {commits} commits");
+        }
+        cuttable.proxy.cut_at_commit(commits, Commit::IsLost);
+        let added = org().await;
+        cuttable.proxy.mend();
+        cuttable.is_ready_again().await;
+        if added.status != 201 {
+            assert_eq!(org().await.status, 201, "after {commits} commits");
+        }
+    }
+    assert!(refused > 0, "no cut came while somebody was added");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_is_taken_back_although_the_commit_that_announces_it_is_cut() {
     for commit in [Commit::IsLost, Commit::Arrives] {

@@ -285,6 +285,14 @@ async fn what_the_session_holds_is_told_with_where_it_came_from(kind: Kind) {
         |label: &str| labels.iter().find(|held| held["label"] == label).map(|held| (held["action"].clone(), held["invocation_id"].clone()));
     assert_eq!(told("private_data"), Some((json!("fake.read"), json!(read))), "{seen}");
     assert_eq!(told("untrusted_content"), Some((json!("fake.send"), json!(sent))), "{seen}");
+    // The page of a link says the same.
+    let link = server.owner.post(&format!("/api/v1/invocations/{id}/link"), json!({})).await.ok()["path"].as_str().unwrap().to_owned();
+    let page = server.owner.http.get(format!("{}{link}", server.url)).send().await.unwrap().text().await.unwrap();
+    let concern = format!("<dt>Asked by<dd>gate `safety`: {} (safety.trifecta)", seen["concerns"][0]["message"].as_str().unwrap());
+    let from = [format!(", from fake.read {read}"), format!(", from fake.send {sent}")];
+    for told in [concern.as_str(), "<dt>Session holds<dd>private_data since ", "<dd>untrusted_content since ", &from[0], &from[1]] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
 }
 
 async fn what_a_yes_no_longer_fits_is_said_and_not_rehearsed(kind: Kind) {

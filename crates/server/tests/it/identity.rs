@@ -193,7 +193,10 @@ async fn nobody_acts_above_their_own_role(kind: Kind) {
     admin.post("/api/v1/users", json!({ "name": "eve", "role": "owner" })).await.problem(403, "forbidden");
     let users = server.owner.get("/api/v1/users").await.ok();
     let owner = users["items"].as_array().unwrap().iter().find(|user| user["role"] == "owner").unwrap()["id"].clone();
-    admin.post("/api/v1/tokens", json!({ "name": "steal", "user_id": owner })).await.problem(403, "forbidden");
+    let refused = admin.post("/api/v1/tokens", json!({ "name": "steal", "user_id": owner })).await;
+    refused.problem(403, "forbidden");
+    let invite = format!("invite them with `POST /api/v1/users/{}/invite`", owner.as_str().unwrap());
+    assert_eq!(refused.body["hint"], invite, "a request that can be sent as it is");
     let path = format!("/api/v1/users/{}/disable", owner.as_str().unwrap());
     admin.post(&path, json!({})).await.problem(403, "forbidden");
     server.owner.post(&path, json!({})).await.problem(409, "last_owner");

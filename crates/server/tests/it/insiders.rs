@@ -153,6 +153,7 @@ async fn what_was_changed_in_the_database_shows_against_the_log() {
         ("UPDATE secrets SET version = 7", "is `token 7` in the database; the log says `token 1`"),
         ("DELETE FROM secrets", "is missing in the database; the log says `token 1`"),
         ("INSERT INTO canaries VALUES ((SELECT org_id FROM orgs), 'can_x', 't', 'b', 1)", "canary token `can_x` is in the database"),
+        ("UPDATE entries SET leaf = 'x' WHERE seq = 1", "entry of the log: a row in the database cannot be read"),
     ] {
         server.home.tamper(change);
         let found = integrity().await;
@@ -165,6 +166,9 @@ async fn what_was_changed_in_the_database_shows_against_the_log() {
 async fn a_token_gets_no_other_bearer_in_the_database() {
     let server = TestServer::start(Kind::Sqlite).await;
     server.owner.person("mallory", "member").await;
+    let id = server.agent().await.pending("fake.write", json!({ "text": "x" })).await;
+    let link = server.owner.post(&format!("/api/v1/invocations/{id}/link"), json!({})).await.ok();
+    let link = link["path"].as_str().unwrap().to_owned();
     server.home.tamper("CREATE TABLE kept AS SELECT t.*, u.name AS bearer FROM tokens t LEFT JOIN users u ON u.id = t.user_id");
     let of = |bearer: &str, column: &str| format!("(SELECT {column} FROM kept WHERE bearer = '{bearer}' AND kind = 'user')");
     let (owners, mallorys) = (of("owner", "id"), of("mallory", "id"));
@@ -178,7 +182,9 @@ async fn a_token_gets_no_other_bearer_in_the_database() {
     ] {
         server.home.tamper(&format!("UPDATE tokens SET hash = zeroblob(32) WHERE id = {owners} AND '{}' = 'hash'", &change[..4]));
         server.home.tamper(&format!("UPDATE tokens SET {change}"));
-        server.restart().await.owner.get("/api/v1/whoami").await.problem(500, "internal");
+        let restarted = server.restart().await;
+        restarted.owner.get("/api/v1/whoami").await.problem(500, "internal");
+        assert_ne!(crate::links::press(&restarted, &link, "answer=approve").await.0, 200, "{change}");
         let columns = "kind, user_id, scopes, hash, expires_at, from_seq";
         let kept = format!("(SELECT {columns} FROM kept WHERE kept.id = tokens.id)");
         server.home.tamper(&format!(
@@ -189,8 +195,11 @@ async fn a_token_gets_no_other_bearer_in_the_database() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_changed_in_a_grant_a_token_or_a_filing_shows_against_the_log() {
+async fn what_was_changed_in_one_column_shows_against_the_log() {
     let server = TestServer::start(Kind::Sqlite).await;
+    server.owner.post("/api/v1/spaces", json!({ "name": "lab" })).await.ok();
+    server.owner.post("/api/v1/consents", json!({ "purpose": "action:fake.write" })).await.ok();
+    server.owner.person("mia", "member").await;
     server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "expires_in": "1h" })).await;
     server.agent().await.invoke("fake.write", json!({ "text": "x" })).await.ok();
     let differences = async || server.owner.get("/api/v1/receipts/integrity").await.ok()["differences"].clone();
@@ -207,6 +216,24 @@ async fn what_was_changed_in_a_grant_a_token_or_a_filing_shows_against_the_log()
             "UPDATE tokens SET expires_at = expires_at - 1 WHERE kind = 'agent'",
             "token `",
         ),
+        ("UPDATE tokens SET revoked_at = 1 WHERE kind = 'agent'", "UPDATE tokens SET revoked_at = NULL WHERE kind = 'agent'", "token `"),
+        ("UPDATE users SET disabled_at = 1 WHERE name = 'mia'", "UPDATE users SET disabled_at = NULL", "user `"),
+        ("UPDATE consents SET expires_at = 1", "UPDATE consents SET expires_at = NULL", "consent `"),
+        ("UPDATE consents SET space_id = (SELECT id FROM spaces WHERE name = 'lab')", "UPDATE consents SET space_id = NULL", "consent `"),
+        (
+            "UPDATE sessions SET owner_id = (SELECT id FROM users WHERE name = 'mia')",
+            "UPDATE sessions SET owner_id = (SELECT id FROM users WHERE name = 'owner')",
+            "session `",
+        ),
+        (
+            "UPDATE sessions SET space_id = (SELECT id FROM spaces WHERE name = 'lab')",
+            "UPDATE sessions SET space_id = (SELECT id FROM spaces WHERE name = 'main')",
+            "space of session `",
+        ),
+        // Rows that cannot be read.
+        ("UPDATE spaces SET band = 'pink' WHERE name = 'lab'", "UPDATE spaces SET band = 'green' WHERE name = 'lab'", "space: a row "),
+        ("UPDATE grants SET state = 'odd'", "UPDATE grants SET state = (SELECT state FROM kept)", "grant: a row "),
+        ("UPDATE grants SET used = 0.5", "UPDATE grants SET used = (SELECT used FROM kept)", "grant: a row "),
         (
             "UPDATE entries SET invocation_id = 'inv_x' WHERE kind = 'intent'",
             "UPDATE entries SET invocation_id = (SELECT id FROM invocations) WHERE kind = 'intent'",

@@ -17,6 +17,7 @@ on_sqlite!(
     a_link_shows_whole_what_was_too_large_to_keep,
     a_link_shows_what_a_text_hides,
     a_link_shows_what_would_change_and_how_many_must_approve,
+    a_preview_that_failed_is_not_shown_as_none,
     a_link_is_made_by_who_may_approve,
 );
 
@@ -26,7 +27,7 @@ async fn link_to(client: &Client, id: &str) -> String {
 }
 
 /// Presses a button as a person's browser does, without a token.
-async fn press(server: &TestServer, path: &str, form: &str) -> (u16, String) {
+pub(crate) async fn press(server: &TestServer, path: &str, form: &str) -> (u16, String) {
     let request = server.owner.http.post(format!("{}{path}", server.url)).header("content-type", "application/x-www-form-urlencoded");
     let response = request.body(form.to_owned()).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
@@ -221,8 +222,22 @@ async fn looking_at_a_link_decides_nothing(kind: Kind) {
         assert_eq!(response.headers()[header], expected);
     }
     assert!(response.headers()["content-security-policy"].to_str().unwrap().contains("default-src 'none'"));
+    let previews = server.source.previews().len();
     server.owner.http.head(format!("{}{link}", server.url)).send().await.unwrap();
+    assert_eq!(server.source.previews().len(), previews, "and runs nothing");
     assert_eq!((server.shown(&id).await, server.counts().await), before, "a mail scanner that follows links answers nothing");
+}
+
+async fn a_preview_that_failed_is_not_shown_as_none(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({ "text": "x" })).await;
+    let link = link_to(&server.owner, &id).await;
+    assert!(!look(&server, &link).await.1.contains("could not be found out"));
+    server.home.tamper("UPDATE invocations SET sealed_params = NULL");
+    let (status, page) = look(&server, &link).await;
+    let told = "<h2>Would change</h2><p>What it would change could not be found out: something is wrong on our side";
+    assert!(status == 200 && page.contains(told) && page.contains("value=\"deny\""), "{page}");
 }
 
 async fn a_link_is_made_by_who_may_approve(kind: Kind) {

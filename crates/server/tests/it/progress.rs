@@ -22,7 +22,7 @@ on_sqlite!(
     who_goes_away_leaves_the_call_running_and_nothing_behind,
     who_does_not_read_slows_nobody_and_is_told_what_was_missed,
 );
-on_postgres!(a_call_that_runs_elsewhere_is_followed_to_its_end);
+on_postgres!(a_call_that_runs_elsewhere_is_followed_to_its_end, what_waits_is_followed_elsewhere_until_it_has_ended);
 
 /// Server-sent events as they arrive.
 struct Events {
@@ -377,4 +377,24 @@ async fn a_call_that_runs_elsewhere_is_followed_to_its_end(kind: Kind) {
     running.teller.tell("known here alone");
     running.end().await;
     follower.ends("succeeded").await;
+}
+
+async fn what_waits_is_followed_elsewhere_until_it_has_ended(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let other = server.restart().await;
+    let agent = server.agent().await;
+    let elsewhere = Client { url: other.url.clone(), ..agent.client.clone() };
+    let (approved, denied) = (agent.pending("fake.write", json!({})).await, agent.pending("fake.write", json!({})).await);
+    let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    let followers = [elsewhere.follow(&approved, "").await, elsewhere.follow(&denied, "").await];
+    let owner = server.owner.clone();
+    let approving = tokio::spawn(async move { owner.approve(&approved).await.ok() });
+    // It runs now, and has not ended.
+    held.arrived().await;
+    server.owner.deny(&denied, "no").await.ok();
+    held.release();
+    approving.await.unwrap();
+    let [of_approved, of_denied] = followers;
+    of_denied.ends("denied").await;
+    of_approved.ends("succeeded").await;
 }

@@ -1,6 +1,6 @@
 //! Waiting on one server for what another server does.
 
-use crate::harness::{Agent, Client, Kind, TestServer, on_postgres};
+use crate::harness::{Agent, Client, Kind, TestServer, on_postgres, on_sqlite};
 use countersign_core::source::Output;
 use serde_json::json;
 use std::time::Duration;
@@ -11,6 +11,7 @@ on_postgres!(
     a_batch_is_waited_for_on_another_server,
     a_repeat_on_another_server_is_woken_by_the_end_of_the_first,
 );
+on_sqlite!(at_its_deadline_a_wait_looks_once_more);
 
 /// Far less than each wait asks for: who is answered within it was woken, and not at the deadline.
 const WOKEN: Duration = Duration::from_secs(25);
@@ -98,4 +99,18 @@ async fn a_repeat_on_another_server_is_woken_by_the_end_of_the_first(kind: Kind)
     let again = woken(again).await.ok();
     assert_eq!((&again["invocation"]["status"], &again["replayed"]), (&json!("succeeded"), &json!(true)));
     assert_eq!(server.source.effects(), 1);
+}
+
+/// Two stores on one file do not wake each other, so the one that waits learns nothing until its time is up.
+async fn at_its_deadline_a_wait_looks_once_more(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let other = server.restart().await;
+    let agent = server.agent().await;
+    let waiter = on(&other, &server.owner);
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    let path = format!("/api/v1/invocations/{id}?wait=2s");
+    let waiting = tokio::spawn(async move { waiter.get(&path).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.owner.deny(&id, "no").await.ok();
+    assert_eq!(woken(waiting).await.ok()["invocation"]["status"], "denied", "not the state before the wait");
 }

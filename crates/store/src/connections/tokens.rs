@@ -1,7 +1,7 @@
 //! Opens a connection for a call, and renews its tokens: one server at a time, which reads them once more under its lock, and keeps the new
 //! ones before anybody uses them.
 
-use super::{read_sealed, select_connection};
+use super::{does_not_open, read_sealed, select_connection};
 use crate::db::{Tx, only, vals};
 use crate::events::tell;
 use crate::{Error, Store};
@@ -21,9 +21,12 @@ impl KeptConnections for Store {
             let Some((connection, sealed)) = only(rows, read_sealed)? else {
                 return Ok(None);
             };
-            let value = match &connection.secret {
-                Some(secret) if connection.removed_at.is_none() => self.resolve_secret(org, secret).await?,
-                Some(_) | None => self.open_credential(org, &connection, sealed)?,
+            let opened = self.open_credential(org, &connection, sealed)?;
+            let value = match (&connection.secret, opened) {
+                (Some(secret), Some(named)) if named.expose() == secret.as_str() => self.resolve_secret(org, secret).await?,
+                (Some(_), Some(_)) => return Err(does_not_open(&connection)),
+                (Some(_), None) => None,
+                (None, opened) => opened,
             };
             if value.is_some() {
                 self.note_connection_use(org, &connection).await?;

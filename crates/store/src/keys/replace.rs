@@ -23,7 +23,7 @@ const SEALED: [(&str, &str); 5] = [
         "UPDATE secrets SET sealed_value = $1 WHERE org_id = $2 AND id = $3",
     ),
     (
-        "/* every org: they share the master key */ SELECT org_id, id, 'connection:' || org_id || ':' || id || ':' || version || ':' || url, sealed_credential
+        "/* every org: they share the master key */ SELECT org_id, id, 'connection:' || org_id || ':' || id || ':' || version || ':' || kind || ':' || coalesce(spaces, '*') || ':' || url, sealed_credential
          FROM connections WHERE sealed_credential IS NOT NULL",
         "UPDATE connections SET sealed_credential = $1 WHERE org_id = $2 AND id = $3",
     ),

@@ -371,7 +371,7 @@ impl Tenant {
             receipt: None,
             effect: PartEffect::None,
             failure: None,
-            undone: None,
+            revert: None,
         };
         let batch = Batch {
             id: self.draw(BatchId::new),

@@ -84,10 +84,10 @@ fn of_batch(record: Record, entry: &EntryView, batch: Option<&BatchView>) -> Rec
 fn part_cell(at: usize, part: &Value, shown: Option<&PartView>) -> Cell {
     let text = |name: &str| part[name].as_str();
     let undoing =
-        receipt(part["undone"]["receipt_id"].as_str(), shown.and_then(|part| part.revert.as_ref()).and_then(|revert| revert.receipt_seq));
+        receipt(part["revert"]["receipt_id"].as_str(), shown.and_then(|part| part.revert.as_ref()).and_then(|revert| revert.receipt_seq));
     let facts = [
         text("error").map(str::to_owned),
-        Some(batch::effect_words(text("effect").unwrap_or_default(), !part["undone"].is_null())),
+        Some(batch::effect_words(text("effect").unwrap_or_default(), !part["revert"].is_null())),
         receipt(text("receipt_id"), shown.and_then(|part| part.receipt_seq)),
         undoing.map(|receipt| format!("reverted by {receipt}")),
     ];

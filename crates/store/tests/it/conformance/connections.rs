@@ -174,6 +174,8 @@ async fn a_credential_opens_in_its_own_row_and_for_its_own_address_only(kind: Ki
     check(&ours, &weak.id, &to("https://evil.test/", &of_ours), &to(&weak.url, &of_ours)).await;
     let version = |version: i64| format!("UPDATE connections SET version = {version} WHERE name = 'weak' AND {of_ours}");
     check(&ours, &weak.id, &version(2), &version(1)).await;
+    let spaces = |spaces: &str| format!("UPDATE connections SET spaces = {spaces} WHERE name = 'weak' AND {of_ours}");
+    check(&ours, &weak.id, &spaces("'[]'"), &spaces("NULL")).await;
     assert_eq!(value_of(store, &ours, &weak.id).await.as_deref(), Some("everybody knows it"));
     let swap = |of: &str| format!("UPDATE connections SET sealed_credential = {strong} WHERE name = 'weak' AND {of}");
     check(&ours, &weak.id, &swap(&of_ours), "SELECT 1").await;
@@ -195,6 +197,12 @@ async fn a_connection_follows_its_secret_which_stays_while_it_is_used(kind: Kind
     assert_eq!(value_of(store, &tenant, &made.id).await.as_deref(), Some("one"));
     set("two", Some(1)).await;
     assert_eq!(value_of(store, &tenant, &made.id).await.as_deref(), Some("two"));
+    // The address and the name of the secret are sealed too.
+    for (column, other, own) in [("url", "https://evil.test/", made.url.as_str()), ("secret", "another", "search-key")] {
+        world.home.tamper(&format!("UPDATE connections SET {column} = '{other}'")).await;
+        assert!(store.open_connection(&tenant.org, &made.id).await.is_err(), "{column}");
+        world.home.tamper(&format!("UPDATE connections SET {column} = '{own}'")).await;
+    }
     let used = SecretUse { kind: "connection", id: made.id.to_string(), name: "search".to_owned() };
     assert_eq!(store.list_secret_uses(&tenant.org, &key).await, Ok(vec![used.clone()]));
     assert_eq!(store.delete_secret(&tenant.org, &key, &tenant.person()).await, Ok(Some(DeletedSecret::InUse(vec![used]))));

@@ -6,7 +6,7 @@ use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
 use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SpaceId, TokenId, UserId};
-use store::{ChangedUser, Disabled, Error, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
+use store::{ChangedUser, Error, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
 
 on_both_engines!(
     a_store_answers_who_and_what_it_is,
@@ -72,7 +72,8 @@ async fn an_operator_adds_and_disables_orgs(kind: Kind) {
     let world = World::new(kind).await;
     let (store, first) = (&world.store, world.tenant("acme").await);
     let operator = store.authenticate(&first.owner_token).await.unwrap().unwrap();
-    let (added, invitation) = store.add_org(&operator, "second", "eve").await.unwrap().unwrap();
+    let (org, added, invitation) = store.add_org(&operator, "second", "eve").await.unwrap().unwrap();
+    assert_eq!(store.list_orgs().await.unwrap()[1], org, "what is returned is what is stored");
     assert!(store.add_org(&operator, "second", "eve").await.unwrap().is_none(), "the name is taken");
     assert_eq!(store.authenticate(invitation.text.expose()).await.unwrap(), Err(Refused::Unknown), "an invitation is no token");
     let (_, token) = store.redeem(invitation.text.expose(), "laptop").await.unwrap().unwrap();
@@ -89,8 +90,10 @@ async fn an_operator_adds_and_disables_orgs(kind: Kind) {
     assert_eq!(Claims::list_orgs(store).await, Ok(vec![first.org.clone(), added.org.clone()]));
 
     // The first stays, whoever asks; another is out at once.
-    store.disable_org(&operator, &first.org).await.unwrap();
-    store.disable_org(&operator, &added.org).await.unwrap();
+    assert_eq!(store.disable_org(&operator, &first.org).await.unwrap().unwrap().disabled_at, None);
+    let disabled = store.disable_org(&operator, &added.org).await.unwrap();
+    assert_eq!(disabled.as_ref(), store.list_orgs().await.unwrap().get(1), "as it is then");
+    assert_eq!(store.disable_org(&operator, &added.org).await, Ok(disabled), "twice changes nothing");
     assert_eq!(orgs().await, [("acme".to_owned(), true, false), ("second".to_owned(), false, true)]);
     assert_eq!(store.authenticate(token.expose()).await.unwrap(), Err(Refused::OrgDisabled));
     assert_eq!(store.find_principal(&added.org, &eve).await, Ok(None));
@@ -126,29 +129,31 @@ async fn spaces_have_names_of_their_own_and_rules(kind: Kind) {
 async fn people_have_names_of_their_own_and_the_last_owner_stays(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let ada = store.create_user(&tenant.org, "ada", Role::Owner, &tenant.person()).await.unwrap().unwrap();
-    assert_eq!(store.create_user(&tenant.org, "ada", Role::Member, &tenant.person()).await, Ok(None));
+    let (ada, _) = store.create_user(&tenant.as_owner, "ada", Role::Owner).await.unwrap().unwrap();
+    assert!(store.create_user(&tenant.as_owner, "ada", Role::Member).await.unwrap().is_none());
     assert_eq!(store.find_user(&tenant.org, &ada.id).await, Ok(Some(ada.clone())));
     assert_eq!(store.find_user(&tenant.org, &tenant.draw(UserId::new)).await, Ok(None));
-    assert_eq!(store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await, Ok(Some(Disabled::Done)));
+    let done = store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await.unwrap().unwrap();
+    let disabled = store.find_user(&tenant.org, &tenant.owner).await.unwrap().unwrap();
+    assert!(disabled.disabled_at.is_some());
+    assert_eq!(done, ChangedUser::Done(disabled), "what is returned is what is stored");
     assert_eq!(store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await, Ok(None), "once is enough");
-    assert_eq!(store.disable_user(&tenant.org, &ada.id, &tenant.person()).await, Ok(Some(Disabled::LastOwner)));
+    assert_eq!(store.disable_user(&tenant.org, &ada.id, &tenant.person()).await, Ok(Some(ChangedUser::LastOwner)));
     assert_eq!(store.disable_user(&tenant.org, &tenant.draw(UserId::new), &tenant.person()).await, Ok(None));
-    assert!(store.find_user(&tenant.org, &tenant.owner).await.unwrap().unwrap().disabled_at.is_some());
     // If two owners disable each other at once, one of them stays.
-    let eve = store.create_user(&tenant.org, "eve", Role::Owner, &tenant.person()).await.unwrap().unwrap();
+    let (eve, _) = store.create_user(&tenant.as_owner, "eve", Role::Owner).await.unwrap().unwrap();
     let by = tenant.person();
     let (one, two) = tokio::join!(store.disable_user(&tenant.org, &ada.id, &by), store.disable_user(&tenant.org, &eve.id, &by));
     let mut outcomes = [one.unwrap(), two.unwrap()];
-    outcomes.sort_by_key(|outcome| *outcome == Some(Disabled::LastOwner));
-    assert_eq!(outcomes, [Some(Disabled::Done), Some(Disabled::LastOwner)]);
+    outcomes.sort_by_key(|outcome| *outcome == Some(ChangedUser::LastOwner));
+    assert!(matches!(outcomes, [Some(ChangedUser::Done(_)), Some(ChangedUser::LastOwner)]), "{outcomes:?}");
 }
 
 async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let by = tenant.person();
-    let eve = store.create_user(&tenant.org, "eve", Role::Member, &tenant.person()).await.unwrap().unwrap();
+    let (eve, _) = store.create_user(&tenant.as_owner, "eve", Role::Member).await.unwrap().unwrap();
     let token = store.create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None).await.unwrap().unwrap().text;
     let known = async || {
         let person = store.authenticate(token.expose()).await.unwrap().unwrap();
@@ -181,7 +186,7 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let last = store.list_approvers(&tenant.org).await.unwrap()[0].clone();
     let limited = UserChange { max_band: Some(Band::Green), ..UserChange::default() };
     assert!(matches!(store.change_user(&tenant.org, &last, limited, &by).await, Ok(Some(ChangedUser::Done(_)))));
-    let gone = store.create_user(&tenant.org, "gone", Role::Owner, &tenant.person()).await.unwrap().unwrap();
+    let (gone, _) = store.create_user(&tenant.as_owner, "gone", Role::Owner).await.unwrap().unwrap();
     store.disable_user(&tenant.org, &gone.id, &tenant.person()).await.unwrap();
     assert_eq!(store.change_user(&tenant.org, &last, demoted, &by).await, Ok(Some(ChangedUser::LastOwner)));
 }
@@ -272,11 +277,11 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     world.clock.advance_seconds(1);
     assert_eq!(store.revoke_token(&tenant.org, &tenant.agent_token_id, &tenant.person()).await, Ok(Some(revoked)), "twice changes nothing");
     assert_eq!(store.revoke_token(&tenant.org, &tenant.draw(TokenId::new), &tenant.person()).await, Ok(None));
-    store.create_user(&tenant.org, "second", Role::Owner, &tenant.person()).await.unwrap();
+    store.create_user(&tenant.as_owner, "second", Role::Owner).await.unwrap();
     store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await.unwrap();
     assert_eq!(store.authenticate(&tenant.owner_token).await, Ok(Err(Refused::Inactive)));
     let other = world.tenant("other").await;
-    store.create_user(&other.org, "second", Role::Owner, &other.person()).await.unwrap();
+    store.create_user(&other.as_owner, "second", Role::Owner).await.unwrap();
     store.disable_user(&other.org, &other.owner, &other.person()).await.unwrap();
     assert_eq!(store.authenticate(&other.agent_token).await, Ok(Err(Refused::Inactive)), "an agent stops with whom it works for");
 }
@@ -296,7 +301,7 @@ async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
     }
     world.clock.advance_seconds(60);
     store.revoke_token(&tenant.org, &tenant.agent_token_id, &tenant.person()).await.unwrap();
-    store.create_user(&tenant.org, "second", Role::Owner, &tenant.person()).await.unwrap();
+    store.create_user(&tenant.as_owner, "second", Role::Owner).await.unwrap();
     store.disable_user(&tenant.org, &tenant.owner, &tenant.person()).await.unwrap();
     let automation = PrincipalId::Automation(tenant.draw(AutomationId::new));
     for token in [&service.id, &tenant.agent_token_id] {
@@ -341,7 +346,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     for n in 0..4 {
         world.clock.advance_ms(1);
-        store.create_user(&tenant.org, &format!("u{n}"), Role::Member, &tenant.person()).await.unwrap().unwrap();
+        store.create_user(&tenant.as_owner, &format!("u{n}"), Role::Member).await.unwrap().unwrap();
         store.create_space(&tenant.org, &format!("s{n}"), &tenant.person()).await.unwrap().unwrap();
         store.create_token(&tenant.as_owner, made_by(&tenant.owner), &format!("t{n}"), &[], None).await.unwrap().unwrap();
         let new = NewSession {
@@ -375,7 +380,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
     check!(list_users, 5);
     check!(list_spaces, 5);
     check!(list_sessions, 5);
-    check!(list_tokens, 10);
+    check!(list_tokens, 14);
     let sessions = store.list_sessions(&tenant.org, &everything()).await.unwrap().items;
     assert_eq!(sessions.iter().map(|session| session.title.as_str()).collect::<Vec<_>>(), ["n3", "n2", "n1", "n0", "agent of acme"]);
 }
@@ -418,8 +423,8 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
     let tokens = store.list_tokens(&tenant.org, &all).await.unwrap().items;
     let first = tokens.into_iter().find(|token| token.kind == TokenKind::User(tenant.owner.clone())).unwrap().id;
     // A member's token, an expired one, and one of a disabled owner do not count as other tokens of an owner.
-    let member = store.create_user(&tenant.org, "member", Role::Member, &tenant.person()).await.unwrap().unwrap().id;
-    let second = store.create_user(&tenant.org, "second", Role::Owner, &tenant.person()).await.unwrap().unwrap().id;
+    let member = store.create_user(&tenant.as_owner, "member", Role::Member).await.unwrap().unwrap().0.id;
+    let second = store.create_user(&tenant.as_owner, "second", Role::Owner).await.unwrap().unwrap().0.id;
     store.create_token(&tenant.as_owner, TokenKind::User(member), "m", &[], None).await.unwrap().unwrap();
     store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60)).await.unwrap().unwrap();
     let theirs = store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None).await.unwrap().unwrap();
