@@ -102,7 +102,7 @@ impl Connected {
     async fn open_for(&self, wanted: Wanted<'_>) -> Result<OpenConnection, Error> {
         let opened = self.open(wanted.org, wanted.connection).await?;
         let connection = &opened.connection;
-        if !connection.may_be_used_in(wanted.space) {
+        if wanted.space.is_some_and(|space| !connection.may_be_used_in(space)) {
             let message = format!("connection `{}` is not for calls of this space; an admin can make one that is", connection.name);
             return Err(refused("connection_not_allowed", message));
         }

@@ -130,7 +130,7 @@ impl World {
     }
 
     fn wanted<'a>(&'a self, url: &'a str) -> Wanted<'a> {
-        Wanted { org: &self.org, connection: &self.id, space: &self.space, url }
+        Wanted { org: &self.org, connection: &self.id, space: Some(&self.space), url }
     }
 
     async fn token(&self) -> Result<String, Error> {
@@ -183,6 +183,9 @@ async fn a_credential_goes_to_its_origin_and_to_the_spaces_that_may_use_it() {
     }
     world.memory.0.lock().connection.spaces = Some(vec![]);
     assert_eq!(world.token().await.unwrap_err().code(), "connection_not_allowed");
+    let url = world.fake.at("/mcp");
+    let listing = Wanted { space: None, ..world.wanted(&url) };
+    assert!(world.connected.resolve_connection(listing).await.is_ok(), "a listing belongs to no space");
     world.memory.0.lock().connection.spaces = Some(vec![world.space.clone()]);
     assert!(world.token().await.is_ok());
     for bad in ["a\nb", "ä", "\u{7f}"] {

@@ -20,8 +20,8 @@ pub trait Connections: Send + Sync {
 pub struct Wanted<'a> {
     pub org: &'a OrgId,
     pub connection: &'a ConnectionId,
-    /// The space of the call.
-    pub space: &'a SpaceId,
+    /// The space of the call; absent for what no call asks for, such as the listing of a source.
+    pub space: Option<&'a SpaceId>,
     /// The URL that the headers will be sent to. A credential goes to the origin of its connection only.
     pub url: &'a str,
 }
