@@ -274,6 +274,36 @@ pub const RESIDENTS_AT_ONCE: usize = 64;
 pub const RESIDENTS_OF_ONE: usize = 16;
 /// Bytes of the last lines of a resident's stderr that are kept; older lines are dropped and counted.
 pub const RESIDENT_STDERR_BYTES_MAX: usize = 64 * 1024;
+/// Tools of one MCP server; a listing with more is refused.
+pub const MCP_TOOLS_MAX: usize = 1_000;
+/// Pages of a listing; a server that has more after them is refused.
+pub const MCP_PAGES_MAX: usize = 100;
+/// Bytes of all pages of a listing together; a longer listing is refused.
+pub const MCP_LISTING_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes of one tool's definition; a larger tool is left out and reported.
+pub const MCP_TOOL_BYTES_MAX: usize = 256 * 1024;
+/// Tools that were left out of which a listing reports why; further ones are counted.
+pub const MCP_SKIPPED_MAX: usize = 100;
+/// Bytes of one message of an MCP server: an answer, an event of a stream, a line. A longer one is not read on, and its request fails.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// JSON values in one message; one with more is not read, and its request fails.
+pub const MCP_MESSAGE_VALUES_MAX: usize = 100_000;
+/// Bytes of a message that is no answer to a call or a listing, such as the server's own requests; a longer one is ignored.
+pub const MCP_CONTROL_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of all messages of one MCP server that are held at once; the answer that exceeds it fails.
+pub const MCP_HELD_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes and events of one event stream; then it is closed, and the request that it answers fails.
+pub const MCP_STREAM_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const MCP_STREAM_EVENTS_MAX: usize = 10_000;
+/// How long to wait at least before a stream that ended is opened again, and how often that is tried.
+pub const MCP_RECONNECT_MS_MIN: u64 = 1_000;
+pub const MCP_RECONNECTS_MAX: usize = 5;
+/// Lines that an MCP program may print besides messages; then it is ended.
+pub const MCP_STRAY_LINES_MAX: usize = 100;
+/// Requests of an MCP server to us that are answered at once; further ones are ignored.
+pub const MCP_ASKED_AT_ONCE: usize = 16;
+/// Characters of a server's instructions that become its guide; the rest is cut.
+pub const MCP_INSTRUCTIONS_CHARS_MAX: usize = 8_000;
 /// Files one call of a package may change; more are refused with `package_stage_refused`.
 pub const PACKAGE_CHANGES_MAX: usize = 256;
 /// Parts of the workspace that one run may be shown, if the scope of its call permits only a part of it; more are refused with

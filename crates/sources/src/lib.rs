@@ -1,4 +1,5 @@
-//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http` and `notify`, and installed packages.
+//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http` and `notify`, installed packages, and MCP
+//! servers.
 //!
 //! This is the only crate that opens outbound connections for actions, and the only one that touches a workspace. Errors of a call are
 //! `core::source::Error`; the `Error` here is about a source that could not be set up.
@@ -8,6 +9,7 @@
 pub mod builtin;
 pub mod command;
 mod error;
+pub mod mcp;
 pub mod package;
 mod program;
 pub mod web;

@@ -229,6 +229,7 @@ impl Walk {
             | source::Error::NoTurn { .. }
             | source::Error::TimedOut { .. }
             | source::Error::Broken { .. }
+            | source::Error::Reported { .. }
             | source::Error::Refused { .. }
             | source::Error::Failed { .. }
             | source::Error::WorkspaceElsewhere
