@@ -19,6 +19,8 @@ mod tool;
 mod listing;
 mod call;
 mod source;
+#[cfg(test)]
+mod testing;
 
 pub use connection::MakeSpec;
 pub use http::Credentials;

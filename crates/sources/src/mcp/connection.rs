@@ -290,9 +290,10 @@ fn not_opened(source_id: &str, error: &ClientInitializeError) -> Error {
 /// The part of an error that says what happened.
 fn in_short(error: &Error) -> String {
     match error {
-        Error::Broken { message, .. } | Error::Unreachable { message, .. } | Error::Busy { message, .. } | Error::NoTurn { message, .. } => {
-            message.clone()
-        }
+        Error::Broken { message, .. }
+        | Error::Unreachable { message, .. }
+        | Error::Busy { message, .. }
+        | Error::NoTurn { message, .. } => message.clone(),
         Error::Reported { .. }
         | Error::TimedOut { .. }
         | Error::Refused { .. }

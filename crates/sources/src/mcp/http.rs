@@ -4,7 +4,7 @@
 //! happened.
 
 use super::sse::{Event, Events, Wrong};
-use super::wire::{Inbound, Unusable, Wire, parsed, too_long, too_much};
+use super::wire::{Inbound, Unusable, Wire, object, parsed, too_long, too_much};
 use crate::web::{Allowed, Deadline, Exchange, Sent, Target, asks_to_come_back, headers};
 use crate::words::{failed, refused, shown};
 use countersign_core::limits::{
@@ -149,7 +149,8 @@ impl Client {
             return Ok(StreamableHttpPostResponse::Sse(self.events(response, Some(id.clone())), session));
         }
         if !has_type(&response, JSON) {
-            let found = response.headers().get(CONTENT_TYPE).map_or_else(String::new, |found| shown(&String::from_utf8_lossy(found.as_bytes())));
+            let found =
+                response.headers().get(CONTENT_TYPE).map_or_else(String::new, |found| shown(&String::from_utf8_lossy(found.as_bytes())));
             return Err(self.broken(&Unusable::answer(format!("answered with `{found}` instead of JSON"))).into());
         }
         let text = self.text(response, MCP_MESSAGE_BYTES_MAX).await?;
@@ -193,7 +194,10 @@ impl Client {
         }
         let source = self.wire.source_id();
         Err(Trouble::Error(if status.is_redirection() {
-            failed("source_refused", format!("source `{source}` sends us elsewhere (it answered {status}), which is not followed; nothing was done"))
+            failed(
+                "source_refused",
+                format!("source `{source}` sends us elsewhere (it answered {status}), which is not followed; nothing was done"),
+            )
         } else if status.is_client_error() {
             failed("source_refused", format!("source `{source}` refused the request (it answered {status}); nothing was done"))
         } else {
@@ -251,7 +255,8 @@ impl Client {
 
     fn events(&self, response: Response, answers: Option<RequestId>) -> BoxStream<'static, Result<Sse, SseError>> {
         let events = Events::new(self.wire.budget.nothing());
-        let reading = Reading { client: self.clone(), response, answers, events, queue: VecDeque::new(), bytes: 0, count: 0, is_over: false };
+        let reading =
+            Reading { client: self.clone(), response, answers, events, queue: VecDeque::new(), bytes: 0, count: 0, is_over: false };
         stream::unfold(reading, |mut reading| async move { reading.next().await.map(|event| (Ok(event), reading)) }).boxed()
     }
 
@@ -306,12 +311,13 @@ impl Reading {
 
     /// The event as the library sees it.
     fn seen(&mut self, event: Event) -> Option<Sse> {
-        let data = match event.data.filter(|data| !data.trim().is_empty()).map(|data| self.client.wire.inbound(&data, self.answers.as_ref())) {
-            None | Some(Ok(Inbound::Nothing)) => None,
-            Some(Ok(Inbound::Pass(text))) => Some(text),
-            Some(Err(unusable)) if self.answers.is_some() => return self.give_up(&unusable),
-            Some(Err(_)) => None,
-        };
+        let data =
+            match event.data.filter(|data| !data.trim().is_empty()).map(|data| self.client.wire.inbound(&data, self.answers.as_ref())) {
+                None | Some(Ok(Inbound::Nothing)) => None,
+                Some(Ok(Inbound::Pass(text))) => Some(text),
+                Some(Err(unusable)) if self.answers.is_some() => return self.give_up(&unusable),
+                Some(Err(_)) => None,
+            };
         let retry = event.retry_ms.map(|retry| retry.max(MCP_RECONNECT_MS_MIN));
         (data.is_some() || event.id.is_some() || retry.is_some()).then_some(Sse { event: None, data, id: event.id, retry })
     }
@@ -341,5 +347,5 @@ fn is_error(text: &str) -> bool {
         #[expect(dead_code, reason = "only that it is there matters")]
         error: IgnoredAny,
     }
-    serde_json::from_str::<Reply>(text).is_ok()
+    object::<Reply>(text).is_some()
 }

@@ -4,6 +4,7 @@
 use super::connection::{Connection, Until};
 use super::slot::{Answer, Raw};
 use super::tool::{Common, Skipped};
+use super::wire::object;
 use crate::words::{failed, said, shown};
 use countersign_core::Action;
 use countersign_core::limits::{MCP_LISTING_BYTES_MAX, MCP_PAGES_MAX, MCP_SKIPPED_MAX, MCP_TOOLS_MAX};
@@ -73,7 +74,7 @@ pub(super) async fn list(connection: &Connection, common: &Common, until: Until)
 }
 
 pub(super) fn rpc(raw: &Raw) -> Rpc {
-    serde_json::from_str(&raw.text).unwrap_or(Rpc { code: 0, message: String::new(), data: Value::Null })
+    object(&raw.text).unwrap_or(Rpc { code: 0, message: String::new(), data: Value::Null })
 }
 
 struct Reading<'c> {
@@ -89,7 +90,7 @@ impl<'c> Reading<'c> {
 
     /// Takes a page, and returns the cursor of the next.
     fn page(&mut self, text: &str) -> Result<Option<String>, Error> {
-        let page: Page<'_> = serde_json::from_str(text).map_err(|_| self.invalid("sends a listing without a list of tools"))?;
+        let page: Page<'_> = object(text).ok_or_else(|| self.invalid("sends a listing without a list of tools"))?;
         for raw in page.tools {
             if self.names.len() + self.listed.skipped.len() + self.listed.skipped_more >= MCP_TOOLS_MAX {
                 return Err(self.invalid(&format!("lists more than {MCP_TOOLS_MAX} tools")));

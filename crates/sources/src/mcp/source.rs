@@ -128,7 +128,8 @@ impl McpSource {
 
     /// The open connection, or a new one. One caller at a time opens it; the others wait for that one.
     async fn connected(&self, until: Until) -> Result<Arc<Connection>, Error> {
-        let unopened = || Error::NoTurn { source_id: self.id.to_string(), message: "another call is still opening its connection".to_owned() };
+        let unopened =
+            || Error::NoTurn { source_id: self.id.to_string(), message: "another call is still opening its connection".to_owned() };
         let mut connection = timeout_at(until.at, self.connection.lock()).await.map_err(|_| unopened())?;
         if let Some(open) = connection.as_ref().filter(|open| !open.is_closed()) {
             return Ok(Arc::clone(open));
@@ -214,3 +215,15 @@ fn guide(instructions: &str) -> Option<String> {
     let text: String = clean::block(instructions).chars().take(MCP_INSTRUCTIONS_CHARS_MAX).collect();
     Some(text).filter(|text| !text.trim().is_empty())
 }
+
+#[cfg(test)]
+#[path = "source_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod hostile_tests;
+
+#[cfg(test)]
+#[path = "real_tests.rs"]
+mod real_tests;

@@ -36,7 +36,9 @@ impl Request {
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| line.split_once(": ").filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+        self.head
+            .lines()
+            .find_map(|line| line.split_once(": ").filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value))
     }
 }
 
@@ -222,17 +224,23 @@ fn of_modern(request: &Request) -> Reply {
             json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
                 "instructions": "Use it with care.", "ttlMs": 0, "cacheScope": "private" }),
         ),
-        ("POST", "tools/list") => {
-            answer(request, json!({ "resultType": "complete", "tools": [tool("look"), tool("set")], "ttlMs": 86_400_000, "cacheScope": "public" }))
-        }
+        ("POST", "tools/list") => answer(
+            request,
+            json!({ "resultType": "complete", "tools": [tool("look"), tool("set")], "ttlMs": 86_400_000, "cacheScope": "public" }),
+        ),
         ("POST", "tools/call") => {
             let mut done = text("done");
             done["resultType"] = json!("complete");
             answer(request, done)
         }
         ("POST", method) if method.starts_with("notifications/") => http("202 Accepted", "", ""),
-        ("POST", _) => http("404 Not Found", "content-type: application/json\r\n", json!({ "jsonrpc": "2.0", "id": request.id(),
-            "error": { "code": -32601, "message": "unknown" } }).to_string()),
+        ("POST", _) => http(
+            "404 Not Found",
+            "content-type: application/json\r\n",
+            json!({ "jsonrpc": "2.0", "id": request.id(),
+            "error": { "code": -32601, "message": "unknown" } })
+            .to_string(),
+        ),
         _ => http("405 Method Not Allowed", "", ""),
     }
 }

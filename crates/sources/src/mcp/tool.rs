@@ -207,7 +207,11 @@ mod tests {
             (r#"{"name":"a b","inputSchema":{}}"#, Some("a b"), "its name is not 1 to 128"),
             (r#"{"name":"","inputSchema":{}}"#, Some(""), "its name is not 1 to 128"),
             (r#"{"name":"ä\u202e","inputSchema":{}}"#, Some("ä\\u{202e}"), "its name is not 1 to 128"),
-            (&format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#), Some(name[..120].to_owned() + "…").as_deref(), "its name is not 1 to 128"),
+            (
+                &format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#),
+                Some(name[..120].to_owned() + "…").as_deref(),
+                "its name is not 1 to 128",
+            ),
             (r#"{"name":"a","inputSchema":{},"execution":{"taskSupport":"required"}}"#, Some("a"), "it can only be called as a task"),
         ] {
             let skipped = common().action(raw).unwrap_err();

@@ -9,9 +9,7 @@ use crate::words::said;
 use countersign_core::limits::{MCP_ASKED_AT_ONCE, MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_MESSAGE_VALUES_MAX};
 use countersign_core::source::Error;
 use parking_lot::Mutex;
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, GetExtensions, GetMeta, ProgressToken, RequestId, ServerJsonRpcMessage,
-};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions, GetMeta, ProgressToken, RequestId, ServerJsonRpcMessage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -134,8 +132,7 @@ impl Wire {
         if values_in(text) > MCP_MESSAGE_VALUES_MAX {
             return Err(Unusable::answer(format!("sent a message with more than {MCP_MESSAGE_VALUES_MAX} values")));
         }
-        let envelope: Envelope<'_> =
-            serde_json::from_str(text).map_err(|_| Unusable::answer("sent a message that is not JSON-RPC"))?;
+        let envelope: Envelope<'_> = object(text).ok_or_else(|| Unusable::answer("sent a message that is not JSON-RPC"))?;
         match envelope {
             Envelope { method: Some(method), id: None, params, .. } => Ok(self.notified(&method, params, text)),
             Envelope { method: Some(_), id: Some(_), .. } => Ok(self.asked(text)),
@@ -238,9 +235,12 @@ impl Wire {
     }
 
     fn tell(&self, params: Option<&RawValue>) {
-        let Some(Ok(reported)) = params.map(|params| serde_json::from_str::<Reported>(params.get())) else { return };
-        let slot = self.under_way.lock().iter().find(|entry| entry.token.as_ref() == Some(&reported.progress_token)).map(|entry| entry.slot.clone());
-        if let Some(slot) = slot.flatten().and_then(|slot| slot.upgrade()) {
+        let Some(reported) = params.and_then(|params| object::<Reported>(params.get())) else { return };
+        let under_way = self.under_way.lock();
+        let entry = under_way.iter().find(|entry| entry.token.as_ref() == Some(&reported.progress_token));
+        let slot = entry.and_then(|entry| entry.slot.as_ref()?.upgrade());
+        drop(under_way);
+        if let Some(slot) = slot {
             slot.tell(&reported.in_words());
         }
     }
@@ -275,6 +275,11 @@ pub(super) fn too_much() -> Unusable {
     Unusable::answer("sent more at once than is held of one source")
 }
 
+/// Reads a JSON object. The derived readers take an array for one as well, its items for the members in their order.
+pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
+}
+
 /// The message as the library reads it.
 pub(super) fn parsed(text: &str) -> Option<ServerJsonRpcMessage> {
     serde_json::from_str(text).ok()
@@ -306,9 +311,9 @@ fn with_header_params(page: &str) -> Vec<Value> {
     if !page.contains(ANNOTATION) {
         return Vec::new();
     }
-    let tools = serde_json::from_str::<Page<'_>>(page).map(|page| page.tools).unwrap_or_default();
+    let tools = object::<Page<'_>>(page).map(|page| page.tools).unwrap_or_default();
     let annotated = tools.into_iter().filter(|tool| tool.get().contains(ANNOTATION));
-    let read = annotated.filter_map(|tool| serde_json::from_str::<Tool>(tool.get()).ok());
+    let read = annotated.filter_map(|tool| object::<Tool>(tool.get()));
     read.map(|tool| json!({ "name": tool.name, "inputSchema": tool.input_schema })).collect()
 }
 

@@ -44,7 +44,9 @@ fn an_answer_is_kept_as_it_was_written_and_the_library_gets_a_stub() {
 
 #[test]
 fn an_error_of_the_server_is_an_answer_too_even_without_an_id() {
-    for reply in [r#"{"id":null,"error":{"code":-32602,"message":"no"}}"#, r#"{"id":"server-error","error":{"code":-32602,"message":"no"}}"#] {
+    for reply in
+        [r#"{"id":null,"error":{"code":-32602,"message":"no"}}"#, r#"{"id":"server-error","error":{"code":-32602,"message":"no"}}"#]
+    {
         let (wire, slot) = (wire(), Slot::new(None));
         sent(&wire, call(), 1, Some(&slot));
         assert!(matches!(wire.inbound(reply, Some(&id(1))), Ok(Inbound::Pass(_))), "{reply}");
@@ -68,7 +70,8 @@ fn an_answer_to_another_request_is_not_taken() {
 fn what_is_no_message_is_not_taken() {
     let wire = wire();
     let nested = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
-    for text in ["", "x", "[]", "{", "{}", r#"{"id":1}"#, r#"{"id":1,"result":1,"error":{}}"#, "null", "1e999", &nested] {
+    for text in ["", "x", "[]", "{", "{}", r#"{"id":1}"#, r#"{"id":1,"result":1,"error":{}}"#, "null", "1e999", "[null,\"ping\"]", &nested]
+    {
         assert!(wire.inbound(text, Some(&id(1))).is_err(), "{text:.80}");
     }
     let bomb = format!(r#"{{"id":1,"result":[{}0]}}"#, "[],".repeat(MCP_MESSAGE_VALUES_MAX));
