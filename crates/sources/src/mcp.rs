@@ -18,13 +18,15 @@ mod tier;
 mod tool;
 mod listing;
 mod call;
+mod readable;
 mod source;
 #[cfg(test)]
 mod testing;
 
 pub use connection::MakeSpec;
-pub use http::Credentials;
+pub use http::{Credentials, Header};
 pub use listing::Listed;
+pub use readable::Readable;
 pub use source::{Known, McpConfig, McpSource, Server};
 pub use tier::{Annotations, Because, Hints, Tiered, Tiers, tier};
 pub use tool::Skipped;

@@ -160,6 +160,11 @@ impl Connection {
         self.service.peer().is_transport_closed()
     }
 
+    /// Whether calls on this connection get the headers that the server wants params in.
+    pub(super) fn has_header_params(&self) -> bool {
+        self.wire.has_header_params()
+    }
+
     /// Makes one request. If the answer is not there in time, or nobody waits for it any more, the server is told to stop.
     pub(super) async fn ask(&self, mut request: ClientRequest, progress: Option<Progress>, until: Until) -> Result<Answer, Error> {
         let slot = Slot::new(progress);
@@ -277,12 +282,15 @@ fn not_started(source_id: &str, error: jail::Error) -> Error {
 
 /// Why the library opened no connection, in our words: its own quote messages without an end.
 fn not_opened(source_id: &str, error: &ClientInitializeError) -> Error {
-    let message = match error {
-        ClientInitializeError::JsonRpcError(error) => format!("it refused to begin: {}", said(&error.message)),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return not_opened(source_id, fallback),
-        ClientInitializeError::NoCompatibleProtocolVersion { .. } => "it speaks no revision of MCP that is known here".to_owned(),
-        ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
-        _ => "it does not answer as an MCP server does".to_owned(),
+    if let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = error {
+        return not_opened(source_id, fallback);
+    }
+    let message = if let ClientInitializeError::JsonRpcError(error) = error {
+        format!("it refused to begin: {}", said(&error.message))
+    } else if let ClientInitializeError::ConnectionClosed(_) = error {
+        "it closed the connection".to_owned()
+    } else {
+        "it does not answer as an MCP server does".to_owned()
     };
     Error::Unreachable { source_id: source_id.to_owned(), message }
 }

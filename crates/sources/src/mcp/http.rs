@@ -29,12 +29,15 @@ use std::time::Duration;
 /// The credentials of a source. They are asked for at every request, and kept nowhere.
 pub trait Credentials: Send + Sync {
     /// The headers that identify us to the server, by name.
-    fn headers(&self) -> Future<'_, Result<Vec<(String, Secret<String>)>, Error>>;
+    fn headers(&self) -> Future<'_, Result<Vec<Header>, Error>>;
     /// The server did not accept them. `challenge` is its `www-authenticate`.
     fn rejected(&self, challenge: Option<&str>) {
         let _ = challenge;
     }
 }
+
+/// A header of a request: its name and its value.
+pub type Header = (String, Secret<String>);
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

@@ -281,7 +281,8 @@ async fn a_program_that_prints_nonsense_where_an_answer_is_awaited_is_ended() {
         let error = call(&source).await.unwrap_err();
         assert_eq!((error.code(), error.to_string().contains("`kit`")), ("source_broke", true), "{error}");
         assert!(error.to_string().contains(words), "{error}");
-        started.started.lock()[0].is_ended.subscribe().wait_for(|is_ended| *is_ended).await.unwrap();
+        let mut ended = started.started.lock()[0].is_ended.subscribe();
+        ended.wait_for(|is_ended| *is_ended).await.unwrap();
     }
 }
 

@@ -4,6 +4,7 @@ use super::call;
 use super::connection::{Connection, Lifecycle, MakeSpec, Until, Upstream};
 use super::http::Credentials;
 use super::listing::{self, Listed};
+use super::readable::{self, Readable};
 use super::tier::Tiers;
 use super::tool::Common;
 use super::wire::Wire;
@@ -70,6 +71,8 @@ pub struct McpSource {
     /// The server's own instructions, as it gave them first. Later ones would be a change that nobody reviewed.
     guide: OnceLock<Option<String>>,
     known: RwLock<Option<Known>>,
+    /// Whether the server wants params of some tools in headers. A new connection learns which by listing the tools.
+    wants_header_params: AtomicBool,
     changes: Arc<Changes>,
 }
 
@@ -112,6 +115,7 @@ impl McpSource {
             wants_initialize: AtomicBool::new(false),
             guide: OnceLock::new(),
             known: RwLock::default(),
+            wants_header_params: AtomicBool::new(false),
             changes: Arc::default(),
         })
     }
@@ -145,6 +149,14 @@ impl McpSource {
         Ok(open)
     }
 
+    /// Reads something that is no tool, and returns it as the server wrote it.
+    pub async fn read(&self, what: Readable, timeout_ms: u64) -> Result<Value, Error> {
+        let timeout_ms = timeout_ms.clamp(1, CALL_TIMEOUT_MS);
+        let until = Until::after(Duration::from_millis(timeout_ms), timeout_ms);
+        let connection = self.connected(until).await?;
+        readable::read(&connection, &self.id, what, until).await
+    }
+
     /// Lists the tools now.
     pub async fn refresh(&self) -> Result<Listed, Error> {
         // Kept a little below the limit of the caller, so that the caller gets this error.
@@ -155,6 +167,7 @@ impl McpSource {
         let connection = self.connected(until).await?;
         let listed = listing::list(&connection, &self.common, until).await?;
         self.changes.listed.store(revision, Ordering::Release);
+        self.wants_header_params.store(connection.has_header_params(), Ordering::Relaxed);
         if !listed.skipped.is_empty() {
             let (first, more) = (&listed.skipped[0], listed.skipped.len() - 1 + listed.skipped_more);
             tracing::warn!(source = %self.id, tool = first.tool, why = first.why, more, "tools of an MCP server were left out");
@@ -193,6 +206,9 @@ impl Source for McpSource {
         Box::pin(async move {
             let until = Until::after(patience(context), context.timeout_ms);
             let connection = self.connected(until).await?;
+            if self.wants_header_params.load(Ordering::Relaxed) && !connection.has_header_params() {
+                listing::list(&connection, &self.common, until).await?;
+            }
             call::call(&connection, action, params, context.progress.clone(), until).await
         })
     }

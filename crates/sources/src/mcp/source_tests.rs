@@ -378,7 +378,70 @@ async fn params_that_a_server_wants_in_headers_are_sent_there_too() {
     let source = server.source();
     listed(&source).await;
     call(&source, "kit.look", json!({ "region": "eu" })).await.unwrap();
-    assert_eq!(server.came(is("tools/call")).await.header("mcp-param-region"), Some("eu"));
+    source.disconnect().await;
+    call(&source, "kit.look", json!({ "region": "us" })).await.unwrap();
+    let calls: Vec<_> = server.requests().into_iter().filter(is("tools/call")).collect();
+    let regions: Vec<_> = calls.iter().map(|call| call.header("mcp-param-region")).collect();
+    assert_eq!(regions, [Some("eu"), Some("us")], "also on a new connection");
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_is_asked_to_tell_when_its_list_changes() {
+    let go = Arc::new(Notify::new());
+    let gone = Arc::clone(&go);
+    let server = Server::modern(move |request| match request.method() {
+        "server/discover" => Some(answer(
+            request,
+            json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": { "listChanged": true } },
+                "ttlMs": 0, "cacheScope": "private" }),
+        )),
+        "subscriptions/listen" => {
+            let meta = json!({ "io.modelcontextprotocol/subscriptionId": request.id() });
+            let begun = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": { "_meta": meta, "notifications": { "toolsListChanged": true } } });
+            let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": { "_meta": meta } });
+            Some(vec![head("text/event-stream"), event(&begun), Piece::Until(Arc::clone(&gone)), event(&changed), Piece::Silence])
+        }
+        _ => None,
+    })
+    .await;
+    let source = server.source();
+    listed(&source).await;
+    let asked = server.came(is("subscriptions/listen")).await;
+    assert_eq!(asked.params()["notifications"]["toolsListChanged"], true);
+    assert_eq!(source.revision(), 0);
+    go.notify_one();
+    while source.revision() < 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_are_passed_through() {
+    let server = Server::legacy(|request| match request.method() {
+        "prompts/get" => Some(answer(request, json!({ "messages": [], "odd": request.params()["arguments"] }))),
+        "resources/read" if request.params()["uri"] == "a://b" => {
+            Some(answer(request, json!({ "contents": [{ "uri": "a://b", "text": "x" }] })))
+        }
+        "resources/read" => Some(error(request, -32002, "no such resource")),
+        "prompts/list" => Some(answer(request, json!({ "prompts": [], "nextCursor": request.params()["cursor"] }))),
+        "resources/templates/list" => Some(answer(request, json!([]))),
+        _ => None,
+    })
+    .await;
+    let source = server.source();
+    let arguments = json!({ "a": "b" }).as_object().cloned().unwrap();
+    for (what, expected) in [
+        (Readable::Prompt { name: "p".to_owned(), arguments }, Ok(json!({ "messages": [], "odd": { "a": "b" } }))),
+        (Readable::Resource { uri: "a://b".to_owned() }, Ok(json!({ "contents": [{ "uri": "a://b", "text": "x" }] }))),
+        (Readable::Resource { uri: "a://c".to_owned() }, Err("source_refused")),
+        (Readable::Prompts { cursor: Some("7".to_owned()) }, Ok(json!({ "prompts": [], "nextCursor": "7" }))),
+        (Readable::Resources { cursor: None }, Err("source_refused")),
+        (Readable::Templates { cursor: None }, Err("source_broke")),
+    ] {
+        let found = source.read(what.clone(), 5_000).await;
+        assert_eq!(found.map_err(|error| error.code()), expected, "{what:?}");
+    }
 }
 
 struct Token {
@@ -386,7 +449,7 @@ struct Token {
 }
 
 impl Credentials for Token {
-    fn headers(&self) -> Future<'_, Result<Vec<(String, countersign_core::Secret<String>)>, Error>> {
+    fn headers(&self) -> Future<'_, Result<Vec<crate::mcp::Header>, Error>> {
         let header = ("authorization".to_owned(), countersign_core::Secret::new("Bearer t0p".to_owned()));
         Box::pin(std::future::ready(Ok(vec![header])))
     }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// The traffic of one connection.
@@ -27,6 +27,8 @@ pub(super) struct Wire {
     /// Why the connection could not be opened, or why it ended.
     trouble: Mutex<Option<Error>>,
     list_changed: Box<dyn Fn() + Send + Sync>,
+    /// Whether the server listed tools whose params it wants in headers.
+    has_header_params: AtomicBool,
 }
 
 struct UnderWay {
@@ -97,11 +99,16 @@ impl Wire {
             asked: AtomicUsize::new(0),
             trouble: Mutex::default(),
             list_changed: Box::new(list_changed),
+            has_header_params: AtomicBool::new(false),
         })
     }
 
     pub(super) fn source_id(&self) -> &str {
         &self.source_id
+    }
+
+    pub(super) fn has_header_params(&self) -> bool {
+        self.has_header_params.load(Ordering::Relaxed)
     }
 
     /// Notes a message that is about to be sent, and returns the id if it is a request.
@@ -217,7 +224,12 @@ impl Wire {
                 Err(Exhausted) => Answer::Failed(self.broken(&too_much())),
             });
         }
-        let result = if promoted.is_empty() { json!({}) } else { json!({ "tools": promoted }) };
+        let result = if promoted.is_empty() {
+            json!({})
+        } else {
+            self.has_header_params.store(true, Ordering::Relaxed);
+            json!({ "tools": promoted })
+        };
         Ok(Inbound::Pass(stub(&id, &result)))
     }
 
