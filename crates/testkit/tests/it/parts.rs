@@ -45,6 +45,7 @@ const SOURCES: Crate = Crate {
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["web", "words", "workspace"]),
         ("package", &["program", "web", "words", "workspace"]),
+        ("mcp", &["web", "words"]),
     ],
 };
 
