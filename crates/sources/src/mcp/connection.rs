@@ -184,13 +184,13 @@ impl Connection {
             (Some(Answer::Failed(error)), _) => Err(error),
             (Some(answer), _) => Ok(answer),
             (None, Ok(Err(ServiceError::TransportSend(error)))) => Err(self.not_sent(&*error.error)),
-            (None, _) => Err(self.wire.trouble().unwrap_or_else(|| self.wire.broken(&Unusable::answer("broke its answer off")))),
+            (None, _) => Err(self.wire.ended().unwrap_or_else(|| self.wire.broken(&Unusable::answer("broke its answer off")))),
         }
     }
 
     /// The connection had ended before the request was sent.
     fn gone_before(&self) -> Error {
-        let message = self.wire.trouble().map_or_else(|| "its connection has ended".to_owned(), |error| in_short(&error));
+        let message = self.wire.ended().map_or_else(|| "its connection has ended".to_owned(), |error| in_short(&error));
         Error::Unreachable { source_id: self.wire.source_id().to_owned(), message }
     }
 

@@ -149,12 +149,24 @@ impl McpSource {
         Ok(open)
     }
 
+    /// Gives a connection up after an error that may be its fault, so that the next request opens a new one. A server that forgot a session
+    /// does not always say so.
+    async fn reconsider<T>(&self, connection: &Arc<Connection>, answer: Result<T, Error>) -> Result<T, Error> {
+        if answer.as_ref().is_err_and(is_doubtful) {
+            let mut current = self.connection.lock().await;
+            if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
+                *current = None;
+            }
+        }
+        answer
+    }
+
     /// Reads something that is no tool, and returns it as the server wrote it.
     pub async fn read(&self, what: Readable, timeout_ms: u64) -> Result<Value, Error> {
         let timeout_ms = timeout_ms.clamp(1, CALL_TIMEOUT_MS);
         let until = Until::after(Duration::from_millis(timeout_ms), timeout_ms);
         let connection = self.connected(until).await?;
-        readable::read(&connection, &self.id, what, until).await
+        self.reconsider(&connection, readable::read(&connection, &self.id, what, until).await).await
     }
 
     /// Lists the tools now.
@@ -165,7 +177,7 @@ impl McpSource {
         // Read first, so that a change during the listing is not missed.
         let revision = self.changes.revision.load(Ordering::Acquire);
         let connection = self.connected(until).await?;
-        let listed = listing::list(&connection, &self.common, until).await?;
+        let listed = self.reconsider(&connection, listing::list(&connection, &self.common, until).await).await?;
         self.changes.listed.store(revision, Ordering::Release);
         self.wants_header_params.store(connection.has_header_params(), Ordering::Relaxed);
         if !listed.skipped.is_empty() {
@@ -206,15 +218,32 @@ impl Source for McpSource {
         Box::pin(async move {
             let until = Until::after(patience(context), context.timeout_ms);
             let connection = self.connected(until).await?;
-            if self.wants_header_params.load(Ordering::Relaxed) && !connection.has_header_params() {
-                listing::list(&connection, &self.common, until).await?;
-            }
-            call::call(&connection, action, params, context.progress.clone(), until).await
+            let asked = async {
+                if self.wants_header_params.load(Ordering::Relaxed) && !connection.has_header_params() {
+                    listing::list(&connection, &self.common, until).await?;
+                }
+                call::call(&connection, action, params, context.progress.clone(), until).await
+            };
+            self.reconsider(&connection, asked.await).await
         })
     }
 
     fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
+    }
+}
+
+/// Whether another connection might give another answer.
+fn is_doubtful(error: &Error) -> bool {
+    match error {
+        Error::Unreachable { .. } | Error::Broken { .. } => true,
+        Error::Refused { code, .. } | Error::Failed { code, .. } => matches!(*code, "source_refused" | "source_unauthorized"),
+        Error::Busy { .. }
+        | Error::NoTurn { .. }
+        | Error::TimedOut { .. }
+        | Error::Reported { .. }
+        | Error::WorkspaceElsewhere
+        | Error::PreviewUnsupported { .. } => false,
     }
 }
 

@@ -367,6 +367,25 @@ async fn a_connection_that_broke_is_opened_again_by_the_next_request() {
 }
 
 #[tokio::test]
+async fn a_server_that_forgot_its_session_without_saying_so_is_begun_with_anew_by_the_next_request() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let server = Server::legacy(move |request| match request.method() {
+        "initialize" => {
+            let number = begun.fetch_add(1, Ordering::SeqCst) + 1;
+            let info = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": { "name": "kit", "version": "1" } });
+            let headers = format!("content-type: application/json\r\nmcp-session-id: s{number}\r\n");
+            Some(http("200 OK", &headers, result(request, info).to_string()))
+        }
+        "tools/call" if request.header("mcp-session-id") == Some("s1") => Some(http("400 Bad Request", "", "no such session")),
+        _ => None,
+    })
+    .await;
+    let source = server.source();
+    assert_eq!(call(&source, "kit.set", json!({})).await.unwrap_err().code(), "source_refused");
+    assert!(call(&source, "kit.set", json!({})).await.is_ok());
+}
+
+#[tokio::test]
 async fn params_that_a_server_wants_in_headers_are_sent_there_too() {
     let server = Server::modern(|request| {
         let schema = json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });

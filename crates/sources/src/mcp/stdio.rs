@@ -54,7 +54,7 @@ impl Transport<RoleClient> for Stdio {
         let (wire, to_program) = (Arc::clone(&self.wire), self.to_program.clone());
         let id = wire.outbound(&message);
         async move {
-            let gone = || wire.trouble().unwrap_or_else(|| wire.broken(&Unusable::answer("no longer reads what it is sent")));
+            let gone = || wire.ended().unwrap_or_else(|| wire.broken(&Unusable::answer("no longer reads what it is sent")));
             let sent = async {
                 let mut bytes = serde_json::to_vec(&message).ok()?;
                 bytes.push(b'\n');

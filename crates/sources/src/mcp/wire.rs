@@ -24,8 +24,10 @@ pub(super) struct Wire {
     under_way: Mutex<Vec<UnderWay>>,
     /// Requests of the server that are not answered yet.
     asked: AtomicUsize,
-    /// Why the connection could not be opened, or why it ended.
+    /// Why a request failed with which the library opens a connection.
     trouble: Mutex<Option<Error>>,
+    /// Why the connection ended.
+    ended: Mutex<Option<Error>>,
     list_changed: Box<dyn Fn() + Send + Sync>,
     /// Whether the server listed tools whose params it wants in headers.
     has_header_params: AtomicBool,
@@ -98,6 +100,7 @@ impl Wire {
             under_way: Mutex::default(),
             asked: AtomicUsize::new(0),
             trouble: Mutex::default(),
+            ended: Mutex::default(),
             list_changed: Box::new(list_changed),
             has_header_params: AtomicBool::new(false),
         })
@@ -160,7 +163,7 @@ impl Wire {
                 Some(stub(id, &json!({})))
             }
             None => {
-                self.note_trouble(error);
+                self.trouble.lock().get_or_insert(error);
                 None
             }
         }
@@ -173,15 +176,17 @@ impl Wire {
                 slot.put(Answer::Failed(error.clone()));
             }
         }
-        self.note_trouble(error.clone());
+        self.ended.lock().get_or_insert_with(|| error.clone());
     }
 
-    pub(super) fn note_trouble(&self, error: Error) {
-        self.trouble.lock().get_or_insert(error);
-    }
-
+    /// Why the connection could not be opened.
     pub(super) fn trouble(&self) -> Option<Error> {
-        self.trouble.lock().clone()
+        self.ended().or_else(|| self.trouble.lock().clone())
+    }
+
+    /// Why the connection has ended, if the transport knows that.
+    pub(super) fn ended(&self) -> Option<Error> {
+        self.ended.lock().clone()
     }
 
     /// The error of a request that was sent and got no usable answer.

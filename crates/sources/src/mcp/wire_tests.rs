@@ -153,7 +153,7 @@ fn a_request_that_is_given_up_says_why() {
     assert!(matches!(slot.take(), Some(Answer::Failed(found)) if found == error));
     wire.fail_all(&error);
     assert!(matches!(other.take(), Some(Answer::Failed(found)) if found == error));
-    assert_eq!(wire.trouble(), Some(error));
+    assert_eq!((wire.trouble(), wire.ended()), (Some(error.clone()), Some(error)));
 }
 
 #[test]
