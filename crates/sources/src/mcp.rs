@@ -15,6 +15,7 @@ mod stdio;
 mod us;
 mod connection;
 mod tier;
+mod header_params;
 mod tool;
 mod listing;
 mod call;

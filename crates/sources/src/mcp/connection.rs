@@ -60,7 +60,8 @@ pub(super) struct Connection {
     service: RunningService<RoleClient, Us>,
     wire: Arc<Wire>,
     info: Arc<ServerPeerInfo>,
-    child: Option<Arc<dyn Child>>,
+    /// Held, because the program ends when it is dropped.
+    _child: Option<Ending>,
     listening: Option<JoinHandle<()>>,
 }
 
@@ -102,7 +103,7 @@ impl Connection {
                 let spec = spec().await?;
                 let resident = residents.start(spec).await.map_err(|error| not_started(wire.source_id(), error))?;
                 let (stdio, child) = Stdio::new(Arc::clone(&wire), resident);
-                // Owned from here on, so that the program ends with this future.
+                // Made before the wait, so that the program ends with this future.
                 let child = Ending(child);
                 (Us.serve_with_lifecycle(stdio, mode).await, Some(child))
             }
@@ -116,9 +117,8 @@ impl Connection {
             }
             Err(error) => return Err(wire.trouble().unwrap_or_else(|| not_opened(wire.source_id(), &error))),
         };
-        let child = child.map(Ending::into_inner);
         let info = service.peer().peer_info();
-        let mut connection = Self { service, wire, info: info.unwrap_or_else(|| Arc::new(unknown())), child, listening: None };
+        let mut connection = Self { service, wire, info: info.unwrap_or_else(|| Arc::new(unknown())), _child: child, listening: None };
         connection.check_version()?;
         connection.service.set_response_cache_config(ClientCacheConfig::disabled()).await;
         connection.listen();
@@ -214,9 +214,6 @@ impl Drop for Connection {
         if let Some(listening) = &self.listening {
             listening.abort();
         }
-        if let Some(child) = &self.child {
-            child.end();
-        }
     }
 }
 
@@ -231,16 +228,8 @@ impl Drop for Pending {
     }
 }
 
-/// A program that ends unless its connection is opened.
+/// A program that ends with its connection, also with one that was not opened.
 struct Ending(Arc<dyn Child>);
-
-impl Ending {
-    fn into_inner(self) -> Arc<dyn Child> {
-        let child = Arc::clone(&self.0);
-        std::mem::forget(self);
-        child
-    }
-}
 
 impl Drop for Ending {
     fn drop(&mut self) {

@@ -1,5 +1,6 @@
 //! One tool of a server, read from its raw JSON and turned into an action.
 
+use super::header_params;
 use super::tier::{Annotations, Tiers, tier};
 use crate::words::shown;
 use countersign_core::action::{Class, Effect, Profile, Repeatability, Reversibility};
@@ -55,6 +56,9 @@ impl Common {
         };
         if tool["execution"]["taskSupport"] == "required" {
             return Err("it can only be called as a task, which is not supported".to_owned());
+        }
+        if let Some(wrong) = header_params::wrong(params) {
+            return Err(wrong);
         }
         let text = canonical_exact(tool).map_err(|error| format!("its definition has no canonical form: {error}"))?;
         let hints = &tool["annotations"];
@@ -213,6 +217,7 @@ mod tests {
                 "its name is not 1 to 128",
             ),
             (r#"{"name":"a","inputSchema":{},"execution":{"taskSupport":"required"}}"#, Some("a"), "it can only be called as a task"),
+            (r#"{"name":"a","inputSchema":{"x-mcp-header":"A"}}"#, Some("a"), "its schema has `x-mcp-header` at the top"),
         ] {
             let skipped = common().action(raw).unwrap_err();
             assert_eq!(skipped.tool.as_deref(), tool, "{raw:.60}");
