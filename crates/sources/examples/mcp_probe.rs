@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "it is a program of its own, and the source is what it is about")]
 
 use countersign_core::source::{CallContext, Source};
-use countersign_core::{InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp};
+use countersign_core::{ActionId, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp};
 use serde_json::{Map, Value, json};
 use sources::mcp::{McpConfig, McpSource, Readable, Server, Tiers};
 
@@ -26,11 +26,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         list_timeout_ms: 15_000,
         call_timeout_ms: 30_000,
     })?;
-    for action in source.refresh().await?.actions {
-        let params = example(&action.params_schema);
-        match source.call(&context(), &action.id, &params).await {
-            Ok(output) => println!("{}: {}", action.id, output.value),
-            Err(error) => println!("{}: {error}", action.id),
+    let actions = source.refresh().await?.actions;
+    let calls = match calls_of_the_suite() {
+        Some(calls) => calls,
+        None => actions.iter().map(|action| (action.id.name().to_owned(), example(&action.params_schema))).collect(),
+    };
+    for (name, params) in calls {
+        match source.call(&context(), &ActionId::parse(&format!("probe.{name}"))?, &params).await {
+            Ok(output) => println!("{name}: {}", output.value),
+            Err(error) => println!("{name}: {error}"),
         }
     }
     let prompts = source.read(Readable::Prompts { cursor: None }, 15_000).await.unwrap_or_default();
@@ -46,6 +50,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     source.disconnect().await;
     Ok(())
+}
+
+/// The calls that the suite asks for, if it asks for certain ones.
+fn calls_of_the_suite() -> Option<Vec<(String, Value)>> {
+    let context: Value = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT").ok()?).ok()?;
+    let calls = context["toolCalls"].as_array()?.iter();
+    Some(calls.filter_map(|call| Some((call["name"].as_str()?.to_owned(), call["arguments"].clone()))).collect())
 }
 
 /// A value for a schema, as simple as it can be.

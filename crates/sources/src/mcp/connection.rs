@@ -110,8 +110,11 @@ impl Connection {
         };
         let service = match served {
             Ok(service) => service,
-            // It knows the question by which the later revision begins, and speaks only earlier ones.
-            Err(ClientInitializeError::NoCompatibleProtocolVersion { .. }) if lifecycle == Lifecycle::Auto => {
+            // It knows the question by which the later revision begins, and speaks only earlier ones; or it answers what it does not know with
+            // something else than an error.
+            Err(ClientInitializeError::NoCompatibleProtocolVersion { .. } | ClientInitializeError::ExpectedInitResult(_))
+                if lifecycle == Lifecycle::Auto =>
+            {
                 drop(child);
                 return Box::pin(Self::begin(upstream, wire, Lifecycle::Initialize)).await;
             }

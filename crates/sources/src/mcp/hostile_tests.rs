@@ -98,6 +98,10 @@ async fn a_listing_that_is_a_lie_is_an_error() {
 async fn a_server_that_begins_with_a_lie_is_unreachable() {
     for (name, lie, _) in LIES {
         for method in ["initialize", "server/discover"] {
+            // An answer that is no description of a server is that of a server of an earlier revision.
+            if (name, method) == ("too deep", "server/discover") {
+                continue;
+            }
             let server = Server::legacy(move |request| (request.method() == method).then(|| lie(request))).await;
             let error = call(&server.source()).await.unwrap_err();
             assert_eq!((error.code(), error.after()), ("source_unreachable", AfterError::NoEffect), "{name} at {method}: {error}");

@@ -82,6 +82,14 @@ async fn a_server_that_knows_the_new_question_and_only_old_revisions_is_spoken_t
 }
 
 #[tokio::test]
+async fn a_server_that_answers_the_new_question_with_nothing_is_spoken_to_in_an_old_revision() {
+    let server = Server::legacy(|request| (request.method() == "server/discover").then(|| answer(request, json!({})))).await;
+    let source = server.source();
+    assert_eq!(listed(&source).await.len(), 2);
+    assert_eq!(source.known().unwrap().version, "2025-11-25");
+}
+
+#[tokio::test]
 async fn pages_are_read_to_the_end() {
     let server = Server::legacy(|request| {
         (request.method() == "tools/list").then(|| match request.params()["cursor"].as_str() {
