@@ -31,7 +31,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(calls) => calls,
         None => actions.iter().map(|action| (action.id.name().to_owned(), example(&action.params_schema))).collect(),
     };
-    for (name, params) in calls {
+    for (name, mut params) in calls {
+        // One scenario wants to see the schema of one tool as we understood it.
+        if let (Some(focal), "json_schema_echo") =
+            (actions.iter().find(|action| action.id.name() == "json_schema_2020_12_tool"), name.as_str())
+        {
+            params = json!({ "schema": focal.params_schema });
+        }
         match source.call(&context(), &ActionId::parse(&format!("probe.{name}"))?, &params).await {
             Ok(output) => println!("{name}: {}", output.value),
             Err(error) => println!("{name}: {error}"),
