@@ -361,6 +361,12 @@ class People:
         token = change.get("token")
         need(self.was_valid(token, when) and self.tokens[token]["holder"] == by, "the token is not theirs, or is not valid")
 
+    def on_secret_set(self, change, when, by, **_):
+        self.may(by, "manage_identity", when)
+
+    on_secret_rotated = on_secret_deleted = on_secret_set
+    on_connection_made = on_connection_logged_in = on_connection_removed = on_secret_set
+
     def new_token(self, change, holder, since, answers=None):
         need(get(change, "token") not in self.tokens, "a token is made twice")
         expires_at = time(change, "expires_at") if change.get("expires_at") is not None else None

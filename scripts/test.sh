@@ -39,3 +39,4 @@ say "testing with \`${runner[*]}\`"
 scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
 # Asked for a part, only that part is tested.
 [ -z "$whole" ] || scripts/clients.sh
+[ -z "$whole" ] || scripts/oauth.sh

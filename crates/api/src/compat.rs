@@ -426,7 +426,7 @@ mod tests {
     }
 
     /// What has failed at its work, of all that is documented.
-    const FAILURES: [&str; 35] = [
+    const FAILURES: [&str; 39] = [
         "body_too_large",
         "breaker_open",
         "content_changed",
@@ -439,6 +439,7 @@ mod tests {
         "file_too_large",
         "interrupted",
         "invalid_params",
+        "listing_invalid",
         "not_a_regular_file",
         "not_reversible",
         "not_utf8",
@@ -456,7 +457,10 @@ mod tests {
         "snapshot_lost",
         "source_broke",
         "source_busy",
+        "source_refused",
+        "source_reported_error",
         "source_timed_out",
+        "source_unauthorized",
         "source_unreachable",
         "too_many_redirects",
         "unknown_action",

@@ -4,6 +4,7 @@
 pub mod action;
 pub mod batch;
 pub mod compat;
+pub mod connection;
 pub mod gates;
 pub mod identity;
 pub mod invocation;
@@ -11,6 +12,7 @@ pub mod package;
 pub mod problem;
 pub mod receipt;
 pub mod rules;
+pub mod secret;
 
 pub use problem::{Code, Problem};
 

@@ -99,6 +99,11 @@ codes! {
     InDoubt = "in_doubt", 409, "The effect may have happened";
     NameTaken = "name_taken", 409, "The name is taken";
     LastOwner = "last_owner", 409, "An org needs an owner";
+    SecretChanged = "secret_changed", 409, "The secret has another version";
+    SecretInUse = "secret_in_use", 409, "Something uses the secret";
+    ConnectionNotReady = "connection_not_ready", 409, "The connection needs a login";
+    ConnectionNotAllowed = "connection_not_allowed", 403, "The connection is not for this call";
+    LoginFailed = "login_failed", 502, "The login failed";
     Expired = "expired", 410, "It has expired";
     BodyTooLarge = "body_too_large", 413, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";
@@ -147,6 +152,8 @@ const ABOUT_THE_CALL: &[Code] = &[
     Code::AddressNotAllowed,
     Code::UrlNotAllowed,
     Code::HeaderNotAllowed,
+    Code::ConnectionNotReady,
+    Code::ConnectionNotAllowed,
     Code::PackageCodeDisabled,
     Code::PackageNetworkNotAllowed,
     Code::PackageCommandNotAllowed,

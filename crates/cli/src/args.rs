@@ -7,10 +7,10 @@ pub(crate) use help::command;
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, consent::Consent, context, doctor,
-    explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
-    mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve,
-    session::Session, show, snooze, space::Space, token::Token, user::User,
+    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, connection::Connection, consent::Consent,
+    context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
+    mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt,
+    secret::Secret, serve, session::Session, show, snooze, space::Space, token::Token, user::User,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};
@@ -104,6 +104,12 @@ pub(crate) enum Command {
     /// Manage action packages
     #[command(subcommand)]
     Package(Package),
+    /// Manage secrets: the credentials with which calls act elsewhere
+    #[command(subcommand)]
+    Secret(Secret),
+    /// Manage connections: the credentials of sources
+    #[command(subcommand)]
+    Connection(Connection),
     /// Explain why a call was decided as it was, or what would happen to one now
     #[command(before_help = explain::EXAMPLES)]
     Explain(explain::Explain),
@@ -135,7 +141,7 @@ pub(crate) enum Command {
     /// Show, verify and export the audit log
     #[command(subcommand)]
     Receipt(Receipt),
-    /// Manage the keys that sign the audit log
+    /// Manage the keys that sign the audit log, and the master key
     #[command(subcommand)]
     Key(Key),
 

@@ -8,7 +8,8 @@ use countersign_core::Mode;
 use countersign_core::decision::ModeSource;
 
 /// What can be listed, by the noun the server names it with. A "quarantined invocation" is a quarantine, so that noun comes first.
-const LISTED: [&str; 10] = ["quarantine", "grant", "invocation", "receipt", "session", "space", "token", "user", "consent", "batch"];
+const LISTED: [&str; 12] =
+    ["quarantine", "grant", "invocation", "receipt", "session", "space", "token", "user", "consent", "batch", "secret", "connection"];
 
 /// The command line's own hint, else the server's, unless that one speaks of HTTP.
 pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
@@ -71,6 +72,11 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::QuarantineSettled => Some("see what is held with `countersign quarantine list`"),
         Code::GrantEnded => Some("see them with `countersign grant list`"),
         Code::LastOwner => Some("make someone else an owner first, or another token with `countersign token create`"),
+        Code::SecretChanged => Some("see who changed it with `countersign secret list`, then decide whether to replace it"),
+        Code::SecretInUse => Some("see what uses it with `countersign secret used-by NAME`"),
+        Code::ConnectionNotReady => Some("an admin logs in with `countersign connection login NAME`"),
+        Code::ConnectionNotAllowed => Some("see what each connection is for with `countersign connection list`"),
+        Code::LoginFailed => Some("correct that, then log in again with `countersign connection login NAME`"),
         Code::TooManyPending => Some("see what is pending with `countersign inbox`"),
         Code::FileNotFound | Code::NotARegularFile => Some("see what is there with `countersign action invoke files.list`"),
         Code::PathOutsideWorkspace | Code::PathNotAllowed => Some(

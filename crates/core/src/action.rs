@@ -106,7 +106,7 @@ impl fmt::Display for SourceId {
     }
 }
 
-/// `<source slug>.<name>`; the name is 1 to 96 of letters, digits, `_`, `-` and `.`.
+/// `<source slug>.<name>`; the name is 1 to 128 of letters, digits, `_`, `-` and `.`, as the names of MCP tools are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId {
     text: String,
@@ -120,7 +120,7 @@ impl ActionId {
         SourceId::parse(&text[..dot]).map_err(|_| invalid())?;
         let name = &text[dot + 1..];
         let fits =
-            (1..=96).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+            (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
         if fits { Ok(Self { text: text.to_owned(), dot }) } else { Err(invalid()) }
     }
 
@@ -296,6 +296,9 @@ pub struct Action {
     /// Digest of the package code that the action runs, if it is not ours. Other code is another definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package_sha256: Option<crate::Digest>,
+    /// SHA-256 of the canonical JSON of the definition as another server sent it: it covers the members that we do not read, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream_sha256: Option<crate::Digest>,
     /// The hosts that its code may reach over the network, each written like an operator's allow rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
@@ -326,6 +329,7 @@ impl Action {
             profile: Profile::InProcess,
             exempt_from_redaction: Vec::new(),
             package_sha256: None,
+            upstream_sha256: None,
             hosts: Vec::new(),
         }
     }
@@ -358,5 +362,7 @@ mod tests {
         for bad in ["", ".", "files", "files.", ".write", "Files.write", "fi les.write", "files.wri te", "files.wri/te", "9a.b"] {
             assert!(ActionId::parse(bad).is_err(), "{bad:?} was accepted");
         }
+        assert!(ActionId::parse(&format!("files.{}", "n".repeat(128))).is_ok());
+        assert!(ActionId::parse(&format!("files.{}", "n".repeat(129))).is_err());
     }
 }

@@ -110,6 +110,10 @@ prefixed_id! {
     ConsentId = "cns_";
     /// A canary token.
     CanaryId = "cny_";
+    /// A secret of an org; its value is never shown.
+    SecretId = "sec_";
+    /// A connection: the credential of a source, and where it may be sent.
+    ConnectionId = "con_";
     /// One server process, from its start to its end.
     ServerId = "srv_";
     /// A saved automation definition.

@@ -32,6 +32,27 @@ pub const CONSENT_SECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60;
 pub const CANARIES_MAX: usize = 100;
 /// Characters of a canary token; a longer one is refused with `invalid_request`.
 pub const CANARY_CHARS_MAX: usize = 200;
+/// Characters of a secret's name; a longer one is refused with `invalid_request`.
+pub const SECRET_NAME_CHARS_MAX: usize = 64;
+/// Bytes of a secret's value; a longer one is refused with `invalid_request`.
+pub const SECRET_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// How exactly it is known when a secret was last used. Within this time a further use writes nothing.
+pub const SECRET_USED_SECONDS: u64 = 60;
+/// Bytes of the address that a connection is for, of a header's name, and of a user's name; longer ones are refused with `invalid_request`.
+pub const CONNECTION_TEXT_BYTES_MAX: usize = 2_048;
+/// Spaces that a connection can be limited to; more are refused with `invalid_request`.
+pub const CONNECTION_SPACES_MAX: usize = 100;
+/// How long a person has to log in for a connection; then the login is `expired`, and a new one must be started.
+pub const LOGIN_SECONDS: u64 = 10 * 60;
+/// Bytes of an answer of an authorization server; a longer one fails the login.
+pub const OAUTH_ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long an authorization server may take to answer; then the login, or the call that needed a new token, fails.
+pub const OAUTH_ANSWER_MS: u64 = 10_000;
+/// How long one server alone may fetch a new token for a connection. It is longer than the answer may take, so that another server takes
+/// over only from one that is gone.
+pub const OAUTH_REFRESH_SECONDS: u64 = 30;
+/// How long before its end a token is no longer used, so that it does not end on its way.
+pub const OAUTH_LEEWAY_SECONDS: u64 = 30;
 /// How long the content of a quarantined call is kept for review; then it is deleted, and only the receipt is left.
 pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// Params whose provenance a caller may declare; more are refused with `invalid_request`.
@@ -268,6 +289,36 @@ pub const RESIDENTS_AT_ONCE: usize = 64;
 pub const RESIDENTS_OF_ONE: usize = 16;
 /// Bytes of the last lines of a resident's stderr that are kept; older lines are dropped and counted.
 pub const RESIDENT_STDERR_BYTES_MAX: usize = 64 * 1024;
+/// Tools of one MCP server; a listing with more is refused.
+pub const MCP_TOOLS_MAX: usize = 1_000;
+/// Pages of a listing; a server that has more after them is refused.
+pub const MCP_PAGES_MAX: usize = 100;
+/// Bytes of all pages of a listing together; a longer listing is refused.
+pub const MCP_LISTING_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes of one tool's definition; a larger tool is left out and reported.
+pub const MCP_TOOL_BYTES_MAX: usize = 256 * 1024;
+/// Tools that were left out of which a listing reports why; further ones are counted.
+pub const MCP_SKIPPED_MAX: usize = 100;
+/// Bytes of one message of an MCP server: an answer, an event of a stream, a line. A longer one is not read on, and its request fails.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// JSON values in one message; one with more is not read, and its request fails.
+pub const MCP_MESSAGE_VALUES_MAX: usize = 100_000;
+/// Bytes of a message that is no answer to a call or a listing, such as the server's own requests; a longer one is ignored.
+pub const MCP_CONTROL_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of all messages of one MCP server that are held at once; the answer that exceeds it fails.
+pub const MCP_HELD_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes and events of one event stream; then it is closed, and the request that it answers fails.
+pub const MCP_STREAM_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const MCP_STREAM_EVENTS_MAX: usize = 10_000;
+/// How long to wait at least before a stream that ended is opened again, and how often that is tried.
+pub const MCP_RECONNECT_MS_MIN: u64 = 1_000;
+pub const MCP_RECONNECTS_MAX: usize = 5;
+/// Lines that an MCP program may print besides messages; then it is ended.
+pub const MCP_STRAY_LINES_MAX: usize = 100;
+/// Requests of an MCP server to us that are answered at once; further ones are ignored.
+pub const MCP_ASKED_AT_ONCE: usize = 16;
+/// Characters of a server's instructions that become its guide; the rest is cut.
+pub const MCP_INSTRUCTIONS_CHARS_MAX: usize = 8_000;
 /// Files one call of a package may change; more are refused with `package_stage_refused`.
 pub const PACKAGE_CHANGES_MAX: usize = 256;
 /// Parts of the workspace that one run may be shown, if the scope of its call permits only a part of it; more are refused with

@@ -4,23 +4,27 @@
 pub mod batches;
 pub mod breakers;
 pub mod claims;
+pub mod connections;
 pub mod definitions;
 pub mod events;
 pub mod invocations;
 pub mod principals;
 pub mod quarantines;
 pub mod rules;
+pub mod secrets;
 pub mod sessions;
 
 pub use batches::Batches;
 pub use breakers::Breakers;
 pub use claims::Claims;
+pub use connections::{Connections, KeptConnections};
 pub use definitions::Definitions;
 pub use events::EventFeed;
 pub use invocations::Invocations;
 pub use principals::Principals;
 pub use quarantines::Quarantines;
 pub use rules::Rules;
+pub use secrets::Secrets;
 pub use sessions::Sessions;
 
 /// The store could not do its work.

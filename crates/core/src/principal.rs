@@ -147,7 +147,7 @@ pub enum Permission {
     Approve,
     /// Change modes, spaces, policies and packages; release what is quarantined.
     ManagePolicy,
-    /// Create and revoke other people's tokens, users, service tokens and keys.
+    /// Create and revoke other people's tokens, users, service tokens, keys, secrets and connections.
     ManageIdentity,
 }
 

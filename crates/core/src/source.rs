@@ -213,6 +213,14 @@ pub enum Error {
     TimedOut { source_id: String, timeout_ms: u64 },
     #[error("the connection to source `{source_id}` broke after the call was sent: {message}; the effect may have happened")]
     Broken { source_id: String, message: String },
+    /// The source answered that the call failed. What it did until then is not known.
+    #[error("source `{source_id}` reported an error: {message}; the effect may have happened")]
+    Reported {
+        source_id: String,
+        message: String,
+        /// Its whole answer. It is to be scanned and redacted like a result.
+        content: Box<Value>,
+    },
     /// The source refuses the call, for example because of a path outside the workspace or a host that is not allowed.
     #[error("{message}")]
     Refused { code: &'static str, message: String },
@@ -236,6 +244,7 @@ impl Error {
             Self::Unreachable { .. } | Self::Busy { .. } | Self::NoTurn { .. } => true,
             Self::TimedOut { .. }
             | Self::Broken { .. }
+            | Self::Reported { .. }
             | Self::Refused { .. }
             | Self::Failed { .. }
             | Self::WorkspaceElsewhere
@@ -257,6 +266,23 @@ impl Error {
             | Self::Busy { .. }
             | Self::TimedOut { .. }
             | Self::Broken { .. }
+            | Self::Reported { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::WorkspaceElsewhere
+            | Self::PreviewUnsupported { .. } => None,
+        }
+    }
+
+    /// What the source answered, if it answered that the call failed.
+    pub fn reported(&self) -> Option<&Value> {
+        match self {
+            Self::Reported { content, .. } => Some(content),
+            Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::NoTurn { .. }
+            | Self::TimedOut { .. }
+            | Self::Broken { .. }
             | Self::Refused { .. }
             | Self::Failed { .. }
             | Self::WorkspaceElsewhere
@@ -266,7 +292,7 @@ impl Error {
 
     pub const fn after(&self) -> AfterError {
         match self {
-            Self::TimedOut { .. } | Self::Broken { .. } => AfterError::Unknown,
+            Self::TimedOut { .. } | Self::Broken { .. } | Self::Reported { .. } => AfterError::Unknown,
             Self::Unreachable { .. }
             | Self::Busy { .. }
             | Self::NoTurn { .. }
@@ -284,6 +310,7 @@ impl Error {
             Self::Busy { .. } | Self::NoTurn { .. } => "source_busy",
             Self::TimedOut { .. } => "source_timed_out",
             Self::Broken { .. } => "source_broke",
+            Self::Reported { .. } => "source_reported_error",
             Self::Refused { code, .. } | Self::Failed { code, .. } => code,
             Self::WorkspaceElsewhere => "workspace_elsewhere",
             Self::PreviewUnsupported { .. } => "dry_run_unsupported",

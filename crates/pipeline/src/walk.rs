@@ -40,6 +40,7 @@ pub(crate) mod checks;
 pub(crate) mod remedy;
 pub(crate) mod unverified;
 mod record;
+mod reported;
 pub(crate) mod ending;
 mod claim;
 mod reward;

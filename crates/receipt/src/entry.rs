@@ -25,7 +25,7 @@ pub enum Kind {
     Space,
     /// A change of any other rule: grants, switches, reviews, policies, consents.
     Rule,
-    /// A change of who may act: people, tokens, links.
+    /// A change of who may act, and with what: people, tokens, links, secrets, connections.
     Identity,
     /// A person's answer to a pending call.
     Answer,

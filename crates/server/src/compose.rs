@@ -16,7 +16,10 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::{Pipeline, Ports, Settings};
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
+use sources::connection::{Connected, ConnectedConfig};
+use sources::oauth::Own;
 use sources::package::Packages;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
@@ -30,6 +33,10 @@ pub struct Parts {
     pub metrics: Option<PrometheusHandle>,
     /// Workspace and packages of each org; absent if no source works on files.
     pub homes: Option<Arc<Homes>>,
+    /// The credentials with which sources act elsewhere.
+    pub connections: Connected,
+    /// Where people and authorization servers reach this server.
+    pub address: Own,
     /// The profiles that code of packages can have here; absent where none runs.
     pub profiles: Option<Vec<Profile>>,
 }
@@ -84,6 +91,15 @@ pub async fn open_store_unchanged(config: &Config) -> Result<Store, Error> {
     Ok(Store::open_unchanged(store_config(config, Absent::Refuse)?).await?)
 }
 
+/// Seals under the key in the file `next`, which is created if it is missing, everything that is sealed under the master key. Returns how
+/// many values were sealed anew. Both files stay as they are: the caller puts the new one in its place.
+pub async fn replace_master_key(config: &Config, next: &Path) -> Result<u64, Error> {
+    let present = store_config(config, Absent::Refuse)?;
+    // The new key is on the disk before anything is sealed under it.
+    let next = data_dir::next_master_key(next, &*present.random)?;
+    Ok(Store::replace_master_key(present, next).await?)
+}
+
 fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error> {
     data_dir::prepare(&config.data)?;
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
@@ -97,7 +113,12 @@ fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error>
 }
 
 /// Builds all parts. Returns the owner's token if this start created the org.
-pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<PrometheusHandle>) -> Result<(Parts, Option<String>), Error> {
+pub(crate) async fn compose(
+    config: &Config,
+    data: &DataDir,
+    address: Own,
+    metrics: Option<PrometheusHandle>,
+) -> Result<(Parts, Option<String>), Error> {
     let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
     let store = Store::open(store_config(config, absent)?).await?;
     let (first_org, token) = first_org(&store, data).await?;
@@ -134,7 +155,8 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     );
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
-    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), profiles }, token))
+    let connections = connections(config, &store, &clock, &random)?;
+    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), connections, address, profiles }, token))
 }
 
 /// In a debug build, kills the process at the point that `FAULT_POINT` names, or the n-th time it gets there (`name:n`), so that a test can
@@ -193,6 +215,13 @@ fn shared_sources(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random
             .map_err(failed)?;
     let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
     Ok(vec![Arc::new(http), Arc::new(notify)])
+}
+
+fn connections(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>) -> Result<Connected, Error> {
+    let (allowed_hosts, allowed_networks) = (config.source_allowed_hosts.clone(), config.source_allowed_networks.clone());
+    let allowed = ConnectedConfig { allowed_hosts, allowed_networks };
+    let connected = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random));
+    connected.map_err(|error| Error::Source(error.to_string()))
 }
 
 /// Probes the host's sandbox only if package code may run.

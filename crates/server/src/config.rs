@@ -39,6 +39,11 @@ pub struct Config {
     /// The hosts that package code may send requests to, if its manifest names them too.
     pub package_allowed_hosts: Vec<HostRule>,
     pub package_allowed_networks: Vec<IpNet>,
+    /// The hosts that connections may reach: those they are for, and those where people log in for them.
+    pub source_allowed_hosts: Vec<HostRule>,
+    pub source_allowed_networks: Vec<IpNet>,
+    /// The address at which people and authorization servers reach this server, if it is not the one it listens on.
+    pub public_url: Option<String>,
     /// The commands that may verify an effect.
     pub command_allowlist: Vec<AllowedCommand>,
     /// The weight of each part of a receipt's reward.
@@ -86,6 +91,9 @@ struct File {
     allow_degraded: Option<bool>,
     package_allowed_hosts: Option<Vec<String>>,
     package_allowed_networks: Option<Vec<String>>,
+    source_allowed_hosts: Option<Vec<String>>,
+    source_allowed_networks: Option<Vec<String>>,
+    public_url: Option<String>,
     command_allowlist: Option<Vec<String>>,
     reward_weights: Option<Vec<String>>,
     #[serde(default)]
@@ -127,6 +135,8 @@ impl Config {
         let networks = env.http_allowed_networks.or(file.http.allowed_networks).unwrap_or_default();
         let package_hosts = env.package_allowed_hosts.or(file.package_allowed_hosts).unwrap_or_default();
         let package_networks = env.package_allowed_networks.or(file.package_allowed_networks).unwrap_or_default();
+        let source_hosts = env.source_allowed_hosts.or(file.source_allowed_hosts).unwrap_or_default();
+        let source_networks = env.source_allowed_networks.or(file.source_allowed_networks).unwrap_or_default();
         Ok(Self {
             listen: listen_address(flags.listen.or(env.listen).or(file.listen))?,
             database: flags.database.or(env.database).or(file.database),
@@ -144,6 +154,9 @@ impl Config {
             allow_degraded: env.allow_degraded.or(file.allow_degraded).unwrap_or(false),
             package_allowed_hosts: parse_all("package_allowed_hosts", &package_hosts)?,
             package_allowed_networks: parse_all("package_allowed_networks", &package_networks)?,
+            source_allowed_hosts: parse_all("source_allowed_hosts", &source_hosts)?,
+            source_allowed_networks: parse_all("source_allowed_networks", &source_networks)?,
+            public_url: env.public_url.or(file.public_url).map(public_url).transpose()?,
             command_allowlist: parse_all("command_allowlist", &commands)?,
             reward_weights: reward_weights(&env.reward_weights.or(file.reward_weights).unwrap_or_default())?,
             data,
@@ -172,6 +185,9 @@ struct Environment {
     allow_degraded: Option<bool>,
     package_allowed_hosts: Option<Vec<String>>,
     package_allowed_networks: Option<Vec<String>>,
+    source_allowed_hosts: Option<Vec<String>>,
+    source_allowed_networks: Option<Vec<String>>,
+    public_url: Option<String>,
     command_allowlist: Option<Vec<String>>,
     reward_weights: Option<Vec<String>>,
 }
@@ -193,6 +209,9 @@ const VARIABLES: &[&str] = &[
     "ALLOW_DEGRADED",
     "PACKAGE_ALLOWED_HOSTS",
     "PACKAGE_ALLOWED_NETWORKS",
+    "SOURCE_ALLOWED_HOSTS",
+    "SOURCE_ALLOWED_NETWORKS",
+    "PUBLIC_URL",
     "COMMAND_ALLOWLIST",
     "REWARD_WEIGHTS",
 ];
@@ -230,6 +249,9 @@ impl Environment {
                 "ALLOW_DEGRADED" => read.allow_degraded = Some(true_or_false(name, &value)?),
                 "PACKAGE_ALLOWED_HOSTS" => read.package_allowed_hosts = Some(list()),
                 "PACKAGE_ALLOWED_NETWORKS" => read.package_allowed_networks = Some(list()),
+                "SOURCE_ALLOWED_HOSTS" => read.source_allowed_hosts = Some(list()),
+                "SOURCE_ALLOWED_NETWORKS" => read.source_allowed_networks = Some(list()),
+                "PUBLIC_URL" => read.public_url = Some(value),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
                 "REWARD_WEIGHTS" => read.reward_weights = Some(list()),
                 client if CLIENT_VARIABLES.contains(&client) => {}
@@ -254,6 +276,17 @@ fn listen_address(named: Option<String>) -> Result<String, ConfigError> {
         name: "listen".into(),
         message: format!("`{address}` is not a host and a port, such as {DEFAULT_LISTEN}"),
     })
+}
+
+/// Checks that the setting is the beginning of an address, to which paths can be added.
+fn public_url(text: String) -> Result<String, ConfigError> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_plain = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#', '@', ' ']));
+    if is_plain {
+        return Ok(text.trim_end_matches('/').to_owned());
+    }
+    let message = format!("`{text}` is not an address, such as https://countersign.example.com");
+    Err(ConfigError::InvalidValue { name: "public_url".into(), message })
 }
 
 fn true_or_false(name: String, value: &str) -> Result<bool, ConfigError> {

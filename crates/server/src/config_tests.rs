@@ -57,6 +57,11 @@ fn values_that_make_no_sense_are_named() {
         ("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "not a host"),
         ("COUNTERSIGN_PACKAGE_ALLOWED_HOSTS", "https://example.com/path"),
         ("COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS", "10.0.0.0/99"),
+        ("COUNTERSIGN_SOURCE_ALLOWED_HOSTS", "https://example.com/path"),
+        ("COUNTERSIGN_SOURCE_ALLOWED_NETWORKS", "10.0.0.0/99"),
+        ("COUNTERSIGN_PUBLIC_URL", "countersign.example.com"),
+        ("COUNTERSIGN_PUBLIC_URL", "https://"),
+        ("COUNTERSIGN_PUBLIC_URL", "https://countersign.example.com/?x"),
         ("COUNTERSIGN_REWARD_WEIGHTS", "success"),
         ("COUNTERSIGN_REWARD_WEIGHTS", "beauty=0.5"),
         ("COUNTERSIGN_REWARD_WEIGHTS", "success=1.5"),
@@ -82,6 +87,20 @@ fn what_packages_may_ask_is_said_apart_from_what_we_may() {
     let env = [("COUNTERSIGN_PACKAGE_ALLOWED_HOSTS", "one.example.com, two.example.com"), ("COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS", "")];
     let config = load(Flags { config: Some(file), ..Flags::default() }, &env).unwrap();
     assert_eq!((config.package_allowed_hosts.len(), config.package_allowed_networks.len()), (2, 0));
+}
+
+#[test]
+fn what_connections_may_reach_and_where_people_come_back_to_is_the_operators_to_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("some.toml");
+    let text = "source_allowed_hosts = [\"mcp.example.com\"]\nsource_allowed_networks = [\"10.1.0.0/16\"]\npublic_url = \"https://cs.example.com/\"\n";
+    std::fs::write(&file, text).unwrap();
+    let config = load(Flags { config: Some(file), ..Flags::default() }, &[]).unwrap();
+    assert_eq!((config.source_allowed_hosts.len(), config.source_allowed_networks.len()), (1, 1));
+    assert_eq!(config.public_url.as_deref(), Some("https://cs.example.com"));
+    assert!(config.http_allowed_hosts.is_empty() && config.package_allowed_hosts.is_empty());
+    let config = load(Flags::default(), &[("COUNTERSIGN_SOURCE_ALLOWED_HOSTS", "a.example.com, b.example.com")]).unwrap();
+    assert_eq!((config.source_allowed_hosts.len(), config.public_url), (2, None));
 }
 
 #[test]

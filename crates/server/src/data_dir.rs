@@ -168,13 +168,31 @@ pub(crate) fn master_key(config: &Config, absent: Absent, random: &dyn Random) -
                     .to_owned();
             return Err(Error::DataDir { path, message });
         }
-        Err(error) if error.kind() == ErrorKind::NotFound && config.master_key_file.is_none() => {
-            let secret = Secret::new(hex::encode(random_bytes::<32>(random)));
-            write_private(&path, secret.expose().as_bytes()).map_err(|error| unusable(&path, &error))?;
-            secret
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound && config.master_key_file.is_none() => write_key(&path, random)?,
         Err(error) => return Err(unusable(&path, &error)),
     };
+    parse_key(&text, path)
+}
+
+/// Reads the key that shall take the place of the master key, or creates it if there is no such file.
+pub(crate) fn next_master_key(path: &Path, random: &dyn Random) -> Result<MasterKey, Error> {
+    // A name without a folder has none that could be made durable.
+    let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
+    let text = match File::open(&path) {
+        Ok(file) => read_private(file, &path)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => write_key(&path, random)?,
+        Err(error) => return Err(unusable(&path, &error)),
+    };
+    parse_key(&text, path)
+}
+
+fn write_key(path: &Path, random: &dyn Random) -> Result<Secret<String>, Error> {
+    let secret = Secret::new(hex::encode(random_bytes::<32>(random)));
+    write_private(path, secret.expose().as_bytes()).map_err(|error| unusable(path, &error))?;
+    Ok(secret)
+}
+
+fn parse_key(text: &Secret<String>, path: PathBuf) -> Result<MasterKey, Error> {
     let mut bytes = [0; 32];
     hex::decode_to_slice(text.expose().trim(), &mut bytes)
         .map_err(|_| Error::DataDir { path, message: "the master key is not 64 hex characters".into() })?;

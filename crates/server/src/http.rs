@@ -8,6 +8,7 @@ mod breakers;
 mod caller;
 mod compat;
 mod canaries;
+mod connections;
 mod consents;
 mod crossings;
 mod describe;
@@ -33,6 +34,7 @@ mod progress;
 mod quarantines;
 mod receipts;
 mod reviews;
+mod secrets;
 mod sessions;
 mod spaces;
 mod switches;
@@ -40,6 +42,7 @@ mod tokens;
 mod trace;
 mod users;
 
+pub(crate) use listener::reachable;
 pub use listener::{address_of, is_open_to_others, listen, serve};
 
 use crate::App;
@@ -156,6 +159,15 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(tokens::redeem))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::show, secrets::set, secrets::delete))
+        .routes(routes!(secrets::used_by))
+        .routes(routes!(connections::list, connections::create))
+        .routes(routes!(connections::show, connections::remove))
+        .routes(routes!(connections::test))
+        .routes(routes!(connections::login, connections::start_login))
+        .routes(routes!(connections::callback))
+        .routes(routes!(connections::client))
         .routes(routes!(orgs::list, orgs::create))
         .routes(routes!(orgs::disable))
         .routes(routes!(health::notifications))

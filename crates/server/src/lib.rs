@@ -18,7 +18,7 @@ mod operations;
 mod ports;
 mod telemetry;
 
-pub use compose::{App, Parts, open_store, open_store_unchanged};
+pub use compose::{App, Parts, open_store, open_store_unchanged, replace_master_key};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use data_dir::{HeldData, hold_data};
 pub use homes::Homes;
@@ -126,13 +126,15 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     let metrics = telemetry::init_metrics();
     let data = data_dir::DataDir::open(&config)?;
     let listener = http::listen(&config.listen).await?;
-    let (parts, first) = compose::compose(&config, &data, metrics).await?;
+    let url = format!("http://{}", http::address_of(&listener, &config.listen));
+    let address = config.public_url.clone().unwrap_or_else(|| http::reachable(&listener, &config.listen));
+    let (parts, first) = compose::compose(&config, &data, sources::oauth::Own::new(&address), metrics).await?;
     follow_earlier(&parts.store, &data).await?;
     // The lease starts before any other work, because reconciling what a crash left may take long.
     let lease = lease::KeptLease::keep(&parts.store);
     recover(&parts).await?;
     let told = Started {
-        url: format!("http://{}", http::address_of(&listener, &config.listen)),
+        url,
         data: config.data.clone(),
         owner_token: first,
         owner_token_file: data.owner_token_file(),

@@ -5,6 +5,7 @@
 pub(crate) mod answers;
 pub(crate) mod breakers;
 pub(crate) mod canaries;
+pub(crate) mod connections;
 pub(crate) mod consents;
 pub(crate) mod crossings;
 pub(crate) mod grants;
@@ -15,6 +16,7 @@ pub(crate) mod orgs;
 pub(crate) mod packages;
 pub(crate) mod policies;
 pub(crate) mod reviews;
+pub(crate) mod secrets;
 pub(crate) mod sessions;
 pub(crate) mod spaces;
 pub(crate) mod switches;

@@ -1,4 +1,5 @@
-//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http` and `notify`, and installed packages.
+//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http` and `notify`, installed packages, and MCP
+//! servers; and `connection`, the credentials with which sources act elsewhere.
 //!
 //! This is the only crate that opens outbound connections for actions, and the only one that touches a workspace. Errors of a call are
 //! `core::source::Error`; the `Error` here is about a source that could not be set up.
@@ -7,7 +8,10 @@
 
 pub mod builtin;
 pub mod command;
+pub mod connection;
 mod error;
+pub mod mcp;
+pub mod oauth;
 pub mod package;
 mod program;
 pub mod web;

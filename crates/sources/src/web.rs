@@ -12,6 +12,6 @@ mod resolver;
 mod target;
 
 pub(crate) use allowed::{Allowed, HostList};
-pub(crate) use exchange::{Body, Deadline, Ended, Exchange, Sent, Step};
+pub(crate) use exchange::{Body, Deadline, Ended, Exchange, Sent, Step, asks_to_come_back};
 pub use host_rule::{HostRule, Scheme};
 pub(crate) use target::Target;

@@ -389,6 +389,80 @@ CREATE TABLE canaries (
   PRIMARY KEY (org_id, id)
 );
 
+-- Credentials with which calls act elsewhere.
+CREATE TABLE secrets (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  description TEXT,
+  -- 1 for the first value, and 1 more for each that replaced it.
+  version BIGINT NOT NULL,
+  -- The value, sealed under the master key for this org, id and version: it opens in no other row.
+  sealed_value BYTEA NOT NULL,
+  set_by TEXT NOT NULL,
+  set_at BIGINT NOT NULL,
+  -- To the minute.
+  last_used_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, name)
+);
+
+-- The credentials of sources, each with the place it may be sent to.
+CREATE TABLE connections (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  -- The credential goes to the origin of this address, and to no other.
+  url TEXT NOT NULL,
+  -- The name of the header, or of the user.
+  account TEXT,
+  -- The name of the secret that has the value, if it is not sealed here.
+  secret TEXT,
+  -- Who issued the tokens, for OAuth.
+  issuer TEXT,
+  -- What a login asks for.
+  scopes TEXT,
+  -- A JSON list of the spaces that may use it; null: all.
+  spaces TEXT,
+  -- 1 at first, and 1 more for each login.
+  version BIGINT NOT NULL,
+  state TEXT NOT NULL,
+  why TEXT,
+  -- Sealed under the master key for this org, id, version, kind, spaces and url: it opens in no other row, and is not sent elsewhere. Where
+  -- a secret has the value, its name is sealed here.
+  sealed_credential BYTEA,
+  made_by TEXT NOT NULL,
+  made_at BIGINT NOT NULL,
+  login_by TEXT,
+  login_at BIGINT,
+  -- To the minute.
+  last_used_at BIGINT,
+  -- Who renews its tokens, alone, and until when.
+  renewed_by TEXT,
+  renewed_until BIGINT,
+  removed_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX connections_by_name ON connections (org_id, name) WHERE removed_at IS NULL;
+
+-- The last login of each connection: a person is sent to an authorization server, and comes back once.
+CREATE TABLE connection_logins (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  connection_id TEXT NOT NULL,
+  -- A keyed hash of the `state` that comes back: whoever has only the database cannot make one.
+  state_hash TEXT NOT NULL,
+  -- What is needed to end it, sealed under the master key for this org, connection and state; null once it was used.
+  sealed_login BYTEA,
+  started_by TEXT NOT NULL,
+  started_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  ended_at BIGINT,
+  problem TEXT,
+  PRIMARY KEY (org_id, connection_id)
+);
+CREATE UNIQUE INDEX connection_logins_by_state ON connection_logins (state_hash);
+
 -- What a session has come to hold: private data, untrusted content.
 CREATE TABLE session_labels (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),
@@ -432,6 +506,12 @@ CREATE TABLE batches (
   UNIQUE (org_id, session_id, key)
 );
 CREATE INDEX batches_by_status ON batches (org_id, status, id);
+
+-- What tokens are hashed with, from when the master key was replaced on: the hashes stay, so it does too. At most one row.
+CREATE TABLE pepper (
+  id BIGINT NOT NULL PRIMARY KEY,
+  sealed BYTEA NOT NULL
+);
 
 -- Servers at work on this database: each says every few seconds that it lives. One that has not for too long counts as gone.
 CREATE TABLE servers (

@@ -58,6 +58,19 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, invocation_id",
     ),
     ("canaries", "org_id, id, text, added_by, added_at", "org_id, id"),
+    ("pepper", "id, sealed", "id"),
+    ("secrets", "org_id, id, name, description, version, sealed_value, set_by, set_at, last_used_at", "org_id, id"),
+    (
+        "connections",
+        "org_id, id, name, kind, url, account, secret, issuer, scopes, spaces, version, state, why, sealed_credential, made_by, made_at, \
+         login_by, login_at, last_used_at, renewed_by, renewed_until, removed_at",
+        "org_id, id",
+    ),
+    (
+        "connection_logins",
+        "org_id, connection_id, state_hash, sealed_login, started_by, started_at, expires_at, ended_at, problem",
+        "org_id, connection_id",
+    ),
     ("breakers", "org_id, key, state, failures, opened, reason, since, until", "org_id, key"),
     ("session_labels", "org_id, session_id, label, at, invocation_id", "org_id, session_id, label"),
     ("snoozes", "org_id, invocation_id, user_id, until", "org_id, invocation_id, user_id"),
@@ -152,7 +165,9 @@ impl Store {
                 })
             })
             .await;
-        outcome.map_err(|error| told.try_recv().unwrap_or(RestoreError::Store(error)))
+        let moved = outcome.map_err(|error| told.try_recv().unwrap_or(RestoreError::Store(error)))?;
+        self.keychain.load_pepper(&self.db).await?;
+        Ok(moved)
     }
 }
 

@@ -531,6 +531,14 @@ impl Columns {
         }
     }
 
+    pub(crate) fn bytes_or_null(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        match self.0.next() {
+            Some(Val::Null) => Ok(None),
+            Some(Val::Bytes(bytes)) => Ok(Some(bytes)),
+            other => Err(unexpected("bytes or null", other)),
+        }
+    }
+
     pub(crate) fn time(&mut self) -> Result<Timestamp, Error> {
         self.int().map(Timestamp::from_micros)
     }

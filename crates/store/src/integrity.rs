@@ -1,7 +1,7 @@
 //! Compares the database with its audit log, while the server runs: whether each entry is filed as what it is, whether the stored tree is
-//! the tree of the entries, and whether the rules, people, tokens and sessions in the tables are those that the log says. Whoever has the
-//! database can change a row; here it shows, also if the row cannot be read any more. Signatures are checked elsewhere, by the verifier of
-//! an export.
+//! the tree of the entries, and whether the rules, people, tokens, secrets, connections and sessions in the tables are those that the log
+//! says. Whoever has the database can change a row; here it shows, also if the row cannot be read any more. Signatures are checked elsewhere,
+//! by the verifier of an export.
 
 use crate::db::{Columns, Row, Snapshot, Val, vals};
 use crate::grants::{read_grant, select_grant};
@@ -193,8 +193,8 @@ struct Filed {
 const ENTRY: &str = "entry of the log";
 const SPACE_OF_SESSION: &str = "space of session";
 
-/// For each table with rules, people, tokens or sessions: the name of a row, and what the log must say of it too.
-const TABLES: [(&str, &str); 10] = [
+/// For each table with rules, people, sessions or credentials: the name of a row, and what the log must say of it too.
+const TABLES: [(&str, &str); 13] = [
     ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
     ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
     ("review", "SELECT action, structural || ' ' || textual || ' ' || wording FROM pins WHERE org_id = $1"),
@@ -205,6 +205,13 @@ const TABLES: [(&str, &str); 10] = [
     ),
     ("crossing", "SELECT action || ' ' || from_space || ' ' || to_space, 'allowed' FROM crossings WHERE org_id = $1"),
     ("canary token", "SELECT id, 'added' FROM canaries WHERE org_id = $1"),
+    ("secret", "SELECT id, name || ' ' || version FROM secrets WHERE org_id = $1"),
+    (
+        "connection",
+        "SELECT id, name || ' ' || kind || ' ' || url || ' ' || coalesce(secret, '-') || ' ' || coalesce(spaces, '*') ||
+           CASE WHEN removed_at IS NULL THEN '' ELSE ' removed' END FROM connections WHERE org_id = $1",
+    ),
+    ("login of connection", "SELECT id, 'version ' || version FROM connections WHERE org_id = $1"),
     (
         "user",
         "SELECT id, role || ' ' || max_band || CASE WHEN disabled_at IS NULL THEN '' ELSE ' disabled' END FROM users WHERE org_id = $1",
@@ -325,6 +332,23 @@ impl Logged {
                 self.holder(&holder, body.by.as_ref());
             }
             IdentityChange::TokenRevoked { token } => self.set("token", token.to_string(), Some("revoked".to_owned())),
+            IdentityChange::SecretSet { secret, name, version } | IdentityChange::SecretRotated { secret, name, version } => {
+                self.set("secret", secret.to_string(), Some(format!("{name} {version}")));
+            }
+            IdentityChange::SecretDeleted { secret, .. } => self.set("secret", secret.to_string(), None),
+            IdentityChange::ConnectionMade { connection, name, kind, url, secret, spaces, version } => {
+                let spaces = spaces.and_then(|spaces| serde_json::to_string(&spaces).ok()).unwrap_or_else(|| "*".to_owned());
+                let said = format!("{name} {} {url} {} {spaces}", kind.as_str(), secret.as_deref().unwrap_or("-"));
+                self.set("connection", connection.to_string(), Some(said));
+                self.set("login of connection", connection.to_string(), Some(format!("version {version}")));
+            }
+            IdentityChange::ConnectionLoggedIn { connection, version, .. } => {
+                self.set("login of connection", connection.to_string(), Some(format!("version {version}")));
+            }
+            IdentityChange::ConnectionRemoved { connection, .. } => {
+                let said = self.in_force.get(&("connection", connection.to_string())).map(|said| format!("{said} removed"));
+                self.set("connection", connection.to_string(), said);
+            }
             IdentityChange::LinkMade { .. } => {}
         }
     }

@@ -1,6 +1,8 @@
 //! The keys in the database. They are sealed; one master key outside the database opens them.
 //! SECURITY: a person who has the master key and the database has the receipt keys too; the docs say so.
 
+mod replace;
+
 use crate::Error;
 use crate::db::{Columns, Db, Tx, Val, vals};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
@@ -12,16 +14,18 @@ use parking_lot::RwLock;
 use receipt::key::{PublicKey, SealingKey};
 use sha2::Sha256;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 const NONCE_BYTES: usize = 24;
+
+/// What the pepper of a replaced master key is sealed for.
+const PEPPER: &str = "pepper";
 
 /// The one secret that lives outside the database.
 #[derive(Clone, Debug)]
 pub struct MasterKey {
     pepper: Secret<[u8; 32]>,
     sealing: Secret<[u8; 32]>,
-    row_mac: Secret<[u8; 32]>,
 }
 
 impl MasterKey {
@@ -29,18 +33,7 @@ impl MasterKey {
         Self {
             pepper: Secret::new(blake3::derive_key("countersign 2026-11 token pepper", secret.expose())),
             sealing: Secret::new(blake3::derive_key("countersign 2026-11 key sealing", secret.expose())),
-            row_mac: Secret::new(blake3::derive_key("countersign 2026-11 row mac", secret.expose())),
         }
-    }
-
-    /// The stored form of a token. It is useless without the master key. A fast hash suffices, because tokens are random and long.
-    pub(crate) fn token_hash(&self, token: &str) -> [u8; 32] {
-        *blake3::keyed_hash(self.pepper.expose(), token.as_bytes()).as_bytes()
-    }
-
-    /// Says of a row that this product wrote it. Whoever has only the database cannot make one.
-    pub(crate) fn row_mac(&self, row: &str) -> blake3::Hash {
-        blake3::keyed_hash(self.row_mac.expose(), row.as_bytes())
     }
 
     pub(crate) fn seal(&self, random: &dyn Random, context: &str, plain: &[u8]) -> Vec<u8> {
@@ -104,6 +97,8 @@ pub struct LogKey {
 pub(crate) struct Keychain {
     master: MasterKey,
     random: Arc<dyn Random>,
+    /// The pepper of the first master key, if that one was replaced; else the present one's is used.
+    first_pepper: OnceLock<Secret<[u8; 32]>>,
     signing: RwLock<HashMap<String, Arc<SealingKey>>>,
     /// Keyed by org too: the id of another org's space must find nothing, even if its key is in memory.
     spaces: RwLock<HashMap<(OrgId, SpaceId), Arc<LiveSpaceKey>>>,
@@ -111,7 +106,33 @@ pub(crate) struct Keychain {
 
 impl Keychain {
     pub(crate) fn new(master: MasterKey, random: Arc<dyn Random>) -> Self {
-        Self { master, random, signing: RwLock::default(), spaces: RwLock::default() }
+        Self { master, random, first_pepper: OnceLock::new(), signing: RwLock::default(), spaces: RwLock::default() }
+    }
+
+    /// Reads the pepper that outlived its master key, if there is one. It must be known before the first token is looked at.
+    pub(crate) async fn load_pepper(&self, db: &Db) -> Result<(), Error> {
+        let rows = db.read("/* every org: their tokens are hashed with it */ SELECT sealed FROM pepper", &[]).await?;
+        if let Some(row) = rows.into_iter().next() {
+            let pepper = self.master.open_seed(PEPPER, &Columns::of(row).bytes()?)?;
+            // It never changes, so one that was read before is the same.
+            let _same = self.first_pepper.set(pepper);
+        }
+        Ok(())
+    }
+
+    /// The stored form of a token. It is useless without the master key. A fast hash suffices, because tokens are random and long.
+    pub(crate) fn token_hash(&self, token: &str) -> [u8; 32] {
+        *blake3::keyed_hash(self.pepper().expose(), token.as_bytes()).as_bytes()
+    }
+
+    /// Says of a row that this product wrote it. Whoever has only the database cannot make one.
+    pub(crate) fn row_mac(&self, row: &str) -> blake3::Hash {
+        let key = Secret::new(blake3::derive_key("countersign 2026-11 row mac", self.pepper().expose()));
+        blake3::keyed_hash(key.expose(), row.as_bytes())
+    }
+
+    fn pepper(&self) -> &Secret<[u8; 32]> {
+        self.first_pepper.get().unwrap_or(&self.master.pepper)
     }
 
     pub(crate) const fn master(&self) -> &MasterKey {

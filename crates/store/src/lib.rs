@@ -13,6 +13,7 @@ mod breakers;
 mod canaries;
 mod checkpoints;
 mod claims;
+mod connections;
 mod consents;
 mod crossings;
 mod definitions;
@@ -30,6 +31,7 @@ mod principals;
 mod quarantines;
 mod receipts;
 mod rules;
+mod secrets;
 mod servers;
 mod sessions;
 mod snoozes;
@@ -42,6 +44,7 @@ mod fixture;
 
 pub use backup::{Moved, RestoreError};
 pub use canaries::Canary;
+pub use connections::{CreatedConnection, Login, LoginEnd, NewConnection, TakenLogin};
 pub use consents::NewConsent;
 pub use countersign_core::ports::Error;
 pub use crossings::{Crossing, ListedCrossing};
@@ -56,6 +59,7 @@ pub use modes::{FiledMode, ModeChange, ModeSetting, ModeVersion};
 pub use orgs::{NewOrg, Org, SpaceChange};
 pub use policies::PolicyVersion;
 pub use receipts::{InclusionProof, OldKeys, ReceiptFilter, StoredEntry};
+pub use secrets::{DeletedSecret, NamedSecret, NewSecret, SecretUse, SetSecret};
 pub use servers::Server;
 pub use sessions::NewSession;
 pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
@@ -104,6 +108,7 @@ impl Store {
     pub async fn open(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::migrate(&store.db).await?;
+        store.keychain.load_pepper(&store.db).await?;
         Ok(store)
     }
 
@@ -111,6 +116,7 @@ impl Store {
     pub async fn open_unchanged(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::check(&store.db).await?;
+        store.keychain.load_pepper(&store.db).await?;
         Ok(store)
     }
 

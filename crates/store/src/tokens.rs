@@ -1,7 +1,7 @@
 //! Tokens. They are random, shown once, stored as a hash, revocable, and compared in constant time.
 
 use crate::db::{Columns, Row, Tx, only, vals};
-use crate::keys::MasterKey;
+use crate::keys::Keychain;
 use crate::rules::{self, RuleEvent};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
@@ -234,8 +234,8 @@ impl Store {
     }
 
     async fn find_bearer(&self, text: &str) -> Result<Arc<Option<Bearer>>, Error> {
-        let master = self.keychain.master();
-        let hash = master.token_hash(text);
+        let keychain = &*self.keychain;
+        let hash = keychain.token_hash(text);
         let bearer = self
             .db
             .read_remembered_of(
@@ -246,7 +246,7 @@ impl Store {
                     " JOIN orgs g ON g.org_id = t.org_id WHERE t.hash = $1"
                 ),
                 &vals![hash.to_vec()],
-                |rows| only(rows, |row| read_bearer(master, row)),
+                |rows| only(rows, |row| read_bearer(keychain, row)),
                 |bearer| bearer.as_ref().map(|bearer: &Bearer| bearer.org.clone()),
             )
             .await?;
@@ -257,7 +257,7 @@ impl Store {
 
     pub async fn find_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
         let rows = self.db.read(&format!("{SELECT_TOKEN} AND t.id = $2"), &vals![org.as_str(), token.as_str()]).await?;
-        only(rows, |row| read_token(self.keychain.master(), org, row))
+        only(rows, |row| read_token(&self.keychain, org, row))
     }
 
     pub async fn list_tokens(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Token>, Error> {
@@ -268,7 +268,7 @@ impl Store {
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
-        page(rows, request.limit, |row| read_token(self.keychain.master(), org, row), |token| token.id.to_string())
+        page(rows, request.limit, |row| read_token(&self.keychain, org, row), |token| token.id.to_string())
     }
 
     /// Revokes a token. Revoking it twice changes nothing. `None` if there is no such token.
@@ -338,7 +338,7 @@ async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> 
     Ok(tokens)
 }
 
-fn read_bearer(master: &MasterKey, row: Row) -> Result<Bearer, Error> {
+fn read_bearer(keychain: &Keychain, row: Row) -> Result<Bearer, Error> {
     let mut columns = Columns::of(row);
     let org: OrgId = columns.id()?;
     let token: TokenId = columns.id()?;
@@ -375,7 +375,7 @@ fn read_bearer(master: &MasterKey, row: Row) -> Result<Bearer, Error> {
         from,
     };
     // SECURITY: this comparison takes the same time wherever a difference lies.
-    if protected.mac(master) != *mac {
+    if protected.mac(keychain) != *mac {
         return Err(Error::Corrupt { message: format!("token `{token}` was changed in the database") });
     }
     let is = match (kind.as_str(), user, session) {
@@ -433,9 +433,9 @@ struct Protected<'a> {
 }
 
 impl Protected<'_> {
-    fn mac(&self, master: &MasterKey) -> blake3::Hash {
+    fn mac(&self, keychain: &Keychain) -> blake3::Hash {
         let Self { org, id, kind, user, session, scopes, made_by, hash, expires_at, from } = self;
-        master.row_mac(&json!([org, id, kind, user, session, scopes, made_by, hash, expires_at, from]).to_string())
+        keychain.row_mac(&json!([org, id, kind, user, session, scopes, made_by, hash, expires_at, from]).to_string())
     }
 }
 
@@ -474,8 +474,7 @@ pub(crate) async fn insert_token(
     let expires_at = lifetime_seconds.map(|seconds| now.plus_seconds(seconds));
     let from = record_token(store, tx, org, &id, &kind, scopes, expires_at, maker).await? as i64;
     let scopes = &scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ");
-    let master = store.keychain.master();
-    let hash = &master.token_hash(text.expose());
+    let hash = &store.keychain.token_hash(text.expose());
     let protected = Protected { org, id: &id, kind: kind.as_str(), user, session, scopes, made_by, hash, expires_at, from };
     tx.exec(
         "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, from_seq, mac)
@@ -493,7 +492,7 @@ pub(crate) async fn insert_token(
             now,
             expires_at,
             from,
-            protected.mac(master).as_bytes().to_vec()
+            protected.mac(&store.keychain).as_bytes().to_vec()
         ],
     )
     .await?;
@@ -547,7 +546,7 @@ const SELECT_TOKEN: &str = concat!(
     " WHERE t.org_id = $1"
 );
 
-fn read_token(master: &MasterKey, org: &OrgId, row: Row) -> Result<Token, Error> {
+fn read_token(keychain: &Keychain, org: &OrgId, row: Row) -> Result<Token, Error> {
     let mut columns = Columns::of(row);
     let id: TokenId = columns.id()?;
     let kind = columns.text()?;
@@ -570,7 +569,7 @@ fn read_token(master: &MasterKey, org: &OrgId, row: Row) -> Result<Token, Error>
         expires_at,
         from,
     };
-    let lost = if protected.mac(master) == *mac { lost } else { Some(Lost::Changed) };
+    let lost = if protected.mac(keychain) == *mac { lost } else { Some(Lost::Changed) };
     let kind = match (kind.as_str(), user, session) {
         ("user", Some(user), None) => TokenKind::User(user),
         ("invitation", Some(user), None) => TokenKind::Invitation(user),

@@ -29,6 +29,7 @@ fn every_error() -> Vec<Error> {
         Error::NoTurn { source_id: source_id(), message: message() },
         Error::TimedOut { source_id: source_id(), timeout_ms: 1 },
         Error::Broken { source_id: source_id(), message: message() },
+        Error::Reported { source_id: source_id(), message: message(), content: Box::default() },
         Error::Refused { code: "outside", message: message() },
         Error::Failed { code: "full", message: message() },
         Error::WorkspaceElsewhere,
@@ -41,6 +42,7 @@ fn every_error() -> Vec<Error> {
             | Error::NoTurn { .. }
             | Error::TimedOut { .. }
             | Error::Broken { .. }
+            | Error::Reported { .. }
             | Error::Refused { .. }
             | Error::Failed { .. }
             | Error::WorkspaceElsewhere

@@ -47,7 +47,9 @@ fn a_question_is_asked_before_rules_change() {
     agent.run(&["grant", "request", "files.write_text"]).exits(6);
     let grant = owner.run(&["grant", "list", "--state", "requested", "-o", "name"]).ok().stdout;
     let canary = owner.run(&["canary", "create", "invoice 7731 of Quillfeather", "-o", "name"]).ok().stdout;
+    owner.run_with_stdin(&["secret", "set", "token", "--stdin"], "x").ok();
     check(&owner, &["grant", "approve", grant.trim()], "Give this grant? [y/N] ", 0);
+    check(&owner, &["secret", "delete", "token"], "Delete secret `token`? Its value cannot be restored. [y/N] ", 0);
     check(&owner, &["grant", "give", "files.*", "--org"], "every action of `files.*`, also later ones? [y/N] ", 0);
     check(
         &owner,

@@ -123,7 +123,7 @@ fn said_by(error: &source::Error, patience: Patience) -> Said {
         source::Error::TimedOut { .. } => Said::Fails(error.code()),
         // Package code that was killed or timed out counts as a failure. Code that ended with an error of its own does not.
         source::Error::Failed { code, .. } if ENDED.contains(code) => Said::Fails(code),
-        source::Error::Failed { .. } => Said::Works,
+        source::Error::Failed { .. } | source::Error::Reported { .. } => Said::Works,
         // We refused the call; the target was not asked.
         source::Error::NoTurn { .. }
         | source::Error::Refused { .. }

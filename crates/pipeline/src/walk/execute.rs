@@ -110,6 +110,7 @@ impl Walk {
             && leaves_doubt(error, &invocation)
         {
             invocation.failure = Some(failure_of(error));
+            invocation.result = self.reported(&invocation, error).await;
             return self.doubt(invocation, Some(walking)).await.map(Executed::InDoubt);
         }
         Ok(Executed::Done(Box::new(Done::cleared(cleared, invocation, row, answer, walking))))
@@ -229,6 +230,7 @@ impl Walk {
             | source::Error::NoTurn { .. }
             | source::Error::TimedOut { .. }
             | source::Error::Broken { .. }
+            | source::Error::Reported { .. }
             | source::Error::Refused { .. }
             | source::Error::Failed { .. }
             | source::Error::WorkspaceElsewhere

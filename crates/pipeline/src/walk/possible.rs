@@ -68,6 +68,7 @@ pub(crate) const fn is_certain(error: &source::Error) -> bool {
         | source::Error::NoTurn { .. }
         | source::Error::TimedOut { .. }
         | source::Error::Broken { .. }
+        | source::Error::Reported { .. }
         | source::Error::PreviewUnsupported { .. } => false,
     }
 }

@@ -66,9 +66,12 @@ impl Walk {
                     grant_use = GrantUse::Returned;
                 }
                 invocation.status = status_after(false, &invocation.aftermath);
+                invocation.result = self.reported(&invocation, &error).await;
+                result.clone_from(&invocation.result);
                 invocation.failure = Some(failure.unwrap_or_else(|| crate::walk::ask::failure_of(&error)));
             }
         }
+        let fate = key_fate(&invocation, outputs.is_some());
         let executed = invocation.intention != Intention::DryRun;
         let succeeded = invocation.status == Status::Succeeded;
         let ending = Ending {
@@ -88,7 +91,7 @@ impl Walk {
             },
             quality_thousandths,
             timeout_ms: definition.action.timeout_ms,
-            key_fate: key_fate(&invocation),
+            key_fate: fate,
             grant_use,
             quarantine,
             claimed,
@@ -130,7 +133,7 @@ fn status_after(is_well: bool, aftermath: &Aftermath) -> Status {
 
 /// Whether the idempotency key stays bound to this call. It is freed if no effect is left: the source guarantees that there was none, or
 /// the effect was rolled back. It stays if an effect may have happened or still stands, so that the same key never repeats it.
-const fn key_fate(invocation: &Invocation) -> KeyFate {
+const fn key_fate(invocation: &Invocation, has_output: bool) -> KeyFate {
     let is_answered = match invocation.status {
         Status::Succeeded => true,
         Status::Reverted => false,
@@ -142,13 +145,13 @@ const fn key_fate(invocation: &Invocation) -> KeyFate {
         | Status::Quarantined
         | Status::Expired
         | Status::Cancelled
-        | Status::InDoubt => invocation.result.is_some() || invocation.aftermath.is_left_over(),
+        | Status::InDoubt => has_output || invocation.aftermath.is_left_over(),
     };
     if is_answered { KeyFate::Answers } else { KeyFate::Freed }
 }
 
 /// Replaces an answer that was withheld.
-fn withheld(caught: &[Caught]) -> Value {
+pub(super) fn withheld(caught: &[Caught]) -> Value {
     let rules: Vec<_> = caught.iter().map(|caught| caught.rule.as_str()).collect();
     serde_json::json!({ "_withheld": true, "rules": rules })
 }

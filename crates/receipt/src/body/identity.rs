@@ -1,11 +1,13 @@
 //! Who may act, and what people answered. The audit log holds each of them when it happens, so that a verifier needs no database.
 
 use countersign_core::invocation::Beyond;
+use countersign_core::ports::connections::ConnectionKind;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{ApprovalId, Digest, InvocationId, PrincipalId, Timestamp, TokenId, UserId};
+use countersign_core::{ApprovalId, ConnectionId, Digest, InvocationId, PrincipalId, SecretId, SpaceId, Timestamp, TokenId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// A change of who may act: people, their tokens, and the links that answer in their name. Roles are rules, see `RuleChange::RoleChanged`.
+/// A change of who may act: people, their tokens, the links that answer in their name, and the secrets and connections with which calls
+/// act elsewhere. Roles are rules, see `RuleChange::RoleChanged`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentityBody {
@@ -52,6 +54,48 @@ pub enum IdentityChange {
         invocation_id: InvocationId,
         token: TokenId,
         expires_at: Timestamp,
+    },
+    /// A secret was made, with its first value. Neither the value nor a digest of it is in the log: a digest of a guessable text would
+    /// give it away.
+    SecretSet {
+        secret: SecretId,
+        name: String,
+        version: i64,
+    },
+    /// The secret has another value from here on, which is this version.
+    SecretRotated {
+        secret: SecretId,
+        name: String,
+        version: i64,
+    },
+    SecretDeleted {
+        secret: SecretId,
+        name: String,
+        version: i64,
+    },
+    /// A connection was made: where its credential may be sent, and for calls of which spaces. Nothing is derived from the credential.
+    ConnectionMade {
+        connection: ConnectionId,
+        name: String,
+        kind: ConnectionKind,
+        url: String,
+        /// The name of the secret that has the value, if the connection has none of its own.
+        secret: Option<String>,
+        /// Absent: every space.
+        spaces: Option<Vec<SpaceId>>,
+        version: i64,
+    },
+    /// A person logged in for it, at this issuer. Tokens that are renewed later are no entry.
+    ConnectionLoggedIn {
+        connection: ConnectionId,
+        name: String,
+        issuer: String,
+        version: i64,
+    },
+    ConnectionRemoved {
+        connection: ConnectionId,
+        name: String,
+        version: i64,
     },
 }
 

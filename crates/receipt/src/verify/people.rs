@@ -105,6 +105,14 @@ impl People {
                     return Err(unfounded("it was made with a token that was not theirs, or not valid then".to_owned()));
                 }
             }
+            IdentityChange::SecretSet { .. }
+            | IdentityChange::SecretRotated { .. }
+            | IdentityChange::SecretDeleted { .. }
+            | IdentityChange::ConnectionMade { .. }
+            | IdentityChange::ConnectionLoggedIn { .. }
+            | IdentityChange::ConnectionRemoved { .. } => {
+                self.may(now, by, Permission::ManageIdentity)?;
+            }
         }
         Ok(())
     }

@@ -172,14 +172,14 @@ fn ended(invocation: &Invocation) -> String {
     format!("<h1>{}</h1><p>{} is <b>{}</b>.</p>{failure}", escaped(invocation.action.as_str()), invocation.id, invocation.status)
 }
 
-fn told(refusal: &Refusal) -> Response {
+pub(super) fn told(refusal: &Refusal) -> Response {
     let hint = refusal.0.hint.as_deref().map(|hint| format!("<p>{}</p>", escaped(hint))).unwrap_or_default();
     let status = StatusCode::from_u16(refusal.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     page(status, &format!("<h1>{}</h1><p>{}</p>{hint}", escaped(&refusal.0.title), escaped(&refusal.0.detail)))
 }
 
 /// SECURITY: nothing is loaded and nothing runs; the address, which is a secret, is told to nobody.
-fn page(status: StatusCode, body: &str) -> Response {
+pub(super) fn page(status: StatusCode, body: &str) -> Response {
     let style = "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem}\
                  h1{font-size:1.25rem}h2{font-size:1rem}dt{font-weight:600}pre{background:#f4f4f5;padding:.75rem;overflow:auto;border-radius:.5rem}\
                  button{font:inherit;padding:.5rem 1rem}input{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}";
@@ -196,6 +196,6 @@ fn page(status: StatusCode, body: &str) -> Response {
 }
 
 /// SECURITY: text of others never becomes markup, and shows what it hides as the card does.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     clean::block(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }

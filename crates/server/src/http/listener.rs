@@ -24,6 +24,14 @@ pub fn address_of(listener: &TcpListener, asked: &str) -> String {
     listener.local_addr().map_or_else(|_| asked.to_owned(), |address| address.to_string())
 }
 
+/// An address at which a browser on this machine reaches the listener: one that listens everywhere is asked at the loopback address.
+pub(crate) fn reachable(listener: &TcpListener, asked: &str) -> String {
+    match listener.local_addr() {
+        Ok(address) if address.ip().is_unspecified() => format!("http://127.0.0.1:{}", address.port()),
+        Ok(_) | Err(_) => format!("http://{}", address_of(listener, asked)),
+    }
+}
+
 /// Whether other machines may reach it: what they send, tokens too, could be read on the way.
 pub fn is_open_to_others(listener: &TcpListener) -> bool {
     listener.local_addr().is_ok_and(|address| !address.ip().to_canonical().is_loopback())

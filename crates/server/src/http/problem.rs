@@ -210,6 +210,10 @@ impl From<operations::Error> for Refusal {
             E::Absent { listed_at, .. } => Self::new(Code::NotFound, detail).hint(format!("list them with `GET /api/v1/{listed_at}`")),
             E::NameTaken { .. } => Self::new(Code::NameTaken, detail),
             E::LastOwner { first, .. } => Self::new(Code::LastOwner, detail).hint(first),
+            E::SecretChanged { .. } => Self::new(Code::SecretChanged, detail),
+            E::SecretInUse { .. } => Self::new(Code::SecretInUse, detail),
+            E::LoginUnknown => Self::new(Code::NotFound, detail).hint("start it again"),
+            E::Connection(error) => of_connection(&error, detail),
             E::GrantEnded { .. } => Self::new(Code::GrantEnded, detail),
             E::NeverGranted { .. } => Self::new(Code::NotGrantable, detail),
             E::TooManyRequests { .. } => Self::new(Code::TooManyPending, detail),
@@ -251,6 +255,22 @@ fn of_batch(code: Code, detail: String, batch: &countersign_core::BatchId) -> Re
     let mut refusal = Refusal::new(code, detail).hint(format!("read it with `GET /api/v1/batches/{batch}`"));
     refusal.0.batch_id = Some(batch.to_string());
     refusal
+}
+
+/// Why a connection could not be made, tried or logged in for. Whoever does that is no caller of an action, so nothing here has an
+/// invocation.
+fn of_connection(error: &countersign_core::source::Error, detail: String) -> Refusal {
+    if error.why_no_turn().is_some() {
+        return Refusal::new(Code::StoreUnavailable, detail);
+    }
+    match Code::parse(error.code()) {
+        Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => Refusal::new(code, detail)
+            .hint("an operator can allow it with `source_allowed_hosts` and `source_allowed_networks` in `countersign.toml`"),
+        Some(code @ (Code::UrlNotAllowed | Code::HeaderNotAllowed | Code::ConnectionNotReady | Code::ConnectionNotAllowed)) => {
+            Refusal::new(code, detail)
+        }
+        Some(_) | None => Refusal::new(Code::LoginFailed, detail),
+    }
 }
 
 fn internal(error: &dyn std::fmt::Display) -> Refusal {

@@ -51,6 +51,15 @@ pub(crate) enum Error {
     NameTaken { what: &'static str, name: String },
     #[error("{why}")]
     LastOwner { why: &'static str, first: &'static str },
+    #[error("secret `{name}` has version {version} now; nothing was changed")]
+    SecretChanged { name: String, version: i64 },
+    #[error("secret `{name}` is used by {users}; nothing was deleted")]
+    SecretInUse { name: String, users: String },
+    /// Nobody waits for whoever came back: it was never started, was used already, or another one was started since.
+    #[error("this login is not open: it was used already, or another one was started; nothing was changed")]
+    LoginUnknown,
+    #[error(transparent)]
+    Connection(countersign_core::source::Error),
     #[error("grant `{grant}` is `{}`; nothing was changed", state.as_str())]
     GrantEnded { grant: String, state: GrantState },
     #[error("`{action}` cannot be granted: an action of tier R4, or R3 of a package, is approved one call at a time")]

@@ -73,7 +73,7 @@ pub(crate) async fn readable(app: &App, by: &Principal, session: &str) -> Result
     Err(Error::NotYourSession)
 }
 
-async fn space_of(app: &App, by: &Principal, text: &str) -> Result<Space, Error> {
+pub(super) async fn space_of(app: &App, by: &Principal, text: &str) -> Result<Space, Error> {
     let found = match SpaceId::parse(text) {
         Ok(id) => app.store().find_space(&by.org, &id).await?,
         Err(_) => app.store().find_space_by_name(&by.org, text).await?,

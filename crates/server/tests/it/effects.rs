@@ -18,6 +18,7 @@ on_sqlite!(
     a_check_that_cannot_be_made_has_failed,
     nothing_happens_where_nothing_could_be_kept_before_it,
     an_effect_nobody_saw_the_end_of_is_asked_about_at_once,
+    what_a_source_says_about_its_failure_is_kept,
     what_was_being_taken_back_in_the_workspace_of_another_server_is_in_doubt,
     a_provider_is_asked_again_for_a_day_and_under_the_same_rules_only,
     what_nobody_can_find_out_a_person_says,
@@ -207,6 +208,28 @@ async fn an_effect_nobody_saw_the_end_of_is_asked_about_at_once(kind: Kind) {
     assert_eq!(last(&server).await["status"], "failed");
     server.source.will_fail(broke());
     agent.invoke("fake.write", json!({})).await.problem(409, "in_doubt");
+    server.verify().await;
+}
+
+async fn what_a_source_says_about_its_failure_is_kept(kind: Kind) {
+    let server = careful(kind).await;
+    let agent = server.agent().await;
+    let said = json!({ "content": [{ "type": "text", "text": "no such issue" }] });
+    let failed = || Error::Reported { source_id: "fake".into(), message: "no such issue".into(), content: Box::new(said.clone()) };
+    // A read ends, and its key is free: it had no effect.
+    let read = json!({ "action": "fake.read", "params": {}, "idempotency_key": "read" });
+    server.source.will_fail(failed());
+    agent.invoke_with(read.clone()).await.problem(502, "source_failed");
+    let ended = last(&server).await;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("source_reported_error")));
+    assert_eq!(ended["result"], said);
+    agent.invoke_with(read).await.ok();
+    // A write may have done a part of its work.
+    server.source.will_fail(failed());
+    let answer = agent.invoke("fake.write", json!({})).await;
+    answer.problem(409, "in_doubt");
+    let doubted = server.shown(answer.body["invocation"]["id"].as_str().unwrap()).await;
+    assert_eq!((&doubted["status"], &doubted["result"]), (&json!("in_doubt"), &said));
     server.verify().await;
 }
 

@@ -9,6 +9,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use server::{App, Parts};
 use sources::builtin::files::{Files, FilesConfig};
+use sources::connection::{Connected, ConnectedConfig};
+use sources::oauth::Own;
+use sources::web::HostRule;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,6 +79,8 @@ pub(crate) struct Home {
     files: Option<Arc<Files>>,
     /// How long a call waits for another call that holds its idempotency key.
     key_wait_ms: u64,
+    /// The hosts that connections may reach.
+    hosts: Vec<HostRule>,
 }
 
 pub(crate) struct TestServer {
@@ -151,7 +156,8 @@ impl Home {
             }
             Kind::Postgres => Engine::Postgres { url: postgres().await },
         };
-        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms: Settings::default().key_wait_ms }
+        let key_wait_ms = Settings::default().key_wait_ms;
+        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms, hosts: Vec::new() }
     }
 
     /// The folder that the real `files` works in.
@@ -194,6 +200,13 @@ impl TestServer {
     /// A server whose calls do not wait for another call that holds their idempotency key.
     pub(crate) async fn start_impatient(kind: Kind) -> Self {
         let home = Home { key_wait_ms: 1, ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+    }
+
+    /// A server whose connections may reach these addresses.
+    pub(crate) async fn start_reaching(kind: Kind, addresses: &[&str]) -> Self {
+        let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        let home = Home { hosts, ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
@@ -288,6 +301,10 @@ impl TestServer {
                 ..Settings::default()
             },
         );
+        let allowed = ConnectedConfig { allowed_hosts: home.hosts.clone(), allowed_networks: vec!["127.0.0.1/32".parse().unwrap()] };
+        let connections = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(&shared), Arc::clone(&random)).unwrap();
+        let listener = server::http::listen("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", server::http::address_of(&listener, ""));
         let app = App::new(Parts {
             store: store.clone(),
             pipeline: pipeline.clone(),
@@ -295,10 +312,10 @@ impl TestServer {
             clock: shared,
             metrics: metrics(),
             homes: None,
+            connections,
+            address: Own::new(&url),
             profiles: None,
         });
-        let listener = server::http::listen("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", server::http::address_of(&listener, ""));
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(server::http::serve(listener, app, async move {
             let _dropped = stopped.await;

@@ -140,6 +140,7 @@ async fn what_was_changed_in_the_database_shows_against_the_log() {
     server.owner.set_mode("fake.write", "deny").await;
     server.owner.switch("on", "action:fake.read").await.ok();
     server.owner.person("mia", "member").await;
+    server.owner.send(Method::PUT, "/api/v1/secrets/token", Some(json!({ "value": "x" }))).await.ok();
     let integrity = async || server.owner.get("/api/v1/receipts/integrity").await.ok();
     let whole = integrity().await;
     assert_eq!((&whole["ok"], &whole["differences"]), (&json!(true), &json!([])), "{whole}");
@@ -149,6 +150,8 @@ async fn what_was_changed_in_the_database_shows_against_the_log() {
         ("UPDATE users SET role = 'owner' WHERE name = 'mia'", "is `owner black` in the database; the log says `member black`"),
         ("UPDATE entries SET kind = 'rule' WHERE kind = 'mode'", "is filed as `rule` and is `mode`"),
         ("UPDATE entries SET leaf = zeroblob(32) WHERE seq = 0", "the stored hash of entry 0 is not its hash"),
+        ("UPDATE secrets SET version = 7", "is `token 7` in the database; the log says `token 1`"),
+        ("DELETE FROM secrets", "is missing in the database; the log says `token 1`"),
         ("INSERT INTO canaries VALUES ((SELECT org_id FROM orgs), 'can_x', 't', 'b', 1)", "canary token `can_x` is in the database"),
         ("UPDATE entries SET leaf = 'x' WHERE seq = 1", "entry of the log: a row in the database cannot be read"),
     ] {

@@ -145,6 +145,10 @@ impl World {
         let token = id(owner.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["read"] })).await.ok());
         let consent = id(owner.post("/api/v1/consents", json!({ "purpose": "action:fake.read" })).await.ok());
         let canary = id(owner.post("/api/v1/canaries", json!({ "text": "a text nobody else writes" })).await.ok());
+        let secret = format!("key-of-{user}");
+        owner.send(Method::PUT, &format!("/api/v1/secrets/{secret}"), Some(json!({ "value": "x" }))).await.ok();
+        let connection = json!({ "name": "github", "kind": "bearer", "url": "http://127.0.0.1:9/", "value": "x" });
+        let connection = id(owner.post("/api/v1/connections", connection).await.ok());
         let grant = owner.grant(json!({ "covers": "fake.send", "scope": "org" })).await;
         owner.review("fake.read").await;
         let agent = owner.new_session(json!({ "title": "night shift" })).await;
@@ -162,6 +166,8 @@ impl World {
             ("token", token),
             ("consent", consent),
             ("canary", canary),
+            ("secret", secret),
+            ("connection", connection),
             ("grant", grant),
             ("session", agent.session.clone()),
             ("done", done),
@@ -190,13 +196,14 @@ fn body_for(path: &str) -> Value {
         ("/batch", json!({ "mode": "best_effort", "actions": [{ "action": "fake.read", "params": {} }] })),
         ("/users/{user}", json!({ "role": "viewer" })),
         ("/spaces/{space}", json!({ "band": "black" })),
+        ("/secrets/{secret}", json!({ "value": "x", "version": 1 })),
     ];
     ways.into_iter().find(|(way, _)| path.ends_with(way)).map_or_else(|| json!({}), |(_, body)| body)
 }
 
 /// Asks every described endpoint: every list, and every address with an id of the first org in it.
 async fn no_door_leads_from_one_org_into_another(kind: Kind) {
-    let server = TestServer::start(kind).await;
+    let server = TestServer::start_reaching(kind, &["http://127.0.0.1:9"]).await;
     let (_, other) = second_org(&server, "acme").await;
     let (first, second) = (World::make(&server.owner).await, World::make(&other).await);
     // The ids of the first org that nobody else may see. A link is left out, because it is a secret of its own: whoever holds it may use

@@ -265,6 +265,7 @@ fn sentence(asked: &Asked, error: &Error) -> Refused {
         Error::Broken { message, .. } => format!("the connection to `{host}` broke: {message}; it may have been done"),
         Error::Busy { .. }
         | Error::NoTurn { .. }
+        | Error::Reported { .. }
         | Error::Refused { .. }
         | Error::Failed { .. }
         | Error::WorkspaceElsewhere

@@ -84,7 +84,7 @@ impl LoadedAction {
         let manifest = Manifest::read(&own.get("action.json")?.bytes, Around { folder: name, verifies, held }, mistakes);
         let id = ActionId::parse(&format!("{package}.{name}"));
         if id.is_err() {
-            let hint = "letters, digits, `_`, `-` and `.`, 96 at most";
+            let hint = "letters, digits, `_`, `-` and `.`, 128 at most";
             mistakes.push(Mistake::new(prefix.trim_end_matches('/'), "that is not a name an action may have", hint));
         }
         let (manifest, id) = (manifest?, id.ok().filter(|_| mistakes.len() == before)?);
@@ -159,6 +159,7 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
         exempt_from_redaction: Vec::new(),
         profile: manifest.profile(),
         package_sha256: Some(digest),
+        upstream_sha256: None,
         hosts: manifest.hosts.iter().map(ToString::to_string).collect(),
         id,
     }

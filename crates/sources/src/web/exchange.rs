@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use countersign_core::limits::{HTTP_CONNECT_MS, HTTP_REDIRECTS_MAX};
 use countersign_core::source::Error;
-use reqwest::header::{HeaderMap, LOCATION};
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 pub(crate) struct Exchange {
     client: Client,
     /// The source id that errors carry.
-    source_id: &'static str,
+    source_id: Arc<str>,
 }
 
 /// A request without its URL.
@@ -41,12 +41,12 @@ pub(crate) enum Step<'s> {
 }
 
 impl Exchange {
-    pub(crate) fn new(source_id: &'static str, allowed: &Allowed) -> Result<Self, SetupError> {
+    pub(crate) fn new(source_id: &str, allowed: &Allowed) -> Result<Self, SetupError> {
         Self::looking_up(source_id, allowed, ask_the_system())
     }
 
-    pub(super) fn looking_up(source_id: &'static str, allowed: &Allowed, lookup: Lookup) -> Result<Self, SetupError> {
-        Ok(Self { client: client(allowed, lookup)?, source_id })
+    pub(super) fn looking_up(source_id: &str, allowed: &Allowed, lookup: Lookup) -> Result<Self, SetupError> {
+        Ok(Self { client: client(allowed, lookup)?, source_id: source_id.into() })
     }
 
     /// Sends one request and follows no redirect. A request with an effect goes only to the place it was sent to; a redirect is returned as
@@ -92,7 +92,7 @@ impl Exchange {
 
     /// What a client error says about the effect. Unless the connection is known to have failed, the request counts as sent.
     fn meaning(&self, error: &reqwest::Error, target: &Target, allowed: &Allowed, deadline: Deadline) -> Error {
-        let source_id = || self.source_id.to_owned();
+        let source_id = || self.source_id.to_string();
         if causes(error).any(|cause| cause.is::<AddressRefused>()) {
             allowed.address_refused(target.url())
         } else if error.is_builder() {
@@ -107,7 +107,7 @@ impl Exchange {
     }
 
     fn passed(&self, deadline: Deadline) -> Error {
-        Error::TimedOut { source_id: self.source_id.to_owned(), timeout_ms: deadline.timeout_ms }
+        Error::TimedOut { source_id: self.source_id.to_string(), timeout_ms: deadline.timeout_ms }
     }
 
     /// Reads the body until it ends, fails or reaches `bytes_max`.
@@ -125,7 +125,7 @@ impl Exchange {
                 Ok(Ok(None)) => break Ended::Whole,
                 Ok(Err(error)) if error.is_timeout() => break Ended::Failed(self.passed(deadline)),
                 Ok(Err(error)) => {
-                    break Ended::Failed(Error::Broken { source_id: self.source_id.to_owned(), message: root_cause(&error) });
+                    break Ended::Failed(Error::Broken { source_id: self.source_id.to_string(), message: root_cause(&error) });
                 }
                 Err(_) => break Ended::Failed(self.passed(deadline)),
             }
@@ -198,6 +198,15 @@ fn redirect(response: &Response) -> Result<Option<&str>, Error> {
         }
         Some(_) | None => Ok(None),
     }
+}
+
+/// `Some` if the server asked us to come back later. A date counts as later than we would wait, because there is no clock here to compare
+/// it with.
+pub(crate) fn asks_to_come_back(response: &Response) -> Option<Option<u64>> {
+    let overloaded = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let after = response.headers().get(RETRY_AFTER).filter(|_| overloaded)?;
+    let seconds = after.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+    Some(Some(seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000))))
 }
 
 pub(crate) struct Body {

@@ -133,7 +133,7 @@ async fn what_is_not_a_whole_backup_restores_nothing(kind: Kind) {
     check(file.replace("agent of acme", "agent of evil"), damaged).await;
     check(file[..file.len() / 2].to_owned(), |error| matches!(error, RestoreError::Malformed { .. } | RestoreError::Damaged { .. })).await;
     check("not json\n".into(), |error| matches!(error, RestoreError::Malformed { line: 1, .. })).await;
-    let unknown = joined(&[first, r#"{"table":"secrets","row":[]}"#, last]);
+    let unknown = joined(&[first, r#"{"table":"riddles","row":[]}"#, last]);
     check(unknown, |error| matches!(error, RestoreError::Malformed { line: 2, .. })).await;
     let short = joined(&[first, r#"{"table":"orgs","row":["x"]}"#, last]);
     check(short, |error| matches!(error, RestoreError::Malformed { line: 2, .. })).await;

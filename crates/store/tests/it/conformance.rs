@@ -1,10 +1,13 @@
 //! Behaviour that both engines must share: each test is written once and run on both.
 
 mod batches;
+mod connections;
 mod events;
 mod identity;
 mod lifecycle;
 mod log;
+mod master_key;
 mod reservations;
 mod rules;
+mod secrets;
 mod servers;

@@ -11,19 +11,26 @@ use countersign_core::ledger::{
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
-use countersign_core::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Principals, Quarantines, Rules, Sessions};
+use countersign_core::ports::connections::{ConnectionKind, ConnectionName, Locked, Need};
+use countersign_core::ports::secrets::{SecretName, SecretValue};
+use countersign_core::ports::{
+    Batches, Breakers, Claims, Definitions, EventFeed, Invocations, KeptConnections, Principals, Quarantines, Rules, Secrets, Sessions,
+};
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Band, Batch, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId,
-    ReceiptId, Session, SourceId, SpaceId, Status,
+    Action, ActionId, Band, Batch, CanaryId, ConnectionId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId,
+    PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use store::{Crossing, GrantFilter, InvocationFilter, ModeChange, NewConsent, NewGrant, SpaceChange, Store, UserChange};
+use store::{
+    CreatedConnection, Crossing, GrantFilter, InvocationFilter, LoginEnd, ModeChange, NewConnection, NewConsent, NewGrant, NewSecret,
+    SetSecret, SpaceChange, Store, UserChange,
+};
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
 
@@ -43,6 +50,10 @@ struct Full {
     quarantined: InvocationId,
     other_space: SpaceId,
     canary: CanaryId,
+    secret: SecretId,
+    secret_name: SecretName,
+    connection: ConnectionId,
+    connection_name: ConnectionName,
     batch: Batch,
 }
 
@@ -103,6 +114,17 @@ async fn full(world: &World, name: &str) -> Full {
     store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
     store.change_user(&tenant.org, &tenant.owner, limited(Band::Red), &by).await.unwrap();
     let canary = store.add_canary(&tenant.org, &format!("canary of {name}"), &by).await.unwrap().id;
+    let secret_name = SecretName::parse(&format!("secret-of-{name}")).unwrap();
+    let made = store.set_secret(&tenant.org, new_secret(&secret_name, &format!("value of {name}"), None), &by).await.unwrap();
+    let SetSecret::Created(secret) = made else { panic!("it is new") };
+    // It is used once before, so that the uses below change nothing.
+    store.resolve_secret(&tenant.org, &secret_name).await.unwrap();
+    let connection_name = ConnectionName::parse(&format!("connection-of-{name}")).unwrap();
+    let made = store.create_connection(&tenant.org, new_connection(&connection_name), &by).await.unwrap();
+    let CreatedConnection::Created(connection) = made else { panic!("it is new") };
+    store.open_connection(&tenant.org, &connection.id).await.unwrap();
+    let (state, details) = (Secret::new(format!("state of {name}")), SecretValue::new(Secret::new(format!("details of {name}"))).unwrap());
+    store.start_login(&tenant.org, &connection.id, &state, &details, &by).await.unwrap();
     store.label_session(&tenant.org, &tenant.session.id, "private_data", &tenant.draw(InvocationId::new)).await.unwrap();
     let dangerous = tenant.calling(WRITE, Status::Quarantined);
     let mut finish = tenant.finish(&dangerous, Row::Insert, Status::Quarantined);
@@ -136,6 +158,10 @@ async fn full(world: &World, name: &str) -> Full {
         quarantined: dangerous.id,
         other_space,
         canary,
+        secret: secret.id,
+        secret_name,
+        connection: connection.id,
+        connection_name,
         batch,
         tenant,
     }
@@ -151,6 +177,24 @@ fn new_grant(tenant: &Tenant) -> NewGrant {
 fn new_consent(tenant: &Tenant) -> NewConsent {
     let purpose = "action:files.write_text".to_owned();
     NewConsent { user: tenant.owner.clone(), space: None, purpose, evidence: None, lifetime_seconds: None }
+}
+
+fn new_secret(name: &SecretName, value: &str, replaces: Option<i64>) -> NewSecret {
+    let value = SecretValue::new(Secret::new(value.to_owned())).unwrap();
+    NewSecret { name: name.clone(), value, description: None, replaces }
+}
+
+fn new_connection(name: &ConnectionName) -> NewConnection {
+    NewConnection {
+        name: name.clone(),
+        kind: ConnectionKind::Bearer,
+        url: "https://api.example.com".to_owned(),
+        account: None,
+        secret: None,
+        scopes: None,
+        spaces: None,
+        value: SecretValue::new(Secret::new(format!("credential of {name}"))),
+    }
 }
 
 fn crossing(tenant: &Tenant, to: &SpaceId) -> Crossing {
@@ -218,6 +262,15 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_approvers: store.list_approvers(org).await.unwrap();
         list_canaries: store.list_canaries(org).await.unwrap();
         list_canary_texts: store.list_canary_texts(org).await.unwrap();
+        find_secret: store.find_secret(org, &theirs.secret_name).await.unwrap();
+        list_secrets: store.list_secrets(org, &all).await.unwrap();
+        list_secret_uses: store.list_secret_uses(org, &theirs.secret_name).await.unwrap();
+        resolve_secret: store.resolve_secret(org, &theirs.secret_name).await.unwrap().map(|value| value.expose().to_owned());
+        find_connection: store.find_connection(org, &theirs.connection_name).await.unwrap();
+        find_connection_by_id: store.find_connection_by_id(org, &theirs.connection).await.unwrap();
+        list_connections: store.list_connections(org, &all).await.unwrap();
+        open_connection: store.open_connection(org, &theirs.connection).await.unwrap().and_then(|opened| opened.value).map(|value| value.expose().to_owned());
+        find_login: store.find_login(org, &theirs.connection).await.unwrap();
         list_consents: store.list_consents(org, None, &all).await.unwrap();
         list_consents: store.list_consents(org, Some(&theirs.tenant.owner), &all).await.unwrap();
         list_crossings: store.list_crossings(org).await.unwrap();
@@ -276,7 +329,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 22] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 24] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -293,6 +346,8 @@ const NOT_OF_ONE_ORG: [(&str, &str); 22] = [
     ("list_orgs", "for background loops, which go on by org"),
     ("backup", "the operator's, of everything"),
     ("restore", "the operator's, of everything"),
+    ("replace_master_key", "the operator's, of everything"),
+    ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
     ("connect", "the limiter, which knows sessions only"),
     ("create_org", "makes the org it returns"),
     ("add_org", "an operator's: makes the org it returns"),
@@ -302,7 +357,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 22] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 54] = [
+const WRITES: [&str; 64] = [
     "invite",
     "record_link",
     "keep_listing",
@@ -327,6 +382,16 @@ const WRITES: [&str; 54] = [
     "set_policies",
     "add_canary",
     "remove_canary",
+    "set_secret",
+    "delete_secret",
+    "create_connection",
+    "remove_connection",
+    "start_login",
+    "end_login",
+    "lock_tokens",
+    "keep_tokens",
+    "unlock_tokens",
+    "need_login",
     "change_user",
     "label_session",
     "look_at_quarantined",
@@ -384,6 +449,12 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_session",
         "find_space",
         "find_space_by_name",
+        "find_secret",
+        "resolve_secret",
+        "find_connection",
+        "find_connection_by_id",
+        "open_connection",
+        "find_login",
     ] {
         let (_, answer) = own.iter().find(|(asked, _)| *asked == function).unwrap();
         assert!(answer.starts_with("Some"), "`{function}`: {answer}");
@@ -417,8 +488,13 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.quarantined.as_str(),
         theirs.other_space.as_str(),
         theirs.canary.as_str(),
+        theirs.secret.as_str(),
+        theirs.connection.as_str(),
         theirs.batch.id.as_str(),
         "canary of theirs",
+        "secret-of-theirs",
+        "value of theirs",
+        "connection-of-theirs",
     ]
     .map(str::to_owned)
     .into();
@@ -483,6 +559,22 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
     assert_eq!(store.remove_canary(org, &theirs.canary, &by).await, Ok(false));
     store.add_canary(org, "another", &by).await.unwrap();
+    assert_eq!(store.delete_secret(org, &theirs.secret_name, &by).await, Ok(None));
+    assert_eq!(store.set_secret(org, new_secret(&theirs.secret_name, "x", Some(1)), &by).await, Ok(SetSecret::Missing));
+    let own = store.set_secret(org, new_secret(&theirs.secret_name, "ours", None), &by).await;
+    assert!(matches!(own, Ok(SetSecret::Created(_))), "names are the org's own: {own:?}");
+    let (connection, credential) = (&theirs.connection, || SecretValue::new(Secret::new("x".to_owned())).unwrap());
+    assert!(store.remove_connection(org, &theirs.connection_name, &by).await.unwrap().is_none());
+    assert!(matches!(store.lock_tokens(org, connection, "holder").await, Ok(Locked::Gone)));
+    assert_eq!(store.keep_tokens(org, connection, "holder", credential()).await, Ok(false));
+    store.unlock_tokens(org, connection, "holder").await.unwrap();
+    store.need_login(org, connection, 1, Need::Login { why: "x".to_owned() }).await.unwrap();
+    assert_eq!(store.start_login(org, connection, &Secret::new("x".to_owned()), &credential(), &by).await, Ok(None));
+    let own = store.create_connection(org, new_connection(&theirs.connection_name), &by).await;
+    assert!(matches!(own, Ok(CreatedConnection::Created(_))), "names are the org's own: {own:?}");
+    // A login that was taken ends in the org it belongs to.
+    let taken = store.take_login("state of ours").await.unwrap().unwrap();
+    assert_eq!(store.end_login(taken, LoginEnd::Failed { problem: "x".to_owned() }).await, Ok(true));
     assert_eq!(store.change_user(org, &them.owner, limited(Band::Green), &by).await, Ok(None));
     let settling = Settling {
         invocation: theirs.quarantined.clone(),

@@ -41,10 +41,13 @@ const SOURCES: Crate = Crate {
         ("words", &[]),
         ("program", &[]),
         ("web", &["words"]),
+        ("oauth", &["web", "words"]),
+        ("connection", &["oauth", "web", "words"]),
         ("workspace", &["words"]),
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["web", "words", "workspace"]),
         ("package", &["program", "web", "words", "workspace"]),
+        ("mcp", &["web", "words"]),
     ],
 };
 

@@ -5,12 +5,14 @@ use crate::client::Rehearsal;
 use crate::context::{Contexts, Environment, Server};
 use crate::shared::*;
 use api::batch::BatchView;
+use api::connection::ConnectionView;
 use api::gates::{CanaryView, ConsentView, QuarantineView};
 use api::identity::{OrgView, SessionView, SpaceView, TokenView, UserView};
 use api::invocation::InvocationView;
 use api::package::PackageView;
 use api::receipt::EntryView;
 use api::rules::{BreakerView, GrantView, SwitchView};
+use api::secret::SecretView;
 use clap::Command;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use countersign_core::limits::PAGE_ROWS_MAX;
@@ -63,6 +65,8 @@ const KNOWN: &[(&str, Known)] = &[
     ("grant", all::<GrantView>()),
     ("consent", all::<ConsentView>()),
     ("canary", all::<CanaryView>()),
+    ("secret", all::<SecretView>()),
+    ("connection", all::<ConnectionView>()),
     ("receipt", all::<EntryView>()),
     ("package", all::<PackageView>()),
     ("breaker", all::<BreakerView>()),

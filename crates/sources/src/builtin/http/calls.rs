@@ -2,11 +2,10 @@
 
 use super::HttpConfig;
 use crate::Error as SetupError;
-use crate::web::{Allowed, Body, Deadline, Ended, Exchange, HostList, Sent, Target, headers};
+use crate::web::{Allowed, Body, Deadline, Ended, Exchange, HostList, Sent, Target, asks_to_come_back, headers};
 use crate::words::{patience, refused};
 use countersign_core::limits::{HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
 use countersign_core::source::{CallContext, Error, Output};
-use reqwest::header::RETRY_AFTER;
 use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -119,15 +118,6 @@ pub(super) fn tells(output: &Output) -> bool {
 
 fn deadline(context: &CallContext) -> Deadline {
     Deadline::after(patience(context), context.timeout_ms)
-}
-
-/// `Some` if the server asked us to come back later. A date counts as later than we would wait, because there is no clock here to compare
-/// it with.
-fn asks_to_come_back(response: &Response) -> Option<Option<u64>> {
-    let overloaded = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    let after = response.headers().get(RETRY_AFTER).filter(|_| overloaded)?;
-    let seconds = after.to_str().ok().and_then(|text| text.parse::<u64>().ok());
-    Some(Some(seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000))))
 }
 
 /// A response without its body.

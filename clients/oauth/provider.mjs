@@ -1,0 +1,87 @@
+// A protected resource and its authorization server, which is the real oidc-provider. Everybody who comes is let in as "robin".
+// GET /mcp is the resource. POST /end ends the login, as its owner could. Prints its own address once it answers.
+import http from "node:http";
+import * as oidc from "oidc-provider";
+
+const Provider = oidc.Provider ?? oidc.default;
+const port = Number(process.argv[2]);
+const issuer = `http://127.0.0.1:${port}`;
+const resource = `${issuer}/mcp`;
+// A token lives one second longer than the time before its end at which it is renewed.
+const seconds = 31;
+let grantId;
+let renewals = 0;
+
+const provider = new Provider(issuer, {
+  clients: [],
+  cookies: { keys: ["not a secret: this is a test"] },
+  scopes: ["openid", "offline_access", "read"],
+  findAccount: async (_ctx, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+  interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
+  issueRefreshToken: async (_ctx, client) => client.grantTypeAllowed("refresh_token"),
+  rotateRefreshToken: true,
+  features: {
+    devInteractions: { enabled: false },
+    registration: { enabled: true },
+    revocation: { enabled: true },
+    resourceIndicators: {
+      enabled: true,
+      defaultResource: async () => resource,
+      useGrantedResource: async () => true,
+      getResourceServerInfo: async (_ctx, indicator) => {
+        if (indicator !== resource) throw new Error(`asked for ${indicator}`);
+        return { scope: "read", audience: resource, accessTokenFormat: "opaque", accessTokenTTL: seconds };
+      },
+    },
+  },
+});
+provider.on("grant.success", (ctx) => {
+  if (ctx.oidc.params.grant_type === "refresh_token") renewals += 1;
+});
+
+async function letIn(request, response) {
+  const { prompt, params, session, grantId: known } = await provider.interactionDetails(request, response);
+  if (prompt.name === "login") {
+    return provider.interactionFinished(request, response, { login: { accountId: "robin" } }, { mergeWithLastSubmission: false });
+  }
+  const grant = known
+    ? await provider.Grant.find(known)
+    : new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
+  if (prompt.details.missingOIDCScope) grant.addOIDCScope(prompt.details.missingOIDCScope.join(" "));
+  for (const [indicator, scopes] of Object.entries(prompt.details.missingResourceScopes ?? {})) {
+    grant.addResourceScope(indicator, scopes.join(" "));
+  }
+  grantId = await grant.save();
+  return provider.interactionFinished(request, response, { consent: { grantId } }, { mergeWithLastSubmission: true });
+}
+
+async function resourceItself(request, response) {
+  const sent = request.headers.authorization?.replace(/^Bearer /, "");
+  const token = sent && (await provider.AccessToken.find(sent));
+  if (token?.isValid && token.aud === resource) return response.writeHead(405).end();
+  return response.writeHead(401, { "www-authenticate": 'Bearer error="invalid_token"' }).end();
+}
+
+const answer = provider.callback();
+const server = http.createServer(async (request, response) => {
+  const path = new URL(request.url, issuer).pathname;
+  const json = (value) => response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(value));
+  try {
+    if (path === "/mcp") return await resourceItself(request, response);
+    if (path === "/.well-known/oauth-protected-resource/mcp") {
+      return json({ resource, authorization_servers: [issuer], scopes_supported: ["read"] });
+    }
+    if (path.startsWith("/interaction/")) return await letIn(request, response);
+    if (path === "/renewals") return json(renewals);
+    if (path === "/end") {
+      await provider.RefreshToken.revokeByGrantId(grantId);
+      await provider.AccessToken.revokeByGrantId(grantId);
+      return json(true);
+    }
+    return await answer(request, response);
+  } catch (error) {
+    console.error(error);
+    return response.writeHead(500).end(String(error));
+  }
+});
+server.listen(port, "127.0.0.1", () => console.log(issuer));

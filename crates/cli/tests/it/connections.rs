@@ -1,0 +1,253 @@
+//! Tests `connection`: a credential is typed unseen, or read from stdin, a file or a secret, or comes from a login in a browser; and is found
+//! nowhere afterwards.
+
+use crate::countersign::{Server, User};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+const VALUE: &str = "canary-static-7731";
+/// Every credential of these tests begins with it.
+const CANARY: &str = "canary-";
+
+/// A resource and its authorization server. It takes every token that begins like ours, lets everybody in, and sends them back at once.
+struct Elsewhere {
+    url: String,
+}
+
+impl Elsewhere {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let base = url.clone();
+        std::thread::spawn(move || {
+            for connection in listener.incoming().map_while(Result::ok) {
+                answer(connection, &base);
+            }
+        });
+        Self { url }
+    }
+
+    fn server(&self) -> Server {
+        Server::start_with(&[
+            ("COUNTERSIGN_SOURCE_ALLOWED_HOSTS", &self.url),
+            ("COUNTERSIGN_SOURCE_ALLOWED_NETWORKS", "127.0.0.1/32"),
+            // The most that a server logs.
+            ("COUNTERSIGN_LOG_LEVEL", "trace"),
+        ])
+    }
+
+    fn resource(&self) -> String {
+        format!("{}/mcp", self.url)
+    }
+}
+
+/// Reads one request, head and body.
+fn request(connection: &mut TcpStream) -> String {
+    let (mut request, mut chunk) = (Vec::new(), vec![0; 16 * 1024]);
+    loop {
+        let text = String::from_utf8_lossy(&request).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |length| length.parse().unwrap());
+            if body.len() >= length {
+                return text;
+            }
+        }
+        match connection.read(&mut chunk) {
+            Ok(0) | Err(_) => return text,
+            Ok(read) => request.extend_from_slice(&chunk[..read]),
+        }
+    }
+}
+
+fn answer(mut connection: TcpStream, base: &str) {
+    let request = request(&mut connection);
+    let mut words = request.split([' ', '?']);
+    let line = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let json = |value: Value| ("200 OK", String::new(), value.to_string());
+    let (status, headers, body) = match line.as_str() {
+        "GET /mcp" if request.contains(CANARY) => ("405 x", String::new(), String::new()),
+        "GET /mcp" => ("401 x", format!("www-authenticate: Bearer resource_metadata=\"{base}/prm\"\r\n"), String::new()),
+        "GET /prm" => json(json!({ "resource": format!("{base}/mcp"), "authorization_servers": [base] })),
+        "GET /.well-known/oauth-authorization-server" => json(json!({
+            "issuer": base,
+            "authorization_endpoint": format!("{base}/authorize"),
+            "token_endpoint": format!("{base}/token"),
+            "registration_endpoint": format!("{base}/register"),
+            "code_challenge_methods_supported": ["S256"],
+        })),
+        "POST /register" => json(json!({ "client_id": "registered" })),
+        "GET /authorize" => {
+            let query = request.split(['?', ' ']).nth(2).unwrap_or_default();
+            let state = query.split('&').find_map(|pair| pair.strip_prefix("state=")).unwrap_or_default();
+            let back = query.split('&').find_map(|pair| pair.strip_prefix("redirect_uri=")).unwrap_or_default();
+            let back = back.replace("%3A", ":").replace("%2F", "/");
+            ("302 x", format!("location: {back}?code={CANARY}code&state={state}\r\n"), String::new())
+        }
+        "POST /token" => json(
+            json!({ "access_token": format!("{CANARY}access"), "refresh_token": format!("{CANARY}refresh"), "token_type": "Bearer", "expires_in": 600 }),
+        ),
+        _ => ("404 x", String::new(), String::new()),
+    };
+    let text = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+    let _gone = connection.write_all(text.as_bytes());
+}
+
+/// Opens a page as a browser does: one redirect is followed.
+fn open(url: &str) -> String {
+    let get = |url: &str| {
+        let rest = url.trim_start_matches("http://");
+        let (host, path) = rest.split_once('/').unwrap();
+        let mut connection = TcpStream::connect(host).unwrap();
+        connection.write_all(format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let first = get(url);
+    match first.lines().find_map(|line| line.strip_prefix("location: ")) {
+        Some(location) => get(location),
+        None => first,
+    }
+}
+
+fn add(owner: &User, name: &str, url: &str) {
+    owner.run_with_stdin(&["connection", "add", name, url, "--bearer", "--stdin"], VALUE).ok();
+}
+
+#[test]
+fn a_connection_is_added_listed_tested_and_removed() {
+    let elsewhere = Elsewhere::start();
+    let server = elsewhere.server();
+    let (owner, url) = (server.owner(), elsewhere.resource());
+    let empty = owner.run(&["connection", "list"]).ok();
+    assert!(empty.stderr.contains("no connections: countersign connection add"), "{empty:?}");
+    let made =
+        owner.run_with_stdin(&["connection", "add", "github", &url, "--bearer", "--stdin", "--space", "main", "--json"], VALUE).ok().json();
+    assert_eq!((&made["name"], &made["kind"], &made["state"]), (&json!("github"), &json!("bearer"), &json!("ready")));
+    assert_eq!(made["spaces"].as_array().map(Vec::len), Some(1));
+    owner.run_with_stdin(&["secret", "set", "key", "--stdin"], VALUE).ok();
+    owner.run(&["connection", "add", "search", &url, "--header", "X-Api-Key", "--secret", "key"]).ok();
+    assert_eq!(owner.run(&["secret", "used-by", "key", "-o", "name"]).ok().stdout, "search\n");
+    std::fs::write(owner.folder().join("password.txt"), format!("{VALUE}\n")).unwrap();
+    owner.run(&["connection", "add", "wiki", &url, "--basic", "robin", "--file", "password.txt"]).ok();
+    std::fs::remove_file(owner.folder().join("password.txt")).unwrap();
+    assert_eq!(owner.run(&["connection", "list", "-o", "name"]).ok().stdout, "github\nsearch\nwiki\n");
+    let tested = owner.run(&["connection", "test", "github"]).ok();
+    assert!(tested.stdout.contains("405") && tested.stdout.contains("the credential was taken"), "{tested:?}");
+    // Base64 hides what this resource looks for.
+    let refused = owner.run(&["connection", "test", "wiki"]).exits(1);
+    assert!(refused.stdout.contains("401") && refused.stdout.contains("the credential was refused"), "{refused:?}");
+
+    owner.run(&["connection", "remove", "github"]).exits(2);
+    let asked = owner.on_screen(80, &["connection", "remove", "github"], "n\n").exits(1).stdout;
+    assert!(asked.contains("Remove connection `github`? Its credential cannot be restored. [y/N] "), "{asked}");
+    let removed = owner.run(&["connection", "remove", "github", "--yes", "--json"]).ok().json();
+    assert_eq!(removed, json!({ "name": "github", "removed": true }));
+    let gone = owner.run(&["connection", "test", "github"]).exits(3);
+    assert!(gone.stderr.contains("list them with `countersign connection list`"), "{gone:?}");
+    let kept = owner.run(&["connection", "show", made["id"].as_str().unwrap(), "--json"]).ok().json();
+    assert_eq!(kept["state"], "revoked");
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn a_person_logs_in_in_a_browser_while_the_command_waits() {
+    let elsewhere = Elsewhere::start();
+    let server = elsewhere.server();
+    let owner = server.owner();
+    let arguments = ["connection", "add", "linear", &elsewhere.resource(), "--oauth", "--scope", "read", "--json"];
+    let mut child = owner.command(&arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let url = stderr.find_map(|line| line.ok().filter(|line| line.starts_with("http://"))).unwrap();
+    assert!(url.starts_with(&format!("{}/authorize?", elsewhere.url)) && url.contains("scope=read"), "{url}");
+    let page = open(&url);
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("is ready") && !page.contains(CANARY), "{page}");
+    let mut stdout = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    assert!(child.wait().unwrap().success());
+    let shown: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&shown["state"], &shown["issuer"], &shown["version"]), (&json!("ready"), &json!(elsewhere.url), &json!(2)));
+    owner.run(&["connection", "test", "linear"]).ok();
+    // Without waiting, the address is what is printed; and what was opened once does not count again.
+    let started = owner.run(&["connection", "login", "linear", "--no-wait"]).ok();
+    assert!(started.stdout.starts_with("http://"), "{started:?}");
+    assert!(open(started.stdout.trim()).contains("is ready"));
+    assert!(open(started.stdout.trim()).contains("not open"));
+    assert_eq!(owner.run(&["connection", "show", "linear", "--json"]).ok().json()["version"], 3);
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn a_credential_is_typed_without_being_shown_and_never_given_on_the_command_line() {
+    let elsewhere = Elsewhere::start();
+    let server = elsewhere.server();
+    let (owner, url) = (server.owner(), elsewhere.resource());
+    let typed = format!("{VALUE}\n");
+    let seen = owner.at_terminal(&["connection", "add", "github", &url, "--bearer"], &[("value of `github`: ", typed.as_str())]).exits(0);
+    assert!(!seen.screen.contains(VALUE), "{seen:?}");
+    for arguments in [
+        vec!["connection", "add", "other", &url, VALUE, "--bearer"],
+        vec!["connection", "add", "other", &url, VALUE, "--oauth", "--client-id", "x"],
+    ] {
+        let refused = owner.run(&arguments).exits(2);
+        assert!(refused.stderr.contains("a value is never given on the command line"), "{refused:?}");
+        assert!(!format!("{refused:?}").contains(VALUE), "{refused:?}");
+    }
+    for arguments in [
+        vec!["connection", "add", "other", &url],
+        vec!["connection", "add", "other", &url, "--bearer", "--oauth"],
+        vec!["connection", "add", "other", &url, "--bearer", "--scope", "read"],
+        vec!["connection", "add", "other", &url, "--oauth", "--secret", "key"],
+        vec!["connection", "add", "other", &url, "--bearer"],
+    ] {
+        owner.run(&arguments).exits(2);
+    }
+    let shown = owner.run(&["connection", "add", "other", &url, "--bearer", "--dry-run"]).ok();
+    assert!(shown.stdout.starts_with("POST /api/v1/connections") && shown.stdout.contains("(not shown)"), "{shown:?}");
+    assert_eq!(owner.run(&["connection", "list", "-o", "name"]).ok().stdout, "github\n");
+    let member = owner.invited(&owner.run(&["user", "create", "mia", "--role", "member", "--json"]).ok().json()["invitation"]);
+    assert_eq!(member.run(&["connection", "list", "-o", "name"]).ok().stdout, "github\n");
+    member.run_with_stdin(&["connection", "add", "mine", &url, "--bearer", "--stdin"], VALUE).exits(5);
+    member.run(&["connection", "test", "github"]).exits(5);
+}
+
+/// Every file below the folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_credential_is_in_no_file_of_the_server_no_backup_and_no_export() {
+    let elsewhere = Elsewhere::start();
+    let server = elsewhere.server();
+    let (owner, url) = (server.owner(), elsewhere.resource());
+    add(&owner, "github", &url);
+    owner.run_with_stdin(&["connection", "add", "github", &url, "--bearer", "--stdin"], VALUE).exits(7);
+    owner.run_with_stdin(&["connection", "add", "evil", "https://evil.test", "--bearer", "--stdin"], VALUE).exits(5);
+    owner.run(&["connection", "test", "github"]).ok();
+    owner.run_with_stdin(&["secret", "set", "key", "--stdin"], VALUE).ok();
+    owner.run(&["connection", "add", "search", &url, "--header", "X-Api-Key", "--secret", "key"]).ok();
+    owner.run(&["connection", "test", "search"]).ok();
+    let started = owner.run(&["connection", "add", "linear", &url, "--oauth", "--no-wait"]).ok();
+    assert!(open(started.stdout.trim()).contains("is ready"));
+    owner.run(&["connection", "test", "linear"]).ok();
+    owner.run(&["backup", "all.backup", "--data", "data"]).ok();
+    owner.run(&["receipt", "export", "log.jsonl"]).ok();
+    let (mut found, mut searched) = (Vec::new(), 0);
+    for file in files(owner.folder()) {
+        let bytes = std::fs::read(&file).unwrap();
+        searched += 1;
+        if bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()) {
+            found.push(file);
+        }
+    }
+    assert_eq!(found, Vec::<PathBuf>::new());
+    assert!(searched > 5, "{searched}");
+    let text = |name: &str| std::fs::read_to_string(owner.folder().join(name)).unwrap();
+    assert!(text("all.backup").contains(r#""table":"connections""#));
+    assert!(!server.logged().is_empty() && !server.logged().contains(CANARY));
+}

@@ -1,0 +1,103 @@
+//! Asks an MCP server everything that the source for MCP servers can ask: lists its tools and calls each, lists its prompts and resources and
+//! reads each. For the conformance suite of the protocol, which starts it with the address of a server as the last argument.
+
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "it is a program of its own, and the source is what it is about")]
+
+use countersign_core::source::{CallContext, Source};
+use countersign_core::{ActionId, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp};
+use serde_json::{Map, Value, json};
+use sources::mcp::{McpConfig, McpSource, Readable, Server, Tiers};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let url = std::env::args().next_back().ok_or("name the address of a server")?;
+    let origin = url::Url::parse(&url)?.origin().ascii_serialization();
+    let source = McpSource::new(McpConfig {
+        id: SourceId::parse("probe")?,
+        title: "Probe".to_owned(),
+        server: Server::Http {
+            url,
+            allowed_hosts: vec![origin.parse()?],
+            allowed_networks: vec!["127.0.0.0/8".parse()?, "::1/128".parse()?],
+            credentials: None,
+        },
+        tiers: Tiers::default(),
+        list_timeout_ms: 15_000,
+        call_timeout_ms: 30_000,
+    })?;
+    let actions = source.refresh().await?.actions;
+    let calls = match calls_of_the_suite() {
+        Some(calls) => calls,
+        None => actions.iter().map(|action| (action.id.name().to_owned(), example(&action.params_schema))).collect(),
+    };
+    for (name, mut params) in calls {
+        // One scenario wants to see the schema of one tool as we understood it.
+        if let (Some(focal), "json_schema_echo") =
+            (actions.iter().find(|action| action.id.name() == "json_schema_2020_12_tool"), name.as_str())
+        {
+            params = json!({ "schema": focal.params_schema });
+        }
+        match source.call(&context(), &ActionId::parse(&format!("probe.{name}"))?, &params).await {
+            Ok(output) => println!("{name}: {}", output.value),
+            Err(error) => println!("{name}: {error}"),
+        }
+    }
+    let prompts = source.read(Readable::Prompts { cursor: None }, 15_000).await.unwrap_or_default();
+    for prompt in prompts["prompts"].as_array().into_iter().flatten() {
+        let arguments = prompt["arguments"].as_array().into_iter().flatten();
+        let arguments: Map<_, _> = arguments.filter_map(|one| Some((one["name"].as_str()?.to_owned(), json!("x")))).collect();
+        let name = prompt["name"].as_str().unwrap_or_default().to_owned();
+        println!("{name}: {:?}", source.read(Readable::Prompt { name: name.clone(), arguments }, 15_000).await);
+    }
+    let resources = source.read(Readable::Resources { cursor: None }, 15_000).await.unwrap_or_default();
+    for uri in resources["resources"].as_array().into_iter().flatten().filter_map(|resource| resource["uri"].as_str()) {
+        println!("{uri}: {:?}", source.read(Readable::Resource { uri: uri.to_owned() }, 15_000).await);
+    }
+    source.disconnect().await;
+    Ok(())
+}
+
+/// The calls that the suite asks for, if it asks for certain ones.
+fn calls_of_the_suite() -> Option<Vec<(String, Value)>> {
+    let context: Value = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT").ok()?).ok()?;
+    let calls = context["toolCalls"].as_array()?.iter();
+    Some(calls.filter_map(|call| Some((call["name"].as_str()?.to_owned(), call["arguments"].clone()))).collect())
+}
+
+/// A value for a schema, as simple as it can be.
+fn example(schema: &Value) -> Value {
+    if let Some(value) = schema.get("const").or_else(|| schema["enum"].get(0)).or_else(|| schema.get("default")) {
+        return value.clone();
+    }
+    match schema["type"].as_str() {
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            Value::Object(properties.map(|(name, schema)| (name.clone(), example(schema))).collect())
+        }
+        Some(_) | None => json!("x"),
+    }
+}
+
+fn context() -> CallContext {
+    let at = Timestamp::from_micros(1_794_729_600_000_000);
+    CallContext {
+        org: OrgId::new(at, [1; 10]),
+        space: SpaceId::new(at, [2; 10]),
+        session: SessionId::new(at, [3; 10]),
+        invocation: InvocationId::new(at, [4; 10]),
+        attempt: 1,
+        timeout_ms: 30_000,
+        prepared: None,
+        failed_checks: Vec::new(),
+        scope: Default::default(),
+        progress: None,
+        code: None,
+        may_ask_again: false,
+        meter: Default::default(),
+        trace_id: "probe".to_owned(),
+    }
+}

@@ -1,0 +1,33 @@
+//! MCP servers as sources: their tools are actions. We are a client of theirs, over streamable HTTP or of a program in the jail.
+//!
+//! The protocol itself is run by a library (`rmcp`). Everything that a server sends passes `wire` first, which bounds it and keeps its raw
+//! text; `http` and `stdio` carry it. `tier` and `tool` say what a tool is to us, `listing` and `call` ask, `source` is the port.
+//!
+//! SECURITY: a server may lie about everything: sizes, ids, names, schemas, hints. Whatever it does ends within the deadline of the request,
+//! with an error that names the source.
+
+mod budget;
+mod sse;
+mod slot;
+mod wire;
+mod http;
+mod stdio;
+mod us;
+mod connection;
+mod tier;
+mod header_params;
+mod tool;
+mod listing;
+mod call;
+mod readable;
+mod source;
+#[cfg(test)]
+mod testing;
+
+pub use connection::MakeSpec;
+pub use http::{Credentials, Header};
+pub use listing::Listed;
+pub use readable::Readable;
+pub use source::{Known, McpConfig, McpSource, Server};
+pub use tier::{Annotations, Because, Hints, Tiered, Tiers, tier};
+pub use tool::Skipped;

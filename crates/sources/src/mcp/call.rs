@@ -1,0 +1,90 @@
+//! Calls a tool, and says what its answer means. An answer that is an error leaves the effect unknown: a tool may have done half of its work.
+
+use super::connection::{Connection, Until};
+use super::listing::{METHOD_NOT_FOUND, Rpc, rpc};
+use super::slot::{Answer, Raw};
+use crate::words::{failed, refused, said};
+use countersign_core::ActionId;
+use countersign_core::effect::Progress;
+use countersign_core::source::{Error, Output};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+use serde_json::{Map, Value, json};
+
+/// Errors with which a server refuses a request before it does anything: it could not read the request, or does not want such requests.
+const REFUSALS: [i64; 5] = [-32700, -32600, -32020, -32021, -32022];
+const INVALID_PARAMS: i64 = -32602;
+
+pub(super) async fn call(
+    connection: &Connection,
+    action: &ActionId,
+    params: &Value,
+    progress: Option<Progress>,
+    until: Until,
+) -> Result<Output, Error> {
+    let Value::Object(arguments) = params else {
+        return Err(refused("invalid_params", "the params are not an object"));
+    };
+    let asked = CallToolRequestParams::new(action.name().to_owned()).with_arguments(arguments.clone());
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(asked));
+    match connection.ask(request, progress, until).await? {
+        Answer::Result(raw) => result(action, &raw),
+        Answer::Error(raw) => Err(refusal(action, rpc(&raw))),
+        Answer::Failed(error) => Err(error),
+    }
+}
+
+fn result(action: &ActionId, raw: &Raw) -> Result<Output, Error> {
+    let source_id = || action.source().to_owned();
+    let broken = |message: &str| Error::Broken { source_id: source_id(), message: message.to_owned() };
+    let Ok(Value::Object(mut answer)) = serde_json::from_str::<Value>(&raw.text) else {
+        return Err(broken("its answer is not the result of a call"));
+    };
+    match answer.get("resultType").and_then(Value::as_str) {
+        None | Some("complete") => {}
+        Some("input_required") => {
+            let message = "it asks for input in the middle of a call, and nobody can be asked".to_owned();
+            return Err(Error::Reported { source_id: source_id(), message, content: Box::new(json!({ "content": [] })) });
+        }
+        Some(_) => return Err(broken("its answer is not the result of a call")),
+    }
+    let is_error = match answer.get("isError") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(is_error)) => *is_error,
+        Some(_) => return Err(broken("its answer does not say whether the call failed")),
+    };
+    let content = match answer.remove("content") {
+        Some(content @ Value::Array(_)) => content,
+        // Earlier revisions demand it; a server that has structured content sometimes leaves it out.
+        None if answer.contains_key("structuredContent") => json!([]),
+        Some(_) | None => return Err(broken("its answer has no content")),
+    };
+    let mut kept = Map::from_iter([("content".to_owned(), content)]);
+    kept.extend(["structuredContent", "_meta"].into_iter().filter_map(|member| answer.remove_entry(member)));
+    let value = Value::Object(kept);
+    if is_error {
+        let message = first_text(&value).map_or_else(|| "it does not say which".to_owned(), said);
+        return Err(Error::Reported { source_id: source_id(), message, content: Box::new(value) });
+    }
+    Ok(Output::new(value))
+}
+
+fn first_text(value: &Value) -> Option<&str> {
+    value["content"].as_array()?.iter().find_map(|block| block["text"].as_str()).filter(|text| !text.trim().is_empty())
+}
+
+fn refusal(action: &ActionId, Rpc { code, message, data }: Rpc) -> Error {
+    let source = action.source();
+    let words = said(&message);
+    match code {
+        METHOD_NOT_FOUND => failed("unknown_action", format!("source `{source}` does not know `{action}`: {words}; nothing was done")),
+        INVALID_PARAMS => failed("invalid_params", format!("source `{source}` refuses the call: {words}; nothing was done")),
+        code if REFUSALS.contains(&code) => {
+            failed("source_refused", format!("source `{source}` refused the request: {words}; nothing was done"))
+        }
+        code => Error::Reported {
+            source_id: source.to_owned(),
+            message: words,
+            content: Box::new(json!({ "error": { "code": code, "message": message, "data": data } })),
+        },
+    }
+}

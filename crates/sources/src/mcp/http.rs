@@ -1,0 +1,354 @@
+//! Streamable HTTP: the requests of the MCP library, sent under the rules of `web`, and the answers, read within bounds.
+//!
+//! This file decides what a status says about the effect: a request that the server refused had none, after anything else it may have
+//! happened.
+
+use super::sse::{Event, Events, Wrong};
+use super::wire::{Inbound, Unusable, Wire, object, parsed, too_long, too_much};
+use crate::web::{Allowed, Deadline, Exchange, Sent, Target, asks_to_come_back, headers};
+use crate::words::{failed, refused, shown};
+use countersign_core::limits::{
+    CALL_TIMEOUT_MS, MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_RECONNECT_MS_MIN, MCP_STREAM_BYTES_MAX, MCP_STREAM_EVENTS_MAX,
+};
+use countersign_core::source::Error;
+use countersign_core::{Future, Secret};
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::{Method, Response, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
+use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use sse_stream::Sse;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The credentials of a source. They are asked for at every request, and kept nowhere.
+pub trait Credentials: Send + Sync {
+    /// The headers that identify us to the server, by name.
+    fn headers(&self) -> Future<'_, Result<Vec<Header>, Error>>;
+    /// The server did not accept them. `challenge` is its `www-authenticate`.
+    fn rejected(&self, challenge: Option<&str>) {
+        let _ = challenge;
+    }
+}
+
+/// A header of a request: its name and its value.
+pub type Header = (String, Secret<String>);
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+type Answered = Result<StreamableHttpPostResponse, Trouble>;
+type LibraryError = StreamableHttpError<Error>;
+
+/// The HTTP client of one connection.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub(super) wire: Arc<Wire>,
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) allowed: Arc<Allowed>,
+    pub(super) target: Target,
+    pub(super) credentials: Option<Arc<dyn Credentials>>,
+}
+
+enum Trouble {
+    /// The server does not know the session any more.
+    SessionGone,
+    Error(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl StreamableHttpClient for Client {
+    type Error = Error;
+
+    async fn post_message(
+        &self,
+        _uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, LibraryError> {
+        let id = self.wire.outbound(&message);
+        match self.post(&message, id.as_ref(), session_id.as_deref(), custom_headers).await {
+            Ok(response) => Ok(response),
+            Err(Trouble::SessionGone) => Err(StreamableHttpError::SessionExpired),
+            Err(Trouble::Error(error)) => {
+                let seen = id.and_then(|id| self.wire.fail(&id, error.clone())).and_then(|text| parsed(&text));
+                seen.map(|message| StreamableHttpPostResponse::Json(message, None)).ok_or(StreamableHttpError::Client(error))
+            }
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        _uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), LibraryError> {
+        let headers = self.headers(Some(&session_id), custom_headers).await.map_err(StreamableHttpError::Client)?;
+        self.send(Method::DELETE, headers, None).await.map(|_| ()).map_err(StreamableHttpError::Client)
+    }
+
+    async fn get_stream(
+        &self,
+        _uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, LibraryError> {
+        let mut headers = self.headers(session_id.as_deref(), custom_headers).await.map_err(StreamableHttpError::Client)?;
+        headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
+        if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(&id).ok()) {
+            headers.insert(LAST_EVENT_ID, id);
+        }
+        let response = self.send(Method::GET, headers, None).await.map_err(StreamableHttpError::Client)?;
+        // The library asks again after any other error. What was refused once is refused again.
+        if response.status().is_client_error() || !has_type(&response, EVENTS) {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        Ok(self.events(response, None))
+    }
+}
+
+impl Client {
+    async fn post(
+        &self,
+        message: &ClientJsonRpcMessage,
+        id: Option<&RequestId>,
+        session: Option<&str>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Answered {
+        let mut headers = self.headers(session, custom).await?;
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let body = serde_json::to_vec(message).map_err(|_| refused("invalid_params", "the call cannot be written as JSON"))?;
+        let response = self.send(Method::POST, headers, Some(body)).await?;
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(Trouble::SessionGone);
+        }
+        if !status.is_success() {
+            return self.not_well(response, message, id).await;
+        }
+        let Some(id) = id.filter(|_| !matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)) else {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        };
+        let session = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if has_type(&response, EVENTS) {
+            return Ok(StreamableHttpPostResponse::Sse(self.events(response, Some(id.clone())), session));
+        }
+        if !has_type(&response, JSON) {
+            let found =
+                response.headers().get(CONTENT_TYPE).map_or_else(String::new, |found| shown(&String::from_utf8_lossy(found.as_bytes())));
+            return Err(self.broken(&Unusable::answer(format!("answered with `{found}` instead of JSON"))).into());
+        }
+        let text = self.text(response, MCP_MESSAGE_BYTES_MAX).await?;
+        let inbound = self.wire.inbound(&text, Some(id)).map_err(|unusable| self.broken(&unusable))?;
+        self.passed(inbound, session)
+    }
+
+    /// What a status that is no success says.
+    async fn not_well(&self, response: Response, message: &ClientJsonRpcMessage, id: Option<&RequestId>) -> Answered {
+        let status = response.status();
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|challenge| challenge.to_str().ok());
+            if let Some(credentials) = &self.credentials {
+                credentials.rejected(challenge);
+            }
+            let source = self.wire.source_id();
+            let message = match &self.credentials {
+                Some(_) => format!("source `{source}` does not accept our credentials (it answered {status}); nothing was done"),
+                None => format!("source `{source}` asks for credentials (it answered {status}), and has none; nothing was done"),
+            };
+            return Err(refused("source_unauthorized", message).into());
+        }
+        if let Some(retry_after_ms) = asks_to_come_back(&response) {
+            let source_id = self.wire.source_id().to_owned();
+            return Err(Error::Busy { source_id, message: format!("it answered {status}"), retry_after_ms }.into());
+        }
+        let is_discover =
+            matches!(message, ClientJsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::DiscoverRequest(_)));
+        if let Some(id) = id.filter(|_| is_discover || has_type(&response, JSON)) {
+            let text = self.text(response, MCP_CONTROL_BYTES_MAX).await.unwrap_or_default();
+            if is_error(&text) {
+                let inbound = self.wire.inbound(&text, Some(id)).map_err(|unusable| self.broken(&unusable))?;
+                return self.passed(inbound, None);
+            }
+            if is_discover && status.is_client_error() {
+                // A server that does not know `server/discover` speaks an earlier revision. The library asks in that one if it gets an error.
+                let error = json!({ "id": id, "error": { "code": -32600, "message": format!("it answered {status}") } });
+                let inbound = self.wire.inbound(&error.to_string(), Some(id)).map_err(|unusable| self.broken(&unusable))?;
+                return self.passed(inbound, None);
+            }
+        }
+        let source = self.wire.source_id();
+        Err(Trouble::Error(if status.is_redirection() {
+            failed(
+                "source_refused",
+                format!("source `{source}` sends us elsewhere (it answered {status}), which is not followed; nothing was done"),
+            )
+        } else if status.is_client_error() {
+            failed("source_refused", format!("source `{source}` refused the request (it answered {status}); nothing was done"))
+        } else {
+            self.broken(&Unusable::answer(format!("answered {status}")))
+        }))
+    }
+
+    fn passed(&self, inbound: Inbound, session: Option<String>) -> Answered {
+        let message = match inbound {
+            Inbound::Pass(text) => parsed(&text),
+            Inbound::Nothing => None,
+        };
+        let message = message.ok_or_else(|| self.broken(&Unusable::answer("answered with a message that is no answer")))?;
+        Ok(StreamableHttpPostResponse::Json(message, session))
+    }
+
+    async fn headers(&self, session: Option<&str>, custom: HashMap<HeaderName, HeaderValue>) -> Result<HeaderMap, Error> {
+        let mut all = match &self.credentials {
+            Some(credentials) => {
+                let given = credentials.headers().await?;
+                headers::checked(given.iter().map(|(name, value)| (name, value.expose())))?
+            }
+            None => HeaderMap::new(),
+        };
+        all.values_mut().for_each(|value| value.set_sensitive(true));
+        all.extend(custom);
+        if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
+            all.insert(SESSION_ID, session);
+        }
+        Ok(all)
+    }
+
+    /// Sends a request and waits for the head of its answer. Whoever waits for the whole answer has a deadline of their own.
+    async fn send(&self, method: Method, headers: HeaderMap, body: Option<Vec<u8>>) -> Result<Response, Error> {
+        let deadline = Deadline::after(Duration::from_millis(CALL_TIMEOUT_MS), CALL_TIMEOUT_MS);
+        self.exchange.send(Sent { method, headers, body }, &self.target, &self.allowed, deadline).await
+    }
+
+    async fn text(&self, mut response: Response, bytes_max: usize) -> Result<String, Error> {
+        let mut taken = self.wire.budget.nothing();
+        let mut bytes = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if bytes.len() + chunk.len() > bytes_max => return Err(self.broken(&too_long())),
+                Ok(Some(chunk)) => {
+                    taken.grow(chunk.len()).map_err(|_| self.broken(&too_much()))?;
+                    bytes.extend_from_slice(&chunk);
+                }
+                Ok(None) => break,
+                Err(_) => return Err(self.broken(&Unusable::answer("broke its answer off"))),
+            }
+        }
+        String::from_utf8(bytes).map_err(|_| self.broken(&not_utf8()))
+    }
+
+    fn events(&self, response: Response, answers: Option<RequestId>) -> BoxStream<'static, Result<Sse, SseError>> {
+        let events = Events::new(self.wire.budget.nothing());
+        let reading =
+            Reading { client: self.clone(), response, answers, events, queue: VecDeque::new(), bytes: 0, count: 0, is_over: false };
+        stream::unfold(reading, |mut reading| async move { reading.next().await.map(|event| (Ok(event), reading)) }).boxed()
+    }
+
+    fn broken(&self, unusable: &Unusable) -> Error {
+        self.wire.broken(unusable)
+    }
+}
+
+/// An event stream that is being read.
+struct Reading {
+    client: Client,
+    response: Response,
+    /// The request that the stream answers; `None` if it is a stream of notifications, or the rest of a stream that broke off.
+    answers: Option<RequestId>,
+    events: Events,
+    queue: VecDeque<Event>,
+    bytes: usize,
+    count: usize,
+    is_over: bool,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<Sse> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                match self.seen(event) {
+                    Some(seen) => return Some(seen),
+                    None if self.is_over => return None,
+                    None => continue,
+                }
+            }
+            if self.is_over {
+                return None;
+            }
+            // A stream that breaks off is resumed by the library if the server numbers its events; otherwise the request has failed.
+            let chunk = self.response.chunk().await.ok()??;
+            self.bytes += chunk.len();
+            match self.events.push(&chunk) {
+                Ok(events) => {
+                    self.count += events.len();
+                    self.queue.extend(events);
+                }
+                Err(Wrong::TooLong) => return self.give_up(&too_long()),
+                Err(Wrong::TooMuchAtOnce) => return self.give_up(&too_much()),
+                Err(Wrong::NotUtf8) => return self.give_up(&not_utf8()),
+            }
+            if self.bytes > MCP_STREAM_BYTES_MAX || self.count > MCP_STREAM_EVENTS_MAX {
+                return self.give_up(&Unusable::answer("sent a stream of events without an end"));
+            }
+        }
+    }
+
+    /// The event as the library sees it.
+    fn seen(&mut self, event: Event) -> Option<Sse> {
+        let data =
+            match event.data.filter(|data| !data.trim().is_empty()).map(|data| self.client.wire.inbound(&data, self.answers.as_ref())) {
+                None | Some(Ok(Inbound::Nothing)) => None,
+                Some(Ok(Inbound::Pass(text))) => Some(text),
+                Some(Err(unusable)) if self.answers.is_some() => return self.give_up(&unusable),
+                Some(Err(_)) => None,
+            };
+        let retry = event.retry_ms.map(|retry| retry.max(MCP_RECONNECT_MS_MIN));
+        (data.is_some() || event.id.is_some() || retry.is_some()).then_some(Sse { event: None, data, id: event.id, retry })
+    }
+
+    fn give_up(&mut self, unusable: &Unusable) -> Option<Sse> {
+        self.is_over = true;
+        self.queue.clear();
+        let error = self.client.broken(unusable);
+        let data = self.client.wire.fail(self.answers.as_ref()?, error)?;
+        Some(Sse { data: Some(data), ..Sse::default() })
+    }
+}
+
+pub(super) fn not_utf8() -> Unusable {
+    Unusable::answer("sent a message that is not UTF-8")
+}
+
+fn has_type(response: &Response, expected: &str) -> bool {
+    let found = response.headers().get(CONTENT_TYPE).and_then(|found| found.to_str().ok()).unwrap_or_default();
+    found.split(';').next().is_some_and(|found| found.trim().eq_ignore_ascii_case(expected))
+}
+
+/// Whether the text is a JSON-RPC error.
+fn is_error(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Reply {
+        #[expect(dead_code, reason = "only that it is there matters")]
+        error: IgnoredAny,
+    }
+    object::<Reply>(text).is_some()
+}

