@@ -13,6 +13,7 @@ pub mod quarantines;
 pub mod rules;
 pub mod secrets;
 pub mod sessions;
+pub mod sources;
 
 pub use batches::Batches;
 pub use breakers::Breakers;
@@ -26,6 +27,7 @@ pub use quarantines::Quarantines;
 pub use rules::Rules;
 pub use secrets::Secrets;
 pub use sessions::Sessions;
+pub use sources::AddedSources;
 
 /// The store could not do its work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

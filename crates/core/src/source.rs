@@ -2,7 +2,7 @@
 
 use crate::effect::{Check, Progress, Reconciled, Scope};
 use crate::jail::Meter;
-use crate::{Action, ActionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp, ledger};
+use crate::{Action, ActionId, ConnectionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp, ledger};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -92,6 +92,20 @@ pub trait Source: Send + Sync {
     }
     /// Whether it comes with the server. A source that takes the name of a builtin action is the suspicious one of the two.
     fn is_builtin(&self) -> bool {
+        false
+    }
+    /// The connection whose credential its requests carry, if any. Invocations and receipts name it.
+    fn connection(&self) -> Option<&ConnectionId> {
+        None
+    }
+    /// Whether calls of this space may use it. In any other space it does not exist.
+    fn is_for(&self, space: &SpaceId) -> bool {
+        let _ = space;
+        true
+    }
+    /// Whether an action that nobody has reviewed needs an approval for every call, whatever its tier. So it is for a source whose actions
+    /// come and go without anybody here: its first actions are reviewed when it is added.
+    fn needs_review(&self) -> bool {
         false
     }
     /// The target of a call, such as a host, if calls of one action can have different targets that fail independently.

@@ -29,5 +29,5 @@ pub use http::{Credentials, Header};
 pub use listing::Listed;
 pub use readable::Readable;
 pub use source::{Known, McpConfig, McpSource, Server};
-pub use tier::{Annotations, Because, Hints, Tiered, Tiers, tier};
+pub use tier::{Annotations, Because, Tiered, Tiers, tier};
 pub use tool::Skipped;

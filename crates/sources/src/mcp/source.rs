@@ -97,8 +97,8 @@ impl McpSource {
         let (upstream, profile, hosts) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
                 let host = host_of(&url)?;
-                let hosts = HostList { rules: allowed_hosts, setting: "mcp_allowed_hosts", who: "an operator" };
-                let allowed = Arc::new(Allowed::new(hosts, allowed_networks, "mcp_allowed_networks"));
+                let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
+                let allowed = Arc::new(Allowed::new(hosts, allowed_networks, "source_allowed_networks"));
                 let exchange = Arc::new(Exchange::new(id.as_str(), &allowed)?);
                 (Upstream::Http { exchange, allowed, url, credentials }, Profile::InProcess, vec![host])
             }

@@ -1,8 +1,9 @@
 //! A server for tests that does exactly what a test wants, byte by byte.
 
 use super::source::{McpConfig, McpSource, Server as At};
-use super::tier::{Hints, Tiers};
+use super::tier::Tiers;
 use countersign_core::SourceId;
+use countersign_core::ports::sources::Hints;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //! then the default of the source.
 
 use countersign_core::Tier;
+use countersign_core::ports::sources::Hints;
 use std::collections::BTreeMap;
 
 /// What an org has set about the tiers of a source.
@@ -13,14 +14,6 @@ pub struct Tiers {
     pub hints: Hints,
     /// The tier of a tool about which nothing else is known.
     pub default: Option<Tier>,
-}
-
-/// Whether the promises of a server are believed. Its warnings always are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hints {
-    #[default]
-    Untrusted,
-    Trusted,
 }
 
 /// The annotations of a tool that bear on its tier.

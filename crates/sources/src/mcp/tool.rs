@@ -149,7 +149,7 @@ fn lead_inside(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tier::Hints;
+    use countersign_core::ports::sources::Hints;
     use super::*;
     use countersign_core::Tier;
 

@@ -143,6 +143,7 @@ fn told(url: &str, error: Error) -> Error {
         | Error::NoTurn { .. }
         | Error::Refused { .. }
         | Error::Failed { .. }
+        | Error::Reported { .. }
         | Error::WorkspaceElsewhere
         | Error::PreviewUnsupported { .. } => error,
     }

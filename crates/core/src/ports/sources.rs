@@ -1,0 +1,82 @@
+//! The port to the sources that the admins of an org added: servers of others that speak MCP.
+
+use super::Error;
+use crate::{ConnectionId, Future, OrgId, PrincipalId, SourceId, SpaceId, Tier, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Reads the sources that were added.
+pub trait AddedSources: Send + Sync {
+    /// The sources of the org, by name, without those that were removed. It is the same `Arc` until one of them changes.
+    fn added_sources<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<AddedSource>>, Error>>;
+}
+
+/// A source as an admin set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedSource {
+    pub id: SourceId,
+    /// 1 at first, and 1 more with every change; also when a name is used again after its source was removed.
+    pub version: i64,
+    pub settings: SourceSettings,
+    pub added_by: PrincipalId,
+    pub added_at: Timestamp,
+    pub changed_by: PrincipalId,
+    pub changed_at: Timestamp,
+    pub removed_at: Option<Timestamp>,
+}
+
+/// Everything that an admin sets about a source. Its canonical JSON is archived with each change, and its digest is in the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceSettings {
+    pub title: String,
+    pub server: McpServer,
+    /// The connection whose credential its requests carry.
+    pub connection: Option<ConnectionId>,
+    /// The tier of an action about which nothing else is known.
+    pub default_tier: Option<Tier>,
+    pub hints: Hints,
+    /// Tiers that an admin set, by the name of the tool. Nothing overrules them.
+    pub tiers: BTreeMap<String, Tier>,
+    /// The spaces whose calls may use it; absent: all.
+    pub spaces: Option<BTreeSet<SpaceId>>,
+    pub list_timeout_ms: u64,
+    pub call_timeout_ms: u64,
+}
+
+/// Where an MCP server is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum McpServer {
+    /// Elsewhere, over streamable HTTP.
+    Http { url: String },
+    /// A program in the jail, which the operator allows.
+    Program { command: Vec<String>, env: Vec<Variable> },
+}
+
+/// A variable in the environment of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    pub name: String,
+    #[serde(flatten)]
+    pub value: VariableValue,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VariableValue {
+    Value(String),
+    /// The name of a secret. Its value is read each time the program is started.
+    Secret(String),
+}
+
+/// Whether the promises of a server are believed, such as `readOnlyHint`. Its warnings always are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hints {
+    #[default]
+    Untrusted,
+    Trusted,
+}
