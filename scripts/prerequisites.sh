@@ -75,6 +75,28 @@ need_clients() {
     echo "$wanted" >"$clients/installed"
 }
 
+# Sets TEST_MCP_SERVERS: the folder where MCP servers of others and the protocol's conformance suite are installed, once per change of what
+# they are. Below it are node_modules, and python/bin/python.
+need_mcp() {
+    need_interpreters
+    command -v npm >/dev/null || install_packages "npm" npm
+    python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages "Python's venv" python3-venv
+    TEST_MCP_SERVERS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/mcp" && cd "${CARGO_TARGET_DIR:-target}/clients/mcp" && pwd)
+    export TEST_MCP_SERVERS
+    local wanted
+    wanted=$(cat clients/mcp/package-lock.json clients/mcp/requirements.txt | cksum)
+    [ "$(cat "$TEST_MCP_SERVERS/installed" 2>/dev/null)" != "$wanted" ] || return 0
+    say "installing MCP servers of others"
+    rm -rf "$TEST_MCP_SERVERS/python"
+    cp clients/mcp/package.json clients/mcp/package-lock.json "$TEST_MCP_SERVERS/"
+    # The suite asks for a newer Node.js than many machines have. One is among the packages, and runs it.
+    (cd "$TEST_MCP_SERVERS" && npm ci --no-audit --no-fund --loglevel error >&2) || fail "npm could not install what clients/mcp asks for"
+    python3 -m venv "$TEST_MCP_SERVERS/python" &&
+        "$TEST_MCP_SERVERS/python/bin/pip" install --quiet --disable-pip-version-check -r clients/mcp/requirements.txt >&2 ||
+        fail "pip could not install what clients/mcp asks for"
+    echo "$wanted" >"$TEST_MCP_SERVERS/installed"
+}
+
 find_postgres() {
     local initdb
     # Debian, Red Hat and Homebrew do not put the server's programs on the PATH. The newest version is chosen.

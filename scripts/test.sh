@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 need_cargo
 need_web
 need_interpreters
+need_mcp
 lint_while_building
 
 scope=(--workspace) all='' arguments=()
@@ -40,3 +41,4 @@ scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
 # Asked for a part, only that part is tested.
 [ -z "$whole" ] || scripts/clients.sh
 [ -z "$whole" ] || scripts/oauth.sh
+[ -z "$whole" ] || scripts/mcp.sh ${all:+--all}

@@ -30,6 +30,11 @@ pub fn rounds<Number>(full: Number, short: Number) -> Number {
     if std::env::var_os("TEST_ALL").is_some() { full } else { short }
 }
 
+/// The folder in which `make test` installs MCP servers of others: `node_modules`, and `python/bin/python`.
+pub fn mcp_servers() -> std::path::PathBuf {
+    from_make_test("TEST_MCP_SERVERS").into()
+}
+
 /// Reads a variable that `make test` exports, or fails the test with one sentence.
 #[track_caller]
 fn from_make_test(variable: &str) -> String {
