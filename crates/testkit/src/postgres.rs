@@ -58,6 +58,21 @@ impl Server {
     }
 }
 
+/// Every row of every table as text, as a dump has them.
+pub async fn rows(url: &str) -> String {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the database of the test can be reached");
+    tokio::spawn(connection);
+    let tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename";
+    let mut text = String::new();
+    for table in client.query(tables, &[]).await.expect("the database lists its tables") {
+        let table: String = table.get(0);
+        let rows = format!("SELECT coalesce(string_agg(kept::text, chr(10)), '') FROM \"{table}\" AS kept");
+        let rows: String = client.query_one(&rows, &[]).await.expect("a table can be read").get(0);
+        text.push_str(&format!("{table}\n{rows}\n"));
+    }
+    text
+}
+
 /// Changes a database without the program that works on it. Returns how many rows changed.
 pub async fn tamper(url: &str, sql: &str) -> u64 {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the test's database can be reached");

@@ -2,6 +2,7 @@
 //! nowhere afterwards.
 
 use crate::countersign::{Server, User};
+use crate::mcp_upstream::{Asked, usual};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,15 +11,16 @@ use std::process::Stdio;
 
 const VALUE: &str = "canary-static-7731";
 /// Every credential of these tests begins with it.
-const CANARY: &str = "canary-";
+pub(crate) const CANARY: &str = "canary-";
 
-/// A resource and its authorization server. It takes every token that begins like ours, lets everybody in, and sends them back at once.
-struct Elsewhere {
-    url: String,
+/// A resource and its authorization server. It takes every token that begins like ours, lets everybody in, and sends them back at once. To
+/// whoever it lets in, the resource is an MCP server.
+pub(crate) struct Elsewhere {
+    pub(crate) url: String,
 }
 
 impl Elsewhere {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let base = url.clone();
@@ -39,7 +41,7 @@ impl Elsewhere {
         ])
     }
 
-    fn resource(&self) -> String {
+    pub(crate) fn resource(&self) -> String {
         format!("{}/mcp", self.url)
     }
 }
@@ -69,7 +71,13 @@ fn answer(mut connection: TcpStream, base: &str) {
     let json = |value: Value| ("200 OK", String::new(), value.to_string());
     let (status, headers, body) = match line.as_str() {
         "GET /mcp" if request.contains(CANARY) => ("405 x", String::new(), String::new()),
-        "GET /mcp" => ("401 x", format!("www-authenticate: Bearer resource_metadata=\"{base}/prm\"\r\n"), String::new()),
+        "POST /mcp" if request.contains(CANARY) => {
+            let (head, body) = request.split_once("\r\n\r\n").unwrap_or_default();
+            let asked = Asked { head: head.to_owned(), body: serde_json::from_str(body).unwrap_or_default() };
+            let _gone = connection.write_all(&usual(&asked).bytes);
+            return;
+        }
+        "GET /mcp" | "POST /mcp" => ("401 x", format!("www-authenticate: Bearer resource_metadata=\"{base}/prm\"\r\n"), String::new()),
         "GET /prm" => json(json!({ "resource": format!("{base}/mcp"), "authorization_servers": [base] })),
         "GET /.well-known/oauth-authorization-server" => json(json!({
             "issuer": base,
@@ -96,7 +104,7 @@ fn answer(mut connection: TcpStream, base: &str) {
 }
 
 /// Opens a page as a browser does: one redirect is followed.
-fn open(url: &str) -> String {
+pub(crate) fn open(url: &str) -> String {
     let get = |url: &str| {
         let rest = url.trim_start_matches("http://");
         let (host, path) = rest.split_once('/').unwrap();
@@ -215,7 +223,7 @@ fn a_credential_is_typed_without_being_shown_and_never_given_on_the_command_line
 }
 
 /// Every file below the folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }

@@ -363,26 +363,18 @@ impl Server {
 
     /// The command lines of all processes below the server.
     pub(crate) fn descendants(&self) -> Vec<String> {
-        let processes = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        // The parent's id is the second word after the process name, which is in parentheses and may contain anything.
-        let parent = |process: u32| -> Option<u32> {
-            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-            stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
-        };
-        let parents: std::collections::BTreeMap<u32, u32> = processes.filter_map(|process| Some((process, parent(process)?))).collect();
-        let server = self.child.as_ref().unwrap().id();
-        let is_below = |process: u32| {
-            let above = std::iter::successors(parents.get(&process).copied(), |process| parents.get(process).copied());
-            above.take(parents.len()).any(|process| process == server)
-        };
-        let line = |process: &u32| std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        let below = parents.keys().filter(|process| is_below(**process));
-        below.map(|process| String::from_utf8_lossy(&line(process)).replace('\0', " ")).collect()
+        let line = |process: u32| std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        below(self.id()).into_iter().map(|process| String::from_utf8_lossy(&line(process)).replace('\0', " ")).collect()
+    }
+
+    /// The id of the server's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
     }
 
     /// The number of file descriptors that the server has open.
     pub(crate) fn open_descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.as_ref().unwrap().id())).unwrap().count()
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
     }
 
     /// Waits for the server to end, and returns its exit code.
@@ -418,6 +410,22 @@ impl Server {
     pub(crate) fn workspace(&self) -> PathBuf {
         self.data().join("workspace")
     }
+}
+
+/// The ids of all processes below one.
+pub(crate) fn below(process: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // The parent's id is the second word after the process name, which is in parentheses and may contain anything.
+    let parent = |process: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
+    };
+    let parents: BTreeMap<u32, u32> = processes.filter_map(|process| Some((process, parent(process)?))).collect();
+    let is_below = |child: u32| {
+        let above = std::iter::successors(parents.get(&child).copied(), |process| parents.get(process).copied());
+        above.take(parents.len()).any(|above| above == process)
+    };
+    parents.keys().copied().filter(|process| is_below(*process)).collect()
 }
 
 impl Drop for Server {
