@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # oauth.sh: a login for a connection at a real authorization server, oidc-provider: registration, PKCE, `iss`, `resource`, renewal, and a login
-# that its owner ends. Everything is installed and written below target/.
+# that its owner ends. Afterwards no token is found in anything that the server keeps. Everything is installed and written below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -25,6 +25,10 @@ main() {
     grep -q "needs a login" "$run/log" || fail "it does not say what has to be done: $(cat "$run/log")"
     log_in_again
     is_let_in
+    "$binary" source add linear --mcp "$issuer/mcp" --connection linear --trust-hints >"$run/log" 2>&1 || fail "the source: $(cat "$run/log")"
+    "$binary" action invoke linear.look >"$run/result" 2>"$run/log" || fail "a call with the login: $(cat "$run/log")"
+    no_token_is_found
+    "$binary" source remove linear --yes 2>/dev/null
     "$binary" connection remove linear --yes 2>/dev/null
     "$binary" receipt verify >/dev/null 2>&1 || fail "the audit log does not verify"
     say "the login at oidc-provider passed after $SECONDS s"
@@ -62,7 +66,7 @@ start_provider() {
 
 start_server() {
     mkdir "$run/data"
-    COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$issuer COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 \
+    COUNTERSIGN_LOG_LEVEL=trace COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$issuer COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 \
         "$binary" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
     server=$!
     while [ ! -s "$run/data/server.url" ]; do
@@ -97,6 +101,17 @@ browse() {
 
 is_let_in() {
     "$binary" connection test linear >"$run/log" 2>&1 || fail "the connection does not work: $(cat "$run/log") $(tail -n 5 "$run/provider.log")"
+}
+
+# Every token that was given out is searched for in everything that the server keeps and said.
+no_token_is_found() {
+    "$binary" backup "$run/all.backup" --data "$run/data" 2>/dev/null
+    "$binary" receipt export "$run/log.jsonl" 2>/dev/null
+    curl -sS "$issuer/issued" >"$run/issued"
+    [ "$(grep -c . "$run/issued")" -ge 4 ] || fail "the search has nothing to look for: $(cat "$run/issued")"
+    local found
+    found=$(grep -rlaF --exclude=issued -f "$run/issued" "$run" || true)
+    [ -z "$found" ] || fail "a token is in the clear in: $found"
 }
 
 stop() {

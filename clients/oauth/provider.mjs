@@ -1,5 +1,6 @@
 // A protected resource and its authorization server, which is the real oidc-provider. Everybody who comes is let in as "robin".
-// GET /mcp is the resource. POST /end ends the login, as its owner could. Prints its own address once it answers.
+// GET /mcp is the resource; POST /mcp is an MCP server with one tool. POST /end ends the login, as its owner could. GET /issued lists every
+// token that was given out, one a line. Prints its own address once it answers.
 import http from "node:http";
 import * as oidc from "oidc-provider";
 
@@ -11,6 +12,7 @@ const resource = `${issuer}/mcp`;
 const seconds = 31;
 let grantId;
 let renewals = 0;
+const issued = new Set();
 
 const provider = new Provider(issuer, {
   clients: [],
@@ -36,6 +38,7 @@ const provider = new Provider(issuer, {
   },
 });
 provider.on("grant.success", (ctx) => {
+  for (const token of [ctx.body.access_token, ctx.body.refresh_token]) if (token) issued.add(token);
   if (ctx.oidc.params.grant_type === "refresh_token") renewals += 1;
 });
 
@@ -58,8 +61,26 @@ async function letIn(request, response) {
 async function resourceItself(request, response) {
   const sent = request.headers.authorization?.replace(/^Bearer /, "");
   const token = sent && (await provider.AccessToken.find(sent));
-  if (token?.isValid && token.aud === resource) return response.writeHead(405).end();
+  if (token?.isValid && token.aud === resource) {
+    return request.method === "POST" ? await mcp(request, response) : response.writeHead(405).end();
+  }
   return response.writeHead(401, { "www-authenticate": 'Bearer error="invalid_token"' }).end();
+}
+
+// As little of MCP as a source needs.
+async function mcp(request, response) {
+  let text = "";
+  for await (const chunk of request) text += chunk;
+  const asked = JSON.parse(text);
+  if (asked.id === undefined) return response.writeHead(202).end();
+  const results = {
+    initialize: { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: "linear", version: "1" } },
+    "tools/list": { tools: [{ name: "look", description: "Looks.", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } }] },
+    "tools/call": { content: [{ type: "text", text: "seen" }] },
+  };
+  const result = results[asked.method];
+  const answer = result ? { result } : { error: { code: -32601, message: "unknown" } };
+  return response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ jsonrpc: "2.0", id: asked.id, ...answer }));
 }
 
 const answer = provider.callback();
@@ -73,6 +94,7 @@ const server = http.createServer(async (request, response) => {
     }
     if (path.startsWith("/interaction/")) return await letIn(request, response);
     if (path === "/renewals") return json(renewals);
+    if (path === "/issued") return response.writeHead(200).end([...issued].join("\n"));
     if (path === "/end") {
       await provider.RefreshToken.revokeByGrantId(grantId);
       await provider.AccessToken.revokeByGrantId(grantId);
