@@ -203,6 +203,11 @@ pub(crate) fn start_echo(bytes: usize) -> Result<Running> {
     Running::start(program(&std::env::current_exe()?).args([crate::echo::ARGUMENT, &bytes.to_string()]))
 }
 
+/// Starts this program again as an MCP server.
+pub(crate) fn start_upstream() -> Result<Running> {
+    Running::start(program(&std::env::current_exe()?).arg(crate::upstream::ARGUMENT))
+}
+
 /// The argument that makes this program the bare server.
 pub(crate) const BARE: &str = "__bare";
 

@@ -73,8 +73,22 @@ pub(crate) fn this_thread() -> Result<u32> {
 
 /// Resident memory of a process, in megabytes.
 pub(crate) fn resident_mb(process: u32) -> Result<f64> {
+    memory_mb(process, "VmRSS:")
+}
+
+/// The most resident memory that a process has had, in megabytes, since `forget_peak`.
+pub(crate) fn peak_mb(process: u32) -> Result<f64> {
+    memory_mb(process, "VmHWM:")
+}
+
+/// Begins the peak of a process anew with what it has now.
+pub(crate) fn forget_peak(process: u32) -> Result<()> {
+    std::fs::write(format!("/proc/{process}/clear_refs"), "5").context("the kernel does not forget the peak of a process")
+}
+
+fn memory_mb(process: u32, field: &str) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("the kernel tells no resident memory")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).context("the kernel tells no resident memory")?;
     let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kilobytes / 1024.0)
 }

@@ -1,7 +1,7 @@
 //! `make bench`: measures the release build beside the parts no call can do without, in the same run and in turns.
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
-//! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `outage`
-//! servers whose database goes away, and `against` another build.
+//! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `mcp`
+//! tools of MCP servers, of which `upstream` is one, `outage` servers whose database goes away, and `against` another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod against;
@@ -14,6 +14,7 @@ mod effect;
 mod growth;
 mod http;
 mod load;
+mod mcp;
 mod measure;
 mod orgs;
 mod outage;
@@ -24,6 +25,7 @@ mod raw;
 mod report;
 mod spawn;
 mod stats;
+mod upstream;
 
 use anyhow::{Context, Result, bail};
 use load::Time;
@@ -37,6 +39,7 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --quick  one short repetition of everything: to see that it works, not to quote
   --against FILE  only what a call costs here and in another build of countersign, in turns
   --jail   only what it costs to start a program that does nothing
+  --mcp    only what it costs to govern the tools of an MCP server
   --outage only how soon servers work again after the database was away, and wake who waits on another server";
 
 /// How much is measured.
@@ -53,10 +56,12 @@ async fn main() -> Result<()> {
     match arguments.next().as_deref() {
         Some(echo::ARGUMENT) => echo::serve(arguments.next()).await,
         Some(child::BARE) => bare::serve(arguments).await,
+        Some(upstream::ARGUMENT) => upstream::serve().await,
         None => run(Extent::Standard).await,
         Some("--quick") => run(Extent::Quick).await,
         Some("--against") => against_alone(arguments.next().context(USAGE)?.as_ref()).await,
         Some("--jail") => jail_alone().await,
+        Some("--mcp") => mcp_alone().await,
         Some("--outage") => outages_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
@@ -84,8 +89,15 @@ async fn run(extent: Extent) -> Result<()> {
         notes.push(format!("Starting a program was not measured: {error:#}."));
         Vec::new()
     });
+    let governed = match mcp::measure(&places, folder.path(), plan).await {
+        Ok(governed) => Some(governed),
+        Err(error) => {
+            notes.push(format!("MCP servers were not measured: {error:#}."));
+            None
+        }
+    };
     notes.extend(said_of(extent, &measured));
-    let text = report::text(&machine(&places), &measured, &sizes, &spawned, &notes);
+    let text = report::text(&machine(&places), &measured, &sizes, &spawned, governed.as_ref(), &notes);
     println!("{text}");
     let kept = target.join("bench.md");
     std::fs::write(&kept, &text)?;
@@ -117,7 +129,18 @@ async fn jail_alone() -> Result<()> {
     let (rounds, repetitions) = spawns(Extent::Standard);
     let folder = tempfile::tempdir()?;
     let spawned = spawn::measure(&child::server_binary()?, folder.path(), rounds, repetitions).await?;
-    println!("{}", report::text(&machine(&[]), &[], &[], &spawned, &[]));
+    println!("{}", report::text(&machine(&[]), &[], &[], &spawned, None, &[]));
+    Ok(())
+}
+
+async fn mcp_alone() -> Result<()> {
+    let mut places = vec![Place::Sqlite];
+    if let Ok(url) = std::env::var("TEST_POSTGRES_URL") {
+        places.push(Place::postgres(url).await?);
+    }
+    let (_, folder) = folder_on_disk()?;
+    let governed = mcp::measure(&places, folder.path(), plan(Extent::Standard)).await?;
+    println!("{}", report::text(&machine(&places), &[], &[], &[], Some(&governed), &[]));
     Ok(())
 }
 

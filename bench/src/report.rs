@@ -4,6 +4,7 @@ use crate::against::Compared;
 use crate::catalogue;
 use crate::child::Call;
 use crate::growth::Size;
+use crate::mcp;
 use crate::measure::{Cell, Measured, Turn};
 use crate::outage::{Outage, Woken};
 use crate::pure::Waited;
@@ -23,6 +24,8 @@ const POLICIES_DECISION_US_MAX: f64 = 60.0;
 const CATALOGUE_RATIO_MAX: f64 = 1.1;
 /// CPU time of a call, as a multiple of that in another build.
 const DEARER_MAX: f64 = 1.05;
+/// How much more memory a server may take while an MCP server lies, whatever the lie is.
+const GROWN_MB_MAX: f64 = 32.0;
 const TWO_ORGS_RATIO_MIN: f64 = 1.6;
 const IDLE_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 300.0;
@@ -37,7 +40,14 @@ const WOKEN_MS_MAX: f64 = 150.0;
 const SPAWN_GROWTH_MAX: f64 = 1.25;
 
 /// The report as markdown that is also readable in a terminal.
-pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], spawned: &[Spawned], notes: &[String]) -> String {
+pub(crate) fn text(
+    machine: &str,
+    measured: &[Measured],
+    sizes: &[Size],
+    spawned: &[Spawned],
+    governed: Option<&mcp::Measured>,
+    notes: &[String],
+) -> String {
     let mut text = format!("{machine}\n\n");
     for engine in measured {
         let _ = write!(text, "## {}\n\n{}\n{}\n{}\n", engine.engine, calls(engine), parts(engine), bare(engine));
@@ -48,7 +58,10 @@ pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], spawned
     if !spawned.is_empty() {
         let _ = write!(text, "## Starting a program that does nothing\n\n{}\n", spawns(spawned));
     }
-    let _ = write!(text, "## Bars\n\n{}", bars(measured, sizes, spawned));
+    if let Some(governed) = governed {
+        let _ = write!(text, "## A tool of an MCP server, directly and governed\n\n{}\n", tools(governed));
+    }
+    let _ = write!(text, "## Bars\n\n{}", bars(measured, sizes, spawned, governed));
     for note in notes {
         let _ = write!(text, "\n{note}\n");
     }
@@ -211,6 +224,38 @@ fn spawns(spawned: &[Spawned]) -> String {
     table(&rows)
 }
 
+fn tools(governed: &mcp::Measured) -> String {
+    let header = [
+        "database",
+        "call",
+        "callers",
+        "direct, calls/s",
+        "p50 ms",
+        "governed, calls/s",
+        "p50 ms",
+        "p99 ms",
+        "CPU µs/call",
+        "p50 beyond direct, ms",
+        "calls/s ÷ direct",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for cell in &governed.cells {
+        let call = vec![cell.engine.to_owned(), cell.kind.as_str().to_owned(), cell.callers.to_string()];
+        let figures = [
+            cell.spread(|[direct, _]| direct.per_second),
+            cell.spread(|[direct, _]| direct.p50_ms),
+            cell.spread(|[_, ours]| ours.per_second),
+            cell.spread(|[_, ours]| ours.p50_ms),
+            cell.spread(|[_, ours]| ours.p99_ms),
+            cell.spread(|[_, ours]| ours.cpu_us),
+            cell.spread(|[direct, ours]| ours.p50_ms - direct.p50_ms),
+            cell.spread(|[direct, ours]| ours.per_second / direct.per_second),
+        ];
+        rows.push([call, figures.map(|figure| figure.to_string()).to_vec()].concat());
+    }
+    table(&rows)
+}
+
 /// The ratio of one way to another, repetition by repetition.
 fn spawn_ratio(spawned: &[Spawned], one: (Way, usize), other: (Way, usize)) -> Spread {
     let of = |(way, resident_mib): (Way, usize)| {
@@ -220,7 +265,7 @@ fn spawn_ratio(spawned: &[Spawned], one: (Way, usize), other: (Way, usize)) -> S
     Spread::of(of(one).iter().zip(of(other)).map(|(one, other)| one / other))
 }
 
-fn bars(measured: &[Measured], sizes: &[Size], spawned: &[Spawned]) -> String {
+fn bars(measured: &[Measured], sizes: &[Size], spawned: &[Spawned], governed: Option<&mcp::Measured>) -> String {
     let mut rows = vec![["bar", "measured", "limit", ""].map(str::to_owned).to_vec()];
     let mut bar = |name: String, spread: Spread, limit: Limit| {
         rows.push(vec![name, spread.to_string(), limit.to_string(), limit.verdict(spread.median).to_owned()]);
@@ -289,6 +334,14 @@ fn bars(measured: &[Measured], sizes: &[Size], spawned: &[Spawned]) -> String {
                 grown,
                 Limit::AtMost(SPAWN_GROWTH_MAX),
             );
+        }
+    }
+    if let Some(governed) = governed {
+        let beside = format!("a tool beside {} actions ÷ beside {}", mcp::MANY, mcp::FEW);
+        bar(format!("{beside}: CPU"), governed.beside_many(|window| window.cpu_us), Limit::AtMost(CATALOGUE_RATIO_MAX));
+        bar(format!("{beside}: p50"), governed.beside_many(|window| window.p50_ms), Limit::AtMost(CATALOGUE_RATIO_MAX));
+        for grown in &governed.grown {
+            bar(format!("memory beyond before, {}, MB", grown.what), Spread::of([grown.mb]), Limit::AtMost(GROWN_MB_MAX));
         }
     }
     table(&rows)
