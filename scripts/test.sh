@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test.sh [--all] [arguments of cargo]: runs every suite on SQLite, and on PostgreSQL those tests whose result depends on the database. With
-# --all the other tests run on PostgreSQL too, and repeated tests run more rounds. This is meant for nightly runs.
+# --all the other tests run on PostgreSQL too, repeated tests run more rounds, and MCP's conformance suite runs whole. This is meant for nightly runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh

@@ -28,7 +28,7 @@ pub(crate) async fn serve() -> Result<()> {
             "/mcp/{name}/{count}",
             post(|Path((name, count)): Path<(String, usize)>, body: Bytes| async move { well(&body, &name, count) }),
         )
-        .route("/turn", post(async || CROWDED.store(true, Ordering::Relaxed)))
+        .route("/turn", post(|| async { CROWDED.store(true, Ordering::Relaxed) }))
         .route("/bad/{how}", post(|Path(how): Path<String>, body: Bytes| async move { badly(&body, &how) }));
     crate::echo::listen(router).await
 }

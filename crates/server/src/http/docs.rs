@@ -45,6 +45,7 @@ pages![
     "concepts/sandbox",
     "concepts/secrets",
     "concepts/storage",
+    "conformance",
     "decisions/0001-record-decisions",
     "decisions/0002-one-writer-group-commit",
     "decisions/0003-receipt-crate",
