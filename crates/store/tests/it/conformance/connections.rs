@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use countersign_core::limits::{LOGIN_SECONDS, OAUTH_REFRESH_SECONDS, SECRET_USED_SECONDS};
 use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName, ConnectionState, Locked, Need};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
-use countersign_core::ports::{EventFeed, KeptConnections};
+use countersign_core::ports::{EventFeed, Invocations, KeptConnections};
 use countersign_core::{ConnectionId, Secret};
 use serde_json::Value;
 use std::io::Cursor;
