@@ -51,6 +51,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::NotGrantable => Some("approve this one call with `countersign approve {invocation}`"),
         Code::UnknownAction => Some("list what you may call with `countersign action list`"),
         Code::UnknownSource => Some("list them with `countersign action list`"),
+        Code::ConnectionInUse => Some("see what uses it with `countersign source list`, then change that with `countersign source edit`"),
         Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
         Code::Rejected
         | Code::Consumed

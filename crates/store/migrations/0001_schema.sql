@@ -463,6 +463,25 @@ CREATE TABLE connection_logins (
 );
 CREATE UNIQUE INDEX connection_logins_by_state ON connection_logins (state_hash);
 
+-- The sources that admins added: MCP servers. A name keeps its row when its source is removed, so that its version goes on.
+CREATE TABLE sources (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  -- 1 at first, and 1 more with every change of the settings.
+  version BIGINT NOT NULL,
+  -- Everything that is set, as canonical JSON. The audit log has its digest.
+  settings TEXT NOT NULL,
+  -- What the settings name, to be found without reading them: the connection, and a JSON list of the names of secrets.
+  connection_id TEXT,
+  secrets TEXT NOT NULL,
+  added_by TEXT NOT NULL,
+  added_at BIGINT NOT NULL,
+  changed_by TEXT NOT NULL,
+  changed_at BIGINT NOT NULL,
+  removed_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+
 -- What a session has come to hold: private data, untrusted content.
 CREATE TABLE session_labels (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),

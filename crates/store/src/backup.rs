@@ -71,6 +71,11 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, connection_id, state_hash, sealed_login, started_by, started_at, expires_at, ended_at, problem",
         "org_id, connection_id",
     ),
+    (
+        "sources",
+        "org_id, id, version, settings, connection_id, secrets, added_by, added_at, changed_by, changed_at, removed_at",
+        "org_id, id",
+    ),
     ("breakers", "org_id, key, state, failures, opened, reason, since, until", "org_id, key"),
     ("session_labels", "org_id, session_id, label, at, invocation_id", "org_id, session_id, label"),
     ("snoozes", "org_id, invocation_id, user_id, until", "org_id, invocation_id, user_id"),

@@ -35,6 +35,7 @@ mod secrets;
 mod servers;
 mod sessions;
 mod snoozes;
+mod sources;
 mod switches;
 mod tokens;
 mod users;
@@ -44,7 +45,7 @@ mod fixture;
 
 pub use backup::{Moved, RestoreError};
 pub use canaries::Canary;
-pub use connections::{CreatedConnection, Login, LoginEnd, NewConnection, TakenLogin};
+pub use connections::{CreatedConnection, Login, LoginEnd, NewConnection, RemovedConnection, TakenLogin};
 pub use consents::NewConsent;
 pub use countersign_core::ports::Error;
 pub use crossings::{Crossing, ListedCrossing};
@@ -62,6 +63,7 @@ pub use receipts::{InclusionProof, OldKeys, ReceiptFilter, StoredEntry};
 pub use secrets::{DeletedSecret, NamedSecret, NewSecret, SecretUse, SetSecret};
 pub use servers::Server;
 pub use sessions::NewSession;
+pub use sources::{Added, Changed};
 pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
 pub use users::{ChangedUser, User, UserChange};
 

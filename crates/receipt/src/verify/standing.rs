@@ -67,6 +67,8 @@ impl Standing {
             | RuleChange::RoleChanged { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
+            | RuleChange::SourceSet { .. }
+            | RuleChange::SourceRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
             | RuleChange::QuarantineSettled { .. } => {}

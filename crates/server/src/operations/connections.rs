@@ -14,7 +14,7 @@ use countersign_core::{ConnectionId, Principal, Secret, SpaceId, Timestamp};
 use sources::connection::{Connected, Tested};
 use sources::oauth::{Granted, Returned};
 use std::collections::BTreeSet;
-use store::{CreatedConnection, Login, LoginEnd, NewConnection, Page, PageRequest};
+use store::{CreatedConnection, Login, LoginEnd, NewConnection, Page, PageRequest, RemovedConnection};
 
 /// A login that was started.
 pub(crate) struct Started {
@@ -92,11 +92,17 @@ pub(crate) async fn create(app: &App, by: &Principal, request: NewConnectionRequ
     }
 }
 
-/// Removes a connection. Its tokens are revoked where they came from, if that is possible; what is removed here is removed in any case.
+/// Removes a connection that no source uses. Its tokens are revoked where they came from, if that is possible; what is removed here is removed in any case.
 pub(crate) async fn remove(app: &App, by: &Principal, named: &str) -> Result<(), Error> {
     let unknown = || Error::not_found("connection", named);
     let name = find_present(app, by, named).await?.name;
-    let removed = app.store().remove_connection(&by.org, &name, &by.id).await?.ok_or_else(unknown)?;
+    let removed = match app.store().remove_connection(&by.org, &name, &by.id).await?.ok_or_else(unknown)? {
+        RemovedConnection::Done(removed) => removed,
+        RemovedConnection::InUse(sources) => {
+            let users: Vec<_> = sources.iter().map(|source| format!("source `{source}`")).collect();
+            return Err(Error::ConnectionInUse { name: name.to_string(), users: users.join(", ") });
+        }
+    };
     if let Err(error) = app.parts.connections.revoke(&removed).await {
         tracing::warn!(%error, connection = %removed.connection.id, "the tokens of a removed connection were not revoked where they came from");
     }

@@ -55,6 +55,8 @@ pub(crate) enum Error {
     SecretChanged { name: String, version: i64 },
     #[error("secret `{name}` is used by {users}; nothing was deleted")]
     SecretInUse { name: String, users: String },
+    #[error("connection `{name}` is used by {users}; nothing was removed")]
+    ConnectionInUse { name: String, users: String },
     /// Nobody waits for whoever came back: it was never started, was used already, or another one was started since.
     #[error("this login is not open: it was used already, or another one was started; nothing was changed")]
     LoginUnknown,
