@@ -226,7 +226,7 @@ pub struct ReviewRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReviewView {
     pub action: String,
-    /// Null when nobody has reviewed it.
+    /// Null when nobody has reviewed it and nobody has to.
     pub drift: Option<Drift>,
     pub reviewed_by: Option<String>,
     pub reviewed_at: Option<Timestamp>,

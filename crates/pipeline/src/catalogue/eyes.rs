@@ -13,6 +13,11 @@ pub enum Eyes<'a> {
 }
 
 impl<'a> Eyes<'a> {
+    /// Those of the session, if there is one.
+    pub fn of(org: &'a OrgId, session: Option<&'a Session>) -> Self {
+        session.map_or(Self::Org(org), Self::Session)
+    }
+
     pub(super) const fn org(self) -> &'a OrgId {
         match self {
             Self::Org(org) => org,

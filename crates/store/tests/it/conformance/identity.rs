@@ -5,7 +5,7 @@ use countersign_core::keyring::{DoesNotOpen, Keyring};
 use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
-use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SpaceId, TokenId, UserId};
+use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SourceId, SpaceId, TokenId, UserId};
 use store::{ChangedUser, Error, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
 
 on_both_engines!(
