@@ -92,8 +92,6 @@ pub const LIST_TIMEOUT_MS: u64 = 15_000;
 pub const LISTING_SECONDS: u64 = 5 * 60;
 /// How long the last listing of a remote source is used after the source could not be asked; then it is asked again.
 pub const LISTING_RETRY_SECONDS: u64 = 10;
-/// How long a remote source that nobody calls is not asked; then the server asks it by itself.
-pub const LISTING_DAY_SECONDS: u64 = 24 * 60 * 60;
 /// How long a call waits for a listing that it does not strictly need; then it uses the known one.
 pub const LISTING_WAIT_MS: u64 = 1_000;
 /// Attempts of one invocation, including the first; only transient errors are retried.

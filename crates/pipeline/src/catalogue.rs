@@ -102,12 +102,6 @@ impl Catalogue {
         Some(catalogue.refresh(slot).await.map(|listing| SourceListing::of(slot, &listing.listed)))
     }
 
-    /// Asks the remote sources that nobody has asked for a day, and those that were never asked since the server started.
-    pub async fn refresh_old(&self, org: &OrgId) {
-        let (catalogue, sources) = self.of(org).await;
-        catalogue.refresh_old(&sources).await;
-    }
-
     /// How to use a source: its own guide, or one made from its definitions. `None` when there is no such source.
     pub async fn guide<'a>(&self, eyes: impl Into<Eyes<'a>>, source: &str) -> Option<String> {
         let eyes = eyes.into();
@@ -141,10 +135,10 @@ impl Catalogue {
         Ok(definition.map(|definition| (Arc::clone(&slot.source), definition)))
     }
 
-    /// Whether an action that nobody has reviewed needs an approval, because of its source.
-    pub(crate) async fn needs_review(&self, org: &OrgId, action: &ActionId) -> bool {
+    /// Whether an action of this source that nobody has reviewed needs an approval for every call.
+    pub(crate) async fn needs_review(&self, org: &OrgId, source: &str) -> bool {
         let (_, sources) = self.of(org).await;
-        sources.find(Eyes::Org(org), action.source()).is_some_and(|slot| slot.source.needs_review())
+        sources.find(Eyes::Org(org), source).is_some_and(|slot| slot.source.needs_review())
     }
 
     /// The action as it was when this invocation was decided, for an action that has changed or gone since. It counts only if the

@@ -3,7 +3,7 @@
 
 use super::eyes::Eyes;
 use super::listing::{Actions, Listed, Listing, are_same};
-use countersign_core::limits::{LIST_TIMEOUT_MS, LISTING_DAY_SECONDS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
+use countersign_core::limits::{LIST_TIMEOUT_MS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
 use countersign_core::source::{Error, KeptListing, Listings, OrgSources, Source};
 use countersign_core::{Action, Clock, OrgId, Timestamp};
 use futures_util::FutureExt;
@@ -144,16 +144,6 @@ impl OrgCatalogue {
         let stopped = |_| Err(Error::Unreachable { source_id, message: "listing its actions was broken off".to_owned() });
         let task = async move { task.await.unwrap_or_else(stopped) };
         refresh.insert(task.boxed().shared()).clone()
-    }
-
-    /// Asks the remote sources whose listing has been due for a day. New sources are asked while the org settles.
-    pub(super) async fn refresh_old(self: &Arc<Self>, sources: &Sources) {
-        sources.settled.clone().await;
-        let now = self.clock.now();
-        let is_old = |due: Timestamp| due.plus_seconds(LISTING_DAY_SECONDS) <= now;
-        let has_old = |slot: &&Arc<Slot>| slot.known().is_none_or(|known| known.listed.due.is_some_and(is_old));
-        let old = sources.slots.iter().filter(|slot| slot.source.is_remote()).filter(has_old);
-        join_all(old.map(|slot| self.refresh(slot))).await;
     }
 
     async fn ask(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<Arc<Listing>, Error> {

@@ -69,6 +69,18 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Lists every source, so that a remote one is asked also while nobody calls it, and counts the actions that have appeared.
+    pub async fn look_at_sources(&self, org: &OrgId) -> Result<(), Error> {
+        for source in self.catalogue().list(org).await {
+            if self.catalogue().needs_review(org, &source.id).await {
+                for action in &source.actions {
+                    self.walk.drift_seen(org, action, true).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Digests and text of an action's current definition; `None` if there is no such action.
     pub async fn definition_of(&self, org: &OrgId, action: &ActionId) -> Result<Option<DefinitionNow>, Error> {
         let definition = self.definition_now(org, action).await?;
