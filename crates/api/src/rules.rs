@@ -277,7 +277,7 @@ pub enum WeightName {
 pub struct DefinitionChange {
     /// RFC 6901, into the definition.
     pub pointer: String,
-    /// What a person reads, such as `description changed`.
+    /// A sentence, such as "`merge` now takes `bypass_checks`, optional boolean".
     pub summary: String,
     pub weight: WeightName,
     /// One short line; invisible characters are shown.

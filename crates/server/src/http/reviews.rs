@@ -141,12 +141,12 @@ fn differences(before: &str, after: &str) -> Vec<DefinitionChange> {
     let (Ok(before), Ok(after)) = (serde_json::from_str(before), serde_json::from_str(after)) else {
         return Vec::new();
     };
-    policy::drift::semantic_diff(&before, &after)
+    policy::drift::told(&before, &after)
         .into_iter()
-        .map(|change| {
+        .map(|(change, summary)| {
             let (before, after) = change.texts();
             DefinitionChange {
-                summary: change.to_string(),
+                summary,
                 weight: match change.weight {
                     Weight::Textual => WeightName::Textual,
                     Weight::Structural => WeightName::Structural,

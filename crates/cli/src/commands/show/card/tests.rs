@@ -34,6 +34,7 @@ fn invocation(params: Value) -> InvocationView {
         mode_source: read("inferred_default"),
         action: read("files.write_text"),
         source: read("files"),
+        connection_id: None,
         tier: read("R2"),
         class: read("write"),
         session_id: read("ses_1"),
