@@ -149,6 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_drift_has_its_own_words() {
+        let shown = |drift| drift_cell(Some(drift)).as_shown().to_owned();
+        assert_eq!(Drift::ALL.map(shown), ["–", "! wording changed", "! changed", "! new, not reviewed"]);
+    }
+
+    #[test]
     fn a_change_is_told_whole_and_cannot_touch_the_terminal() {
         let long = "x".repeat(500);
         let told = change(&DefinitionChange {

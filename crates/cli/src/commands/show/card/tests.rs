@@ -370,6 +370,15 @@ fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
 }
 
 #[test]
+fn the_connection_that_a_call_uses_is_named() {
+    let call = InvocationView { connection_id: Some("con_1\u{202e}".into()), ..invocation(json!({})) };
+    let card = Card { invocation: &call, action: None, before: None, foresight: None, people: &People::default() };
+    let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+    assert!(lines.iter().any(|line| line.starts_with("Connection") && line.ends_with(r"con_1\u{202e}")), "{lines:#?}");
+    assert!(!drawn(json!({})).iter().any(|line| line.starts_with("Connection")));
+}
+
+#[test]
 fn nobody_is_led_to_a_yes_that_would_do_nothing() {
     let deny = "countersign deny inv_1 --reason …";
     let of = |code: Option<&str>, invocation: &InvocationView, action: &ActionView| {
