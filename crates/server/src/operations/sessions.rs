@@ -64,11 +64,12 @@ async fn sources_of(app: &App, by: &Principal, names: &[String]) -> Result<BTree
     }
     let (mut sources, mut errors) = (BTreeSet::new(), Vec::new());
     for (at, name) in names.iter().enumerate() {
-        match SourceId::parse(name) {
-            Ok(source) if app.pipeline().catalogue().has_source(&by.org, source.as_str()).await => {
+        let is_there = app.pipeline().catalogue().has_source(&by.org, name).await;
+        match SourceId::parse(name).ok().filter(|_| is_there) {
+            Some(source) => {
                 sources.insert(source);
             }
-            Ok(_) | Err(_) => errors.push(ParamError { pointer: format!("/sources/{at}"), message: "there is no such source".to_owned() }),
+            None => errors.push(ParamError { pointer: format!("/sources/{at}"), message: "there is no such source".to_owned() }),
         }
     }
     if errors.is_empty() {
