@@ -82,6 +82,8 @@ pub const PROGRESS_SILENCE_SECONDS: u64 = 15;
 pub const PROGRESS_FOLLOW_SECONDS_MAX: u64 = 5 * 60;
 /// Bytes of stored (redacted) params; larger ones are pruned structurally and marked `_truncated`.
 pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
+/// Sources that a session can name; more are refused with `invalid_request`.
+pub const SESSION_SOURCES_MAX: usize = 64;
 /// How long one request to a source may take, unless the definition sets less; then the call is `failed` or `in_doubt`.
 pub const CALL_TIMEOUT_MS: u64 = 30_000;
 /// How long a source may take to list its actions; then the source is listed with an error.

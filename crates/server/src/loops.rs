@@ -1,4 +1,4 @@
-//! The background loops: expire and remove what ran out, sign checkpoints, measure the queue.
+//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue.
 
 use crate::{Homes, Parts};
 use countersign_core::breaker::BreakerState;
@@ -19,14 +19,18 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 const SNAPSHOTS_EVERY: Duration = Duration::from_secs(60 * 60);
 
+/// How often remote sources are asked for their actions while nobody calls them.
+const SOURCES_EVERY: Duration = Duration::from_secs(60 * 60);
+
 /// Starts the loops; the returned future ends when they have stopped.
 pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
     let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), parts.metrics.clone(), stop.clone()));
     let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
+    let listing = tokio::spawn(look_at_sources(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
     let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, looking, signing);
+        let _ended = tokio::join!(sweeping, looking, listing, signing);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }
@@ -94,6 +98,22 @@ pub async fn measure(store: &Store) -> Result<(), store::Error> {
 async fn look_at_unverified(pipeline: Pipeline, stop: CancellationToken) {
     while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
         pipeline.look_at_unverified().await;
+    }
+}
+
+/// Notices what changed in sources that nobody calls. A call asks its source by itself.
+async fn look_at_sources(pipeline: Pipeline, store: Store, stop: CancellationToken) {
+    while waited(SOURCES_EVERY, &stop).await {
+        for org in store.list_orgs().await.unwrap_or_default().into_iter().filter(|org| org.disabled_at.is_none()) {
+            tokio::select! {
+                looked = pipeline.look_at_sources(&org.id) => {
+                    if let Err(error) = looked {
+                        tracing::warn!(%error, org = %org.id, "the sources could not be looked at; they are later");
+                    }
+                }
+                () = stop.cancelled() => return,
+            }
+        }
     }
 }
 

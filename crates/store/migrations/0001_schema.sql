@@ -53,6 +53,8 @@ CREATE TABLE sessions (
   title TEXT NOT NULL,
   attendance TEXT NOT NULL,
   automation_id TEXT,
+  -- JSON list of the names of the sources it is connected to; null: all
+  sources TEXT,
   created_at BIGINT NOT NULL,
   ended_at BIGINT,
   PRIMARY KEY (org_id, id),

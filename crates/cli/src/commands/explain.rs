@@ -72,6 +72,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     let mut record = Record::new(&invocation.id)
         .with("invocation", Cell::text(&invocation.id).toned(Tone::Strong))
         .with("action", Cell::text(format!("{} ({} {})", invocation.action, invocation.tier, invocation.class)))
+        .with_some("connection", invocation.connection_id.as_ref().map(Cell::text))
         .with("status", outcome::status_cell(invocation))
         .with_some("reverses", invocation.reverses.as_ref().map(Cell::text))
         .with_some("reverted by", invocation.reverted_by.as_ref().map(|by| Cell::text(by).toned(Tone::Warn)))

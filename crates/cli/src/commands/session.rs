@@ -103,7 +103,7 @@ impl Session {
         match self {
             Self::Create { unattended, title, space, automation } => {
                 let title = title.or_else(default_title);
-                let request = NewSessionRequest { space, title, unattended, automation_id: automation };
+                let request = NewSessionRequest { space, title, unattended, automation_id: automation, ..NewSessionRequest::default() };
                 let answer = client.post::<NewSessionResponse>(&["sessions"], &request).await?;
                 let created = &answer.read;
                 let record = Record::new(&created.id)

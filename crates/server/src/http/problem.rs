@@ -12,8 +12,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::limits::BATCH_PARTS_MAX;
-use countersign_core::{Invocation, OrgId, Status};
-use pipeline::{Conflict, ParamError};
+use countersign_core::{Invocation, Status};
+use pipeline::{Conflict, Eyes, ParamError};
 use policy::PolicyProblem;
 use std::any::Any;
 
@@ -54,8 +54,8 @@ impl Refusal {
     }
 
     /// With the names that are like it.
-    pub(super) async fn unknown_action(app: &App, org: &OrgId, named: &str) -> Self {
-        app.pipeline().unknown_action(org, named).await.into()
+    pub(super) async fn unknown_action<'a>(app: &App, eyes: impl Into<Eyes<'a>>, named: &str) -> Self {
+        app.pipeline().unknown_action(eyes, named).await.into()
     }
 
     /// The problem as the caller gets it.

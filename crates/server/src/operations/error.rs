@@ -3,8 +3,8 @@
 use crate::App;
 use api::package::PackageFindingView;
 use countersign_core::grant::GrantState;
-use countersign_core::{ActionId, OrgId, UserId};
-use pipeline::ParamError;
+use countersign_core::{ActionId, UserId};
+use pipeline::{Eyes, ParamError};
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
 
@@ -99,8 +99,8 @@ impl Error {
         Self::NotFound { what, id: id.to_owned() }
     }
 
-    pub(crate) async fn unknown_action(app: &App, org: &OrgId, action: &str) -> Self {
-        Self::Pipeline(app.pipeline().unknown_action(org, action).await)
+    pub(crate) async fn unknown_action<'a>(app: &App, eyes: impl Into<Eyes<'a>>, action: &str) -> Self {
+        Self::Pipeline(app.pipeline().unknown_action(eyes, action).await)
     }
 }
 

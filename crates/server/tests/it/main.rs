@@ -41,4 +41,5 @@ mod redaction;
 mod secrets;
 mod tenancy;
 mod verification;
+mod visibility;
 mod waiting;

@@ -140,12 +140,19 @@ pub(super) fn drift_cell(drift: Option<Drift>) -> Cell {
         None | Some(Drift::None) => Cell::shown("–", "none").toned(Tone::Muted),
         Some(Drift::Textual) => Cell::shown("! wording changed", "textual").toned(Tone::Warn),
         Some(Drift::Structural) => Cell::shown("! changed", "structural").toned(Tone::Danger),
+        Some(Drift::Appeared) => Cell::shown("! new, not reviewed", "appeared").toned(Tone::Danger),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_drift_has_its_own_words() {
+        let shown = |drift| drift_cell(Some(drift)).as_shown().to_owned();
+        assert_eq!(Drift::ALL.map(shown), ["–", "! wording changed", "! changed", "! new, not reviewed"]);
+    }
 
     #[test]
     fn a_change_is_told_whole_and_cannot_touch_the_terminal() {
