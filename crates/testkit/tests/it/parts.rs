@@ -41,13 +41,14 @@ const SOURCES: Crate = Crate {
         ("words", &[]),
         ("program", &[]),
         ("web", &["words"]),
+        ("egress", &["web", "words"]),
         ("oauth", &["web", "words"]),
         ("connection", &["oauth", "web", "words"]),
         ("workspace", &["words"]),
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["web", "words", "workspace"]),
-        ("package", &["program", "web", "words", "workspace"]),
-        ("mcp", &["web", "words"]),
+        ("package", &["egress", "program", "web", "words", "workspace"]),
+        ("mcp", &["egress", "program", "web", "words"]),
     ],
 };
 
