@@ -22,6 +22,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             allowed_networks: vec!["127.0.0.0/8".parse()?, "::1/128".parse()?],
             credentials: None,
         },
+        connection: None,
+        spaces: None,
         tiers: Tiers::default(),
         list_timeout_ms: 15_000,
         call_timeout_ms: 30_000,

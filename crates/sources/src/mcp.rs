@@ -33,5 +33,5 @@ pub use listing::Listed;
 pub use program::{AllowedProgram, AllowedPrograms, Started};
 pub use readable::Readable;
 pub use source::{Known, McpConfig, McpSource, Server};
-pub use tier::{Annotations, Because, Tiered, Tiers, tier};
+pub use tier::{Annotations, Because, Tiered, Tiers, because, tier};
 pub use tool::Skipped;

@@ -194,6 +194,8 @@ where
             spec: Arc::new(move || Box::pin(std::future::ready(Ok(spec())))),
             profile: Profile::Default,
         },
+        connection: None,
+        spaces: None,
         tiers: Tiers::default(),
         list_timeout_ms: 10_000,
         call_timeout_ms: 10_000,

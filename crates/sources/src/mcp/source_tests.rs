@@ -550,3 +550,40 @@ async fn what_was_refused_is_sent_once_more_with_other_credentials_and_no_more()
         assert_eq!((statuses(&tokens), calls(&server)), (told.to_vec(), sent), "{refusals:?}");
     }
 }
+
+#[tokio::test]
+async fn a_source_is_there_for_its_spaces_and_names_its_connection() {
+    let at = countersign_core::Timestamp::from_micros(0);
+    let (lab, other) = (SpaceId::new(at, [1; 10]), SpaceId::new(at, [2; 10]));
+    let connection = ConnectionId::new(at, [3; 10]);
+    let server = Server::legacy(|_| None).await;
+    let limited = server.source_with(|config| {
+        config.connection = Some(connection.clone());
+        config.spaces = Some(BTreeSet::from([lab.clone()]));
+    });
+    assert_eq!((limited.is_for(&lab), limited.is_for(&other), limited.connection()), (true, false, Some(&connection)));
+    let open = server.source();
+    assert_eq!((open.is_for(&other), open.connection(), open.needs_review()), (true, None, true));
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_set_up_says_why_to_every_request() {
+    let why = Error::Refused { code: "command_not_allowed", message: "the command `kit` is not allowed".to_owned() };
+    let server = Server::legacy(|_| None).await;
+    let source = server.source_with(|config| config.server = super::Server::Nowhere { why: why.clone() });
+    assert_eq!(source.list(&context().org).await.unwrap_err(), why);
+    assert_eq!(call(&source, "kit.look", json!({})).await.unwrap_err(), why);
+    assert_eq!(source.read(Readable::Prompts { cursor: None }, 1_000).await.unwrap_err(), why);
+}
+
+#[tokio::test]
+async fn a_listing_says_why_each_action_has_its_tier() {
+    let server = Server::legacy(|request| {
+        let mut warns = tool("look");
+        warns["annotations"] = json!({ "destructiveHint": true });
+        (request.method() == "tools/list").then(|| answer(request, json!({ "tools": [warns, tool("set"), tool("set")] })))
+    })
+    .await;
+    let listed = server.source().refresh().await.unwrap();
+    assert_eq!(listed.because, std::collections::BTreeMap::from([("look".to_owned(), crate::mcp::Because::DestructiveHint)]));
+}
