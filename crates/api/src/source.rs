@@ -3,6 +3,7 @@
 use countersign_core::decision::Drift;
 use countersign_core::{Mode, Tier, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -212,6 +213,23 @@ pub struct ReviewedActionRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SourceReviewView {
     pub reviewed: Vec<String>,
+}
+
+/// A resource of an MCP server to be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadResourceRequest {
+    pub uri: String,
+}
+
+/// A prompt of an MCP server to be got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetPromptRequest {
+    pub name: String,
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Value>)]
+    pub arguments: Map<String, Value>,
 }
 
 /// Tells what is null from what is absent.

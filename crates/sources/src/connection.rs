@@ -56,7 +56,7 @@ impl Connected {
         if is_plain {
             Ok(())
         } else {
-            Err(refused("url_not_allowed", "the address of a connection has no query: it could be a credential"))
+            Err(refused("url_not_allowed", "the address has no query: it could be a credential"))
         }
     }
 

@@ -200,7 +200,7 @@ where
         list_timeout_ms: 10_000,
         call_timeout_ms: 10_000,
     };
-    (McpSource::new(config).unwrap(), programs)
+    (McpSource::new(config), programs)
 }
 
 fn serve(kit: Kit) -> impl Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static {

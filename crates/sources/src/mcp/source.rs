@@ -102,21 +102,25 @@ impl Changes {
 }
 
 impl McpSource {
-    pub fn new(config: McpConfig) -> Result<Self, crate::Error> {
+    /// A source that cannot be set up is one all the same: every request to it says why.
+    pub fn new(config: McpConfig) -> Self {
         let McpConfig { id, title, server, connection: account, spaces, tiers, list_timeout_ms, call_timeout_ms } = config;
         let (upstream, profile, hosts) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
-                let host = host_of(&url)?;
                 let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
                 let allowed = Arc::new(Allowed::new(hosts, allowed_networks, "source_allowed_networks"));
-                let exchange = Arc::new(Exchange::new(id.as_str(), &allowed)?);
-                (Upstream::Http { exchange, allowed, url, credentials }, Profile::InProcess, vec![host])
+                let set_up = host_of(&url).and_then(|host| Ok((host, Arc::new(Exchange::new(id.as_str(), &allowed)?))));
+                let (upstream, hosts) = match set_up {
+                    Ok((host, exchange)) => (Upstream::Http { exchange, allowed, url, credentials }, vec![host]),
+                    Err(error) => (Upstream::Nowhere { why: not_set_up(&id, &error) }, Vec::new()),
+                };
+                (upstream, Profile::InProcess, hosts)
             }
             Server::Program { residents, spec, profile } => (Upstream::Program { residents, spec }, profile, Vec::new()),
             Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new()),
         };
         let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
-        Ok(Self {
+        Self {
             common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts },
             id,
             title,
@@ -130,7 +134,7 @@ impl McpSource {
             known: RwLock::default(),
             wants_header_params: AtomicBool::new(false),
             changes: Arc::default(),
-        })
+        }
     }
 
     /// What the server offered when it was last listed, with the tools that were left out.
@@ -270,6 +274,10 @@ fn is_doubtful(error: &Error) -> bool {
         | Error::WorkspaceElsewhere
         | Error::PreviewUnsupported { .. } => false,
     }
+}
+
+fn not_set_up(id: &SourceId, error: &crate::Error) -> Error {
+    Error::Unreachable { source_id: id.to_string(), message: error.to_string() }
 }
 
 /// The host of a URL, written like an operator's allow rule.

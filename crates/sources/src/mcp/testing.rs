@@ -195,7 +195,7 @@ impl Server {
             call_timeout_ms: 10_000,
         };
         change(&mut config);
-        McpSource::new(config).unwrap()
+        McpSource::new(config)
     }
 }
 

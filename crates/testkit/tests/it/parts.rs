@@ -64,11 +64,12 @@ const SERVER: Crate = Crate {
         ("look", &["data_dir"]),
         ("packages", &["jail"]),
         ("homes", &["config", "data_dir", "jail"]),
-        ("compose", &["config", "data_dir", "homes", "jail"]),
+        ("added_sources", &["homes"]),
+        ("compose", &["added_sources", "config", "data_dir", "homes", "jail"]),
         ("telemetry", &["config", "ports"]),
         ("loops", &[]),
-        ("operations", &["packages"]),
-        ("http", &["operations", "packages"]),
+        ("operations", &["added_sources", "packages"]),
+        ("http", &["added_sources", "operations", "packages"]),
     ],
 };
 
