@@ -12,8 +12,8 @@ use crate::operations::{Error, sources};
 use ::sources::mcp::{Known, Readable, because};
 use api::rules::ReviewView;
 use api::source::{
-    AddedSourceView, EditSourceRequest, GetPromptRequest, HarvestView, LeftOutView, NewSourceRequest, ReadResourceRequest, SourceActionView,
-    SourceConnectionView, SourceErrorView, SourceReviewRequest, SourceReviewView, SourceTestView, VariableView,
+    AddedSourceView, EditSourceRequest, GetPromptRequest, HarvestView, LeftOutView, NewSourceRequest, ReadResourceRequest,
+    SourceActionView, SourceConnectionView, SourceErrorView, SourceReviewRequest, SourceReviewView, SourceTestView, VariableView,
 };
 use api::{Page, Problem};
 use axum::Json;
@@ -284,7 +284,14 @@ fn variable(Variable { name, value }: Variable) -> VariableView {
 /// What the source listed last. A source that was removed has no listing any more.
 async fn harvest(app: &App, org: &OrgId, added: &AddedSource, listing: Option<&SourceListing>) -> Result<HarvestView, Refusal> {
     let Some(listing) = listing else {
-        return Ok(HarvestView { listed_at: None, is_stale: false, error: None, protocol: None, actions: Vec::new(), left_out: Vec::new() });
+        return Ok(HarvestView {
+            listed_at: None,
+            is_stale: false,
+            error: None,
+            protocol: None,
+            actions: Vec::new(),
+            left_out: Vec::new(),
+        });
     };
     let known = app.parts.added.find(org, &added.id).await?.and_then(|source| source.known());
     let mut actions = Vec::with_capacity(listing.actions.len());

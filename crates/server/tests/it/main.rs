@@ -39,6 +39,8 @@ mod quarantine;
 mod recovery;
 mod redaction;
 mod secrets;
+mod sources;
 mod tenancy;
+mod upstream;
 mod verification;
 mod waiting;
