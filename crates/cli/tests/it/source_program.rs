@@ -18,9 +18,8 @@ for line in sys.stdin:
     elif method == "tools/list":
         answer["result"] = {"tools": [{"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]}
     elif method == "tools/call":
-        paths = ["/workspace/seen.txt", "/etc/passwd", "/proc/1/environ", "/home"]
-        sees = [path for path in paths if os.path.isfile(path) or os.path.isdir(path)]
-        seen = {"variables": sorted(os.environ), "secret": len(os.environ["TOKEN"]), "sees": sees, "pid": os.getppid()}
+        sees = [path for path in ["/workspace/seen.txt", "/home", "/root", "/opt"] if os.path.exists(path)]
+        seen = {"variables": sorted(os.environ), "secret": len(os.environ["TOKEN"]), "sees": sees}
         answer["result"] = {"content": [{"type": "text", "text": json.dumps(seen)}]}
     else:
         answer["error"] = {"code": -32601, "message": "unknown"}
@@ -45,10 +44,9 @@ async fn a_program_that_the_operator_allows_is_a_source_and_sees_only_what_it_is
     send(&server, Method::PUT, "secrets/key", json!({ "value": "canary-7731" })).await;
 
     let command = json!(["python3", "-I", "-c", PROGRAM]);
-    for (command, env) in [
-        (json!(["python3", "-I", "-c", "print(1)"]), json!([])),
-        (command.clone(), json!([{ "name": "PATH", "value": "/opt" }])),
-    ] {
+    for (command, env) in
+        [(json!(["python3", "-I", "-c", "print(1)"]), json!([])), (command.clone(), json!([{ "name": "PATH", "value": "/opt" }]))]
+    {
         let (status, refused) = send(&server, Method::POST, "sources", json!({ "name": "kit", "command": command, "env": env })).await;
         assert_eq!((status, &refused["code"]), (422, &json!("command_not_allowed")), "{refused}");
     }
