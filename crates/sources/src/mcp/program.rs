@@ -120,9 +120,9 @@ impl AllowedPrograms {
         let named_in = NamedIn { hosts: "hosts` of `mcp_commands", networks: "source_allowed_networks" };
         let with_network = |program: AllowedProgram| {
             let network = (!program.hosts.is_empty()).then(|| Network::new(program.hosts.clone(), networks.to_vec(), named_in));
-            Ok((program, network.transpose()?.map(Arc::new)))
+            Ok::<_, crate::Error>((program, network.transpose()?.map(Arc::new)))
         };
-        let allowed = allowed.into_iter().map(with_network).collect::<Result<Vec<_>, crate::Error>>()?;
+        let allowed = allowed.into_iter().map(with_network).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { allowed: allowed.into(), programs: Programs::default() })
     }
 
