@@ -150,9 +150,9 @@ fn lead_inside(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use countersign_core::ports::sources::Hints;
     use super::*;
     use countersign_core::Tier;
+    use countersign_core::ports::sources::Hints;
 
     fn common() -> Common {
         Common {
