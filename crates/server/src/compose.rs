@@ -1,5 +1,6 @@
 //! Builds the parts of the server: store, sources, pipeline. The sources are handed to the pipeline; no other part keeps one.
 
+use crate::added_sources::{AddedConfig, AddedRegistry};
 use crate::config::Config;
 use crate::data_dir::{self, Absent, DataDir};
 use crate::homes::{Ground, Homes};
@@ -10,6 +11,7 @@ use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
+use countersign_core::resident::Residents;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Clock, OrgId, Random};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -17,6 +19,7 @@ use pipeline::{Pipeline, Ports, Settings};
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig};
+use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::package::Packages;
 use std::path::Path;
@@ -33,6 +36,8 @@ pub struct Parts {
     pub metrics: Option<PrometheusHandle>,
     /// Workspace and packages of each org; absent if no source works on files.
     pub homes: Option<Arc<Homes>>,
+    /// The sources that admins added.
+    pub added: Arc<AddedRegistry>,
     /// The credentials with which sources act elsewhere.
     pub connections: Connected,
     /// Where people and authorization servers reach this server.
@@ -72,6 +77,7 @@ impl App {
         if !is_over {
             tracing::warn!("some invocations did not end in time; the next start finds them in doubt");
         }
+        self.parts.added.close().await;
         for org in self.parts.store.list_orgs().await.unwrap_or_default() {
             if let Err(error) = self.parts.store.checkpoint(&org.id).await {
                 tracing::warn!(%error, "the last checkpoint could not be signed");
@@ -128,6 +134,7 @@ pub(crate) async fn compose(
     let shared = shared_sources(config, &store, &clock, &random)?;
     let jail = jail(config).await?;
     let profiles = jail.profiles();
+    let residents = Arc::clone(&jail) as Arc<dyn Residents>;
     let ground = Ground {
         config: config.clone(),
         data: data.path().to_owned(),
@@ -138,6 +145,8 @@ pub(crate) async fn compose(
         random: Arc::clone(&random),
     };
     let homes = Arc::new(Homes::open(ground).map_err(|error| Error::Source(error.to_string()))?);
+    let connections = connections(config, &store, &clock, &random)?;
+    let added = Arc::new(added(config, &store, &connections, residents, &homes)?);
     let pipeline = Pipeline::new(
         Ports {
             ledger: Arc::new(store.clone()),
@@ -146,7 +155,8 @@ pub(crate) async fn compose(
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             sources: Vec::new(),
-            registries: vec![Arc::clone(&homes) as Arc<dyn SourceRegistry>],
+            // Of two sources with one name, the first counts.
+            registries: vec![Arc::clone(&homes) as Arc<dyn SourceRegistry>, Arc::clone(&added) as Arc<dyn SourceRegistry>],
             listings: Arc::new(store.clone()),
             commands: Some(Arc::clone(&homes) as Arc<dyn Commands>),
             faults,
@@ -155,8 +165,7 @@ pub(crate) async fn compose(
     );
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
-    let connections = connections(config, &store, &clock, &random)?;
-    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), connections, address, profiles }, token))
+    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), added, connections, address, profiles }, token))
 }
 
 /// In a debug build, kills the process at the point that `FAULT_POINT` names, or the n-th time it gets there (`name:n`), so that a test can
@@ -222,6 +231,27 @@ fn connections(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &
     let allowed = ConnectedConfig { allowed_hosts, allowed_networks };
     let connected = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random));
     connected.map_err(|error| Error::Source(error.to_string()))
+}
+
+/// The registry of the sources that admins add.
+fn added(
+    config: &Config,
+    store: &Store,
+    connections: &Connected,
+    residents: Arc<dyn Residents>,
+    homes: &Arc<Homes>,
+) -> Result<AddedRegistry, Error> {
+    let programs = AllowedPrograms::new(config.mcp_commands.clone(), &config.source_allowed_networks);
+    Ok(AddedRegistry::new(AddedConfig {
+        store: store.clone(),
+        connections: connections.clone(),
+        allowed_hosts: config.source_allowed_hosts.clone(),
+        allowed_networks: config.source_allowed_networks.clone(),
+        programs: programs.map_err(|error| Error::Source(error.to_string()))?,
+        residents: Some(residents),
+        homes: Some(Arc::clone(homes)),
+        sources_max: config.max_sources,
+    }))
 }
 
 /// Probes the host's sandbox only if package code may run.

@@ -7,6 +7,7 @@ pub mod config;
 pub mod http;
 pub mod packages;
 
+mod added_sources;
 mod compose;
 mod data_dir;
 mod homes;
@@ -18,6 +19,7 @@ mod operations;
 mod ports;
 mod telemetry;
 
+pub use added_sources::{AddedConfig, AddedRegistry};
 pub use compose::{App, Parts, open_store, open_store_unchanged, replace_master_key};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use data_dir::{HeldData, hold_data};

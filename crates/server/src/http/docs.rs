@@ -44,6 +44,7 @@ pages![
     "concepts/safety-checks",
     "concepts/sandbox",
     "concepts/secrets",
+    "concepts/sources",
     "concepts/storage",
     "decisions/0001-record-decisions",
     "decisions/0002-one-writer-group-commit",

@@ -73,7 +73,7 @@ async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewV
     Ok(Json(view(app, org, action, review, now).await?))
 }
 
-async fn view(
+pub(super) async fn view(
     app: &App,
     org: &OrgId,
     action: &ActionId,

@@ -40,7 +40,7 @@ async fn find_present(app: &App, by: &Principal, named: &str) -> Result<Connecti
     if found.removed_at.is_none() { Ok(found) } else { Err(Error::not_found("connection", named)) }
 }
 
-async fn find_any(app: &App, by: &Principal, named: &str) -> Result<Connection, Error> {
+pub(super) async fn find_any(app: &App, by: &Principal, named: &str) -> Result<Connection, Error> {
     let found = match (ConnectionId::parse(named), ConnectionName::parse(named)) {
         (Ok(id), _) => app.store().find_connection_by_id(&by.org, &id).await?,
         (Err(_), Some(name)) => app.store().find_connection(&by.org, &name).await?,
@@ -202,7 +202,7 @@ fn value_of(value: Secret<String>) -> Result<SecretValue, Error> {
     SecretValue::new(value).ok_or_else(|| Error::invalid(format!("the value of a connection has 1 to {SECRET_VALUE_BYTES_MAX} bytes")))
 }
 
-async fn spaces_of(app: &App, by: &Principal, named: &[String]) -> Result<Vec<SpaceId>, Error> {
+pub(super) async fn spaces_of(app: &App, by: &Principal, named: &[String]) -> Result<Vec<SpaceId>, Error> {
     if named.is_empty() || named.len() > CONNECTION_SPACES_MAX {
         return Err(Error::invalid(format!("`spaces` names 1 to {CONNECTION_SPACES_MAX} spaces")));
     }

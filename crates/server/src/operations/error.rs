@@ -62,6 +62,19 @@ pub(crate) enum Error {
     LoginUnknown,
     #[error(transparent)]
     Connection(countersign_core::source::Error),
+    #[error("there is no source `{name}` that somebody added")]
+    UnknownSource { name: String },
+    #[error("the name `{name}` is taken by another source; nothing was added")]
+    SourceTaken { name: String },
+    #[error("this org has {sources_max} sources already, which is as many as it may have; nothing was added")]
+    TooManySources { sources_max: u32 },
+    #[error("source `{name}` has been changed meanwhile; nothing was changed")]
+    SourceChanged { name: String },
+    #[error("a kill switch on `{scope}` is on; nothing was read")]
+    Stopped { scope: String },
+    /// A source that could not be asked, or whose settings it cannot have.
+    #[error("{}", .0.without_conclusion())]
+    Source(countersign_core::source::Error),
     #[error("grant `{grant}` is `{}`; nothing was changed", state.as_str())]
     GrantEnded { grant: String, state: GrantState },
     #[error("`{action}` cannot be granted: an action of tier R4, or R3 of a package, is approved one call at a time")]

@@ -41,13 +41,14 @@ const SOURCES: Crate = Crate {
         ("words", &[]),
         ("program", &[]),
         ("web", &["words"]),
+        ("egress", &["web", "words"]),
         ("oauth", &["web", "words"]),
         ("connection", &["oauth", "web", "words"]),
         ("workspace", &["words"]),
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["web", "words", "workspace"]),
-        ("package", &["program", "web", "words", "workspace"]),
-        ("mcp", &["web", "words"]),
+        ("package", &["egress", "program", "web", "words", "workspace"]),
+        ("mcp", &["egress", "program", "web", "words"]),
     ],
 };
 
@@ -63,11 +64,12 @@ const SERVER: Crate = Crate {
         ("look", &["data_dir"]),
         ("packages", &["jail"]),
         ("homes", &["config", "data_dir", "jail"]),
-        ("compose", &["config", "data_dir", "homes", "jail"]),
+        ("added_sources", &["homes"]),
+        ("compose", &["added_sources", "config", "data_dir", "homes", "jail"]),
         ("telemetry", &["config", "ports"]),
         ("loops", &[]),
-        ("operations", &["packages"]),
-        ("http", &["operations", "packages"]),
+        ("operations", &["added_sources", "packages"]),
+        ("http", &["added_sources", "operations", "packages"]),
     ],
 };
 
