@@ -10,6 +10,7 @@ pub(crate) enum Session {
     /// Create a session and its agent's token
     #[command(before_help = "Examples:
   countersign session create --title 'nightly triage' --unattended
+  countersign session create --source files --source github         it knows no other actions
   export COUNTERSIGN_TOKEN=$(countersign session create --json | jq -r .token)")]
     Create {
         /// Nobody watches it: approvals may take 24 hours instead of 5 minutes
@@ -24,6 +25,9 @@ pub(crate) enum Session {
         /// The automation it works for, whose modes and grants its calls then have
         #[arg(long, value_name = "ID")]
         automation: Option<String>,
+        /// A source that it is connected to; may be given several times. Actions of others do not exist for it; all sources when absent
+        #[arg(long, value_name = "SOURCE")]
+        source: Vec<String>,
     },
     /// List sessions, newest first
     #[command(before_help = "Examples:\n  countersign session list")]
@@ -101,9 +105,10 @@ impl Named for SessionView {
 impl Session {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::Create { unattended, title, space, automation } => {
+            Self::Create { unattended, title, space, automation, source } => {
                 let title = title.or_else(default_title);
-                let request = NewSessionRequest { space, title, unattended, automation_id: automation };
+                let sources = Some(source).filter(|sources| !sources.is_empty());
+                let request = NewSessionRequest { space, title, unattended, automation_id: automation, sources };
                 let answer = client.post::<NewSessionResponse>(&["sessions"], &request).await?;
                 let created = &answer.read;
                 let record = Record::new(&created.id)
