@@ -60,6 +60,7 @@ impl Resource for SessionView {
         Field::both("attendance", Column::Extra, |one, _| text(one.attendance.as_str())),
         Field::line("space", |one, _| text(&one.space_id)),
         Field::line("automation", |one, _| maybe(one.automation_id.as_ref())),
+        Field::line("sources", |one, _| maybe(one.sources.as_ref().map(|sources| sources.join(" ")))),
         Field::both("created by", Column::Extra, |one, view| view.who(&one.created_by)),
         Field::line("works for", |one, view| view.who(one.owner_id.as_ref()?)),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
@@ -117,7 +118,8 @@ impl Session {
                     .with("title", Cell::text(&created.session.title))
                     .with("space", Cell::text(&created.session.space_id))
                     .with("attendance", Cell::text(created.session.attendance.as_str()))
-                    .with_some("automation", created.session.automation_id.as_ref().map(Cell::text));
+                    .with_some("automation", created.session.automation_id.as_ref().map(Cell::text))
+                    .with_some("sources", created.session.sources.as_ref().map(|sources| Cell::text(sources.join(" "))));
                 terminal.secret("token", &answer.raw, &record)?;
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
             }
