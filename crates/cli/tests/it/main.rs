@@ -50,6 +50,7 @@ mod receipts;
 mod rehearsal;
 mod secrets;
 mod serving;
+mod sources;
 mod step_crash;
 mod terminal;
 mod two_processes;
