@@ -7,7 +7,7 @@ use api::{Code, Problem};
 use serde_json::{Value, json};
 
 const URL: &str = "https://api.example.com/mcp";
-const AT: &str = "2026-11-15T00:00:00Z";
+const AT: &str = "2026-11-15T00:00:00.000000Z";
 const DIGEST: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn action(name: &str, tier: &str, because: &str, mode: &str, drift: &str) -> Value {
@@ -165,10 +165,10 @@ fn whether_a_server_is_believed_is_asked_once_and_only_of_a_person() {
     let add = ["source", "add", "github", "--mcp", URL];
     let question = "Believe the read-only hints of `github`? [y/N] ";
     for (typed, more, is_asked, is_believed) in [
-        ("y\n", &[][..], true, true),
+        ("", &["--trust-hints"][..], false, true),
+        ("y\n", &[], true, true),
         ("n\n", &[], true, false),
         ("\n", &[], true, false),
-        ("", &["--trust-hints"], false, true),
         ("", &["--trust-hints=false"], false, false),
         ("y\n", &["--no-input"], false, false),
     ] {
