@@ -127,7 +127,7 @@ fn a_source_is_added_and_its_actions_are_told_with_the_one_to_try() {
     }
     assert_eq!(user.run(&[&add[..], &["--json=id"]].concat()).ok().json(), json!({ "id": "github" }));
     assert_eq!(user.run(&[&add[..], &["-o", "name"]].concat()).ok().stdout, "github\n");
-    let screen = user.on_screen(100, &[&add[..], &["--trust-hints"]].concat(), "").ok().stdout;
+    let screen = user.on_screen(120, &[&add[..], &["--trust-hints"]].concat(), "").ok().stdout;
     for told in ["TIER BECAUSE", "an admin set it", "the server says it only reads", "nothing says what it does", "! new"] {
         assert!(screen.contains(told), "{told}: {screen}");
     }
@@ -251,7 +251,7 @@ fn what_changed_is_told_in_plain_words() {
         for told in [
             "github.merge  ! changed\n",
             "structural: `merge` now takes `bypass_checks`, optional boolean  /params_schema/properties/bypass_checks\n  + boolean\n",
-            "github.fork  ! new\n",
+            "github.fork  ! new, not reviewed\n",
             "suspicious: the definition has hidden characters  /description  safety.hidden_text\n",
             "github.close  ✗ gone\n",
             "next: countersign source review github\n",

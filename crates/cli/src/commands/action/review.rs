@@ -151,7 +151,7 @@ pub(in crate::commands) fn drift_cell(drift: Option<Drift>) -> Cell {
         None | Some(Drift::None) => Cell::shown("–", "none").toned(Tone::Muted),
         Some(Drift::Textual) => Cell::shown("! wording changed", "textual").toned(Tone::Warn),
         Some(Drift::Structural) => Cell::shown("! changed", "structural").toned(Tone::Danger),
-        Some(Drift::Appeared) => Cell::shown("! new", "appeared").toned(Tone::Danger),
+        Some(Drift::Appeared) => Cell::shown("! new, not reviewed", "appeared").toned(Tone::Danger),
     }
 }
 
