@@ -50,7 +50,10 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::InvalidPolicy => Some("see what policies can refer to with `countersign policy schema`"),
         Code::NotGrantable => Some("approve this one call with `countersign approve {invocation}`"),
         Code::UnknownAction => Some("list what you may call with `countersign action list`"),
-        Code::UnknownSource => Some("list them with `countersign action list`"),
+        Code::UnknownSource => Some("list those that were added with `countersign source list`, and all with `countersign action list`"),
+        Code::SourceTaken => Some("choose another name; `countersign source list` and `countersign package list` show those there are"),
+        Code::TooManySources => Some("remove one with `countersign source remove NAME`, or ask an operator to raise `max_sources`"),
+        Code::SourceChanged => Some("see who changed it with `countersign source show NAME`, then do it again"),
         Code::ConnectionInUse => Some("see what uses it with `countersign source list`, then change that with `countersign source edit`"),
         Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
         Code::Rejected

@@ -105,6 +105,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     }
     record = record
         .with_some("grant", invocation.grant_id.as_ref().map(Cell::text))
+        .with_some("connection", invocation.connection_id.as_ref().map(Cell::text))
         .with_some("redacted", redacted(&invocation.redacted).map(Cell::text))
         .with_some("released from", invocation.released_from.as_ref().map(Cell::text))
         .with("attempts", Cell::text(invocation.attempts.to_string()));

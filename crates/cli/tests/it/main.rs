@@ -51,6 +51,7 @@ mod rehearsal;
 mod secrets;
 mod serving;
 mod source_program;
+mod sources;
 mod step_crash;
 mod terminal;
 mod two_processes;

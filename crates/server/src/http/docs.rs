@@ -63,6 +63,7 @@ pages![
     "guides/configuration",
     "guides/first-call",
     "guides/generated-clients",
+    "guides/mcp-servers",
     "guides/packages",
     "guides/permission",
     "security",
