@@ -101,6 +101,8 @@ codes! {
     LastOwner = "last_owner", 409, "An org needs an owner";
     SecretChanged = "secret_changed", 409, "The secret has another version";
     SecretInUse = "secret_in_use", 409, "Something uses the secret";
+    MasterKeyChanging = "master_key_changing", 409, "The master key is being replaced";
+    MasterKeyUnready = "master_key_unready", 409, "The next master key is not ready";
     ConnectionNotReady = "connection_not_ready", 409, "The connection needs a login";
     ConnectionNotAllowed = "connection_not_allowed", 403, "The connection is not for this call";
     LoginFailed = "login_failed", 502, "The login failed";

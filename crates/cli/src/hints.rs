@@ -74,6 +74,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::LastOwner => Some("make someone else an owner first, or another token with `countersign token create`"),
         Code::SecretChanged => Some("see who changed it with `countersign secret list`, then decide whether to replace it"),
         Code::SecretInUse => Some("see what uses it with `countersign secret used-by NAME`"),
+        Code::MasterKeyChanging => Some("wait until it has ended"),
+        Code::MasterKeyUnready => Some("correct that, for every server on this database, then try again"),
         Code::ConnectionNotReady => Some("an admin logs in with `countersign connection login NAME`"),
         Code::ConnectionNotAllowed => Some("see what each connection is for with `countersign connection list`"),
         Code::LoginFailed => Some("correct that, then log in again with `countersign connection login NAME`"),

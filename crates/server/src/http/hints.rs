@@ -82,6 +82,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::LastOwner => "make someone else an owner first",
         Code::SecretChanged => "see its version with `GET /api/v1/secrets`, then decide whether to replace it",
         Code::SecretInUse => "see what uses it with `GET /api/v1/secrets/{secret}/used-by`",
+        Code::MasterKeyChanging => "see how far it is with `GET /api/v1/keys/master`",
+        Code::MasterKeyUnready => "correct that, for every server on this database, then send it again",
         Code::ConnectionNotReady => "an admin logs in with `POST /api/v1/connections/{connection}/login`",
         Code::ConnectionNotAllowed => "see what each connection is for with `GET /api/v1/connections`",
         Code::LoginFailed => "correct what `detail` says, then start the login again",

@@ -212,6 +212,8 @@ impl From<operations::Error> for Refusal {
             E::LastOwner { first, .. } => Self::new(Code::LastOwner, detail).hint(first),
             E::SecretChanged { .. } => Self::new(Code::SecretChanged, detail),
             E::SecretInUse { .. } => Self::new(Code::SecretInUse, detail),
+            E::MasterKeyChanging => Self::new(Code::MasterKeyChanging, detail),
+            E::MasterKeyUnready(_) => Self::new(Code::MasterKeyUnready, detail),
             E::LoginUnknown => Self::new(Code::NotFound, detail).hint("start it again"),
             E::Connection(error) => of_connection(&error, detail),
             E::GrantEnded { .. } => Self::new(Code::GrantEnded, detail),
