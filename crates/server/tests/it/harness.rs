@@ -7,7 +7,7 @@ use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
-use server::{App, Parts};
+use server::{App, MasterKeyFiles, Parts};
 use sources::builtin::files::{Files, FilesConfig};
 use sources::connection::{Connected, ConnectedConfig};
 use sources::oauth::Own;
@@ -165,6 +165,11 @@ impl Home {
         self.folder.path().join("workspace")
     }
 
+    /// Where the server looks for its master key, when it replaces it. Until then the store has it from `open`.
+    pub(crate) fn master_key(&self) -> PathBuf {
+        self.folder.path().join("master.key")
+    }
+
     /// Changes the database without the server. On SQLite only.
     pub(crate) fn tamper(&self, sql: &str) {
         let Engine::Sqlite { path } = &self.engine else { panic!("only a file is changed in this way") };
@@ -313,6 +318,7 @@ impl TestServer {
             metrics: metrics(),
             homes: None,
             connections,
+            master_key: MasterKeyFiles::at(home.master_key()),
             address: Own::new(&url),
             profiles: None,
         });
@@ -429,9 +435,8 @@ async fn migrated(engine: Engine) -> Store {
 async fn open(engine: Engine, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Store {
     server::init_process();
     let master = MasterKey::new(&Secret::new([7; 32]));
-    Store::open(store::Config { engine, master, time: TimeSource::Fixed(clock), patience: store::Patience::default(), random })
-        .await
-        .unwrap()
+    let (time, patience) = (TimeSource::Fixed(clock), store::Patience::default());
+    Store::open(store::Config { engine, master, next_master: None, time, patience, random }).await.unwrap()
 }
 
 impl Drop for TestServer {

@@ -2,7 +2,7 @@
 //! key, so whoever has both keys reads everything at any moment. To begin is one write: it changes the name. What the key before it has
 //! sealed is then sealed anew, a few values at a time; any server goes on with it, also after a crash.
 
-use super::{Keychain, MasterKey, MasterKeyId, PEPPER};
+use super::{Keychain, MasterKey, MasterKeyId, PEPPER, another_master_key};
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::rules::{self, RuleEvent};
 use crate::servers::gone_before;
@@ -185,14 +185,17 @@ async fn begin(
     next: &MasterKey,
     by: Option<PrincipalId>,
 ) -> Result<BegunReplacement, Error> {
-    // Locked first, and for itself: whoever seals now is waited for, and nobody does until the commit.
-    tx.query_locked(SELECT_STATE, &[]).await?;
-    store.keychain.sealing(tx).await?;
-    let state = only(tx.query(SELECT_STATE, &[]).await?, read_state)?;
-    if state.as_ref().is_some_and(MasterKeyState::is_replacing) {
+    // Locked for itself: whoever seals now is waited for, and nobody does until the commit.
+    let mut found = only(tx.query_locked(SELECT_STATE, &[]).await?, read_state)?;
+    if found.is_none() {
+        store.keychain.sealing(tx).await?;
+        found = only(tx.query(SELECT_STATE, &[]).await?, read_state)?;
+    }
+    let state = found.ok_or_else(another_master_key)?;
+    if state.is_replacing() {
         return Ok(BegunReplacement::Running);
     }
-    if state.is_some_and(|state| state.seals == next.id()) {
+    if state.seals == next.id() {
         return Ok(BegunReplacement::Same);
     }
     let missing = servers_without(tx, next.id()).await?;
