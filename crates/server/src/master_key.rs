@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use store::{BegunReplacement, MasterKey, MasterKeyId, MasterKeyState, Store};
+use store::{BegunReplacement, MasterKey, MasterKeyId, Store};
 
 /// What to do when there is no master key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -176,11 +176,20 @@ pub(crate) async fn carry_on(files: &MasterKeyFiles, store: &Store, mut resealed
             values => resealed(values),
         }
     }
-    let state = store.find_master_key().await?.filter(|state| !state.is_replacing());
-    if let Some(MasterKeyState { seals, .. }) = state
-        && files.settle(seals)?
-    {
-        store.keep_only_master_key(seals);
+    let Some(state) = store.find_master_key().await? else {
+        return Ok(());
+    };
+    // One that has begun a moment ago is gone on with the next time.
+    if state.is_replacing() && store.count_sealed_otherwise(state.seals).await? > 0 {
+        return Ok(());
+    }
+    // Whoever is told of the end finds the files in their places. Where they cannot be changed, the operator does that.
+    let settled = files.settle(state.seals);
+    if state.is_replacing() {
+        store.end_replacement(state.seals).await?;
+    }
+    if settled? {
+        store.keep_only_master_key(state.seals);
         tracing::info!(key = %files.place.display(), "the master key was replaced; the one before it is beside it, as `.old`");
     }
     Ok(())

@@ -125,8 +125,7 @@ impl Store {
         }
     }
 
-    /// Goes on with a replacement: seals up to 100 values of one org anew, in one write. Returns how many; 0 when nothing is left, and the
-    /// replacement has ended.
+    /// Goes on with a replacement: seals up to 100 values of one org anew, in one write. Returns how many; 0 when nothing is left.
     pub async fn reseal_some(&self) -> Result<u64, Error> {
         let Some(state) = self.find_master_key().await?.filter(MasterKeyState::is_replacing) else {
             return Ok(0);
@@ -141,9 +140,18 @@ impl Store {
                 return self.replace_values(kind, org, values).await;
             }
         }
+        Ok(0)
+    }
+
+    /// Notes that the replacement by this key has ended, if nothing is left of it. Returns whether nothing is: from then on only this key is
+    /// needed.
+    pub async fn end_replacement(&self, by: MasterKeyId) -> Result<bool, Error> {
+        if self.count_sealed_otherwise(by).await? > 0 {
+            return Ok(false);
+        }
         let sql = "/* every org: they share the master key */ UPDATE master_key SET ended_at = $1 WHERE key_id = $2 AND ended_at IS NULL";
-        let id = state.seals.as_bytes().to_vec();
-        self.db.write_unscoped(move |tx| Box::pin(async move { tx.exec(sql, &vals![tx.now(), id]).await.map(|_| 0) })).await
+        let id = by.as_bytes().to_vec();
+        self.db.write_unscoped(move |tx| Box::pin(async move { tx.exec(sql, &vals![tx.now(), id]).await.map(|_| true) })).await
     }
 
     /// Stores the values of this org, each unless it was changed meanwhile: whoever changed it has sealed it under the new key.

@@ -58,13 +58,17 @@ async fn opened(world: &World, key: u8, next: Option<u8>) -> Result<Store, Error
 
 /// Goes on until everything is sealed under the new key. Returns how many values were sealed anew.
 async fn finish(store: &Store) -> u64 {
+    let seals = store.find_master_key().await.unwrap().unwrap().seals;
     let mut all = 0;
     loop {
         match store.reseal_some().await.unwrap() {
-            0 => return all,
+            0 => break,
             some => all += some,
         }
+        assert!(store.find_master_key().await.unwrap().unwrap().is_replacing(), "it has not ended before that is said");
     }
+    assert_eq!(store.end_replacement(seals).await, Ok(true));
+    all
 }
 
 fn name(of: &str) -> SecretName {
@@ -231,6 +235,7 @@ async fn one_that_was_interrupted_goes_on_with_both_keys(kind: Kind) {
         }
         let some = store.reseal_some().await.unwrap();
         left -= some;
+        assert_eq!(store.end_replacement(master(NEW).id()).await, Ok(left == 0), "it ends when nothing is left, and not before");
         assert_eq!(store.count_sealed_otherwise(master(NEW).id()).await, Ok(left), "what is new is sealed under the new key");
         if some == 0 {
             break;
