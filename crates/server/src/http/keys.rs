@@ -45,8 +45,9 @@ pub(super) async fn master(State(app): State<App>, caller: Caller) -> Result<Jso
     Ok(Json(master_view(keys::master(&app, &caller.principal).await?)))
 }
 
-/// Replaces the master key by the one in `master.key.next` beside it, while calls go on. A server that works alone makes that file if it is
-/// missing. The answer comes when the new key seals; what the old one has sealed follows. For operators.
+/// Replaces the master key by the one in `master.key.next` beside it, while calls go on. For operators.
+///
+/// A server that works alone makes that file if it is missing. The answer comes when the new key seals; what the old one has sealed follows.
 #[utoipa::path(operation_id = "keys_replace_master", post, path = "/api/v1/keys/master", tag = "receipts", responses((status = 200, body = MasterKeyView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn replace_master(State(app): State<App>, caller: Caller) -> Result<Json<MasterKeyView>, Refusal> {
     keys::replace_master(&app, &caller.principal).await?;
