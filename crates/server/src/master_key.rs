@@ -86,16 +86,17 @@ impl MasterKeyFiles {
     /// The key before the last replacement may be needed for older backups: it is never overwritten.
     fn must_have_room(&self, present: &Secret<String>) -> Result<(), Error> {
         let path = self.beside(".old");
-        match File::open(&path) {
-            // An earlier try came this far.
-            Ok(file) if read_private(file, &path)?.expose() == present.expose() => Ok(()),
-            Ok(_) => {
-                let message = "it is the key before the last replacement: keep it elsewhere, or destroy it, first".to_owned();
-                Err(Error::DataDir { path, message })
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(unusable(&path, &error)),
+        let old = match File::open(&path) {
+            Ok(file) => read_private(file, &path)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(unusable(&path, &error)),
+        };
+        // An earlier try may have come this far.
+        if old.expose() == present.expose() {
+            return Ok(());
         }
+        let message = "it is the key before the last replacement: keep it elsewhere, or destroy it, first".to_owned();
+        Err(Error::DataDir { path, message })
     }
 
     fn read_present(&self) -> Result<Secret<String>, Error> {
