@@ -149,7 +149,8 @@ impl Store {
         if self.count_sealed_otherwise(by).await? > 0 {
             return Ok(false);
         }
-        let sql = "/* every org: they share the master key */ UPDATE master_key SET ended_at = $1 WHERE key_id = $2 AND ended_at IS NULL";
+        let sql = "/* every org: they share the master key */ UPDATE master_key SET ended_at = $1
+                   WHERE key_id = $2 AND began_at IS NOT NULL AND ended_at IS NULL";
         let id = by.as_bytes().to_vec();
         self.db.write_unscoped(move |tx| Box::pin(async move { tx.exec(sql, &vals![tx.now(), id]).await.map(|_| true) })).await
     }
