@@ -105,6 +105,8 @@ codes! {
     SourceTaken = "source_taken", 409, "A source has the name";
     TooManySources = "too_many_sources", 409, "The org has as many sources as it may have";
     SourceChanged = "source_changed", 409, "The source has another version";
+    MasterKeyChanging = "master_key_changing", 409, "The master key is being replaced";
+    MasterKeyUnready = "master_key_unready", 409, "The next master key is not ready";
     ConnectionNotReady = "connection_not_ready", 409, "The connection needs a login";
     ConnectionNotAllowed = "connection_not_allowed", 403, "The connection is not for this call";
     LoginFailed = "login_failed", 502, "The login failed";

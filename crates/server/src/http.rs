@@ -120,6 +120,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(keys::checkpoint))
         .routes(routes!(keys::list))
         .routes(routes!(keys::rotate))
+        .routes(routes!(keys::master, keys::replace_master))
         .routes(routes!(modes::list, modes::replace))
         .routes(routes!(modes::versions))
         .routes(routes!(modes::set, modes::unset))

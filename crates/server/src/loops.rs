@@ -1,5 +1,6 @@
-//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue.
+//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key.
 
+use crate::master_key::{self, MasterKeyFiles};
 use crate::{Homes, Parts};
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_DAYS, SWEEP_SECONDS};
@@ -28,9 +29,10 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
     let listing = tokio::spawn(look_at_sources(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
+    let tending = tokio::spawn(tend_master_key(parts.master_key.clone(), parts.store.clone(), stop.clone()));
     let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, looking, listing, signing);
+        let _ended = tokio::join!(sweeping, looking, listing, signing, tending);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }
@@ -164,6 +166,22 @@ async fn checkpoint(store: Store, stop: CancellationToken) {
                 tracing::warn!(%error, org = %org.id, "a checkpoint could not be signed; it comes again");
             }
         }
+    }
+}
+
+/// Learns the next master key, and goes on with a replacement that this server or another has begun. What prevents it is told once.
+async fn tend_master_key(files: MasterKeyFiles, store: Store, stop: CancellationToken) {
+    let mut told = None;
+    while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
+        let tended = tokio::select! {
+            tended = master_key::tend(&files, &store) => tended,
+            () = stop.cancelled() => return,
+        };
+        let problem = tended.err().map(|error| error.to_string());
+        if let Some(problem) = problem.as_ref().filter(|problem| told.as_ref() != Some(*problem)) {
+            tracing::warn!(problem, "the master key could not be looked after; it is tried again");
+        }
+        told = problem;
     }
 }
 

@@ -528,17 +528,25 @@ CREATE TABLE batches (
 );
 CREATE INDEX batches_by_status ON batches (org_id, status, id);
 
--- What tokens are hashed with, from when the master key was replaced on: the hashes stay, so it does too. At most one row.
-CREATE TABLE pepper (
+-- Which master key seals: its id, with which each sealed value begins. One row, from the first value on.
+CREATE TABLE master_key (
   id BIGINT NOT NULL PRIMARY KEY,
-  sealed BYTEA NOT NULL
+  key_id BYTEA NOT NULL,
+  -- What tokens are hashed with, sealed, from when the master key was first replaced on: the hashes stay, so it does too.
+  sealed_pepper BYTEA,
+  -- The last replacement. It goes on until `ended_at`: values that begin with another id are sealed anew.
+  replaced_by TEXT,
+  began_at BIGINT,
+  ended_at BIGINT
 );
 
 -- Servers at work on this database: each says every few seconds that it lives. One that has not for too long counts as gone.
 CREATE TABLE servers (
   id TEXT NOT NULL PRIMARY KEY,
   started_at BIGINT NOT NULL,
-  seen_at BIGINT NOT NULL
+  seen_at BIGINT NOT NULL,
+  -- The ids of the master keys it has: one that it has not must seal nothing.
+  opens TEXT NOT NULL DEFAULT ''
 );
 -- What each remote source listed last, as canonical JSON: used while the source cannot be asked.
 CREATE TABLE listings (

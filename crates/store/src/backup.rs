@@ -58,7 +58,7 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, invocation_id",
     ),
     ("canaries", "org_id, id, text, added_by, added_at", "org_id, id"),
-    ("pepper", "id, sealed", "id"),
+    ("master_key", "id, key_id, sealed_pepper, replaced_by, began_at, ended_at", "id"),
     ("secrets", "org_id, id, name, description, version, sealed_value, set_by, set_at, last_used_at", "org_id, id"),
     (
         "connections",
@@ -171,7 +171,7 @@ impl Store {
             })
             .await;
         let moved = outcome.map_err(|error| told.try_recv().unwrap_or(RestoreError::Store(error)))?;
-        self.keychain.load_pepper(&self.db).await?;
+        self.keychain.load(&self.db).await?;
         Ok(moved)
     }
 }

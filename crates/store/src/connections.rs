@@ -99,13 +99,13 @@ impl Store {
         let Some(sealed) = sealed else {
             return Ok(None);
         };
-        let opened = self.keychain.master().open(&place(org, connection), &sealed).ok();
+        let opened = self.keychain.open(&place(org, connection), &sealed).ok();
         let value = opened.and_then(|bytes| String::from_utf8(bytes).ok()).and_then(|text| SecretValue::new(Secret::new(text)));
         value.map(Some).ok_or_else(|| does_not_open(connection))
     }
 
-    fn seal_credential(&self, org: &OrgId, connection: &Connection, value: &SecretValue) -> Vec<u8> {
-        self.keychain.master().seal(self.keychain.random(), &place(org, connection), value.expose().as_bytes())
+    async fn seal_credential(&self, tx: &mut Tx, org: &OrgId, connection: &Connection, value: &SecretValue) -> Result<Vec<u8>, Error> {
+        self.keychain.seal(tx, &place(org, connection), value.expose().as_bytes()).await
     }
 }
 
@@ -161,7 +161,10 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
         removed_at: None,
     };
     let named = connection.secret.as_ref().and_then(|secret| SecretValue::new(Secret::new(secret.to_string())));
-    let sealed = named.or(value).as_ref().map(|value| store.seal_credential(org, &connection, value));
+    let sealed = match named.or(value) {
+        Some(value) => Some(store.seal_credential(tx, org, &connection, &value).await?),
+        None => None,
+    };
     tx.exec(
         "INSERT INTO connections (org_id, id, name, kind, url, account, secret, scopes, spaces, version, state, why, sealed_credential, made_by, \
          made_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",

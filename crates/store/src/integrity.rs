@@ -364,7 +364,7 @@ impl Logged {
                 let said = self.in_force.get(&("connection", connection.to_string())).map(|said| format!("{said} removed"));
                 self.set("connection", connection.to_string(), said);
             }
-            IdentityChange::LinkMade { .. } => {}
+            IdentityChange::LinkMade { .. } | IdentityChange::MasterKeyReplaced => {}
         }
     }
 

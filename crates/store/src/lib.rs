@@ -54,7 +54,7 @@ pub use definitions::Review;
 pub use grants::{GrantChanged, GrantFilter, NewGrant};
 pub use integrity::Integrity;
 pub use invocations::InvocationFilter;
-pub use keys::{LogKey, MasterKey, Purpose};
+pub use keys::{BegunReplacement, LogKey, MasterKey, MasterKeyId, MasterKeyState, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
 pub use modes::{FiledMode, ModeChange, ModeSetting, ModeVersion};
 pub use orgs::{NewOrg, Org, SpaceChange};
@@ -91,6 +91,8 @@ pub struct PageRequest {
 pub struct Config {
     pub engine: Engine,
     pub master: MasterKey,
+    /// The key that replaces `master`, or soon will. While it does, what either of them seals is read.
+    pub next_master: Option<MasterKey>,
     pub time: TimeSource,
     /// Time limits for PostgreSQL's answers. SQLite needs none: it runs in this process.
     pub patience: Patience,
@@ -110,7 +112,7 @@ impl Store {
     pub async fn open(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::migrate(&store.db).await?;
-        store.keychain.load_pepper(&store.db).await?;
+        store.keychain.load(&store.db).await?;
         Ok(store)
     }
 
@@ -118,12 +120,12 @@ impl Store {
     pub async fn open_unchanged(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::check(&store.db).await?;
-        store.keychain.load_pepper(&store.db).await?;
+        store.keychain.load(&store.db).await?;
         Ok(store)
     }
 
     async fn connect(config: Config) -> Result<Self, Error> {
-        let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
+        let keychain = Arc::new(keys::Keychain::new(config.master, config.next_master, Arc::clone(&config.random)));
         let sealing = seal::Sealing::new(Arc::clone(&keychain));
         let (TimeSource::Database(clock) | TimeSource::Fixed(clock)) = &config.time;
         let server = ServerId::new(clock.now(), random_bytes(&*config.random));

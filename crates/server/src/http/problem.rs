@@ -214,6 +214,8 @@ impl From<operations::Error> for Refusal {
             E::SecretChanged { .. } => Self::new(Code::SecretChanged, detail),
             E::SecretInUse { .. } => Self::new(Code::SecretInUse, detail),
             E::ConnectionInUse { .. } => Self::new(Code::ConnectionInUse, detail),
+            E::MasterKeyChanging => Self::new(Code::MasterKeyChanging, detail),
+            E::MasterKeyUnready(_) => Self::new(Code::MasterKeyUnready, detail),
             E::LoginUnknown => Self::new(Code::NotFound, detail).hint("start it again"),
             E::Connection(error) => of_connection(&error, detail),
             E::UnknownSource { .. } => Self::new(Code::UnknownSource, detail).hint("list them with `GET /api/v1/sources`"),

@@ -26,7 +26,7 @@ pub(crate) enum Error {
     NotAPerson { does_what: &'static str },
     #[error("{why}")]
     AboveOwnRole { why: String, ask: &'static str },
-    #[error("only an operator manages orgs: an owner of the first org")]
+    #[error("only an operator does this: an owner of the first org")]
     NotAnOperator,
     #[error("the first org cannot be disabled: its owners are the operators")]
     FirstOrg,
@@ -57,6 +57,10 @@ pub(crate) enum Error {
     SecretInUse { name: String, users: String },
     #[error("connection `{name}` is used by {users}; nothing was removed")]
     ConnectionInUse { name: String, users: String },
+    #[error("the master key is being replaced already")]
+    MasterKeyChanging,
+    #[error("{0}")]
+    MasterKeyUnready(String),
     /// Nobody waits for whoever came back: it was never started, was used already, or another one was started since.
     #[error("this login is not open: it was used already, or another one was started; nothing was changed")]
     LoginUnknown,

@@ -7,7 +7,7 @@ use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
-use server::{AddedConfig, AddedRegistry, App, Parts};
+use server::{AddedConfig, AddedRegistry, App, MasterKeyFiles, Parts};
 use sources::builtin::files::{Files, FilesConfig};
 use sources::connection::{Connected, ConnectedConfig};
 use sources::mcp::AllowedPrograms;
@@ -167,6 +167,11 @@ impl Home {
     /// The folder that the real `files` works in.
     pub(crate) fn workspace(&self) -> PathBuf {
         self.folder.path().join("workspace")
+    }
+
+    /// Where the server looks for its master key, when it replaces it. Until then the store has it from `open`.
+    pub(crate) fn master_key(&self) -> PathBuf {
+        self.folder.path().join("master.key")
     }
 
     /// Changes the database without the server. On SQLite only.
@@ -329,6 +334,7 @@ impl TestServer {
             homes: None,
             added,
             connections,
+            master_key: MasterKeyFiles::at(home.master_key()),
             address: Own::new(&url),
             profiles: None,
         });
@@ -445,9 +451,8 @@ async fn migrated(engine: Engine) -> Store {
 async fn open(engine: Engine, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Store {
     server::init_process();
     let master = MasterKey::new(&Secret::new([7; 32]));
-    Store::open(store::Config { engine, master, time: TimeSource::Fixed(clock), patience: store::Patience::default(), random })
-        .await
-        .unwrap()
+    let (time, patience) = (TimeSource::Fixed(clock), store::Patience::default());
+    Store::open(store::Config { engine, master, next_master: None, time, patience, random }).await.unwrap()
 }
 
 impl Drop for TestServer {

@@ -32,6 +32,7 @@ mod journey;
 mod kill_switch;
 mod leases;
 mod links;
+mod master_key;
 mod openapi;
 mod policies;
 mod progress;

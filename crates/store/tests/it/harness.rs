@@ -108,7 +108,7 @@ async fn open_with(engine: Engine, clock: &FixedClock, random: &SeededRandom, pa
     let _already = rustls::crypto::ring::default_provider().install_default();
     let master = MasterKey::new(&Secret::new([7; 32]));
     let time = TimeSource::Fixed(Arc::new(clock.clone()));
-    Store::open(Config { engine, master, time, patience, random: Arc::new(random.clone()) }).await
+    Store::open(Config { engine, master, next_master: None, time, patience, random: Arc::new(random.clone()) }).await
 }
 
 /// A store whose clock and randomness the test controls.

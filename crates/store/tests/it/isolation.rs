@@ -354,7 +354,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 24] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -371,7 +371,11 @@ const NOT_OF_ONE_ORG: [(&str, &str); 24] = [
     ("list_orgs", "for background loops, which go on by org"),
     ("backup", "the operator's, of everything"),
     ("restore", "the operator's, of everything"),
-    ("replace_master_key", "the operator's, of everything"),
+    ("find_master_key", "the operator's: the key seals for every org"),
+    ("count_sealed_otherwise", "the operator's: a number, of everything"),
+    ("begin_replacement", "the operator's, of everything"),
+    ("reseal_some", "the operator's, of everything"),
+    ("end_replacement", "the operator's, of everything"),
     ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
     ("connect", "the limiter, which knows sessions only"),
     ("create_org", "makes the org it returns"),

@@ -402,15 +402,21 @@ async fn a_store_knows_whether_it_is_alone(kind: Kind) {
 async fn a_database_of_another_master_key_is_noticed(kind: Kind) {
     let world = World::new(kind).await;
     let tenant = world.tenant("acme").await;
-    let stranger = Store::open(store::Config {
-        patience: store::Patience::default(),
-        engine: world.home.engine.clone(),
-        master: store::MasterKey::new(&countersign_core::Secret::new([8; 32])),
-        time: store::TimeSource::Fixed(std::sync::Arc::new(world.clock.clone())),
-        random: std::sync::Arc::new(world.random.clone()),
-    })
-    .await
-    .unwrap();
+    let open = || {
+        Store::open(store::Config {
+            patience: store::Patience::default(),
+            engine: world.home.engine.clone(),
+            master: store::MasterKey::new(&countersign_core::Secret::new([8; 32])),
+            next_master: None,
+            time: store::TimeSource::Fixed(std::sync::Arc::new(world.clock.clone())),
+            random: std::sync::Arc::new(world.random.clone()),
+        })
+    };
+    let refused = open().await.map(|_| ()).unwrap_err();
+    assert!(refused.to_string().contains("another master key"), "{refused}");
+    // Whoever removes the name of the key, too, comes no further.
+    world.home.tamper("DELETE FROM master_key").await;
+    let stranger = open().await.unwrap();
     assert_eq!(stranger.authenticate(&tenant.owner_token).await, Ok(Err(Refused::Unknown)));
     let refused = stranger.space_key(&tenant.org, &tenant.space).await.map(|_| ()).unwrap_err();
     assert!(refused.to_string().contains("another master key"), "{refused}");
