@@ -367,6 +367,11 @@ class People:
     on_secret_rotated = on_secret_deleted = on_secret_set
     on_connection_made = on_connection_logged_in = on_connection_removed = on_secret_set
 
+    def on_master_key_replaced(self, change, when, by, **_):
+        # Without a server, on its data folder, nobody is known to the log.
+        if by is not None:
+            self.may(by, "manage_identity", when)
+
     def new_token(self, change, holder, since, answers=None):
         need(get(change, "token") not in self.tokens, "a token is made twice")
         expires_at = time(change, "expires_at") if change.get("expires_at") is not None else None

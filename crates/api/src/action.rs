@@ -21,6 +21,9 @@ pub struct SourceView {
     pub id: String,
     pub title: String,
     pub actions: Vec<ActionView>,
+    /// The actions are from an earlier listing, because the source could not be asked.
+    #[serde(default)]
+    pub stale: bool,
     /// Why the source could not be listed; the others are listed all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -354,8 +354,9 @@ const fn receipt_status(status: Status) -> ReceiptStatus {
 
 /// What refuses a call before it has any effect, because of what it may not: by scope, by what an operator allows, or for safety. Everything
 /// else that fails has failed at its work.
-const REJECTIONS: [&str; 18] = [
+const REJECTIONS: [&str; 19] = [
     "address_not_allowed",
+    "command_not_allowed",
     "hard_link_refused",
     "header_not_allowed",
     "host_not_allowed",
@@ -426,7 +427,7 @@ mod tests {
     }
 
     /// What has failed at its work, of all that is documented.
-    const FAILURES: [&str; 39] = [
+    const FAILURES: [&str; 41] = [
         "body_too_large",
         "breaker_open",
         "content_changed",
@@ -453,7 +454,9 @@ mod tests {
         "package_lost",
         "package_out_of_memory",
         "package_timed_out",
+        "program_missing",
         "result_schema_mismatch",
+        "secret_missing",
         "snapshot_lost",
         "source_broke",
         "source_busy",

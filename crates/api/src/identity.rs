@@ -36,6 +36,9 @@ pub struct NewSessionRequest {
     /// The automation that the session works for; its modes and grants apply. Only a person who may change policy can set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automation_id: Option<String>,
+    /// The sources that it is connected to; all when absent. Actions of others do not exist for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Vec<String>>,
 }
 
 /// A session just created. The token is shown here and never again.
@@ -55,6 +58,9 @@ pub struct SessionView {
     pub title: String,
     pub attendance: Attendance,
     pub automation_id: Option<String>,
+    /// The sources it is connected to; null: all.
+    #[serde(default)]
+    pub sources: Option<Vec<String>>,
     pub created_at: Timestamp,
     pub ended_at: Option<Timestamp>,
 }

@@ -32,6 +32,9 @@ pub struct InvocationView {
     pub mode_source: ModeSource,
     pub action: String,
     pub source: String,
+    /// The connection whose credential the source's requests carry. The id stays after the connection is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_id: Option<String>,
     pub tier: Tier,
     pub class: Class,
     pub session_id: String,
@@ -332,6 +335,7 @@ impl From<Invocation> for InvocationView {
             mode_source: invocation.decision.source,
             action: invocation.action.to_string(),
             source: invocation.action.source().into(),
+            connection_id: invocation.connection.as_ref().map(ToString::to_string),
             tier: invocation.tier,
             class: invocation.tier.class(),
             session_id: invocation.session.to_string(),

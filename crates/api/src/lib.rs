@@ -13,6 +13,7 @@ pub mod problem;
 pub mod receipt;
 pub mod rules;
 pub mod secret;
+pub mod source;
 
 pub use problem::{Code, Problem};
 

@@ -48,7 +48,7 @@ codes! {
     InvalidParams = "invalid_params", 422, "The params do not fit the action's schema";
     SchemaTooCostly = "schema_too_costly", 422, "The schema is too costly to check by";
     InvalidScope = "invalid_scope", 422, "The scope cannot be enforced";
-    CommandNotAllowed = "command_not_allowed", 422, "A verification command is not allowed";
+    CommandNotAllowed = "command_not_allowed", 422, "A command is not allowed";
     InvalidBatch = "invalid_batch", 422, "These calls cannot be made together";
     DryRunUnsupported = "dry_run_unsupported", 422, "This action has no dry run";
     Unauthenticated = "unauthenticated", 401, "A valid token is needed";
@@ -101,6 +101,12 @@ codes! {
     LastOwner = "last_owner", 409, "An org needs an owner";
     SecretChanged = "secret_changed", 409, "The secret has another version";
     SecretInUse = "secret_in_use", 409, "Something uses the secret";
+    ConnectionInUse = "connection_in_use", 409, "A source uses the connection";
+    SourceTaken = "source_taken", 409, "A source has the name";
+    TooManySources = "too_many_sources", 409, "The org has as many sources as it may have";
+    SourceChanged = "source_changed", 409, "The source has another version";
+    MasterKeyChanging = "master_key_changing", 409, "The master key is being replaced";
+    MasterKeyUnready = "master_key_unready", 409, "The next master key is not ready";
     ConnectionNotReady = "connection_not_ready", 409, "The connection needs a login";
     ConnectionNotAllowed = "connection_not_allowed", 403, "The connection is not for this call";
     LoginFailed = "login_failed", 502, "The login failed";

@@ -68,6 +68,20 @@ pub struct RotateKeysRequest {
     pub revoke: bool,
 }
 
+/// The master key, which seals the keys of every org, its secrets and the credentials of its connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MasterKeyView {
+    /// Whether values are still sealed under the key before it.
+    pub is_replacing: bool,
+    /// How many values that are.
+    pub values_left: u64,
+    /// Who began the last replacement; absent if there was none, or if it was made on the data folder, without a server.
+    pub replaced_by: Option<String>,
+    pub began_at: Option<Timestamp>,
+    /// From then on the key before it opens nothing.
+    pub ended_at: Option<Timestamp>,
+}
+
 /// The newest signed statement of how long the log is and what it hashes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointResponse {

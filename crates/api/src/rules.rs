@@ -226,7 +226,7 @@ pub struct ReviewRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReviewView {
     pub action: String,
-    /// Null when nobody has reviewed it.
+    /// Null when nobody has reviewed it and nobody has to.
     pub drift: Option<Drift>,
     pub reviewed_by: Option<String>,
     pub reviewed_at: Option<Timestamp>,
@@ -277,7 +277,7 @@ pub enum WeightName {
 pub struct DefinitionChange {
     /// RFC 6901, into the definition.
     pub pointer: String,
-    /// What a person reads, such as `description changed`.
+    /// A sentence, such as "`merge` now takes `bypass_checks`, optional boolean".
     pub summary: String,
     pub weight: WeightName,
     /// One short line; invisible characters are shown.

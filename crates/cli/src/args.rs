@@ -8,9 +8,9 @@ pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
     action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, connection::Connection, consent::Consent,
-    context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
-    mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt,
-    secret::Secret, serve, session::Session, show, snooze, space::Space, token::Token, user::User,
+    context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link,
+    login, man, mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy, quarantine::Quarantine,
+    receipt::Receipt, secret::Secret, serve, session::Session, show, snooze, source::Source, space::Space, token::Token, user::User,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};
@@ -104,6 +104,9 @@ pub(crate) enum Command {
     /// Manage action packages
     #[command(subcommand)]
     Package(Package),
+    /// Manage sources: the MCP servers whose tools are actions
+    #[command(subcommand)]
+    Source(Source),
     /// Manage secrets: the credentials with which calls act elsewhere
     #[command(subcommand)]
     Secret(Secret),

@@ -39,6 +39,7 @@ pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod show;
 pub(crate) mod snooze;
+pub(crate) mod source;
 pub(crate) mod space;
 pub(crate) mod status;
 pub(crate) mod token;

@@ -50,7 +50,11 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::InvalidPolicy => Some("see what policies can refer to with `countersign policy schema`"),
         Code::NotGrantable => Some("approve this one call with `countersign approve {invocation}`"),
         Code::UnknownAction => Some("list what you may call with `countersign action list`"),
-        Code::UnknownSource => Some("list them with `countersign action list`"),
+        Code::UnknownSource => Some("list those that were added with `countersign source list`, and all with `countersign action list`"),
+        Code::SourceTaken => Some("choose another name; `countersign source list` and `countersign package list` show those there are"),
+        Code::TooManySources => Some("remove one with `countersign source remove NAME`, or ask an operator to raise `max_sources`"),
+        Code::SourceChanged => Some("see who changed it with `countersign source show NAME`, then do it again"),
+        Code::ConnectionInUse => Some("see what uses it with `countersign source list`, then change that with `countersign source edit`"),
         Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
         Code::Rejected
         | Code::Consumed
@@ -74,6 +78,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::LastOwner => Some("make someone else an owner first, or another token with `countersign token create`"),
         Code::SecretChanged => Some("see who changed it with `countersign secret list`, then decide whether to replace it"),
         Code::SecretInUse => Some("see what uses it with `countersign secret used-by NAME`"),
+        Code::MasterKeyChanging => Some("wait until it has ended"),
+        Code::MasterKeyUnready => Some("correct that, for every server on this database, then try again"),
         Code::ConnectionNotReady => Some("an admin logs in with `countersign connection login NAME`"),
         Code::ConnectionNotAllowed => Some("see what each connection is for with `countersign connection list`"),
         Code::LoginFailed => Some("correct that, then log in again with `countersign connection login NAME`"),

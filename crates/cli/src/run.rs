@@ -96,6 +96,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Breaker(breaker) => breaker.run(&setting.client()?, setting.terminal).await,
         Command::Canary(canary) => canary.run(&setting.client()?, setting.terminal).await,
         Command::Package(package) => package.run(setting).await,
+        Command::Source(source) => source.run(&setting.client()?, setting.terminal).await,
         Command::Secret(secret) => secret.run(&setting.client()?, setting.terminal).await,
         Command::Connection(connection) => connection.run(&setting.client()?, setting.terminal).await,
         Command::Receipt(receipt) => receipt.run(setting).await,

@@ -106,6 +106,13 @@ impl fmt::Display for SourceId {
     }
 }
 
+impl<'de> Deserialize<'de> for SourceId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
 /// `<source slug>.<name>`; the name is 1 to 128 of letters, digits, `_`, `-` and `.`, as the names of MCP tools are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId {

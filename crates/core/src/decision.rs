@@ -92,16 +92,19 @@ pub enum Drift {
     Textual,
     /// What a call does or needs differs: schemas, tier, effects, permissions, hosts, code or isolation.
     Structural,
+    /// Nobody has reviewed it: it appeared after the other actions of its source were reviewed.
+    Appeared,
 }
 
 impl Drift {
-    pub const ALL: [Self; 3] = [Self::None, Self::Textual, Self::Structural];
+    pub const ALL: [Self; 4] = [Self::None, Self::Textual, Self::Structural, Self::Appeared];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Textual => "textual",
             Self::Structural => "structural",
+            Self::Appeared => "appeared",
         }
     }
 
@@ -126,7 +129,7 @@ pub enum Reason {
     PackageNeverUnattended,
     /// The band of the space is stricter.
     Band { band: Band },
-    /// The definition is not the one that was reviewed.
+    /// The definition is not the one that was reviewed, or nobody has reviewed it and somebody has to.
     Drift { drift: Drift },
     /// A gate requires an approval.
     Gate { gate: Gate },
@@ -154,7 +157,12 @@ impl fmt::Display for Reason {
             Self::DangerIsNeverAllowed => f.write_str("an R4 action is never allowed without a person"),
             Self::PackageNeverUnattended => f.write_str("a package's R3 or R4 action never runs without a person"),
             Self::Band { band } => write!(f, "the band of the space is {}", band.as_str()),
-            Self::Drift { drift } => write!(f, "the definition changed since it was reviewed ({})", drift.as_str()),
+            Self::Drift { drift: Drift::Appeared } => {
+                f.write_str("the action appeared after its source was reviewed, and nobody has reviewed it")
+            }
+            Self::Drift { drift: drift @ (Drift::None | Drift::Textual | Drift::Structural) } => {
+                write!(f, "the definition changed since it was reviewed ({})", drift.as_str())
+            }
             Self::Gate { gate } => write!(f, "gate `{}` requires approval", gate.as_str()),
             Self::Stopped { scope } => write!(f, "a kill switch on `{scope}` is on"),
         }

@@ -6,7 +6,9 @@ use crate::decision::{Decision, GateVerdict};
 use crate::effect::{Aftermath, Purpose};
 use crate::grant::GrantScope;
 use crate::jail::Meter;
-use crate::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
+use crate::{
+    ActionId, ConnectionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use std::collections::BTreeMap;
@@ -282,6 +284,9 @@ pub struct Invocation {
     /// The person on whose behalf an agent acts.
     pub owner: Option<UserId>,
     pub action: ActionId,
+    /// The connection whose credential the source's requests carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionId>,
     pub tier: Tier,
     pub status: Status,
     pub intention: Intention,

@@ -82,6 +82,8 @@ pub const PROGRESS_SILENCE_SECONDS: u64 = 15;
 pub const PROGRESS_FOLLOW_SECONDS_MAX: u64 = 5 * 60;
 /// Bytes of stored (redacted) params; larger ones are pruned structurally and marked `_truncated`.
 pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
+/// Sources that a session can name; more are refused with `invalid_request`.
+pub const SESSION_SOURCES_MAX: usize = 64;
 /// How long one request to a source may take, unless the definition sets less; then the call is `failed` or `in_doubt`.
 pub const CALL_TIMEOUT_MS: u64 = 30_000;
 /// How long a source may take to list its actions; then the source is listed with an error.
@@ -317,6 +319,23 @@ pub const MCP_RECONNECTS_MAX: usize = 5;
 pub const MCP_STRAY_LINES_MAX: usize = 100;
 /// Requests of an MCP server to us that are answered at once; further ones are ignored.
 pub const MCP_ASKED_AT_ONCE: usize = 16;
+/// Processes and threads of an MCP program; the next fork fails.
+pub const MCP_PROGRAM_PROCESSES: u32 = 64;
+/// The share of one processor that an MCP program may take, in percent; beyond, it is slowed down.
+pub const MCP_PROGRAM_CPU_PERCENT: u32 = 100;
+/// How long an MCP program may take to end after it was asked to; then it is killed.
+pub const MCP_PROGRAM_GRACE_MS: u64 = 2_000;
+/// Sources that the admins of an org may add, unless an operator sets another number; the next is refused with `too_many_sources`.
+pub const SOURCES_MAX_DEFAULT: u32 = 20;
+/// The highest number that an operator may set.
+pub const SOURCES_MAX: u32 = 1_000;
+/// Characters of a source's title; a longer one is refused with `invalid_request`.
+pub const SOURCE_TITLE_CHARS_MAX: usize = 200;
+/// Variables of an MCP program, words of its command, and bytes of each; more are refused with `invalid_request`.
+pub const SOURCE_VARIABLES_MAX: usize = 64;
+pub const SOURCE_TEXT_BYTES_MAX: usize = 4_096;
+/// How long connections to sources may take to close when the server stops.
+pub const SOURCES_CLOSE_SECONDS: u64 = 5;
 /// Characters of a server's instructions that become its guide; the rest is cut.
 pub const MCP_INSTRUCTIONS_CHARS_MAX: usize = 8_000;
 /// Files one call of a package may change; more are refused with `package_stage_refused`.

@@ -1,6 +1,6 @@
 //! Sessions, and the spaces they belong to.
 
-use crate::{AutomationId, InvocationId, Mode, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
+use crate::{AutomationId, InvocationId, Mode, OrgId, PrincipalId, SessionId, SourceId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
@@ -56,9 +56,18 @@ pub struct Session {
     pub title: String,
     pub attendance: Attendance,
     pub automation: Option<AutomationId>,
+    /// The sources it is connected to; absent: all. Any other source does not exist for it.
+    pub sources: Option<BTreeSet<SourceId>>,
     pub created_at: Timestamp,
     /// After this, no call can be made in it, except reverts.
     pub ended_at: Option<Timestamp>,
+}
+
+impl Session {
+    /// Whether it is connected to this source, as far as the session says. The source may have its own word on the space.
+    pub fn is_connected_to(&self, source: &SourceId) -> bool {
+        self.sources.as_ref().is_none_or(|sources| sources.contains(source))
+    }
 }
 
 /// How strict a space is, from green (the modes alone decide) to black (only R0 reads run, each with approval).

@@ -16,7 +16,9 @@ use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{self, EndBatch, EventDraft, NewBatch, OpenedBatch};
 use countersign_core::limits::{BATCH_PARTS_MAX, CALL_TIMEOUT_MS, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
-use countersign_core::{ActionId, Batch, BatchId, EventId, Invocation, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
+use countersign_core::{
+    ActionId, Batch, BatchId, EventId, Invocation, InvocationId, OrgId, Principal, ReceiptId, Session, SessionId, Status, json,
+};
 use durable::{Claim, OtherClaim};
 use receipt::body::{BatchBody, Body as _};
 use serde_json::{Value, json};
@@ -54,7 +56,7 @@ impl Pipeline {
 
     async fn open_batch(&self, request: BatchRequest) -> Result<Batched, Error> {
         let session = self.walk.session_for(&request.principal, &request.session, Intention::Effect).await?;
-        let actions = self.checked_parts(&session.org, &request).await?;
+        let actions = self.checked_parts(&session, &request).await?;
         let created_at = self.walk.now();
         let id = BatchId::new(created_at, self.walk.random_bytes());
         let key = self.walk.inner.keyring.space_key(&session.org, &session.space).await?;
@@ -122,7 +124,7 @@ impl Pipeline {
     }
 
     /// Refuses a batch that makes no sense as a whole, before anything is stored.
-    async fn checked_parts(&self, org: &OrgId, request: &BatchRequest) -> Result<Vec<ActionId>, Error> {
+    async fn checked_parts(&self, session: &Session, request: &BatchRequest) -> Result<Vec<ActionId>, Error> {
         if request.parts.is_empty() || request.parts.len() > BATCH_PARTS_MAX {
             return Err(refused(None, format!("it must have 1 to {BATCH_PARTS_MAX} parts, and has {}", request.parts.len())));
         }
@@ -138,7 +140,7 @@ impl Pipeline {
             let shown: String = part.action.chars().take(160).collect();
             let action = ActionId::parse(&part.action).map_err(|_| refused(Some(index), format!("`{shown}` is not an action")))?;
             let is_last = index + 1 == request.parts.len();
-            if request.mode == BatchMode::AllOrNothing && !is_last && !self.can_be_reverted(org, &action, part).await? {
+            if request.mode == BatchMode::AllOrNothing && !is_last && !self.can_be_reverted(session, &action, part).await? {
                 return Err(Error::NotLast { part: index, action });
             }
             actions.push(action);
@@ -146,8 +148,8 @@ impl Pipeline {
         Ok(actions)
     }
 
-    async fn can_be_reverted(&self, org: &OrgId, action: &ActionId, part: &PartRequest) -> Result<bool, Error> {
-        let found = self.walk.inner.catalogue.find(org, action).await;
+    async fn can_be_reverted(&self, session: &Session, action: &ActionId, part: &PartRequest) -> Result<bool, Error> {
+        let found = self.walk.inner.catalogue.find(session, action).await;
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         // An action that does not exist changes nothing; its part will fail and say so.
         Ok(found.is_none_or(|(_, definition)| {

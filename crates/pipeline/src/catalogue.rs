@@ -2,14 +2,16 @@
 //! `catalogue/org.rs` decides when a source is asked for its actions; finding an action is only a look-up.
 
 mod definition;
+mod eyes;
 mod listing;
 mod org;
 mod schema;
 
 use countersign_core::action::nearest;
 use countersign_core::source::{Error, Listings, Past, Source, SourceRegistry};
-use countersign_core::{Action, ActionId, Clock, Digest, Invocation, OrgId};
+use countersign_core::{Action, ActionId, Clock, Digest, Invocation, OrgId, Timestamp};
 use futures_util::future::join_all;
+use listing::Listed;
 use org::{OrgCatalogue, Slot, Sources};
 use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
@@ -17,6 +19,7 @@ use std::sync::Arc;
 
 pub(crate) use definition::Definition;
 pub use definition::{check_condition, check_schema};
+pub use eyes::Eyes;
 pub(crate) use schema::Schema;
 pub use schema::UnusableSchema;
 
@@ -37,6 +40,11 @@ pub struct SourceListing {
     pub id: String,
     pub title: String,
     pub actions: Vec<Arc<Action>>,
+    /// When the source listed them; absent if it never did. If it could not be asked since the server started, when it first listed exactly
+    /// these.
+    pub listed_at: Option<Timestamp>,
+    /// The actions are from an earlier listing, because the source could not be asked.
+    pub is_stale: bool,
     /// Why the source could not be asked. Its actions are then the ones it listed last, or none.
     pub error: Option<String>,
 }
@@ -53,35 +61,52 @@ impl Catalogue {
     }
 
     /// Every source with its actions. A source that fails is listed with its error.
-    pub async fn list(&self, org: &OrgId) -> Vec<SourceListing> {
-        let (catalogue, sources) = self.of(org).await;
-        let listed = sources.slots.iter().map(|slot| listing_of(&catalogue, &sources, slot));
+    pub async fn list<'a>(&self, eyes: impl Into<Eyes<'a>>) -> Vec<SourceListing> {
+        let eyes = eyes.into();
+        let (catalogue, sources) = self.of(eyes.org()).await;
+        let listed = sources.seen_by(eyes).map(|slot| listing_of(&catalogue, &sources, slot));
         join_all(listed).await
     }
 
     /// Every action there is now. A source that cannot be asked contributes the actions it listed last, or none.
-    pub async fn all_actions(&self, org: &OrgId) -> Vec<Arc<Action>> {
-        self.list(org).await.into_iter().flat_map(|source| source.actions).collect()
+    pub async fn all_actions<'a>(&self, eyes: impl Into<Eyes<'a>>) -> Vec<Arc<Action>> {
+        self.list(eyes).await.into_iter().flat_map(|source| source.actions).collect()
     }
 
     /// The action as its source lists it now, or listed it last. Unlike `find` it also finds one that does not compile.
-    pub async fn find_listed(&self, org: &OrgId, named: &str) -> Option<Arc<Action>> {
+    pub async fn find_listed<'a>(&self, eyes: impl Into<Eyes<'a>>, named: &str) -> Option<Arc<Action>> {
+        let eyes = eyes.into();
         let id = ActionId::parse(named).ok()?;
-        let (catalogue, sources) = self.of(org).await;
-        let slot = sources.find(id.source())?;
+        let (catalogue, sources) = self.of(eyes.org()).await;
+        let slot = sources.find(eyes, id.source())?;
         listing_of(&catalogue, &sources, slot).await.actions.into_iter().find(|action| action.id == id)
     }
 
+    /// Whether there is a source of this name. No source is asked.
+    pub async fn has_source<'a>(&self, eyes: impl Into<Eyes<'a>>, source: &str) -> bool {
+        let eyes = eyes.into();
+        self.of(eyes.org()).await.1.find(eyes, source).is_some()
+    }
+
     /// Names of actions that are like one that does not exist.
-    pub async fn suggest(&self, org: &OrgId, named: &str) -> Vec<String> {
-        let actions = self.all_actions(org).await;
+    pub async fn suggest<'a>(&self, eyes: impl Into<Eyes<'a>>, named: &str) -> Vec<String> {
+        let actions = self.all_actions(eyes).await;
         nearest(named, actions.iter().map(|action| action.id.as_str())).into_iter().map(str::to_owned).collect()
     }
 
-    /// How to use a source: its own guide, or one made from its definitions. `None` when there is no such source.
-    pub async fn guide(&self, org: &OrgId, source: &str) -> Option<String> {
+    /// Asks a source for its actions now, or waits for the answer if it is being asked. `None` when there is no such source. An error means
+    /// that it could not be asked and never listed anything.
+    pub async fn refresh(&self, org: &OrgId, source: &str) -> Option<Result<SourceListing, Error>> {
         let (catalogue, sources) = self.of(org).await;
-        let slot = sources.find(source)?;
+        let slot = sources.find(Eyes::Org(org), source)?;
+        Some(catalogue.refresh(slot).await.map(|listing| SourceListing::of(slot, &listing.listed)))
+    }
+
+    /// How to use a source: its own guide, or one made from its definitions. `None` when there is no such source.
+    pub async fn guide<'a>(&self, eyes: impl Into<Eyes<'a>>, source: &str) -> Option<String> {
+        let eyes = eyes.into();
+        let (catalogue, sources) = self.of(eyes.org()).await;
+        let slot = sources.find(eyes, source)?;
         if let Some(guide) = slot.source.guide() {
             return Some(guide.to_owned());
         }
@@ -95,14 +120,25 @@ impl Catalogue {
     }
 
     /// The action as its source defines it now, compiled.
-    pub(crate) async fn find(&self, org: &OrgId, id: &ActionId) -> Result<Option<(Arc<dyn Source>, Arc<Definition>)>, Error> {
-        let (catalogue, sources) = self.of(org).await;
-        let Some(slot) = sources.find(id.source()) else {
+    pub(crate) async fn find<'a>(
+        &self,
+        eyes: impl Into<Eyes<'a>>,
+        id: &ActionId,
+    ) -> Result<Option<(Arc<dyn Source>, Arc<Definition>)>, Error> {
+        let eyes = eyes.into();
+        let (catalogue, sources) = self.of(eyes.org()).await;
+        let Some(slot) = sources.find(eyes, id.source()) else {
             return Ok(None);
         };
         let listing = catalogue.listing(&sources, slot).await?;
         let definition = listing.definitions.get(id).cloned().transpose()?;
         Ok(definition.map(|definition| (Arc::clone(&slot.source), definition)))
+    }
+
+    /// Whether an action of this source that nobody has reviewed needs an approval for every call.
+    pub(crate) async fn needs_review(&self, org: &OrgId, source: &str) -> bool {
+        let (_, sources) = self.of(org).await;
+        sources.find(Eyes::Org(org), source).is_some_and(|slot| slot.source.needs_review())
     }
 
     /// The action as it was when this invocation was decided, for an action that has changed or gone since. It counts only if the
@@ -144,12 +180,27 @@ impl Catalogue {
 }
 
 async fn listing_of(catalogue: &Arc<OrgCatalogue>, sources: &Sources, slot: &Arc<Slot>) -> SourceListing {
-    let (actions, error) = match catalogue.listing(sources, slot).await {
-        Ok(listing) => (listing.listed.actions.to_vec(), listing.listed.error.clone()),
-        Err(error) => (Vec::new(), Some(error)),
-    };
-    let (id, title) = (slot.source.id().to_string(), slot.source.title().to_owned());
-    SourceListing { id, title, actions, error: error.map(|error| error.to_string()) }
+    match catalogue.listing(sources, slot).await {
+        Ok(listing) => SourceListing::of(slot, &listing.listed),
+        Err(error) => SourceListing { error: Some(error.to_string()), ..SourceListing::unlisted(slot) },
+    }
+}
+
+impl SourceListing {
+    fn unlisted(slot: &Slot) -> Self {
+        let (id, title) = (slot.source.id().to_string(), slot.source.title().to_owned());
+        Self { id, title, actions: Vec::new(), listed_at: None, is_stale: false, error: None }
+    }
+
+    fn of(slot: &Slot, listed: &Listed) -> Self {
+        Self {
+            actions: listed.actions.to_vec(),
+            listed_at: Some(listed.listed_at),
+            is_stale: listed.error.is_some(),
+            error: listed.error.as_ref().map(ToString::to_string),
+            ..Self::unlisted(slot)
+        }
+    }
 }
 
 #[cfg(test)]

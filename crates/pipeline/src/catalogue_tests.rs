@@ -2,8 +2,9 @@
 
 use super::*;
 use countersign_core::limits::{LISTING_RETRY_SECONDS, LISTING_SECONDS};
+use countersign_core::session::{Attendance, Session};
 use countersign_core::source::KeptListing;
-use countersign_core::{Future, SourceId, ledger};
+use countersign_core::{Future, PrincipalId, SessionId, SourceId, SpaceId, UserId, ledger};
 use parking_lot::Mutex;
 use std::time::Duration;
 use testkit::{FakeRegistry, FakeSource, FixedClock};
@@ -61,6 +62,24 @@ async fn description(catalogue: &Catalogue, action: &str) -> Option<String> {
 
 async fn rules(catalogue: &Catalogue, action: &str) -> Vec<&'static str> {
     find(catalogue, action).await.unwrap().findings.iter().map(|finding| finding.rule).collect()
+}
+
+/// A session in this space, connected to these sources, or to all.
+fn session(space: u8, sources: Option<&[&str]>) -> Session {
+    let at = testkit::clock::START;
+    Session {
+        id: SessionId::new(at, [9; 10]),
+        org: org(1),
+        space: SpaceId::new(at, [space; 10]),
+        created_by: PrincipalId::User(UserId::new(at, [8; 10])),
+        owner: None,
+        title: "test".into(),
+        attendance: Attendance::Interactive,
+        automation: None,
+        sources: sources.map(|names| names.iter().map(|name| SourceId::parse(name).unwrap()).collect()),
+        created_at: at,
+        ended_at: None,
+    }
 }
 
 /// Waits for the result of a background task.
@@ -243,4 +262,76 @@ async fn findings_follow_the_listings_of_other_sources() {
     world.registry.remove_all(&org(1));
     world.registry.add(&org(1), one);
     assert_eq!(rules(&catalogue, "one.send_all").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_session_is_not_connected_to_does_not_exist_for_it() {
+    let (world, ours) = (World::default(), source("ours"));
+    let here = SpaceId::new(testkit::clock::START, [1; 10]);
+    world.registry.add(&org(1), source("limited").only_for(here).guided("How."));
+    world.registry.add(&org(1), source("other"));
+    let catalogue = world.open(&[&ours]);
+    for (session, seen) in [
+        (session(1, None), vec!["ours", "limited", "other"]),
+        (session(2, None), vec!["ours", "other"]),
+        (session(1, Some(&["limited"])), vec!["limited"]),
+        (session(2, Some(&["limited"])), vec![]),
+        (session(1, Some(&[])), vec![]),
+    ] {
+        let listed: Vec<_> = catalogue.list(&session).await.into_iter().map(|source| source.id).collect();
+        assert_eq!(listed, seen);
+        for name in ["ours", "limited", "other"] {
+            let (action, is_seen) = (format!("{name}.make_note"), seen.contains(&name));
+            assert_eq!(catalogue.find(&session, &id(&action)).await.unwrap().is_some(), is_seen, "{name}");
+            assert_eq!(catalogue.find_listed(&session, &action).await.is_some(), is_seen, "{name}");
+            assert_eq!(catalogue.guide(&session, name).await.is_some(), is_seen, "{name}");
+            assert_eq!(catalogue.has_source(&session, name).await, is_seen, "{name}");
+            // A name that is almost right leads to no hidden action.
+            let suggested = catalogue.suggest(&session, &format!("{name}.make_not")).await;
+            assert_eq!(suggested.contains(&action), is_seen, "{name}");
+        }
+    }
+    assert_eq!(catalogue.list(&org(1)).await.len(), 3, "an admin sees all");
+}
+
+#[tokio::test]
+async fn a_source_is_asked_on_request_and_says_how_old_its_listing_is() {
+    let (world, far) = (World::default(), source("far").remote());
+    world.registry.add(&org(1), far.clone());
+    let catalogue = world.open(&[]);
+    assert!(catalogue.refresh(&org(1), "absent").await.is_none());
+    let first = catalogue.refresh(&org(1), "far").await.unwrap().unwrap();
+    assert_eq!((first.actions.len(), first.listed_at, first.is_stale), (1, Some(world.clock.now()), false));
+    // Nobody else would ask it again yet.
+    world.clock.advance_seconds(1);
+    far.offer("more", |_| {});
+    assert_eq!(catalogue.list(&org(1)).await.remove(0).actions.len(), 1);
+    let again = catalogue.refresh(&org(1), "far").await.unwrap().unwrap();
+    assert_eq!((again.actions.len(), again.listed_at), (2, Some(world.clock.now())));
+    assert!(find(&catalogue, "far.more").await.is_some());
+    // Two who ask together ask once.
+    let (lists, mut held) = (far.lists(), far.will_hold_list(Ok(())));
+    let released = async {
+        held.arrived().await;
+        held.release();
+    };
+    let owner = org(1);
+    let (one, other, ()) = tokio::join!(catalogue.refresh(&owner, "far"), catalogue.refresh(&owner, "far"), released);
+    assert!(one.unwrap().is_ok() && other.unwrap().is_ok());
+    assert_eq!(far.lists(), lists + 1);
+    // What it listed before stays, and is marked.
+    let listed_at = Some(world.clock.now());
+    world.clock.advance_seconds(60);
+    far.becomes_unreachable(Some("down"));
+    let stale = catalogue.refresh(&org(1), "far").await.unwrap().unwrap();
+    assert_eq!((stale.actions.len(), stale.listed_at, stale.is_stale), (2, listed_at, true));
+    assert!(stale.error.unwrap().contains("down"));
+    assert!(catalogue.list(&org(1)).await.remove(0).is_stale);
+    // A source that never answered has nothing to show.
+    let never = source("never").remote();
+    never.becomes_unreachable(Some("down"));
+    world.registry.add(&org(1), never);
+    assert_eq!(catalogue.refresh(&org(1), "never").await.unwrap().err().unwrap().code(), "source_unreachable");
+    let listed = catalogue.list(&org(1)).await.remove(1);
+    assert_eq!((listed.listed_at, listed.is_stale, listed.error.is_some()), (None, false, true));
 }

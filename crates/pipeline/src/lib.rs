@@ -22,7 +22,7 @@ pub use answers::doubt::Settlement;
 pub use answers::link::{AnswerLink, OpenedLink};
 pub use answers::quarantine::{Released, Word};
 pub use batch::{BatchRequest, Batched};
-pub use catalogue::{Catalogue, SourceListing, UnusableSchema, check_condition, check_schema};
+pub use catalogue::{Catalogue, Eyes, SourceListing, UnusableSchema, check_condition, check_schema};
 pub use durable::Ladder;
 pub use error::{Conflict, Error, ParamError};
 pub use pipeline::Pipeline;

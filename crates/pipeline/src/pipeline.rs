@@ -1,7 +1,7 @@
 //! The public handle of the pipeline. `walk` has the stages of a call; the modules above `walk` (answers, batches, recovery and the others)
 //! each add their methods to `Pipeline`.
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Eyes};
 use crate::error::Error;
 use crate::request::{Outcome, Request};
 use crate::told::outcome_told_to;
@@ -21,8 +21,8 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// That there is no such action, with the names that are like it.
-    pub async fn unknown_action(&self, org: &OrgId, named: &str) -> Error {
-        self.walk.unknown_action(org, named).await
+    pub async fn unknown_action<'a>(&self, eyes: impl Into<Eyes<'a>>, named: &str) -> Error {
+        self.walk.unknown_action(eyes, named).await
     }
 
     pub fn new(ports: Ports, settings: Settings) -> Self {

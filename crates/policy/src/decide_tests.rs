@@ -287,7 +287,7 @@ impl Column {
         let rest: Vec<_> = words.collect();
         Self {
             mode: (mode != "unset").then(|| Mode::parse(mode).unwrap()),
-            drifts: if rest.contains(&"+drift") { &[Drift::Textual, Drift::Structural] } else { &[Drift::None] },
+            drifts: if rest.contains(&"+drift") { &[Drift::Textual, Drift::Structural, Drift::Appeared] } else { &[Drift::None] },
             has_grant: rest.contains(&"+grant"),
         }
     }

@@ -3,9 +3,11 @@
 
 mod diff;
 mod weight;
+mod words;
 
 pub use diff::{Change, Edit, semantic_diff};
 pub use weight::Weight;
+pub use words::told;
 
 use countersign_core::Digest;
 use countersign_core::decision::Drift;

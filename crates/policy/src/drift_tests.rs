@@ -1,6 +1,6 @@
 //! Drift depends on digests alone; a diff lists every change, and nothing else.
 
-use super::{Change, Edit, Pin, Weight, drift_of, semantic_diff};
+use super::{Change, Edit, Pin, Weight, drift_of, semantic_diff, told};
 use crate::digest::{structural, textual, textual_body};
 use countersign_core::action::{Effect, Profile, Reversibility};
 use countersign_core::decision::Drift;
@@ -77,6 +77,77 @@ fn a_change_says_where_it_is_and_how_much_it_weighs() {
     ] {
         assert_eq!(told(changed.clone()), expected, "{changed:#?}");
     }
+}
+
+/// The sentences that a person reads about a changed definition.
+fn sentences(before: &Action, after: &Action) -> Vec<String> {
+    told(&body(before), &body(after)).into_iter().map(|(_, sentence)| sentence).collect()
+}
+
+#[test]
+fn a_change_is_told_in_a_sentence() {
+    let text = json!({ "type": "string", "description": "Plain text." });
+    let params = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required });
+    let before = with_params(params(json!({ "body": text, "state": { "enum": ["open", "closed"] } }), json!(["body"])));
+    let with = |properties: Value, required: Value| with_params(params(properties, required));
+    let state = json!({ "enum": ["open", "closed"] });
+    for (after, expected) in [
+        (before.clone(), vec![]),
+        (
+            with(json!({ "body": text, "state": state, "bypass_checks": { "type": "boolean" } }), json!(["body"])),
+            vec!["`send` now takes `bypass_checks`, optional boolean"],
+        ),
+        (
+            with(json!({ "body": text, "state": state, "to": { "type": ["string", "null"] } }), json!(["body", "to"])),
+            vec!["`send` now takes `to`, required string or null", "`send` now needs `to`"],
+        ),
+        (with(json!({ "body": text }), json!(["body"])), vec!["`send` no longer takes `state`"]),
+        (with(json!({ "body": text, "state": state }), json!(["body", "state"])), vec!["`send` now needs `state`"]),
+        (with(json!({ "body": text, "state": state }), json!([])), vec!["`send` no longer needs `body`"]),
+        (
+            with(json!({ "body": { "type": "number", "description": "Plain text." }, "state": state }), json!(["body"])),
+            vec!["`body` of `send` must be number now, and was string"],
+        ),
+        (
+            with(json!({ "body": { "type": "string", "description": "Any." }, "state": state }), json!(["body"])),
+            vec!["the description of `body` of `send` changed"],
+        ),
+        (
+            with(json!({ "body": text, "state": { "enum": ["open", "closed", "all"] } }), json!(["body"])),
+            vec!["`state` of `send` can now also be `all`"],
+        ),
+        (with(json!({ "body": text, "state": {} }), json!(["body"])), vec!["`state` of `send` is no longer limited to certain values"]),
+        (Action { description: "Sends it.".to_owned(), ..before.clone() }, vec!["the description of `send` changed"]),
+        (Action { tier: Tier::R1, ..before.clone() }, vec!["`tier` of `send` is now `R1`, and was `R3`"]),
+        (Action { hosts: vec!["a.example".to_owned()], ..before.clone() }, vec!["`hosts` of `send` now has `a.example`"]),
+        (Action { package_sha256: Some(Digest::new([1; 32])), ..before.clone() }, vec!["`send` runs other code"]),
+        (
+            Action { result_schema: json!({ "type": "object", "properties": { "id": { "type": "string" } } }), ..before.clone() },
+            vec!["`send` now returns `id`"],
+        ),
+    ] {
+        assert_eq!(sentences(&before, &after), expected, "{after:#?}");
+    }
+}
+
+#[test]
+fn a_nested_param_is_named_by_its_path_and_names_cannot_hide_anything() {
+    let nested = |inner: Value| {
+        with_params(json!({ "properties": { "labels": { "type": "array", "items": { "type": "object", "properties": inner } } } }))
+    };
+    let (before, after) = (nested(json!({ "a": {} })), nested(json!({ "a": {}, "b\u{202e}`": { "type": "string" } })));
+    assert_eq!(sentences(&before, &after), [r"`send` now takes `labels[].b\u{202e}``, optional string"]);
+    let long = nested(json!({ "a": {}, "x".repeat(500): {} }));
+    assert!(sentences(&before, &long)[0].chars().count() < 120);
+}
+
+#[test]
+fn what_another_server_changed_unseen_is_told_only_where_nothing_else_explains_it() {
+    let sent = |byte: u8| Action { upstream_sha256: Some(Digest::new([byte; 32])), ..action() };
+    assert_eq!(sentences(&sent(1), &sent(2)), ["its server changed something that Countersign does not read"]);
+    assert_eq!(told(&body(&sent(1)), &body(&sent(2)))[0].0.weight, Weight::Textual);
+    let described = Action { description: "Other.".to_owned(), ..sent(2) };
+    assert_eq!(sentences(&sent(1), &described), ["the description of `send` changed"]);
 }
 
 #[test]

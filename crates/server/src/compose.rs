@@ -1,15 +1,18 @@
 //! Builds the parts of the server: store, sources, pipeline. The sources are handed to the pipeline; no other part keeps one.
 
+use crate::added_sources::{AddedConfig, AddedRegistry};
 use crate::config::Config;
-use crate::data_dir::{self, Absent, DataDir};
+use crate::data_dir::{self, DataDir, HeldData};
 use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
+use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
 use crate::{Error, OsRandom, SystemClock};
 use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
+use countersign_core::resident::Residents;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Clock, OrgId, Random};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -17,9 +20,9 @@ use pipeline::{Pipeline, Ports, Settings};
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig};
+use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::package::Packages;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
@@ -33,8 +36,12 @@ pub struct Parts {
     pub metrics: Option<PrometheusHandle>,
     /// Workspace and packages of each org; absent if no source works on files.
     pub homes: Option<Arc<Homes>>,
+    /// The sources that admins added.
+    pub added: Arc<AddedRegistry>,
     /// The credentials with which sources act elsewhere.
     pub connections: Connected,
+    /// The files of the master key, which can be replaced while the server works.
+    pub master_key: MasterKeyFiles,
     /// Where people and authorization servers reach this server.
     pub address: Own,
     /// The profiles that code of packages can have here; absent where none runs.
@@ -72,6 +79,7 @@ impl App {
         if !is_over {
             tracing::warn!("some invocations did not end in time; the next start finds them in doubt");
         }
+        self.parts.added.close().await;
         for org in self.parts.store.list_orgs().await.unwrap_or_default() {
             if let Err(error) = self.parts.store.checkpoint(&org.id).await {
                 tracing::warn!(%error, "the last checkpoint could not be signed");
@@ -91,25 +99,37 @@ pub async fn open_store_unchanged(config: &Config) -> Result<Store, Error> {
     Ok(Store::open_unchanged(store_config(config, Absent::Refuse)?).await?)
 }
 
-/// Seals under the key in the file `next`, which is created if it is missing, everything that is sealed under the master key. Returns how
-/// many values were sealed anew. Both files stay as they are: the caller puts the new one in its place.
-pub async fn replace_master_key(config: &Config, next: &Path) -> Result<u64, Error> {
-    let present = store_config(config, Absent::Refuse)?;
-    // The new key is on the disk before anything is sealed under it.
-    let next = data_dir::next_master_key(next, &*present.random)?;
-    Ok(Store::replace_master_key(present, next).await?)
+/// Replaces the master key on a data folder that no server uses, as a server does while it works; `resealed` is told how many values each
+/// write has sealed anew. It also ends a replacement that was interrupted.
+pub async fn replace_master_key(config: &Config, held: &HeldData, resealed: impl FnMut(u64) + Send) -> Result<(), Error> {
+    let files = MasterKeyFiles::of(config);
+    let opened = store_config(config, Absent::Refuse)?;
+    let random = Arc::clone(&opened.random);
+    let store = Store::open(opened).await?;
+    held.earlier_servers().into_iter().for_each(|earlier| store.succeed(earlier));
+    match master_key::begin(&files, &store, &*random, None).await {
+        Ok(()) | Err(Refused::Changing) => master_key::carry_on(&files, &store, resealed).await,
+        Err(Refused::Unready(message)) => Err(Error::MasterKey(message)),
+        Err(Refused::Store(error)) => Err(error.into()),
+    }
 }
 
 fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error> {
     data_dir::prepare(&config.data)?;
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
-    let master = data_dir::master_key(config, absent, &*random)?;
+    let files = MasterKeyFiles::of(config);
+    let master = files.present(absent, &*random)?;
+    // If the database needs it, the store says so.
+    let next_master = files.next().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the next master key cannot be read");
+        None
+    });
     let engine = match &config.database {
         None => Engine::Sqlite { path: data_dir::private_database_file(&config.data)? },
         Some(url) => Engine::Postgres { url: url.clone() },
     };
     let time = TimeSource::Database(Arc::new(SystemClock));
-    Ok(store::Config { engine, master, time, patience: store::Patience::default(), random })
+    Ok(store::Config { engine, master, next_master, time, patience: store::Patience::default(), random })
 }
 
 /// Builds all parts. Returns the owner's token if this start created the org.
@@ -128,6 +148,7 @@ pub(crate) async fn compose(
     let shared = shared_sources(config, &store, &clock, &random)?;
     let jail = jail(config).await?;
     let profiles = jail.profiles();
+    let residents = Arc::clone(&jail) as Arc<dyn Residents>;
     let ground = Ground {
         config: config.clone(),
         data: data.path().to_owned(),
@@ -138,6 +159,8 @@ pub(crate) async fn compose(
         random: Arc::clone(&random),
     };
     let homes = Arc::new(Homes::open(ground).map_err(|error| Error::Source(error.to_string()))?);
+    let connections = connections(config, &store, &clock, &random)?;
+    let added = Arc::new(added(config, &store, &connections, residents, &homes)?);
     let pipeline = Pipeline::new(
         Ports {
             ledger: Arc::new(store.clone()),
@@ -146,7 +169,8 @@ pub(crate) async fn compose(
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             sources: Vec::new(),
-            registries: vec![Arc::clone(&homes) as Arc<dyn SourceRegistry>],
+            // Of two sources with one name, the first counts.
+            registries: vec![Arc::clone(&homes) as Arc<dyn SourceRegistry>, Arc::clone(&added) as Arc<dyn SourceRegistry>],
             listings: Arc::new(store.clone()),
             commands: Some(Arc::clone(&homes) as Arc<dyn Commands>),
             faults,
@@ -155,8 +179,8 @@ pub(crate) async fn compose(
     );
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
-    let connections = connections(config, &store, &clock, &random)?;
-    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), connections, address, profiles }, token))
+    let master_key = MasterKeyFiles::of(config);
+    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), added, connections, master_key, address, profiles }, token))
 }
 
 /// In a debug build, kills the process at the point that `FAULT_POINT` names, or the n-th time it gets there (`name:n`), so that a test can
@@ -222,6 +246,27 @@ fn connections(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &
     let allowed = ConnectedConfig { allowed_hosts, allowed_networks };
     let connected = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random));
     connected.map_err(|error| Error::Source(error.to_string()))
+}
+
+/// The registry of the sources that admins add.
+fn added(
+    config: &Config,
+    store: &Store,
+    connections: &Connected,
+    residents: Arc<dyn Residents>,
+    homes: &Arc<Homes>,
+) -> Result<AddedRegistry, Error> {
+    let programs = AllowedPrograms::new(config.mcp_commands.clone(), &config.source_allowed_networks);
+    Ok(AddedRegistry::new(AddedConfig {
+        store: store.clone(),
+        connections: connections.clone(),
+        allowed_hosts: config.source_allowed_hosts.clone(),
+        allowed_networks: config.source_allowed_networks.clone(),
+        programs: programs.map_err(|error| Error::Source(error.to_string()))?,
+        residents: Some(residents),
+        homes: Some(Arc::clone(homes)),
+        sources_max: config.max_sources,
+    }))
 }
 
 /// Probes the host's sandbox only if package code may run.

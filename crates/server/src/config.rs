@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use pipeline::RewardWeights;
 use serde::Deserialize;
 use sources::command::AllowedCommand;
+use sources::mcp::AllowedProgram;
 use sources::web::HostRule;
 use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -39,11 +40,15 @@ pub struct Config {
     /// The hosts that package code may send requests to, if its manifest names them too.
     pub package_allowed_hosts: Vec<HostRule>,
     pub package_allowed_networks: Vec<IpNet>,
-    /// The hosts that connections may reach: those they are for, and those where people log in for them.
+    /// The hosts that sources and connections may reach: MCP servers, and those where people log in.
     pub source_allowed_hosts: Vec<HostRule>,
     pub source_allowed_networks: Vec<IpNet>,
     /// The address at which people and authorization servers reach this server, if it is not the one it listens on.
     pub public_url: Option<String>,
+    /// The programs that may be MCP servers.
+    pub mcp_commands: Vec<AllowedProgram>,
+    /// How many sources the admins of one org may add.
+    pub max_sources: u32,
     /// The commands that may verify an effect.
     pub command_allowlist: Vec<AllowedCommand>,
     /// The weight of each part of a receipt's reward.
@@ -94,6 +99,9 @@ struct File {
     source_allowed_hosts: Option<Vec<String>>,
     source_allowed_networks: Option<Vec<String>>,
     public_url: Option<String>,
+    #[serde(default)]
+    mcp_commands: Vec<AllowedProgram>,
+    max_sources: Option<u32>,
     command_allowlist: Option<Vec<String>>,
     reward_weights: Option<Vec<String>>,
     #[serde(default)]
@@ -157,6 +165,8 @@ impl Config {
             source_allowed_hosts: parse_all("source_allowed_hosts", &source_hosts)?,
             source_allowed_networks: parse_all("source_allowed_networks", &source_networks)?,
             public_url: env.public_url.or(file.public_url).map(public_url).transpose()?,
+            mcp_commands: mcp_commands(file.mcp_commands)?,
+            max_sources: max_sources(env.max_sources.or(file.max_sources))?,
             command_allowlist: parse_all("command_allowlist", &commands)?,
             reward_weights: reward_weights(&env.reward_weights.or(file.reward_weights).unwrap_or_default())?,
             data,
@@ -188,6 +198,7 @@ struct Environment {
     source_allowed_hosts: Option<Vec<String>>,
     source_allowed_networks: Option<Vec<String>>,
     public_url: Option<String>,
+    max_sources: Option<u32>,
     command_allowlist: Option<Vec<String>>,
     reward_weights: Option<Vec<String>>,
 }
@@ -212,6 +223,7 @@ const VARIABLES: &[&str] = &[
     "SOURCE_ALLOWED_HOSTS",
     "SOURCE_ALLOWED_NETWORKS",
     "PUBLIC_URL",
+    "MAX_SOURCES",
     "COMMAND_ALLOWLIST",
     "REWARD_WEIGHTS",
 ];
@@ -232,10 +244,7 @@ impl Environment {
                 "REDIS" => read.redis = Some(value),
                 "HTTP_ALLOWED_HOSTS" => read.http_allowed_hosts = Some(list()),
                 "HTTP_ALLOWED_NETWORKS" => read.http_allowed_networks = Some(list()),
-                "INVOCATIONS_PER_MINUTE" => {
-                    let number = value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected a whole number".into() });
-                    read.invocations_per_minute = Some(number?);
-                }
+                "INVOCATIONS_PER_MINUTE" => read.invocations_per_minute = Some(whole_number(name, &value)?),
                 "LOG_FORMAT" => {
                     read.log_format = Some(match value.as_str() {
                         "json" => LogFormat::Json,
@@ -252,6 +261,7 @@ impl Environment {
                 "SOURCE_ALLOWED_HOSTS" => read.source_allowed_hosts = Some(list()),
                 "SOURCE_ALLOWED_NETWORKS" => read.source_allowed_networks = Some(list()),
                 "PUBLIC_URL" => read.public_url = Some(value),
+                "MAX_SOURCES" => read.max_sources = Some(whole_number(name, &value)?),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
                 "REWARD_WEIGHTS" => read.reward_weights = Some(list()),
                 client if CLIENT_VARIABLES.contains(&client) => {}
@@ -287,6 +297,32 @@ fn public_url(text: String) -> Result<String, ConfigError> {
     }
     let message = format!("`{text}` is not an address, such as https://countersign.example.com");
     Err(ConfigError::InvalidValue { name: "public_url".into(), message })
+}
+
+/// Checks each program, so that a mistake is noticed at the start and not when somebody adds a source.
+fn mcp_commands(allowed: Vec<AllowedProgram>) -> Result<Vec<AllowedProgram>, ConfigError> {
+    for (at, program) in allowed.iter().enumerate() {
+        let is_double = || allowed[..at].iter().any(|other| other.command == program.command);
+        let mistake = program.mistake().or_else(|| is_double().then(|| "an earlier one has the same `command`".to_owned()));
+        if let Some(message) = mistake {
+            return Err(ConfigError::InvalidValue { name: format!("mcp_commands[{at}]"), message });
+        }
+    }
+    Ok(allowed)
+}
+
+fn max_sources(named: Option<u32>) -> Result<u32, ConfigError> {
+    match named.unwrap_or(limits::SOURCES_MAX_DEFAULT) {
+        number @ 0..=limits::SOURCES_MAX => Ok(number),
+        number => {
+            let message = format!("{number} is more than {}", limits::SOURCES_MAX);
+            Err(ConfigError::InvalidValue { name: "max_sources".into(), message })
+        }
+    }
+}
+
+fn whole_number(name: String, value: &str) -> Result<u32, ConfigError> {
+    value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected a whole number".into() })
 }
 
 fn true_or_false(name: String, value: &str) -> Result<bool, ConfigError> {

@@ -49,6 +49,8 @@ fn what_the_parts_of_a_reward_count_is_the_operators_to_say() {
 fn values_that_make_no_sense_are_named() {
     for (name, value) in [
         ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "many"),
+        ("COUNTERSIGN_MAX_SOURCES", "many"),
+        ("COUNTERSIGN_MAX_SOURCES", "1001"),
         ("COUNTERSIGN_LOG_FORMAT", "xml"),
         ("COUNTERSIGN_ALLOW_DEGRADED", "yes"),
         ("COUNTERSIGN_LOG_LEVEL", "loud"),
@@ -114,4 +116,35 @@ fn less_isolation_is_taken_only_where_an_operator_says_so() {
     assert!(load(flags(), &[]).unwrap().allow_degraded);
     assert!(!load(flags(), &[("COUNTERSIGN_ALLOW_DEGRADED", "false")]).unwrap().allow_degraded);
     assert!(load(elsewhere, &[("COUNTERSIGN_ALLOW_DEGRADED", "true")]).unwrap().allow_degraded);
+}
+
+#[test]
+fn which_programs_are_mcp_servers_is_said_in_the_file_and_checked_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("some.toml");
+    let loaded = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        load(Flags { config: Some(file.clone()), ..Flags::default() }, &[])
+    };
+    let all = "max_sources = 3\n[[mcp_commands]]\ncommand = [\"node\", \"/opt/mcp/index.js\", \"/stage\"]\nreadable = [\"/opt/mcp\"]\n\
+               env = [\"LOG_LEVEL\"]\nhosts = [\"https://api.github.com\"]\nworkspace = true\nmemory_mb = 256\n";
+    let config = loaded(all).unwrap();
+    let program = &config.mcp_commands[0];
+    assert_eq!((config.max_sources, program.command.len(), program.memory_mb, program.workspace), (3, 3, 256, true));
+    assert_eq!(program.hosts[0].to_string(), "api.github.com");
+    let bare = loaded("[[mcp_commands]]\ncommand = [\"kit\"]\n").unwrap();
+    let program = &bare.mcp_commands[0];
+    assert_eq!((bare.max_sources, program.memory_mb, program.workspace, program.readable.len()), (20, 512, false, 0));
+    for (text, words) in [
+        ("[[mcp_commands]]\n", "command"),
+        ("[[mcp_commands]]\ncommand = [\"kit\"]\nnetwork = true\n", "network"),
+        ("[[mcp_commands]]\ncommand = [\"kit\"]\nhosts = [\"*\"]\n", "`*` is not a host rule"),
+        ("[[mcp_commands]]\ncommand = []\n", "`mcp_commands[0]` is not valid: `command` names no program"),
+        ("[[mcp_commands]]\ncommand = [\"a\"]\n[[mcp_commands]]\ncommand = [\"a\"]\n", "`mcp_commands[1]` is not valid: an earlier one"),
+        ("[[mcp_commands]]\ncommand = [\"kit\"]\nreadable = [\"/\"]\n", "in `readable`"),
+        ("max_sources = 5000\n", "`max_sources` is not valid: 5000 is more than 1000"),
+    ] {
+        let error = loaded(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
 }

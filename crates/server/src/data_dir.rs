@@ -1,12 +1,11 @@
-//! The data folder: private, locked by one server at a time, with the master key and the first owner's token.
+//! The data folder: private, locked by one server at a time, with the first owner's token. `master_key` has the files of the master key.
 
 use crate::{Config, Error};
-use countersign_core::{OrgId, Random, Secret, ServerId, random_bytes};
+use countersign_core::{OrgId, Secret, ServerId};
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use store::MasterKey;
 
 const OWNER_ONLY: u32 = 0o600;
 const READ_BY_ALL: u32 = 0o644;
@@ -50,11 +49,18 @@ impl HomeDir {
 
 /// Holds the lock of a data folder, so that no server can start on it.
 pub struct HeldData {
-    _folder: DataDir,
+    folder: DataDir,
+}
+
+impl HeldData {
+    /// The servers that served the folder before. They are gone, whatever their leases say.
+    pub(crate) fn earlier_servers(&self) -> Vec<ServerId> {
+        self.folder.earlier_servers()
+    }
 }
 
 pub fn hold_data(config: &Config) -> Result<HeldData, Error> {
-    DataDir::open(config).map(|folder| HeldData { _folder: folder })
+    DataDir::open(config).map(|folder| HeldData { folder })
 }
 
 impl DataDir {
@@ -141,15 +147,6 @@ pub(crate) fn prepare(path: &Path) -> Result<(), Error> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| unusable(path, &error))
 }
 
-/// What to do when there is no master key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// Create one: this is a first start.
-    Create,
-    /// Refuse: there is data, and its key is missing.
-    Refuse,
-}
-
 /// Creates the database file before SQLite does, so that only its owner can read it. SQLite's companion files take over the mode.
 pub(crate) fn private_database_file(data: &Path) -> Result<PathBuf, Error> {
     let path = database_file(data);
@@ -157,61 +154,8 @@ pub(crate) fn private_database_file(data: &Path) -> Result<PathBuf, Error> {
     made.map(|_| path.clone()).map_err(|error| unusable(&path, &error))
 }
 
-/// Reads the master key, or creates it if there is none yet and `absent` allows it. A file that others can read is refused.
-pub(crate) fn master_key(config: &Config, absent: Absent, random: &dyn Random) -> Result<MasterKey, Error> {
-    let path = config.master_key_file.clone().unwrap_or_else(|| config.data.join("master.key"));
-    let text = match File::open(&path) {
-        Ok(file) => read_private(file, &path)?,
-        Err(error) if error.kind() == ErrorKind::NotFound && absent == Absent::Refuse => {
-            let message =
-                "it is missing, and nothing that is stored opens without it: copy the `master.key` that belongs to the data here first"
-                    .to_owned();
-            return Err(Error::DataDir { path, message });
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound && config.master_key_file.is_none() => write_key(&path, random)?,
-        Err(error) => return Err(unusable(&path, &error)),
-    };
-    parse_key(&text, path)
-}
-
-/// Reads the key that shall take the place of the master key, or creates it if there is no such file.
-pub(crate) fn next_master_key(path: &Path, random: &dyn Random) -> Result<MasterKey, Error> {
-    // A name without a folder has none that could be made durable.
-    let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
-    let text = match File::open(&path) {
-        Ok(file) => read_private(file, &path)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => write_key(&path, random)?,
-        Err(error) => return Err(unusable(&path, &error)),
-    };
-    parse_key(&text, path)
-}
-
-fn write_key(path: &Path, random: &dyn Random) -> Result<Secret<String>, Error> {
-    let secret = Secret::new(hex::encode(random_bytes::<32>(random)));
-    write_private(path, secret.expose().as_bytes()).map_err(|error| unusable(path, &error))?;
-    Ok(secret)
-}
-
-fn parse_key(text: &Secret<String>, path: PathBuf) -> Result<MasterKey, Error> {
-    let mut bytes = [0; 32];
-    hex::decode_to_slice(text.expose().trim(), &mut bytes)
-        .map_err(|_| Error::DataDir { path, message: "the master key is not 64 hex characters".into() })?;
-    Ok(MasterKey::new(&Secret::new(bytes)))
-}
-
-fn read_private(mut file: File, path: &Path) -> Result<Secret<String>, Error> {
-    let mode = file.metadata().map_err(|error| unusable(path, &error))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        let message = format!("others can read it (mode {:o}); run `chmod 600` on it", mode & 0o777);
-        return Err(Error::DataDir { path: path.to_owned(), message });
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
-    Ok(Secret::new(text))
-}
-
 /// Writes a file that others cannot read at any moment.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     write_whole(path, bytes, OWNER_ONLY)
 }
 
@@ -223,9 +167,15 @@ fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&part, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    sync_folder_of(path)
 }
 
-fn unusable(path: &Path, error: &std::io::Error) -> Error {
+/// Makes it durable that the folder has this file.
+pub(crate) fn sync_folder_of(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+pub(crate) fn unusable(path: &Path, error: &std::io::Error) -> Error {
     Error::DataDir { path: path.to_owned(), message: error.to_string() }
 }

@@ -36,6 +36,7 @@ mod receipts;
 mod reviews;
 mod secrets;
 mod sessions;
+mod sources;
 mod spaces;
 mod switches;
 mod tokens;
@@ -119,6 +120,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(keys::checkpoint))
         .routes(routes!(keys::list))
         .routes(routes!(keys::rotate))
+        .routes(routes!(keys::master, keys::replace_master))
         .routes(routes!(modes::list, modes::replace))
         .routes(routes!(modes::versions))
         .routes(routes!(modes::set, modes::unset))
@@ -168,6 +170,17 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(connections::login, connections::start_login))
         .routes(routes!(connections::callback))
         .routes(routes!(connections::client))
+        .routes(routes!(sources::list, sources::add))
+        .routes(routes!(sources::show, sources::edit, sources::remove))
+        .routes(routes!(sources::test))
+        .routes(routes!(sources::refresh))
+        .routes(routes!(sources::review))
+        .routes(routes!(sources::drift))
+        .routes(routes!(sources::resources))
+        .routes(routes!(sources::resource_templates))
+        .routes(routes!(sources::read_resource))
+        .routes(routes!(sources::prompts))
+        .routes(routes!(sources::get_prompt))
         .routes(routes!(orgs::list, orgs::create))
         .routes(routes!(orgs::disable))
         .routes(routes!(health::notifications))

@@ -7,6 +7,7 @@ pub mod config;
 pub mod http;
 pub mod packages;
 
+mod added_sources;
 mod compose;
 mod data_dir;
 mod homes;
@@ -14,10 +15,12 @@ mod jail;
 mod lease;
 mod look;
 mod loops;
+mod master_key;
 mod operations;
 mod ports;
 mod telemetry;
 
+pub use added_sources::{AddedConfig, AddedRegistry};
 pub use compose::{App, Parts, open_store, open_store_unchanged, replace_master_key};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use data_dir::{HeldData, hold_data};
@@ -26,6 +29,7 @@ pub use http::openapi_json;
 pub use jail::{HostProbe, look_at_host};
 pub use look::{Interpreter, Spelling, interpreters, spelling_below};
 pub use loops::measure;
+pub use master_key::MasterKeyFiles;
 pub use ports::{OsRandom, SystemClock};
 pub use telemetry::{init_logs, init_metrics};
 
@@ -43,6 +47,8 @@ pub enum Error {
     DataDir { path: PathBuf, message: String },
     #[error("another countersign is serving the data folder `{path}`; stop it first", path = path.display())]
     InUse { path: PathBuf },
+    #[error("{0}")]
+    MasterKey(String),
     #[error("the database cannot be used: {0}")]
     Store(#[from] store::Error),
     #[error("the store cannot be brought to rest after a crash: {0}")]

@@ -1,5 +1,6 @@
-//! The background loops: expire and remove what ran out, sign checkpoints, measure the queue.
+//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key.
 
+use crate::master_key::{self, MasterKeyFiles};
 use crate::{Homes, Parts};
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_DAYS, SWEEP_SECONDS};
@@ -19,14 +20,19 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 const SNAPSHOTS_EVERY: Duration = Duration::from_secs(60 * 60);
 
+/// How often remote sources are asked for their actions while nobody calls them.
+const SOURCES_EVERY: Duration = Duration::from_secs(60 * 60);
+
 /// Starts the loops; the returned future ends when they have stopped.
 pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
     let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), parts.metrics.clone(), stop.clone()));
     let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
+    let listing = tokio::spawn(look_at_sources(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
+    let tending = tokio::spawn(tend_master_key(parts.master_key.clone(), parts.store.clone(), stop.clone()));
     let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, looking, signing);
+        let _ended = tokio::join!(sweeping, looking, listing, signing, tending);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }
@@ -97,6 +103,22 @@ async fn look_at_unverified(pipeline: Pipeline, stop: CancellationToken) {
     }
 }
 
+/// Notices what changed in sources that nobody calls. A call asks its source by itself.
+async fn look_at_sources(pipeline: Pipeline, store: Store, stop: CancellationToken) {
+    while waited(SOURCES_EVERY, &stop).await {
+        for org in store.list_orgs().await.unwrap_or_default().into_iter().filter(|org| org.disabled_at.is_none()) {
+            tokio::select! {
+                looked = pipeline.look_at_sources(&org.id) => {
+                    if let Err(error) = looked {
+                        tracing::warn!(%error, org = %org.id, "the sources could not be looked at; they are later");
+                    }
+                }
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+}
+
 /// Runs at the start and then every hour.
 async fn forget(homes: Arc<Homes>, store: Store, clock: Arc<dyn Clock>, stop: CancellationToken) {
     loop {
@@ -144,6 +166,22 @@ async fn checkpoint(store: Store, stop: CancellationToken) {
                 tracing::warn!(%error, org = %org.id, "a checkpoint could not be signed; it comes again");
             }
         }
+    }
+}
+
+/// Learns the next master key, and goes on with a replacement that this server or another has begun. What prevents it is told once.
+async fn tend_master_key(files: MasterKeyFiles, store: Store, stop: CancellationToken) {
+    let mut told = None;
+    while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
+        let tended = tokio::select! {
+            tended = master_key::tend(&files, &store) => tended,
+            () = stop.cancelled() => return,
+        };
+        let problem = tended.err().map(|error| error.to_string());
+        if let Some(problem) = problem.as_ref().filter(|problem| told.as_ref() != Some(*problem)) {
+            tracing::warn!(problem, "the master key could not be looked after; it is tried again");
+        }
+        told = problem;
     }
 }
 

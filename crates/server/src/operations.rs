@@ -18,6 +18,7 @@ pub(crate) mod policies;
 pub(crate) mod reviews;
 pub(crate) mod secrets;
 pub(crate) mod sessions;
+pub(crate) mod sources;
 pub(crate) mod spaces;
 pub(crate) mod switches;
 pub(crate) mod tokens;

@@ -7,7 +7,7 @@ use crate::config::LogFormat;
 use json_line::JsonLine;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use text_line::TextLine;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -21,11 +21,21 @@ const BATCH_WRITES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0];
 /// Starts logging to stderr. A second call changes nothing.
 pub fn init_logs(format: LogFormat, level: &Targets) {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let registry = tracing_subscriber::registry().with(level.clone());
+    let registry = tracing_subscriber::registry().with(quieted(level));
     let _already = match format {
         LogFormat::Json => registry.with(lines.fmt_fields(JsonFields::new()).event_format(JsonLine)).try_init(),
         LogFormat::Text => registry.with(lines.fmt_fields(JsonFields::new()).event_format(TextLine)).try_init(),
     };
+}
+
+/// SECURITY: below its warnings, the MCP library logs whole messages, and they hold params and results. An operator who wants them has to name
+/// it.
+fn quieted(level: &Targets) -> Targets {
+    if level.iter().any(|(target, _)| target.starts_with("rmcp")) {
+        return level.clone();
+    }
+    let loudest = level.default_level().unwrap_or(LevelFilter::OFF).min(LevelFilter::WARN);
+    level.clone().with_target("rmcp", loudest)
 }
 
 /// Installs the metrics recorder for this process; `None` if one is already installed.
@@ -46,6 +56,7 @@ pub fn init_metrics() -> Option<PrometheusHandle> {
 
 #[cfg(test)]
 mod tests {
+    use super::quieted;
     use parking_lot::Mutex;
     use std::io;
     use std::sync::Arc;
@@ -72,6 +83,23 @@ mod tests {
         fn make_writer(&'a self) -> Self {
             self.clone()
         }
+    }
+
+    #[test]
+    fn the_mcp_library_is_quiet_unless_an_operator_names_it() {
+        use tracing::Level;
+        for (level, warns, tells) in [
+            ("debug", true, false),
+            ("info", true, false),
+            ("error", false, false),
+            ("info,rmcp=debug", true, true),
+            ("trace,store=off", true, false),
+        ] {
+            let quieted = quieted(&level.parse().unwrap());
+            let told = |level| quieted.would_enable("rmcp::service", &level);
+            assert_eq!((told(Level::WARN), told(Level::DEBUG)), (warns, tells), "{level}");
+        }
+        assert!(quieted(&"debug".parse().unwrap()).would_enable("server::http", &Level::DEBUG));
     }
 
     impl Kept {

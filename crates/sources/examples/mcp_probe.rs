@@ -22,10 +22,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             allowed_networks: vec!["127.0.0.0/8".parse()?, "::1/128".parse()?],
             credentials: None,
         },
+        connection: None,
+        spaces: None,
         tiers: Tiers::default(),
         list_timeout_ms: 15_000,
         call_timeout_ms: 30_000,
-    })?;
+    });
     let actions = source.refresh().await?.actions;
     let calls = match calls_of_the_suite() {
         Some(calls) => calls,

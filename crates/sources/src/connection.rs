@@ -53,11 +53,7 @@ impl Connected {
     pub fn check_url(&self, url: &str) -> Result<(), Error> {
         self.fetch.check(url)?;
         let is_plain = Url::parse(url).is_ok_and(|url| url.query().is_none() && url.fragment().is_none());
-        if is_plain {
-            Ok(())
-        } else {
-            Err(refused("url_not_allowed", "the address of a connection has no query: it could be a credential"))
-        }
+        if is_plain { Ok(()) } else { Err(refused("url_not_allowed", "the address has no query: it could be a credential")) }
     }
 
     /// Whether a credential can be sent in a header. Messages never name it.

@@ -9,6 +9,7 @@
 pub mod builtin;
 pub mod command;
 pub mod connection;
+mod egress;
 mod error;
 pub mod mcp;
 pub mod oauth;

@@ -1,12 +1,11 @@
 //! Packages: actions whose code others wrote.
 //!
 //! `manifest` defines what an action may declare, `folder` the files of a package, `case` its test cases, and `mistake` the errors in any
-//! of these. `run` runs its code, `language` chooses the interpreter, `syntax` checks that scripts parse, and `egress` limits which hosts
-//! it may contact. `plan` and `journal` turn the files it wrote into an effect, `past` reverts that effect without the package, and `kept`
+//! of these. `run` runs its code, `language` chooses the interpreter, `syntax` checks that scripts parse, and `crate::egress` limits
+//! which hosts it may contact. `plan` and `journal` turn the files it wrote into an effect, `past` reverts that effect without the package, and `kept`
 //! has copies of earlier code. `source` makes a package a source, and `registry` holds the installed packages.
 
 mod case;
-mod egress;
 mod fields;
 mod folder;
 mod journal;

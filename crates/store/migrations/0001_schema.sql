@@ -53,6 +53,8 @@ CREATE TABLE sessions (
   title TEXT NOT NULL,
   attendance TEXT NOT NULL,
   automation_id TEXT,
+  -- JSON list of the names of the sources it is connected to; null: all
+  sources TEXT,
   created_at BIGINT NOT NULL,
   ended_at BIGINT,
   PRIMARY KEY (org_id, id),
@@ -463,6 +465,25 @@ CREATE TABLE connection_logins (
 );
 CREATE UNIQUE INDEX connection_logins_by_state ON connection_logins (state_hash);
 
+-- The sources that admins added: MCP servers. A name keeps its row when its source is removed, so that its version goes on.
+CREATE TABLE sources (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  -- 1 at first, and 1 more with every change of the settings.
+  version BIGINT NOT NULL,
+  -- Everything that is set, as canonical JSON. The audit log has its digest.
+  settings TEXT NOT NULL,
+  -- What the settings name, to be found without reading them: the connection, and a JSON list of the names of secrets.
+  connection_id TEXT,
+  secrets TEXT NOT NULL,
+  added_by TEXT NOT NULL,
+  added_at BIGINT NOT NULL,
+  changed_by TEXT NOT NULL,
+  changed_at BIGINT NOT NULL,
+  removed_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+
 -- What a session has come to hold: private data, untrusted content.
 CREATE TABLE session_labels (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),
@@ -507,17 +528,25 @@ CREATE TABLE batches (
 );
 CREATE INDEX batches_by_status ON batches (org_id, status, id);
 
--- What tokens are hashed with, from when the master key was replaced on: the hashes stay, so it does too. At most one row.
-CREATE TABLE pepper (
+-- Which master key seals: its id, with which each sealed value begins. One row, from the first value on.
+CREATE TABLE master_key (
   id BIGINT NOT NULL PRIMARY KEY,
-  sealed BYTEA NOT NULL
+  key_id BYTEA NOT NULL,
+  -- What tokens are hashed with, sealed, from when the master key was first replaced on: the hashes stay, so it does too.
+  sealed_pepper BYTEA,
+  -- The last replacement. It goes on until `ended_at`: values that begin with another id are sealed anew.
+  replaced_by TEXT,
+  began_at BIGINT,
+  ended_at BIGINT
 );
 
 -- Servers at work on this database: each says every few seconds that it lives. One that has not for too long counts as gone.
 CREATE TABLE servers (
   id TEXT NOT NULL PRIMARY KEY,
   started_at BIGINT NOT NULL,
-  seen_at BIGINT NOT NULL
+  seen_at BIGINT NOT NULL,
+  -- The ids of the master keys it has: one that it has not must seal nothing.
+  opens TEXT NOT NULL DEFAULT ''
 );
 -- What each remote source listed last, as canonical JSON: used while the source cannot be asked.
 CREATE TABLE listings (

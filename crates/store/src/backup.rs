@@ -18,7 +18,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at", "org_id"),
     ("spaces", "org_id, id, name, band, self_approval, quorum, redaction, sealed_key, created_at", "org_id, id"),
     ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from", "org_id, id"),
-    ("sessions", "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at, ended_at", "org_id, id"),
+    ("sessions", "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at, ended_at", "org_id, id"),
     (
         "tokens",
         "org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, revoked_at, from_seq, mac",
@@ -58,7 +58,7 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, invocation_id",
     ),
     ("canaries", "org_id, id, text, added_by, added_at", "org_id, id"),
-    ("pepper", "id, sealed", "id"),
+    ("master_key", "id, key_id, sealed_pepper, replaced_by, began_at, ended_at", "id"),
     ("secrets", "org_id, id, name, description, version, sealed_value, set_by, set_at, last_used_at", "org_id, id"),
     (
         "connections",
@@ -70,6 +70,11 @@ const TABLES: &[(&str, &str, &str)] = &[
         "connection_logins",
         "org_id, connection_id, state_hash, sealed_login, started_by, started_at, expires_at, ended_at, problem",
         "org_id, connection_id",
+    ),
+    (
+        "sources",
+        "org_id, id, version, settings, connection_id, secrets, added_by, added_at, changed_by, changed_at, removed_at",
+        "org_id, id",
     ),
     ("breakers", "org_id, key, state, failures, opened, reason, since, until", "org_id, key"),
     ("session_labels", "org_id, session_id, label, at, invocation_id", "org_id, session_id, label"),
@@ -166,7 +171,7 @@ impl Store {
             })
             .await;
         let moved = outcome.map_err(|error| told.try_recv().unwrap_or(RestoreError::Store(error)))?;
-        self.keychain.load_pepper(&self.db).await?;
+        self.keychain.load(&self.db).await?;
         Ok(moved)
     }
 }

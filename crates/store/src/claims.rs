@@ -15,6 +15,8 @@ impl Claims for Store {
         Box::pin(async move {
             let is_alone = self.db.is_alone().await?;
             self.renew_lease().await?;
+            // From here on no replacement of the master key begins without this server; one may have begun since the store was opened.
+            self.keychain.load(&self.db).await?;
             Ok(is_alone)
         })
     }

@@ -6,12 +6,12 @@ mod tokens;
 
 pub use logins::{Login, LoginEnd, TakenLogin};
 
-use crate::db::{Columns, Row, Tx, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName, ConnectionState, OpenConnection};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
-use countersign_core::{ConnectionId, OrgId, PrincipalId, Secret, SpaceId, random_bytes};
+use countersign_core::{ConnectionId, OrgId, PrincipalId, Secret, SourceId, SpaceId, random_bytes};
 use receipt::body::IdentityChange;
 
 macro_rules! select_connection {
@@ -49,15 +49,28 @@ pub enum CreatedConnection {
     NoSecret,
 }
 
+/// What became of a connection to be removed.
+pub enum RemovedConnection {
+    /// With its credential once more, so that its tokens can be revoked where they came from.
+    Done(Box<OpenConnection>),
+    /// These sources use it.
+    InUse(Vec<SourceId>),
+}
+
 impl Store {
     pub async fn create_connection(&self, org: &OrgId, new: NewConnection, by: &PrincipalId) -> Result<CreatedConnection, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db.write(org.clone(), move |tx| Box::pin(async move { create(&store, tx, &org, new, by).await })).await
     }
 
-    /// Removes a connection and forgets its credential, which is returned once more, so that its tokens can be revoked where they came from.
-    /// The row stays, for receipts that name it. `None` if there is none with this name.
-    pub async fn remove_connection(&self, org: &OrgId, name: &ConnectionName, by: &PrincipalId) -> Result<Option<OpenConnection>, Error> {
+    /// Removes a connection that no source uses, and forgets its credential. The row stays, for receipts that name it. `None` if there is none
+    /// with this name.
+    pub async fn remove_connection(
+        &self,
+        org: &OrgId,
+        name: &ConnectionName,
+        by: &PrincipalId,
+    ) -> Result<Option<RemovedConnection>, Error> {
         let (store, org, name, by) = (self.clone(), org.clone(), name.clone(), by.clone());
         self.db.write(org.clone(), move |tx| Box::pin(async move { remove(&store, tx, &org, &name, by).await })).await
     }
@@ -86,13 +99,13 @@ impl Store {
         let Some(sealed) = sealed else {
             return Ok(None);
         };
-        let opened = self.keychain.master().open(&place(org, connection), &sealed).ok();
+        let opened = self.keychain.open(&place(org, connection), &sealed).ok();
         let value = opened.and_then(|bytes| String::from_utf8(bytes).ok()).and_then(|text| SecretValue::new(Secret::new(text)));
         value.map(Some).ok_or_else(|| does_not_open(connection))
     }
 
-    fn seal_credential(&self, org: &OrgId, connection: &Connection, value: &SecretValue) -> Vec<u8> {
-        self.keychain.master().seal(self.keychain.random(), &place(org, connection), value.expose().as_bytes())
+    async fn seal_credential(&self, tx: &mut Tx, org: &OrgId, connection: &Connection, value: &SecretValue) -> Result<Vec<u8>, Error> {
+        self.keychain.seal(tx, &place(org, connection), value.expose().as_bytes()).await
     }
 }
 
@@ -148,7 +161,10 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
         removed_at: None,
     };
     let named = connection.secret.as_ref().and_then(|secret| SecretValue::new(Secret::new(secret.to_string())));
-    let sealed = named.or(value).as_ref().map(|value| store.seal_credential(org, &connection, value));
+    let sealed = match named.or(value) {
+        Some(value) => Some(store.seal_credential(tx, org, &connection, &value).await?),
+        None => None,
+    };
     tx.exec(
         "INSERT INTO connections (org_id, id, name, kind, url, account, secret, scopes, spaces, version, state, why, sealed_credential, made_by, \
          made_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
@@ -185,10 +201,22 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
     Ok(CreatedConnection::Created(Box::new(connection)))
 }
 
-async fn remove(store: &Store, tx: &mut Tx, org: &OrgId, name: &ConnectionName, by: PrincipalId) -> Result<Option<OpenConnection>, Error> {
+async fn remove(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    name: &ConnectionName,
+    by: PrincipalId,
+) -> Result<Option<RemovedConnection>, Error> {
     let Some((before, sealed)) = find_locked(tx, org, name).await? else {
         return Ok(None);
     };
+    let used = "SELECT id FROM sources WHERE org_id = $1 AND connection_id = $2 AND removed_at IS NULL ORDER BY id";
+    let used_by = tx.query(used, &vals![org.as_str(), before.id.as_str()]).await?;
+    let used_by = all(used_by, |row| Columns::of(row).parsed(|text| SourceId::parse(text).ok()))?;
+    if !used_by.is_empty() {
+        return Ok(Some(RemovedConnection::InUse(used_by)));
+    }
     let connection = Connection { state: ConnectionState::Revoked, why: None, removed_at: Some(tx.now()), ..before };
     tx.exec(
         "UPDATE connections SET state = $1, why = NULL, sealed_credential = NULL, renewed_by = NULL, renewed_until = NULL, removed_at = $2
@@ -207,7 +235,7 @@ async fn remove(store: &Store, tx: &mut Tx, org: &OrgId, name: &ConnectionName, 
     rules::record_identity(store, tx, org, Some(by), change, told).await?;
     // A credential that does not open cannot be revoked, and is removed all the same.
     let value = store.open_credential(org, &connection, sealed).unwrap_or_default();
-    Ok(Some(OpenConnection { connection, value }))
+    Ok(Some(RemovedConnection::Done(Box::new(OpenConnection { connection, value }))))
 }
 
 /// The connection with this name that was not removed, and its sealed credential.

@@ -269,20 +269,21 @@ impl Db {
         }
     }
 
-    /// Runs a statement with `$1` as this server's id and `$2` as the current time, which it returns. It does not wait for other writes.
-    pub(crate) async fn renew_lease(&self, sql: &'static str) -> Result<Timestamp, Error> {
+    /// Runs a statement with `$1` as this server's id, `$2` as the current time, which it returns, and `$3` as what else it says of itself.
+    /// It does not wait for other writes.
+    pub(crate) async fn renew_lease(&self, sql: &'static str, said: String) -> Result<Timestamp, Error> {
         match self {
             Self::Sqlite(sqlite) => {
                 let id = sqlite.lease().id().to_string();
                 self.write_unscoped(move |tx| {
                     Box::pin(async move {
                         let now = tx.now();
-                        tx.exec(sql, &vals![id, now]).await.map(|_| now)
+                        tx.exec(sql, &vals![id, now, said]).await.map(|_| now)
                     })
                 })
                 .await
             }
-            Self::Postgres(postgres) => postgres.renew_lease(sql).await,
+            Self::Postgres(postgres) => postgres.renew_lease(sql, said).await,
         }
     }
 

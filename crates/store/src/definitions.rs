@@ -86,16 +86,7 @@ impl Definitions for Store {
 
     fn archive_definition<'a>(&'a self, org: &'a OrgId, definition: ArchivedDefinition) -> Future<'a, Result<(), Error>> {
         let org = org.clone();
-        Box::pin(self.db.write(org.clone(), move |tx| {
-            Box::pin(async move {
-                tx.exec(
-                    "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, $4) ON CONFLICT (org_id, digest) DO NOTHING",
-                    &vals![org.as_str(), definition.digest.to_string(), definition.body, tx.now()],
-                )
-                .await
-                .map(|_| ())
-            })
-        }))
+        Box::pin(self.db.write(org.clone(), move |tx| Box::pin(async move { archive_in(tx, &org, definition).await })))
     }
 }
 
@@ -120,6 +111,13 @@ impl Store {
         let rows = self.db.read(sql, &vals![org.as_str(), after, i64::from(request.limit) + 1]).await?;
         page(rows, request.limit, read_review, |review| review.action.to_string())
     }
+}
+
+/// Keeps a text under its digest, for verifiers and for whoever reads later what was in force.
+pub(crate) async fn archive_in(tx: &mut Tx, org: &OrgId, definition: ArchivedDefinition) -> Result<(), Error> {
+    let sql = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, $4) ON CONFLICT (org_id, digest) DO NOTHING";
+    let ArchivedDefinition { digest, body } = definition;
+    tx.exec(sql, &vals![org.as_str(), digest.to_string(), body, tx.now()]).await.map(|_| ())
 }
 
 /// Records the definition as reviewed, unless the action has a review already. A person who allows an action for ever stands for the

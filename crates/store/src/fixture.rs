@@ -43,7 +43,6 @@ async fn open(engine: Engine) -> Store {
     let _already = rustls::crypto::ring::default_provider().install_default();
     let time = TimeSource::Fixed(Arc::new(FixedClock::new()));
     let master = MasterKey::new(&Secret::new([7; 32]));
-    Store::open(Config { engine, master, time, patience: crate::Patience::default(), random: Arc::new(SeededRandom::new(1)) })
-        .await
-        .unwrap()
+    let (patience, random) = (crate::Patience::default(), Arc::new(SeededRandom::new(1)));
+    Store::open(Config { engine, master, next_master: None, time, patience, random }).await.unwrap()
 }

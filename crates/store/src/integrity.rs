@@ -1,12 +1,12 @@
 //! Compares the database with its audit log, while the server runs: whether each entry is filed as what it is, whether the stored tree is
-//! the tree of the entries, and whether the rules, people, tokens, secrets, connections and sessions in the tables are those that the log
-//! says. Whoever has the database can change a row; here it shows, also if the row cannot be read any more. Signatures are checked elsewhere,
-//! by the verifier of an export.
+//! the tree of the entries, and whether the rules, people, tokens, secrets, connections, sources and sessions in the tables are those that
+//! the log says. Whoever has the database can change a row; here it shows, also if the row cannot be read any more. Signatures are checked
+//! elsewhere, by the verifier of an export.
 
 use crate::db::{Columns, Row, Snapshot, Val, vals};
 use crate::grants::{read_grant, select_grant};
 use crate::policies::{digests_of, read_policies, select_policies};
-use crate::{Error, Store};
+use crate::{Error, Store, sources};
 use countersign_core::grant::GrantState;
 use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
@@ -130,6 +130,12 @@ impl Check<'_> {
             let digests = digests_of(&version.policies.texts);
             stored.insert(("policies", "in force".to_owned()), texts(&digests));
         }
+        let sql = "SELECT id, version, settings, removed_at FROM sources WHERE org_id = $1";
+        for row in self.read("source", sql, &vals![self.org.as_str()]).await? {
+            if let Some((id, said)) = self.readable("source", stored_source(row))? {
+                stored.insert(("source", id), said);
+            }
+        }
         let sql = "SELECT id, band, self_approval, quorum, redaction FROM spaces WHERE org_id = $1";
         for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
             let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
@@ -227,6 +233,8 @@ const TABLES: [(&str, &str); 13] = [
 
 /// Ends what is said of a grant.
 const REVOKED: &str = " revoked";
+/// Ends what is said of a source.
+const REMOVED: &str = " removed";
 
 /// What the log has said so far.
 #[derive(Default)]
@@ -306,6 +314,13 @@ impl Logged {
             RuleChange::RoleChanged { user, role } => self.person(&user, |(known, _, _)| *known = role),
             RuleChange::CanaryAdded { canary } => self.set("canary token", canary.to_string(), Some("added".to_owned())),
             RuleChange::CanaryRemoved { canary } => self.set("canary token", canary.to_string(), None),
+            RuleChange::SourceSet { source, version, settings, .. } => {
+                self.set("source", source.to_string(), Some(set_to(version, settings)));
+            }
+            RuleChange::SourceRemoved { source, .. } => {
+                let said = self.in_force.get(&("source", source.to_string())).map(|said| format!("{said}{REMOVED}"));
+                self.set("source", source.to_string(), said);
+            }
             RuleChange::Drifted { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
@@ -349,7 +364,7 @@ impl Logged {
                 let said = self.in_force.get(&("connection", connection.to_string())).map(|said| format!("{said} removed"));
                 self.set("connection", connection.to_string(), said);
             }
-            IdentityChange::LinkMade { .. } => {}
+            IdentityChange::LinkMade { .. } | IdentityChange::MasterKeyReplaced => {}
         }
     }
 
@@ -411,6 +426,11 @@ fn texts(digests: &BTreeMap<countersign_core::decision::Gate, Digest>) -> String
     digests.iter().map(|(gate, digest)| format!("{} {digest}", gate.as_str())).collect::<Vec<_>>().join(" ")
 }
 
+/// How a source is set.
+fn set_to(version: i64, settings: Digest) -> String {
+    format!("version {version} {settings}")
+}
+
 fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &SpaceRedaction) -> String {
     let json = |value: Result<serde_json::Value, _>| value.map_or_else(|_: serde_json::Error| String::new(), |value| value.to_string());
     let (quorum, redaction) = (json(serde_json::to_value(quorum)), json(serde_json::to_value(redaction)));
@@ -436,6 +456,13 @@ fn stored_head(row: Row) -> Result<(u64, String, Vec<u8>), Error> {
 fn named(row: Row) -> Result<(String, String), Error> {
     let mut columns = Columns::of(row);
     Ok((columns.text()?, columns.text()?))
+}
+
+fn stored_source(row: Row) -> Result<(String, String), Error> {
+    let mut columns = Columns::of(row);
+    let (id, version, settings) = (columns.text()?, columns.int()?, columns.text()?);
+    let removed = if columns.int_or_null()?.is_some() { REMOVED } else { "" };
+    Ok((id, set_to(version, sources::digest_of(&settings)) + removed))
 }
 
 fn stored_space(row: Row) -> Result<(String, String), Error> {

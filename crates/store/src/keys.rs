@@ -1,10 +1,14 @@
 //! The keys in the database. They are sealed; one master key outside the database opens them.
 //! SECURITY: a person who has the master key and the database has the receipt keys too; the docs say so.
 
+mod master;
 mod replace;
 
+pub use master::{MasterKey, MasterKeyId};
+pub use replace::{BegunReplacement, MasterKeyState};
+
 use crate::Error;
-use crate::db::{Columns, Db, Tx, Val, vals};
+use crate::db::{Columns, Db, Tx, Val, only, vals};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use countersign_core::keyring::{DoesNotOpen, SpaceKey};
@@ -14,50 +18,12 @@ use parking_lot::RwLock;
 use receipt::key::{PublicKey, SealingKey};
 use sha2::Sha256;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 const NONCE_BYTES: usize = 24;
 
-/// What the pepper of a replaced master key is sealed for.
+/// What the pepper is sealed for.
 const PEPPER: &str = "pepper";
-
-/// The one secret that lives outside the database.
-#[derive(Clone, Debug)]
-pub struct MasterKey {
-    pepper: Secret<[u8; 32]>,
-    sealing: Secret<[u8; 32]>,
-}
-
-impl MasterKey {
-    pub fn new(secret: &Secret<[u8; 32]>) -> Self {
-        Self {
-            pepper: Secret::new(blake3::derive_key("countersign 2026-11 token pepper", secret.expose())),
-            sealing: Secret::new(blake3::derive_key("countersign 2026-11 key sealing", secret.expose())),
-        }
-    }
-
-    pub(crate) fn seal(&self, random: &dyn Random, context: &str, plain: &[u8]) -> Vec<u8> {
-        seal(self.sealing.expose(), random, context, plain)
-    }
-
-    pub(crate) fn open(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, Error> {
-        open(self.sealing.expose(), context, sealed).map_err(|DoesNotOpen| Error::Corrupt {
-            message: "a stored key does not open: this database belongs to another master key".into(),
-        })
-    }
-
-    /// Seals a key's seed. Only the right master key can open it, so a wrong one is noticed at start.
-    pub(crate) fn seal_seed(&self, random: &dyn Random, context: &str, seed: &Secret<[u8; 32]>) -> Vec<u8> {
-        self.seal(random, context, seed.expose())
-    }
-
-    pub(crate) fn open_seed(&self, context: &str, sealed: &[u8]) -> Result<Secret<[u8; 32]>, Error> {
-        let plain = self.open(context, sealed)?;
-        let seed =
-            <[u8; 32]>::try_from(plain.as_slice()).map_err(|_| Error::Corrupt { message: "a stored key has the wrong length".into() })?;
-        Ok(Secret::new(seed))
-    }
-}
 
 /// The purpose of a signing key. No key serves both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,48 +61,95 @@ pub struct LogKey {
 
 /// The keys in use, opened once and kept in memory.
 pub(crate) struct Keychain {
-    master: MasterKey,
+    /// The key this process was opened with, then those it has learned since: while the master key is replaced, values of two are read.
+    masters: RwLock<Vec<Arc<MasterKey>>>,
     random: Arc<dyn Random>,
-    /// The pepper of the first master key, if that one was replaced; else the present one's is used.
-    first_pepper: OnceLock<Secret<[u8; 32]>>,
+    /// What tokens are hashed with. It was derived from the first master key, and outlives it: hashes cannot be made anew.
+    pepper: RwLock<Secret<[u8; 32]>>,
     signing: RwLock<HashMap<String, Arc<SealingKey>>>,
     /// Keyed by org too: the id of another org's space must find nothing, even if its key is in memory.
     spaces: RwLock<HashMap<(OrgId, SpaceId), Arc<LiveSpaceKey>>>,
 }
 
 impl Keychain {
-    pub(crate) fn new(master: MasterKey, random: Arc<dyn Random>) -> Self {
-        Self { master, random, first_pepper: OnceLock::new(), signing: RwLock::default(), spaces: RwLock::default() }
+    pub(crate) fn new(master: MasterKey, next: Option<MasterKey>, random: Arc<dyn Random>) -> Self {
+        let pepper = RwLock::new(master.pepper().clone());
+        let masters = RwLock::new(std::iter::once(master).chain(next).map(Arc::new).collect());
+        Self { masters, random, pepper, signing: RwLock::default(), spaces: RwLock::default() }
     }
 
-    /// Reads the pepper that outlived its master key, if there is one. It must be known before the first token is looked at.
-    pub(crate) async fn load_pepper(&self, db: &Db) -> Result<(), Error> {
-        let rows = db.read("/* every org: their tokens are hashed with it */ SELECT sealed FROM pepper", &[]).await?;
-        if let Some(row) = rows.into_iter().next() {
-            let pepper = self.master.open_seed(PEPPER, &Columns::of(row).bytes()?)?;
-            // It never changes, so one that was read before is the same.
-            let _same = self.first_pepper.set(pepper);
+    /// Looks up which master key seals, and what tokens are hashed with; both must be known before the first token is looked at. Refuses a
+    /// database whose master key is not here.
+    pub(crate) async fn load(&self, db: &Db) -> Result<(), Error> {
+        let rows = db.read("/* every org: they share the master key */ SELECT key_id, sealed_pepper FROM master_key", &[]).await?;
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(());
+        };
+        let mut columns = Columns::of(row);
+        self.master(MasterKeyId::read(&columns.bytes()?)?)?;
+        if let Some(sealed) = columns.bytes_or_null()? {
+            let pepper = self.open_seed(PEPPER, &sealed)?;
+            *self.pepper.write() = pepper;
         }
         Ok(())
     }
 
     /// The stored form of a token. It is useless without the master key. A fast hash suffices, because tokens are random and long.
     pub(crate) fn token_hash(&self, token: &str) -> [u8; 32] {
-        *blake3::keyed_hash(self.pepper().expose(), token.as_bytes()).as_bytes()
+        *blake3::keyed_hash(self.pepper.read().expose(), token.as_bytes()).as_bytes()
     }
 
     /// Says of a row that this product wrote it. Whoever has only the database cannot make one.
     pub(crate) fn row_mac(&self, row: &str) -> blake3::Hash {
-        let key = Secret::new(blake3::derive_key("countersign 2026-11 row mac", self.pepper().expose()));
+        let key = Secret::new(blake3::derive_key("countersign 2026-11 row mac", self.pepper.read().expose()));
         blake3::keyed_hash(key.expose(), row.as_bytes())
     }
 
-    fn pepper(&self) -> &Secret<[u8; 32]> {
-        self.first_pepper.get().unwrap_or(&self.master.pepper)
+    /// Opens what one of the known master keys has sealed.
+    pub(crate) fn open(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, Error> {
+        let master = self.masters.read().iter().find(|master| master.has_sealed(sealed)).map(Arc::clone);
+        master.ok_or(DoesNotOpen).and_then(|master| master.open(context, sealed)).map_err(|DoesNotOpen| another_master_key())
     }
 
-    pub(crate) const fn master(&self) -> &MasterKey {
-        &self.master
+    pub(crate) fn open_seed(&self, context: &str, sealed: &[u8]) -> Result<Secret<[u8; 32]>, Error> {
+        let plain = Secret::new(self.open(context, sealed)?);
+        let seed = <[u8; 32]>::try_from(plain.expose().as_slice());
+        seed.map(Secret::new).map_err(|_| Error::Corrupt { message: "a stored key has the wrong length".into() })
+    }
+
+    /// Seals a value under the master key that the database names, in the write that stores it.
+    pub(crate) async fn seal(&self, tx: &mut Tx, context: &str, plain: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok(self.sealing(tx).await?.seal(self.random(), context, plain))
+    }
+
+    /// The master key that seals. Its name is locked until this write is committed: so when a replacement begins, everything that the key
+    /// before it has sealed can be seen, and nothing is added to it.
+    async fn sealing(&self, tx: &mut Tx) -> Result<Arc<MasterKey>, Error> {
+        let named = if tx.is_postgres() {
+            "/* every org: they share the master key */ SELECT key_id FROM master_key FOR SHARE"
+        } else {
+            "/* every org: they share the master key */ SELECT key_id FROM master_key"
+        };
+        let mut rows = tx.query(named, &[]).await?;
+        if rows.is_empty() {
+            // Nothing was sealed yet. Of two servers that come here at once, one names its key, and the other reads it.
+            let own = self.masters.read().first().map(|master| master.id().as_bytes().to_vec());
+            let sql = "/* every org: they share the master key */ INSERT INTO master_key (id, key_id) VALUES (1, $1)
+                       ON CONFLICT (id) DO NOTHING";
+            tx.exec(sql, &vals![own]).await?;
+            rows = tx.query(named, &[]).await?;
+        }
+        let id = only(rows, |row| MasterKeyId::read(&Columns::of(row).bytes()?))?;
+        self.master(id.ok_or_else(another_master_key)?)
+    }
+
+    fn master(&self, id: MasterKeyId) -> Result<Arc<MasterKey>, Error> {
+        self.masters.read().iter().find(|master| master.id() == id).map(Arc::clone).ok_or_else(another_master_key)
+    }
+
+    /// The ids of the master keys that this process has, in one text.
+    pub(crate) fn master_ids(&self) -> String {
+        self.masters.read().iter().map(|master| master.id().to_string()).collect::<Vec<_>>().join(" ")
     }
 
     pub(crate) fn random(&self) -> &dyn Random {
@@ -154,7 +167,7 @@ impl Keychain {
         let seed = Secret::new(countersign_core::random_bytes::<32>(self.random()));
         let key = SealingKey::from_seed(&seed);
         let public = key.public();
-        let sealed = self.master.seal_seed(self.random(), &format!("signing:{}", key.key_id()), &seed);
+        let sealed = self.seal(tx, &format!("signing:{}", key.key_id()), seed.expose()).await?;
         tx.exec(
             "INSERT INTO keys (org_id, key_id, purpose, public, sealed_secret, starts_at_seq, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
             &vals![org.as_str(), key.key_id(), purpose.as_str(), public.to_base64(), sealed, starts_at_seq as i64, tx.now()],
@@ -170,15 +183,16 @@ impl Keychain {
         }
         let rows = tx.query("SELECT sealed_secret FROM keys WHERE org_id = $1 AND key_id = $2", &vals![org.as_str(), key_id]).await?;
         let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("signing key `{key_id}` is missing") })?;
-        let seed = self.master.open_seed(&format!("signing:{key_id}"), &Columns::of(row).bytes()?)?;
+        let seed = self.open_seed(&format!("signing:{key_id}"), &Columns::of(row).bytes()?)?;
         let key = Arc::new(SealingKey::from_seed(&seed));
         self.signing.write().insert(key_id.to_owned(), Arc::clone(&key));
         Ok(key)
     }
 
-    pub(crate) fn new_space_key(&self, space: &SpaceId) -> Vec<u8> {
+    /// Makes the key of a space, sealed.
+    pub(crate) async fn new_space_key(&self, tx: &mut Tx, space: &SpaceId) -> Result<Vec<u8>, Error> {
         let secret = Secret::new(countersign_core::random_bytes::<32>(self.random()));
-        self.master.seal_seed(self.random(), &format!("space:{space}"), &secret)
+        self.seal(tx, &format!("space:{space}"), secret.expose()).await
     }
 
     pub(crate) async fn space_key(&self, db: &Db, org: &OrgId, space: &SpaceId) -> Result<Arc<LiveSpaceKey>, Error> {
@@ -188,11 +202,16 @@ impl Keychain {
         }
         let rows = db.read("SELECT sealed_key FROM spaces WHERE org_id = $1 AND id = $2", &vals![org.as_str(), space.as_str()]).await?;
         let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("space `{space}` has no key") })?;
-        let secret = self.master.open_seed(&format!("space:{space}"), &Columns::of(row).bytes()?)?;
+        let secret = self.open_seed(&format!("space:{space}"), &Columns::of(row).bytes()?)?;
         let key = Arc::new(LiveSpaceKey::new(&secret, Arc::clone(&self.random)));
         self.spaces.write().insert(place, Arc::clone(&key));
         Ok(key)
     }
+}
+
+fn another_master_key() -> Error {
+    let message = "a stored key does not open: this database belongs to another master key, or the next one of a replacement is missing";
+    Error::Corrupt { message: message.into() }
 }
 
 pub(crate) struct LiveSpaceKey {

@@ -35,6 +35,7 @@ mod secrets;
 mod servers;
 mod sessions;
 mod snoozes;
+mod sources;
 mod switches;
 mod tokens;
 mod users;
@@ -44,7 +45,7 @@ mod fixture;
 
 pub use backup::{Moved, RestoreError};
 pub use canaries::Canary;
-pub use connections::{CreatedConnection, Login, LoginEnd, NewConnection, TakenLogin};
+pub use connections::{CreatedConnection, Login, LoginEnd, NewConnection, RemovedConnection, TakenLogin};
 pub use consents::NewConsent;
 pub use countersign_core::ports::Error;
 pub use crossings::{Crossing, ListedCrossing};
@@ -53,7 +54,7 @@ pub use definitions::Review;
 pub use grants::{GrantChanged, GrantFilter, NewGrant};
 pub use integrity::Integrity;
 pub use invocations::InvocationFilter;
-pub use keys::{LogKey, MasterKey, Purpose};
+pub use keys::{BegunReplacement, LogKey, MasterKey, MasterKeyId, MasterKeyState, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
 pub use modes::{FiledMode, ModeChange, ModeSetting, ModeVersion};
 pub use orgs::{NewOrg, Org, SpaceChange};
@@ -62,6 +63,7 @@ pub use receipts::{InclusionProof, OldKeys, ReceiptFilter, StoredEntry};
 pub use secrets::{DeletedSecret, NamedSecret, NewSecret, SecretUse, SetSecret};
 pub use servers::Server;
 pub use sessions::NewSession;
+pub use sources::{Added, Changed};
 pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
 pub use users::{ChangedUser, User, UserChange};
 
@@ -89,6 +91,8 @@ pub struct PageRequest {
 pub struct Config {
     pub engine: Engine,
     pub master: MasterKey,
+    /// The key that replaces `master`, or soon will. While it does, what either of them seals is read.
+    pub next_master: Option<MasterKey>,
     pub time: TimeSource,
     /// Time limits for PostgreSQL's answers. SQLite needs none: it runs in this process.
     pub patience: Patience,
@@ -108,7 +112,7 @@ impl Store {
     pub async fn open(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::migrate(&store.db).await?;
-        store.keychain.load_pepper(&store.db).await?;
+        store.keychain.load(&store.db).await?;
         Ok(store)
     }
 
@@ -116,12 +120,12 @@ impl Store {
     pub async fn open_unchanged(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::check(&store.db).await?;
-        store.keychain.load_pepper(&store.db).await?;
+        store.keychain.load(&store.db).await?;
         Ok(store)
     }
 
     async fn connect(config: Config) -> Result<Self, Error> {
-        let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
+        let keychain = Arc::new(keys::Keychain::new(config.master, config.next_master, Arc::clone(&config.random)));
         let sealing = seal::Sealing::new(Arc::clone(&keychain));
         let (TimeSource::Database(clock) | TimeSource::Fixed(clock)) = &config.time;
         let server = ServerId::new(clock.now(), random_bytes(&*config.random));

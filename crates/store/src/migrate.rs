@@ -51,7 +51,7 @@ async fn apply(tx: &mut Tx) -> Result<(), Error> {
         newest = version;
     }
     for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > newest) {
-        for statement in in_dialect(text, Dialect::of(tx)).split(';').map(str::trim).filter(|statement| has_words(statement)) {
+        for statement in in_dialect(&without_comments(text), Dialect::of(tx)).split(';').filter(|statement| !statement.trim().is_empty()) {
             tx.exec(&format!("/* every org */ {statement}"), &[]).await?;
         }
         tx.exec(
@@ -84,8 +84,9 @@ fn in_dialect(text: &str, dialect: Dialect) -> String {
     }
 }
 
-fn has_words(statement: &str) -> bool {
-    statement.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with("--"))
+/// A comment may hold a semicolon, which would divide a statement.
+fn without_comments(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n")
 }
 
 fn checksum_of(text: &str) -> String {

@@ -279,17 +279,10 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         redaction: SpaceRedaction::default(),
         created_at,
     };
+    let sealed_key = store.keychain.new_space_key(tx, &space.id).await?;
     tx.exec(
         "INSERT INTO spaces (org_id, id, name, band, self_approval, sealed_key, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        &vals![
-            org.as_str(),
-            space.id.as_str(),
-            name,
-            space.band.as_str(),
-            self_approval_word(space.self_approval),
-            store.keychain.new_space_key(&space.id),
-            created_at
-        ],
+        &vals![org.as_str(), space.id.as_str(), name, space.band.as_str(), self_approval_word(space.self_approval), sealed_key, created_at],
     )
     .await?;
     Ok(space)

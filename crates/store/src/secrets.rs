@@ -146,7 +146,7 @@ impl Secrets for Store {
             };
             let mut columns = Columns::of(row);
             let (secret, version): (SecretId, i64) = (columns.id()?, columns.int()?);
-            let opened = self.keychain.master().open(&place(org, &secret, version), &columns.bytes()?).ok();
+            let opened = self.keychain.open(&place(org, &secret, version), &columns.bytes()?).ok();
             let value = opened.and_then(|bytes| String::from_utf8(bytes).ok()).and_then(|text| SecretValue::new(Secret::new(text)));
             let value = value.ok_or_else(|| Error::Corrupt {
                 message: format!("secret `{name}` does not open: its row was changed, or this database belongs to another master key"),
@@ -162,9 +162,8 @@ fn place(org: &OrgId, secret: &SecretId, version: i64) -> String {
     format!("secret:{org}:{secret}:{version}")
 }
 
-fn sealed(store: &Store, org: &OrgId, secret: &NamedSecret, value: &SecretValue) -> Vec<u8> {
-    let context = place(org, &secret.id, secret.version);
-    store.keychain.master().seal(store.keychain.random(), &context, value.expose().as_bytes())
+async fn sealed(store: &Store, tx: &mut Tx, org: &OrgId, secret: &NamedSecret, value: &SecretValue) -> Result<Vec<u8>, Error> {
+    store.keychain.seal(tx, &place(org, &secret.id, secret.version), value.expose().as_bytes()).await
 }
 
 async fn find_locked(tx: &mut Tx, org: &OrgId, name: &SecretName) -> Result<Option<NamedSecret>, Error> {
@@ -177,6 +176,7 @@ async fn insert(store: &Store, tx: &mut Tx, org: &OrgId, new: NewSecret, by: Pri
     let set_at = tx.now();
     let id = SecretId::new(set_at, random_bytes(&*store.random));
     let secret = NamedSecret { id, name, description, version: 1, set_by: by.clone(), set_at, last_used_at: None };
+    let sealed = sealed(store, tx, org, &secret, &value).await?;
     tx.exec(
         "INSERT INTO secrets (org_id, id, name, description, version, sealed_value, set_by, set_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         &vals![
@@ -185,7 +185,7 @@ async fn insert(store: &Store, tx: &mut Tx, org: &OrgId, new: NewSecret, by: Pri
             secret.name.as_str(),
             secret.description.as_deref(),
             secret.version,
-            sealed(store, org, &secret, &value),
+            sealed,
             by.to_string(),
             set_at
         ],
@@ -207,17 +207,10 @@ async fn rotate(
 ) -> Result<NamedSecret, Error> {
     let description = new.description.or_else(|| before.description.clone());
     let secret = NamedSecret { description, version: before.version + 1, set_by: by.clone(), set_at: tx.now(), ..before };
+    let sealed = sealed(store, tx, org, &secret, &new.value).await?;
     tx.exec(
         "UPDATE secrets SET description = $1, version = $2, sealed_value = $3, set_by = $4, set_at = $5 WHERE org_id = $6 AND id = $7",
-        &vals![
-            secret.description.as_deref(),
-            secret.version,
-            sealed(store, org, &secret, &new.value),
-            by.to_string(),
-            secret.set_at,
-            org.as_str(),
-            secret.id.as_str()
-        ],
+        &vals![secret.description.as_deref(), secret.version, sealed, by.to_string(), secret.set_at, org.as_str(), secret.id.as_str()],
     )
     .await?;
     let change = IdentityChange::SecretRotated { secret: secret.id.clone(), name: secret.name.to_string(), version: secret.version };

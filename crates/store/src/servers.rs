@@ -37,12 +37,12 @@ impl Store {
         self.db.write_unscoped(move |tx| Box::pin(async move { tx.exec(sql, &vals![earlier]).await.map(|_| ()) })).await
     }
 
-    /// Renews the lease, which tells the other servers that this one is alive. A server that was considered gone is back with it, but the
+    /// Renews the lease, which tells the other servers that this one is alive, and which master keys it has. A server that was considered gone is back with it, but the
     /// calls that others have claimed meanwhile stay with them.
     pub async fn renew_lease(&self) -> Result<(), Error> {
-        let sql = "/* every org: a server works for all of them */ INSERT INTO servers (id, started_at, seen_at) VALUES ($1, $2, $2)
-                   ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
-        let now = self.db.renew_lease(sql).await?;
+        let sql = "/* every org: a server works for all of them */ INSERT INTO servers (id, started_at, seen_at, opens)
+                   VALUES ($1, $2, $2, $3) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, opens = excluded.opens";
+        let now = self.db.renew_lease(sql, self.keychain.master_ids()).await?;
         self.db.lease().renewed(now);
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
-use crate::db::{Columns, Row, all, only, vals};
+use crate::db::{Columns, Row, all, only, to_json, vals};
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Sessions;
 use countersign_core::session::{Attendance, Session, SessionLabel};
-use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
+use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, UserId, random_bytes};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A session to create.
@@ -17,12 +18,14 @@ pub struct NewSession {
     pub title: String,
     pub attendance: Attendance,
     pub automation: Option<AutomationId>,
+    /// The sources it is connected to; absent: all.
+    pub sources: Option<BTreeSet<SourceId>>,
     pub token_lifetime_seconds: Option<u64>,
 }
 
 macro_rules! select_session {
     () => {
-        "SELECT org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at, ended_at FROM sessions WHERE org_id = $1"
+        "SELECT org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at, ended_at FROM sessions WHERE org_id = $1"
     };
 }
 
@@ -99,12 +102,14 @@ impl Store {
                         title: new.title,
                         attendance: new.attendance,
                         automation: new.automation,
+                        sources: new.sources,
                         created_at,
                         ended_at: None,
                     };
+                    let sources = session.sources.as_ref().map(to_json).transpose()?;
                     tx.exec(
-                        "INSERT INTO sessions (org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at)
-                         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                        "INSERT INTO sessions (org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at)
+                         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                         &vals![
                             org.as_str(),
                             session.id.as_str(),
@@ -114,6 +119,7 @@ impl Store {
                             session.title.as_str(),
                             session.attendance.as_str(),
                             session.automation.as_ref().map(AutomationId::as_str),
+                            sources,
                             created_at
                         ],
                     )
@@ -171,6 +177,7 @@ fn read_session(row: Row) -> Result<Session, Error> {
         title: columns.text()?,
         attendance: columns.parsed(Attendance::parse)?,
         automation: columns.id_or_null()?,
+        sources: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
         created_at: columns.time()?,
         ended_at: columns.time_or_null()?,
     })

@@ -1,18 +1,24 @@
 //! Tokens. They are random, shown once, stored as a hash, revocable, and compared in constant time.
 
+mod bearer;
+mod make;
+mod protected;
+
+pub use bearer::Refused;
+pub use make::NewToken;
+pub(crate) use make::{Maker, draw_token, insert_token};
+
+use self::bearer::{Bearer, Is};
+use self::protected::{Protected, protected_columns};
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::keys::Keychain;
 use crate::rules::{self, RuleEvent};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
-use base64::Engine as _;
 use countersign_core::limits::INVITATION_SECONDS;
-use countersign_core::principal::{Permission, Role};
-use countersign_core::{OrgId, Principal, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
+use countersign_core::principal::Permission;
+use countersign_core::{OrgId, Principal, PrincipalId, SessionId, Timestamp, TokenId, UserId};
 use receipt::body::IdentityChange;
-use serde_json::json;
-use std::sync::Arc;
-use subtle::ConstantTimeEq;
 
 /// Tokens joined with what they depend on: the user, the owner of the agent's session, and the person who made a service's token.
 macro_rules! from_tokens {
@@ -24,6 +30,7 @@ macro_rules! from_tokens {
          LEFT JOIN users m ON m.org_id = t.org_id AND m.id = t.made_by"
     };
 }
+use from_tokens;
 
 /// The principal that a token stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,43 +113,6 @@ pub enum Revoked {
     LastOwner,
 }
 
-/// A new token. `text` is the only copy there will ever be.
-#[derive(Debug)]
-pub struct NewToken {
-    pub id: TokenId,
-    pub text: Secret<String>,
-    pub expires_at: Option<Timestamp>,
-}
-
-/// Why a token was not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    Unknown,
-    Expired,
-    Revoked,
-    /// The whole org was disabled.
-    OrgDisabled,
-    /// The user, the person the agent works for, or the person who made the service's token was disabled; or the session has ended.
-    Inactive,
-}
-
-/// The facts remembered about a token.
-struct Bearer {
-    org: OrgId,
-    token: TokenId,
-    hash: Vec<u8>,
-    is: Is,
-    expires_at: Option<Timestamp>,
-    is_revoked: bool,
-    is_active: bool,
-    is_org_disabled: bool,
-}
-
-enum Is {
-    Invited(UserId),
-    Principal(Principal),
-}
-
 impl Store {
     /// Creates a token for the principal itself, or for a service. Only an invitation makes a token for another person. `None` if the token
     /// that it is made with was revoked meanwhile, or has expired.
@@ -223,41 +193,9 @@ impl Store {
             .await
     }
 
-    /// Finds the principal whose token `text` is. Revocation and expiry take effect at once; see `db/remembered.rs`.
-    pub async fn authenticate(&self, text: &str) -> Result<Result<Principal, Refused>, Error> {
-        let bearer = self.find_bearer(text).await?;
-        let Some(bearer @ Bearer { is: Is::Principal(principal), .. }) = Option::as_ref(&bearer) else {
-            return Ok(Err(Refused::Unknown));
-        };
-        let now = if bearer.expires_at.is_some() { self.db.now().await? } else { Timestamp::default() };
-        Ok(bearer.refused(now).map_or_else(|| Ok(principal.clone()), Err))
-    }
-
-    async fn find_bearer(&self, text: &str) -> Result<Arc<Option<Bearer>>, Error> {
-        let keychain = &*self.keychain;
-        let hash = keychain.token_hash(text);
-        let bearer = self
-            .db
-            .read_remembered_of(
-                concat!(
-                    "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
-                       t.from_seq, t.mac, t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at, g.disabled_at ",
-                    from_tokens!(),
-                    " JOIN orgs g ON g.org_id = t.org_id WHERE t.hash = $1"
-                ),
-                &vals![hash.to_vec()],
-                |rows| only(rows, |row| read_bearer(keychain, row)),
-                |bearer| bearer.as_ref().map(|bearer: &Bearer| bearer.org.clone()),
-            )
-            .await?;
-        // SECURITY: the index found the row by its hash. This comparison takes the same time wherever a difference lies.
-        let is_same = Option::as_ref(&bearer).is_some_and(|bearer| bearer.hash.as_slice().ct_eq(&hash).into());
-        Ok(if is_same { bearer } else { Arc::new(None) })
-    }
-
     pub async fn find_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
         let rows = self.db.read(&format!("{SELECT_TOKEN} AND t.id = $2"), &vals![org.as_str(), token.as_str()]).await?;
-        only(rows, |row| read_token(&self.keychain, org, row))
+        only(rows, |row| read_token(&self.keychain, row))
     }
 
     pub async fn list_tokens(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Token>, Error> {
@@ -268,7 +206,7 @@ impl Store {
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
-        page(rows, request.limit, |row| read_token(&self.keychain, org, row), |token| token.id.to_string())
+        page(rows, request.limit, |row| read_token(&self.keychain, row), |token| token.id.to_string())
     }
 
     /// Revokes a token. Revoking it twice changes nothing. `None` if there is no such token.
@@ -292,21 +230,6 @@ impl Store {
             return Ok(Some(Revoked::LastOwner));
         }
         Ok(self.find_token(org, token).await?.map(Revoked::Done))
-    }
-}
-
-impl Bearer {
-    fn refused(&self, now: Timestamp) -> Option<Refused> {
-        if self.is_org_disabled {
-            return Some(Refused::OrgDisabled);
-        }
-        if self.is_revoked {
-            return Some(Refused::Revoked);
-        }
-        if self.expires_at.is_some_and(|at| at <= now) {
-            return Some(Refused::Expired);
-        }
-        (!self.is_active).then_some(Refused::Inactive)
     }
 }
 
@@ -338,248 +261,20 @@ async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> 
     Ok(tokens)
 }
 
-fn read_bearer(keychain: &Keychain, row: Row) -> Result<Bearer, Error> {
-    let mut columns = Columns::of(row);
-    let org: OrgId = columns.id()?;
-    let token: TokenId = columns.id()?;
-    let kind = columns.text()?;
-    let user: Option<UserId> = columns.id_or_null()?;
-    let session: Option<SessionId> = columns.id_or_null()?;
-    let token_name = columns.text()?;
-    let scopes = columns.text()?;
-    let made_by: Option<UserId> = columns.id_or_null()?;
-    let hash = columns.bytes()?;
-    let expires_at = columns.time_or_null()?;
-    let from = columns.int()?;
-    let mac = columns.bytes()?;
-    let revoked_at = columns.time_or_null()?;
-    let user_name = columns.text_or_null()?;
-    let role = columns.parsed_or_null(Role::parse)?;
-    let disabled_at = columns.time_or_null()?;
-    let session_owner = columns.id_or_null()?;
-    let session_ended = columns.time_or_null()?;
-    let session_title = columns.text_or_null()?;
-    let owner_disabled_at = columns.time_or_null()?;
-    let maker_disabled_at = columns.time_or_null()?;
-    let org_disabled_at = columns.time_or_null()?;
-    let protected = Protected {
-        org: &org,
-        id: &token,
-        kind: &kind,
-        user: user.as_ref(),
-        session: session.as_ref(),
-        scopes: &scopes,
-        made_by: made_by.as_ref(),
-        hash: &hash,
-        expires_at,
-        from,
-    };
-    // SECURITY: this comparison takes the same time wherever a difference lies.
-    if protected.mac(keychain) != *mac {
-        return Err(Error::Corrupt { message: format!("token `{token}` was changed in the database") });
-    }
-    let is = match (kind.as_str(), user, session) {
-        ("invitation", Some(user), None) => Is::Invited(user),
-        ("user", Some(user), None) => Is::Principal(Principal {
-            org: org.clone(),
-            id: PrincipalId::User(user.clone()),
-            name: user_name.unwrap_or_default(),
-            role,
-            owner: Some(user),
-            session: None,
-            scopes: Vec::new(),
-            token: Some(token.clone()),
-        }),
-        ("agent", None, Some(session)) => Is::Principal(Principal {
-            org: org.clone(),
-            id: PrincipalId::Agent(session.clone()),
-            name: session_title.unwrap_or_default(),
-            role: None,
-            owner: session_owner,
-            session: Some(session),
-            scopes: Vec::new(),
-            token: Some(token.clone()),
-        }),
-        ("service", None, None) => Is::Principal(Principal {
-            org: org.clone(),
-            id: PrincipalId::Service(token.clone()),
-            name: token_name,
-            role: None,
-            owner: made_by,
-            session: None,
-            scopes: parse_scopes(&scopes),
-            token: Some(token.clone()),
-        }),
-        _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
-    };
-    let is_active = Lost::of(session_ended, [disabled_at, owner_disabled_at, maker_disabled_at]).is_none();
-    let is_org_disabled = org_disabled_at.is_some();
-    Ok(Bearer { org, token, hash, is, expires_at, is_revoked: revoked_at.is_some(), is_active, is_org_disabled })
-}
-
-/// What nobody changes in a token's row without the master key. Without this, whoever has the database could give their own token the row
-/// of somebody else's, and the log would show nothing.
-struct Protected<'a> {
-    org: &'a OrgId,
-    id: &'a TokenId,
-    kind: &'a str,
-    user: Option<&'a UserId>,
-    session: Option<&'a SessionId>,
-    scopes: &'a str,
-    made_by: Option<&'a UserId>,
-    hash: &'a [u8],
-    expires_at: Option<Timestamp>,
-    from: i64,
-}
-
-impl Protected<'_> {
-    fn mac(&self, keychain: &Keychain) -> blake3::Hash {
-        let Self { org, id, kind, user, session, scopes, made_by, hash, expires_at, from } = self;
-        keychain.row_mac(&json!([org, id, kind, user, session, scopes, made_by, hash, expires_at, from]).to_string())
-    }
-}
-
-/// Draws 256 random bits behind a prefix that names the kind of token, so that a leaked token can be recognised.
-pub(crate) fn draw_token(random: &dyn Random, kind: &str) -> Secret<String> {
-    let secret = Secret::new(random_bytes::<32>(random));
-    Secret::new(format!("cs_{kind}_{}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret.expose())))
-}
-
-/// Who makes a token, and with which token or invitation. Both are absent for the first owner of an org.
-#[derive(Default)]
-pub(crate) struct Maker {
-    pub(crate) by: Option<PrincipalId>,
-    pub(crate) with: Option<TokenId>,
-}
-
-#[expect(clippy::too_many_arguments, reason = "a token's row has this many independent columns, and few callers")]
-pub(crate) async fn insert_token(
-    store: &Store,
-    tx: &mut Tx,
-    org: &OrgId,
-    kind: TokenKind,
-    name: &str,
-    scopes: &[Permission],
-    lifetime_seconds: Option<u64>,
-    text: Secret<String>,
-    maker: Maker,
-) -> Result<NewToken, Error> {
-    let now = tx.now();
-    let id = TokenId::new(now, random_bytes(&*store.random));
-    let (user, session, made_by) = match &kind {
-        TokenKind::User(user) | TokenKind::Invitation(user) => (Some(user), None, None),
-        TokenKind::Agent(session) => (None, Some(session), None),
-        TokenKind::Service { made_by } => (None, None, made_by.as_ref()),
-    };
-    let expires_at = lifetime_seconds.map(|seconds| now.plus_seconds(seconds));
-    let from = record_token(store, tx, org, &id, &kind, scopes, expires_at, maker).await? as i64;
-    let scopes = &scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ");
-    let hash = &store.keychain.token_hash(text.expose());
-    let protected = Protected { org, id: &id, kind: kind.as_str(), user, session, scopes, made_by, hash, expires_at, from };
-    tx.exec(
-        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, from_seq, mac)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-        &vals![
-            org.as_str(),
-            id.as_str(),
-            kind.as_str(),
-            user.map(UserId::as_str),
-            session.map(SessionId::as_str),
-            name,
-            scopes.as_str(),
-            made_by.map(UserId::as_str),
-            hash.to_vec(),
-            now,
-            expires_at,
-            from,
-            protected.mac(&store.keychain).as_bytes().to_vec()
-        ],
-    )
-    .await?;
-    Ok(NewToken { id, text, expires_at })
-}
-
-/// Signs the new token into the audit log. Returns the position from which its bearer is known to be its person: a token that people make
-/// for themselves counts from when the token that they made it with does.
-#[expect(clippy::too_many_arguments, reason = "what the entry holds")]
-async fn record_token(
-    store: &Store,
-    tx: &mut Tx,
-    org: &OrgId,
-    token: &TokenId,
-    kind: &TokenKind,
-    scopes: &[Permission],
-    expires_at: Option<Timestamp>,
-    maker: Maker,
-) -> Result<u64, Error> {
-    let Maker { by, with } = maker;
-    let is_redeemed = by.is_none() && with.is_some();
-    let (name, change) = match (kind, with.clone()) {
-        (TokenKind::Invitation(user), _) => {
-            let (invitation, user, expires_at) = (token.clone(), user.clone(), expires_at.unwrap_or_default());
-            ("user.invited", IdentityChange::Invited { invitation, user, expires_at })
-        }
-        (TokenKind::User(user), Some(invitation)) if is_redeemed => {
-            let (token, user) = (token.clone(), user.clone());
-            ("invitation.redeemed", IdentityChange::InvitationRedeemed { invitation, token, user })
-        }
-        (TokenKind::User(_) | TokenKind::Agent(_) | TokenKind::Service { .. }, with) => {
-            let holder = match kind {
-                TokenKind::User(user) | TokenKind::Invitation(user) => PrincipalId::User(user.clone()),
-                TokenKind::Agent(session) => PrincipalId::Agent(session.clone()),
-                TokenKind::Service { .. } => PrincipalId::Service(token.clone()),
-            };
-            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with, expires_at })
-        }
-    };
-    let told = RuleEvent { name, key: token.to_string() };
-    let seq = rules::record_identity(store, tx, org, by, change, told).await?;
-    let (TokenKind::User(_), Some(with), false) = (kind, with, is_redeemed) else { return Ok(seq) };
-    let rows = tx.query("SELECT from_seq FROM tokens WHERE org_id = $1 AND id = $2", &vals![org.as_str(), with.as_str()]).await?;
-    only(rows, |row| Columns::of(row).int()).map(|from| from.map_or(seq, |from| from as u64))
-}
-
 const SELECT_TOKEN: &str = concat!(
-    "SELECT t.id, t.kind, t.user_id, t.session_id, t.made_by, t.name, t.scopes, t.created_at, t.expires_at, t.revoked_at,
-       s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at, t.hash, t.from_seq, t.mac ",
+    "SELECT ",
+    protected_columns!(),
+    ", t.name, t.created_at, t.revoked_at, s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at ",
     from_tokens!(),
     " WHERE t.org_id = $1"
 );
 
-fn read_token(keychain: &Keychain, org: &OrgId, row: Row) -> Result<Token, Error> {
+fn read_token(keychain: &Keychain, row: Row) -> Result<Token, Error> {
     let mut columns = Columns::of(row);
-    let id: TokenId = columns.id()?;
-    let kind = columns.text()?;
-    let user: Option<UserId> = columns.id_or_null()?;
-    let session: Option<SessionId> = columns.id_or_null()?;
-    let made_by: Option<UserId> = columns.id_or_null()?;
-    let (name, scopes) = (columns.text()?, columns.text()?);
-    let (created_at, expires_at, revoked_at) = (columns.time()?, columns.time_or_null()?, columns.time_or_null()?);
+    let (protected, is_as_written) = Protected::read(&mut columns, keychain)?;
+    let (name, created_at, revoked_at) = (columns.text()?, columns.time()?, columns.time_or_null()?);
     let lost = Lost::of(columns.time_or_null()?, [columns.time_or_null()?, columns.time_or_null()?, columns.time_or_null()?]);
-    let (hash, from, mac) = (columns.bytes()?, columns.int()?, columns.bytes()?);
-    let protected = Protected {
-        org,
-        id: &id,
-        kind: &kind,
-        user: user.as_ref(),
-        session: session.as_ref(),
-        scopes: &scopes,
-        made_by: made_by.as_ref(),
-        hash: &hash,
-        expires_at,
-        from,
-    };
-    let lost = if protected.mac(keychain) == *mac { lost } else { Some(Lost::Changed) };
-    let kind = match (kind.as_str(), user, session) {
-        ("user", Some(user), None) => TokenKind::User(user),
-        ("invitation", Some(user), None) => TokenKind::Invitation(user),
-        ("agent", None, Some(session)) => TokenKind::Agent(session),
-        ("service", None, None) => TokenKind::Service { made_by },
-        _ => return Err(Error::Corrupt { message: format!("token `{id}` stands for nobody") }),
-    };
-    Ok(Token { id, kind, name, scopes: parse_scopes(&scopes), created_at, expires_at, revoked_at, lost })
-}
-
-fn parse_scopes(text: &str) -> Vec<Permission> {
-    text.split(' ').filter_map(Permission::parse).collect()
+    let lost = if is_as_written { lost } else { Some(Lost::Changed) };
+    let (kind, scopes) = (protected.stands_for()?, protected.scopes());
+    Ok(Token { id: protected.id, kind, name, scopes, created_at, expires_at: protected.expires_at, revoked_at, lost })
 }

@@ -5,7 +5,7 @@ use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::source::{AfterError, Asked, CallContext, Error, Output, Source};
-use countersign_core::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
+use countersign_core::{Action, ActionId, ConnectionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -31,6 +31,9 @@ pub struct FakeSource {
     title: String,
     guide: Option<String>,
     is_remote: bool,
+    needs_review: bool,
+    connection: Option<ConnectionId>,
+    space: Option<SpaceId>,
     shared: Arc<Shared>,
 }
 
@@ -80,7 +83,16 @@ pub fn context() -> CallContext {
 impl FakeSource {
     pub fn new(slug: &str) -> Self {
         let id = SourceId::parse(slug).expect("the test names a valid source");
-        Self { title: slug.into(), id, guide: None, is_remote: false, shared: Arc::default() }
+        Self {
+            title: slug.into(),
+            id,
+            guide: None,
+            is_remote: false,
+            needs_review: false,
+            connection: None,
+            space: None,
+            shared: Arc::default(),
+        }
     }
 
     #[must_use]
@@ -99,6 +111,27 @@ impl FakeSource {
     #[must_use]
     pub const fn remote(mut self) -> Self {
         self.is_remote = true;
+        self
+    }
+
+    /// Makes every action need an approval until it is reviewed.
+    #[must_use]
+    pub const fn needing_review(mut self) -> Self {
+        self.needs_review = true;
+        self
+    }
+
+    /// Sets the connection whose credential its requests would carry.
+    #[must_use]
+    pub fn connected(mut self, connection: ConnectionId) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+
+    /// Limits it to calls of one space.
+    #[must_use]
+    pub fn only_for(mut self, space: SpaceId) -> Self {
+        self.space = Some(space);
         self
     }
 
@@ -211,6 +244,15 @@ impl FakeSource {
     pub fn becomes_unreachable(&self, why: Option<&str>) {
         let unreachable = |why: &str| Error::Unreachable { source_id: self.id.to_string(), message: why.into() };
         self.shared.script.lock().unreachable = why.map(unreachable);
+    }
+
+    /// Offers one more action from now on. A remote source does not say so; see `says_it_changed`.
+    pub fn offer(&self, name: &str, define: impl FnOnce(&mut Action)) {
+        let mut action = action(&self.action_id(name));
+        define(&mut action);
+        let mut script = self.shared.script.lock();
+        script.revision += u64::from(!self.is_remote);
+        script.actions.push(Arc::new(action));
     }
 
     /// Changes an action's definition from now on, as an upstream might overnight. A remote source does not say so; see `says_it_changed`.
@@ -416,6 +458,18 @@ impl Source for FakeSource {
 
     fn is_remote(&self) -> bool {
         self.is_remote
+    }
+
+    fn needs_review(&self) -> bool {
+        self.needs_review
+    }
+
+    fn connection(&self) -> Option<&ConnectionId> {
+        self.connection.as_ref()
+    }
+
+    fn is_for(&self, space: &SpaceId) -> bool {
+        self.space.as_ref().is_none_or(|own| own == space)
     }
 
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Answer> {

@@ -143,7 +143,8 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         .with("timeout", Cell::text(format!("{} ms", action.timeout_ms)))
         .with("version", Cell::text(&action.version));
     let has_drifted = action.drift != Drift::None;
-    let record = record.with_some("drift", has_drifted.then(|| review::drift_cell(Some(action.drift)).and(" since it was reviewed")));
+    let since = if action.drift == Drift::Appeared { "" } else { " since it was reviewed" };
+    let record = record.with_some("drift", has_drifted.then(|| review::drift_cell(Some(action.drift)).and(since)));
     terminal.record(&answer.raw, &record)?;
     if !terminal.is_for_words() {
         return Ok(Exit::Ok);

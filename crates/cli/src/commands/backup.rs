@@ -169,6 +169,7 @@ fn unusable(error: &server::Error, config: &server::Config) -> Failure {
             .hint("stop the server there first, or choose another folder with --data"),
         server::Error::Listen { .. }
         | server::Error::DataDir { .. }
+        | server::Error::MasterKey(_)
         | server::Error::Store(_)
         | server::Error::Recover(_)
         | server::Error::Source(_)

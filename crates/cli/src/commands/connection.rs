@@ -147,8 +147,9 @@ impl Resource for ConnectionView {
         Field::line("id", |one, _| text(&one.id)),
     ];
 
+    /// Commands take its name.
     fn id(&self) -> &str {
-        &self.name
+        self.name.as_str()
     }
 
     fn next(&self) -> Option<String> {

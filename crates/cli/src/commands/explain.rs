@@ -72,6 +72,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     let mut record = Record::new(&invocation.id)
         .with("invocation", Cell::text(&invocation.id).toned(Tone::Strong))
         .with("action", Cell::text(format!("{} ({} {})", invocation.action, invocation.tier, invocation.class)))
+        .with_some("connection", invocation.connection_id.as_ref().map(Cell::text))
         .with("status", outcome::status_cell(invocation))
         .with_some("reverses", invocation.reverses.as_ref().map(Cell::text))
         .with_some("reverted by", invocation.reverted_by.as_ref().map(|by| Cell::text(by).toned(Tone::Warn)))
@@ -104,6 +105,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     }
     record = record
         .with_some("grant", invocation.grant_id.as_ref().map(Cell::text))
+        .with_some("connection", invocation.connection_id.as_ref().map(Cell::text))
         .with_some("redacted", redacted(&invocation.redacted).map(Cell::text))
         .with_some("released from", invocation.released_from.as_ref().map(Cell::text))
         .with("attempts", Cell::text(invocation.attempts.to_string()));

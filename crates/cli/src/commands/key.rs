@@ -1,13 +1,13 @@
 //! `countersign key`: the keys that sign an org's audit log, and the master key, under which they are kept.
 
-use super::serve::ServerFlags;
+mod master;
+
+use self::master::RotateMaster;
 use crate::shared::*;
 use crate::style::hang;
 use api::Page;
 use api::receipt::{KeyView, RotateKeysRequest};
 use clap::Subcommand;
-use serde_json::json;
-use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
@@ -28,20 +28,9 @@ Examples:
         #[command(flatten)]
         agreed: Agreed,
     },
-    /// Replace the master key, which seals keys and secrets; no server may run meanwhile
-    #[command(before_help = "\
-All of it is sealed anew, or nothing. Both files stay where they are: put the new one where the server looks for its master key. Tokens \
-work as before. Whoever copied the database and the old key can still read what they have: rotate the secrets and the keys too.
-
-Examples:
-  countersign key rotate-master new.key                      makes new.key if it is missing
-  countersign key rotate-master new.key --data /var/lib/countersign")]
-    RotateMaster {
-        /// The file with the new master key, 64 hex characters; it is made if it is missing
-        file: PathBuf,
-        #[command(flatten)]
-        server: ServerFlags,
-    },
+    /// Replace the master key, which seals keys and secrets, while calls go on
+    #[command(before_help = master::EXAMPLES)]
+    RotateMaster(RotateMaster),
 }
 
 impl Resource for KeyView {
@@ -72,12 +61,12 @@ impl Resource for KeyView {
 
 impl Key {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
-        if let Self::RotateMaster { file, server } = &self {
-            return rotate_master(file, server.clone(), setting).await;
+        if let Self::RotateMaster(rotate) = self {
+            return rotate.run(setting).await;
         }
         let (client, terminal) = (&setting.client()?, setting.terminal);
         match self {
-            Self::RotateMaster { .. } => {}
+            Self::RotateMaster(_) => {}
             Self::List => drop(resource::list::<KeyView>(Asked::default(), client, terminal).await?),
             Self::Rotate { revoke, agreed } => {
                 for consequence in consequences(revoke) {
@@ -110,38 +99,4 @@ const fn consequences(revoke: bool) -> [&'static str; 2] {
             --revoke."
     };
     [kept, old]
-}
-
-/// Opens the store directly: no server may run meanwhile, because it would have the old key.
-async fn rotate_master(file: &Path, flags: ServerFlags, setting: Setting<'_>) -> Result<Exit, Failure> {
-    setting.no_dry_run("key rotate-master")?;
-    let config = flags.load(None, None, &setting)?;
-    let terminal = setting.terminal;
-    if !config.data_dir().exists() {
-        return Err(Failure::new(Exit::NotFound, format!("there is no data folder `{}`", config.data_dir().display()))
-            .hint("choose one with --data"));
-    }
-    let unchanged = |error: server::Error| {
-        let exit = if matches!(error, server::Error::InUse { .. }) { Exit::Conflict } else { Exit::Failed };
-        Failure::new(exit, format!("the master key was not replaced: {error}"))
-            .hint("stop every server on this data first; countersign doctor")
-    };
-    let _held = server::hold_data(&config).map_err(unchanged)?;
-    let resealed = server::replace_master_key(&config, file).await.map_err(unchanged)?;
-    if terminal.is_document() {
-        terminal.document(&json!({ "file": file.display().to_string(), "resealed": resealed }))?;
-        return Ok(Exit::Ok);
-    }
-    let values = match resealed {
-        0 => "everything is sealed under".to_owned(),
-        resealed => format!("{} sealed anew under", counted(resealed, "value is", "values are")),
-    };
-    terminal.note(format!("{} the master key: {values} {}", Tone::Ok.paint("✓ replaced"), file.display()));
-    let place = config.master_key_file.clone().unwrap_or_else(|| config.data_dir().join("master.key"));
-    terminal.note(format!(
-        "put it in the place of `{}` before the next start, for every server on this data; keep it apart from backups, as the old one, which \
-         older backups still need",
-        place.display()
-    ));
-    Ok(Exit::Ok)
 }

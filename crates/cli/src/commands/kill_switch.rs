@@ -132,7 +132,8 @@ async fn guessed(failure: Failure, named: &str, client: &Client) -> Failure {
     }
 }
 
-fn changed(answer: &Answer<SwitchChangedResponse>, terminal: &mut Terminal) -> Result<(), Failure> {
+/// Says that a switch was turned on or off, and what that means for pending calls.
+pub(super) fn changed(answer: &Answer<SwitchChangedResponse>, terminal: &mut Terminal) -> Result<(), Failure> {
     let SwitchChangedResponse { scope, on, clocks } = &answer.read;
     let state = if *on { Cell::shown("■ on", "on").toned(Tone::Danger) } else { Cell::shown("✓ off", "off").toned(Tone::Ok) };
     let calls = counted(*clocks, "pending call", "pending calls");

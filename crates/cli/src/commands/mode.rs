@@ -188,11 +188,14 @@ async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     for why in never.iter().chain(others) {
         terminal.remark(format!("{} {}", Tone::Warn.paint("! still needs approval:"), clean::line(why)));
     }
-    if answer.read.drift != Drift::None {
-        // A mode is not a review: whoever sets one has not looked at what changed.
-        terminal.remark(Tone::Warn.paint("! its definition changed since it was reviewed, and setting a mode is not a review"));
-        terminal.next(format!("countersign action review {}", clean::line(action)));
-    }
+    // A mode is not a review: whoever sets one has not looked at what changed.
+    let unreviewed = match answer.read.drift {
+        Drift::None => return,
+        Drift::Textual | Drift::Structural => "its definition changed since it was reviewed",
+        Drift::Appeared => "nobody has reviewed it since it appeared",
+    };
+    terminal.remark(Tone::Warn.paint(format!("! {unreviewed}, and setting a mode is not a review")));
+    terminal.next(format!("countersign action review {}", clean::line(action)));
 }
 
 /// The path of an action's mode: the org's, or an automation's.

@@ -248,6 +248,7 @@ async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
             None => ", nobody reviewed it",
             Some(Drift::None) => ", reviewed",
             Some(Drift::Textual | Drift::Structural) => ", changed since it was reviewed",
+            Some(Drift::Appeared) => ", not reviewed",
         };
         record = record.with(if at == 0 { "actions" } else { "" }, Cell::text(format!("{} ({}{review})", action.id, action.tier)));
     }

@@ -78,8 +78,9 @@ impl Resource for SecretView {
         Field::line("id", |one, _| text(&one.id)),
     ];
 
+    /// Commands take its name.
     fn id(&self) -> &str {
-        &self.name
+        self.name.as_str()
     }
 }
 

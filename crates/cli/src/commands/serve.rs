@@ -102,7 +102,9 @@ fn refused(error: &server::Error) -> Failure {
     match error {
         server::Error::Listen { .. } => failure.hint("choose another address with --listen"),
         server::Error::InUse { .. } => failure.hint("choose another folder with --data"),
-        server::Error::DataDir { .. } | server::Error::Store(_) | server::Error::Recover(_) => failure.hint("countersign doctor"),
+        server::Error::DataDir { .. } | server::Error::MasterKey(_) | server::Error::Store(_) | server::Error::Recover(_) => {
+            failure.hint("countersign doctor")
+        }
         server::Error::Source(_) | server::Error::Limiter(_) => failure.hint("look at the settings"),
     }
 }

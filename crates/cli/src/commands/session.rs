@@ -10,6 +10,7 @@ pub(crate) enum Session {
     /// Create a session and its agent's token
     #[command(before_help = "Examples:
   countersign session create --title 'nightly triage' --unattended
+  countersign session create --source files --source github         it knows no other actions
   export COUNTERSIGN_TOKEN=$(countersign session create --json | jq -r .token)")]
     Create {
         /// Nobody watches it: approvals may take 24 hours instead of 5 minutes
@@ -24,6 +25,9 @@ pub(crate) enum Session {
         /// The automation it works for, whose modes and grants its calls then have
         #[arg(long, value_name = "ID")]
         automation: Option<String>,
+        /// A source that it is connected to; may be given several times. Actions of others do not exist for it; all sources when absent
+        #[arg(long, value_name = "SOURCE")]
+        source: Vec<String>,
     },
     /// List sessions, newest first
     #[command(before_help = "Examples:\n  countersign session list")]
@@ -56,6 +60,7 @@ impl Resource for SessionView {
         Field::both("attendance", Column::Extra, |one, _| text(one.attendance.as_str())),
         Field::line("space", |one, _| text(&one.space_id)),
         Field::line("automation", |one, _| maybe(one.automation_id.as_ref())),
+        Field::line("sources", |one, _| maybe(one.sources.as_ref().map(|sources| sources.join(" ")))),
         Field::both("created by", Column::Extra, |one, view| view.who(&one.created_by)),
         Field::line("works for", |one, view| view.who(one.owner_id.as_ref()?)),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
@@ -101,9 +106,10 @@ impl Named for SessionView {
 impl Session {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::Create { unattended, title, space, automation } => {
+            Self::Create { unattended, title, space, automation, source } => {
                 let title = title.or_else(default_title);
-                let request = NewSessionRequest { space, title, unattended, automation_id: automation };
+                let sources = Some(source).filter(|sources| !sources.is_empty());
+                let request = NewSessionRequest { space, title, unattended, automation_id: automation, sources };
                 let answer = client.post::<NewSessionResponse>(&["sessions"], &request).await?;
                 let created = &answer.read;
                 let record = Record::new(&created.id)
@@ -112,7 +118,8 @@ impl Session {
                     .with("title", Cell::text(&created.session.title))
                     .with("space", Cell::text(&created.session.space_id))
                     .with("attendance", Cell::text(created.session.attendance.as_str()))
-                    .with_some("automation", created.session.automation_id.as_ref().map(Cell::text));
+                    .with_some("automation", created.session.automation_id.as_ref().map(Cell::text))
+                    .with_some("sources", created.session.sources.as_ref().map(|sources| Cell::text(sources.join(" "))));
                 terminal.secret("token", &answer.raw, &record)?;
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
             }

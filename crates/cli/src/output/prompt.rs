@@ -25,14 +25,22 @@ impl Terminal {
         match consent {
             Consent::Given => Ok(()),
             Consent::Asked if self.can_ask() => {
-                let answer = self.ask(&format!("{question} [y/N] ")).await?;
-                let agreed = matches!(answer.to_lowercase().as_str(), "y" | "yes");
-                if agreed { Ok(()) } else { Err(Failure::failed("not done: you did not say yes")) }
+                if self.agrees(question).await? {
+                    Ok(())
+                } else {
+                    Err(Failure::failed("not done: you did not say yes"))
+                }
             }
             Consent::Asked => Err(Failure::usage(format!("nobody can be asked here: {question}"))
                 .cause("this takes a yes, and there is no terminal or `--no-input` was given")
                 .hint("add --yes")),
         }
+    }
+
+    /// Asks a question that a no answers as well as a yes.
+    pub(crate) async fn agrees(&mut self, question: &str) -> Result<bool, Failure> {
+        let answer = self.ask(&format!("{question} [y/N] ")).await?;
+        Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
     }
 
     /// Asks for a line.

@@ -57,6 +57,8 @@ mod receipts;
 mod rehearsal;
 mod secrets;
 mod serving;
+mod source_program;
+mod sources;
 mod step_crash;
 mod terminal;
 mod two_processes;

@@ -205,11 +205,14 @@ impl Pipeline {
         }
         // The drift is computed from the review: a decision that requires an approval anyway does not name it.
         let pin = self.ledger().find_pin(&pending.org, &pending.action).await?;
-        let is_drifted = pin.is_some_and(|pin| drift_from(&pin, pending.digests.structural, pending.digests.textual) != Drift::None);
-        let is_never_granted = self.definition_of(&pending.org, &pending.action).await?.is_some_and(|now| now.is_never_granted);
-        if pending.tier.class() == Class::Danger || is_never_granted {
+        let now = self.definition_of(&pending.org, &pending.action).await?;
+        if pending.tier.class() == Class::Danger || now.as_ref().is_some_and(|now| now.is_never_granted) {
             return refused("such an action is approved one call at a time");
         }
+        if pin.is_none() && now.is_some_and(|now| now.needs_review) {
+            return refused("nobody has reviewed it since it appeared; review it first");
+        }
+        let is_drifted = pin.is_some_and(|pin| drift_from(&pin, pending.digests.structural, pending.digests.textual) != Drift::None);
         if is_drifted {
             return refused("its definition has changed since it was reviewed; review it first");
         }

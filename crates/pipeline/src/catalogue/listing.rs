@@ -17,6 +17,8 @@ pub(super) struct Listed {
     pub(super) actions: Actions,
     /// The source's `revision` when it was asked.
     pub(super) revision: u64,
+    /// When the source listed the actions.
+    pub(super) listed_at: Timestamp,
     /// When to ask again; only remote sources are asked again.
     pub(super) due: Option<Timestamp>,
     /// Why the source could not be asked last time; the actions are then the ones it listed before.

@@ -1,16 +1,17 @@
 //! The sources of one org and their listings. A look-up never asks a source whose listing is known and current. Background tasks ask the
 //! sources, one task per source at a time, and scan the definitions.
 
+use super::eyes::Eyes;
 use super::listing::{Actions, Listed, Listing, are_same};
 use countersign_core::limits::{LIST_TIMEOUT_MS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
 use countersign_core::source::{Error, KeptListing, Listings, OrgSources, Source};
-use countersign_core::{Action, Clock, OrgId};
+use countersign_core::{Action, Clock, OrgId, Timestamp};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The result of a task that asks a source, shared by everyone who waits for it.
 type Refresh = Shared<BoxFuture<'static, Result<Arc<Listing>, Error>>>;
@@ -43,8 +44,12 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub(super) fn find(&self, name: &str) -> Option<&Arc<Slot>> {
-        self.by_name.get(name)
+    pub(super) fn find(&self, eyes: Eyes<'_>, name: &str) -> Option<&Arc<Slot>> {
+        self.by_name.get(name).filter(|slot| eyes.see(&*slot.source))
+    }
+
+    pub(super) fn seen_by<'a>(&'a self, eyes: Eyes<'a>) -> impl Iterator<Item = &'a Arc<Slot>> {
+        self.slots.iter().filter(move |slot| eyes.see(&*slot.source))
     }
 
     fn are(&self, registered: &[OrgSources]) -> bool {
@@ -82,7 +87,7 @@ impl OrgCatalogue {
             if by_name.contains_key(&name) {
                 continue;
             }
-            let known = current.as_ref().and_then(|sources| sources.find(&name)).filter(|slot| Arc::ptr_eq(&slot.source, source));
+            let known = current.as_ref().and_then(|sources| sources.by_name.get(&name)).filter(|slot| Arc::ptr_eq(&slot.source, source));
             let slot = known.map_or_else(|| Slot::new(Arc::clone(source), source.is_builtin()), Arc::clone);
             by_name.insert(name, Arc::clone(&slot));
             slots.push(slot);
@@ -128,7 +133,7 @@ impl OrgCatalogue {
     }
 
     /// Starts a task that asks a source, or joins the one that is running. The task goes on even if nobody waits for it.
-    fn refresh(self: &Arc<Self>, slot: &Arc<Slot>) -> Refresh {
+    pub(super) fn refresh(self: &Arc<Self>, slot: &Arc<Slot>) -> Refresh {
         let mut refresh = slot.refresh.lock();
         if let Some(refresh) = &*refresh {
             return refresh.clone();
@@ -146,10 +151,10 @@ impl OrgCatalogue {
         let revision = slot.source.revision();
         let known = slot.known();
         let answer = list_of(&*slot.source, &self.org).await;
-        let (actions, wait, error) = match answer {
-            Ok(actions) => (self.taken(slot, known.as_deref(), actions).await, LISTING_SECONDS, None),
+        let (actions, listed_at, wait, error) = match answer {
+            Ok(actions) => (self.taken(slot, known.as_deref(), actions).await, self.clock.now(), LISTING_SECONDS, None),
             Err(error) => match self.last_known(slot, known.as_deref(), revision).await {
-                Some(actions) => (actions, LISTING_RETRY_SECONDS, Some(error)),
+                Some((actions, listed_at)) => (actions, listed_at, LISTING_RETRY_SECONDS, Some(error)),
                 None => return Err(error),
             },
         };
@@ -157,7 +162,7 @@ impl OrgCatalogue {
         let has_changed = known.is_none_or(|known| !Arc::ptr_eq(&known.listed.actions, &actions));
         let listing = {
             let _alone = self.scanning.lock().await;
-            self.publish(slot, Listed { actions, revision, due, error }).await?
+            self.publish(slot, Listed { actions, revision, listed_at, due, error }).await?
         };
         if has_changed {
             let own = Arc::clone(self);
@@ -180,16 +185,16 @@ impl OrgCatalogue {
         Arc::new(actions)
     }
 
-    /// The last listing of a remote source that cannot be asked. `None` if the source has changed its revision: that listing is outdated.
-    async fn last_known(&self, slot: &Slot, known: Option<&Listing>, revision: u64) -> Option<Actions> {
+    /// The last listing of a remote source that cannot be asked, and when it was made. `None` if the source has changed its revision: that listing is outdated.
+    async fn last_known(&self, slot: &Slot, known: Option<&Listing>, revision: u64) -> Option<(Actions, Timestamp)> {
         if !slot.source.is_remote() {
             return None;
         }
         if let Some(known) = known {
-            return (known.listed.revision == revision).then(|| Arc::clone(&known.listed.actions));
+            return (known.listed.revision == revision).then(|| (Arc::clone(&known.listed.actions), known.listed.listed_at));
         }
         match self.listings.find_listing(&self.org, slot.source.id()).await {
-            Ok(kept) => kept.map(|kept| Arc::new(kept.actions)),
+            Ok(kept) => kept.map(|kept| (Arc::new(kept.actions), kept.listed_at)),
             Err(error) => {
                 tracing::warn!(%error, source = %slot.source.id(), "the kept listing of a source could not be read");
                 None
@@ -241,7 +246,12 @@ impl Drop for Asked {
 async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, Error> {
     let limit = Duration::from_millis(LIST_TIMEOUT_MS);
     let unreachable = |message| Error::Unreachable { source_id: source.id().to_string(), message };
+    let began = Instant::now();
     let listed = tokio::time::timeout(limit, source.list(org)).await;
+    if source.is_remote() {
+        let took = metrics::histogram!("countersign_source_list_seconds", "source" => source.id().to_string());
+        took.record(began.elapsed().as_secs_f64());
+    }
     let mut actions = listed.map_err(|_| unreachable(format!("it did not list its actions within {LIST_TIMEOUT_MS} ms")))??;
     actions.retain(|action| action.id.source() == source.id().as_str());
     Ok(actions)

@@ -38,7 +38,7 @@ pub enum Fate {
 /// The result for one recorded call.
 #[derive(Clone, Debug)]
 pub enum Replayed {
-    /// The action, session or principal is gone, or the call was a dry run.
+    /// The action, session or principal is gone, the session is not connected to the source, or the call was a dry run.
     Skipped,
     /// A kill switch stopped the call, so the rules did not decide it.
     Stopped,
@@ -91,6 +91,9 @@ impl Pipeline {
         let (Some(session), Some(space), Some(principal)) = (session, space, principal) else {
             return Ok(Replayed::Skipped);
         };
+        if !self.catalogue().has_source(&session, action.id.source()).await {
+            return Ok(Replayed::Skipped);
+        }
         let in_force = self.walk.inner.compiled.of(org, self.ledger()).await?;
         let proposed = if proposal.keeps_policies { in_force.clone() } else { proposal.policies.clone() };
         let modes = self.ledger().find_modes(org, session.automation.as_ref(), &action.id).await?;

@@ -6,6 +6,7 @@ use crate::pipeline::Pipeline;
 use crate::walk::drift::drift_from;
 use countersign_core::decision::Drift;
 use countersign_core::ledger::{Pin, Wording};
+use countersign_core::source::Source;
 use countersign_core::{ActionId, Digest, OrgId, Principal, PrincipalId};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ impl Pipeline {
         wording: Wording,
     ) -> Result<Reviewed, Error> {
         let definition = self.definition_now(&principal.org, action).await?;
-        let Some(definition) = definition else {
+        let Some((_, definition)) = definition else {
             return Err(self.walk.unknown_action(&principal.org, action.as_str()).await);
         };
         if shown.is_some_and(|shown| shown != definition.textual) {
@@ -42,27 +43,49 @@ impl Pipeline {
             return Ok(());
         }
         if !matches!(principal.id, PrincipalId::User(_)) {
-            return self.keep_as_it_is(principal, action).await;
+            return match self.definition_now(&principal.org, action).await {
+                Ok(Some((_, definition))) => self.pin_unread(principal, &definition).await,
+                Ok(None) | Err(_) => Ok(()),
+            };
         }
         self.review(principal, action, None, Wording::Reviewed).await.map(|_| ())
     }
 
     /// Pins the current definition of an action that is allowed to run without a person. A later difference is then drift, although nobody
-    /// has read the definition. If the source cannot be asked, nothing is pinned.
+    /// has read the definition. If the source cannot be asked, nothing is pinned; nor if the action has to be reviewed, since a mode is no
+    /// review.
     pub async fn keep_as_it_is(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
-        let Ok(Some(definition)) = self.definition_now(&principal.org, action).await else {
-            return Ok(());
-        };
-        self.walk.archive(&principal.org, &definition).await?;
+        match self.definition_now(&principal.org, action).await {
+            Ok(Some((source, definition))) if !source.needs_review() => self.pin_unread(principal, &definition).await,
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Pins a definition that nobody has read, unless the action has a pin.
+    async fn pin_unread(&self, principal: &Principal, definition: &Definition) -> Result<(), Error> {
+        self.walk.archive(&principal.org, definition).await?;
         let pin = Pin { structural: definition.structural, textual: definition.textual, wording: Wording::Unread, seen: None };
-        self.ledger().pin_first(&principal.org, action, pin, &principal.id).await?;
+        self.ledger().pin_first(&principal.org, &definition.action.id, pin, &principal.id).await?;
+        Ok(())
+    }
+
+    /// Lists every source, so that a remote one is asked also while nobody calls it, and counts the actions that have appeared.
+    pub async fn look_at_sources(&self, org: &OrgId) -> Result<(), Error> {
+        for source in self.catalogue().list(org).await {
+            if self.catalogue().needs_review(org, &source.id).await {
+                for action in &source.actions {
+                    self.walk.drift_seen(org, action, true).await?;
+                }
+            }
+        }
         Ok(())
     }
 
     /// Digests and text of an action's current definition; `None` if there is no such action.
     pub async fn definition_of(&self, org: &OrgId, action: &ActionId) -> Result<Option<DefinitionNow>, Error> {
         let definition = self.definition_now(org, action).await?;
-        Ok(definition.map(|definition| DefinitionNow {
+        Ok(definition.map(|(source, definition)| DefinitionNow {
+            needs_review: source.needs_review(),
             structural: definition.structural,
             textual: definition.textual,
             text: policy::digest::textual_body(&definition.action),
@@ -70,10 +93,9 @@ impl Pipeline {
         }))
     }
 
-    async fn definition_now(&self, org: &OrgId, action: &ActionId) -> Result<Option<Arc<Definition>>, Error> {
+    async fn definition_now(&self, org: &OrgId, action: &ActionId) -> Result<Option<(Arc<dyn Source>, Arc<Definition>)>, Error> {
         let found = self.walk.inner.catalogue.find(org, action).await;
-        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
-        Ok(found.map(|(_, definition)| definition))
+        found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })
     }
 }
 
@@ -85,11 +107,21 @@ pub struct DefinitionNow {
     pub text: String,
     /// Whether no grant can cover the action: its calls must be approved one at a time.
     pub is_never_granted: bool,
+    /// Whether the action needs an approval for every call until somebody has reviewed it.
+    pub needs_review: bool,
 }
 
 impl DefinitionNow {
     pub fn drift_from(&self, pin: &Pin) -> Drift {
         drift_from(pin, self.structural, self.textual)
+    }
+
+    /// How it differs from what was reviewed. `None`: nobody has reviewed it, and nobody has to.
+    pub fn drift_since(&self, pin: Option<&Pin>) -> Option<Drift> {
+        match pin {
+            Some(pin) => Some(self.drift_from(pin)),
+            None => self.needs_review.then_some(Drift::Appeared),
+        }
     }
 }
 

@@ -19,7 +19,8 @@ impl Pipeline {
         let version = self.ledger().rules_version(org).await?;
         let automation = session.and_then(|(session, _)| session.automation.as_ref());
         let modes = self.ledger().find_modes(org, automation, &action.id).await?;
-        let drift = self.walk.drift_seen(org, action).await?;
+        let needs_review = self.catalogue().needs_review(org, action.id.source()).await;
+        let drift = self.walk.drift_seen(org, action, needs_review).await?;
         let switches = self.ledger().list_switches(org).await?;
         let covers = |scope: &SwitchScope| match session {
             Some((session, _)) => scope.covers(&session.space, &session.id, &action.id),

@@ -78,7 +78,7 @@ pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, no
         owner: request.principal.owner.clone(),
         automation_run: None,
         source: action.id.source().to_owned(),
-        connection: None,
+        connection: resolved.source.connection().map(ToString::to_string),
         connection_version: None,
         action: action.id.clone(),
         tier: resolved.tier(),

@@ -173,7 +173,7 @@ impl Walk {
             return Ok(None);
         };
         let session = &resolved.admitted.session;
-        let found = self.inner.catalogue.find(&session.org, read).await;
+        let found = self.inner.catalogue.find(session, read).await;
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), read).await?;
         // An action that does not exist counts as R4, so it is never allowed.

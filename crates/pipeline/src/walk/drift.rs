@@ -8,16 +8,38 @@ use crate::error::Error;
 use countersign_core::decision::Drift;
 use countersign_core::invocation::{DeniedBy, Failure};
 use countersign_core::ledger::{Finished, NewDrift, Pin, Row, Wording};
+use countersign_core::source::Source;
 use countersign_core::{Action, ActionId, Digest, OrgId, Status};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+
+/// How many actions are remembered as counted. Beyond this, all are forgotten, so that a source that invents names cannot fill the memory.
+const COUNTED_MAX: usize = 100_000;
+
+/// The actions that were counted as appeared, each once.
+#[derive(Default)]
+pub(crate) struct Appeared(Mutex<HashSet<(OrgId, ActionId)>>);
+
+impl Appeared {
+    fn count(&self, org: &OrgId, action: &ActionId) {
+        let mut counted = self.0.lock();
+        if counted.len() >= COUNTED_MAX {
+            counted.clear();
+        }
+        if counted.insert((org.clone(), action.clone())) {
+            count_drift(action, Drift::Appeared);
+        }
+    }
+}
 
 impl Walk {
     /// How the definition differs from the reviewed one. The first call that sees a difference records it, which ends the action's pending
-    /// calls and revokes its grants.
-    pub(crate) async fn drift_of(&self, admitted: &mut Admitted, definition: &Definition) -> Result<Drift, Error> {
+    /// calls and revokes its grants. Of an action that nobody has reviewed nothing is recorded.
+    pub(crate) async fn drift_of(&self, admitted: &mut Admitted, source: &dyn Source, definition: &Definition) -> Result<Drift, Error> {
         let org = admitted.session.org.clone();
         let action = &definition.action.id;
         let Some(pin) = self.ledger().find_pin(&org, action).await? else {
-            return Ok(Drift::None);
+            return Ok(self.unreviewed(&org, action, source.needs_review()));
         };
         let drift = drift_from(&pin, definition.structural, definition.textual);
         let noted = NewDrift { action: action.clone(), drift, structural: definition.structural, textual: definition.textual };
@@ -32,9 +54,20 @@ impl Walk {
     }
 
     /// How an action differs from its reviewed definition, without recording it.
-    pub(crate) async fn drift_seen(&self, org: &OrgId, action: &Action) -> Result<Drift, Error> {
-        let pin = self.ledger().find_pin(org, &action.id).await?;
-        Ok(pin.map_or(Drift::None, |pin| drift_from(&pin, policy::digest::structural(action), policy::digest::textual(action))))
+    pub(crate) async fn drift_seen(&self, org: &OrgId, action: &Action, needs_review: bool) -> Result<Drift, Error> {
+        Ok(match self.ledger().find_pin(org, &action.id).await? {
+            Some(pin) => drift_from(&pin, policy::digest::structural(action), policy::digest::textual(action)),
+            None => self.unreviewed(org, &action.id, needs_review),
+        })
+    }
+
+    /// The drift of an action that nobody has reviewed.
+    fn unreviewed(&self, org: &OrgId, action: &ActionId, needs_review: bool) -> Drift {
+        if !needs_review {
+            return Drift::None;
+        }
+        self.inner.appeared.count(org, action);
+        Drift::Appeared
     }
 
     /// The scan's findings in a definition, if no person has read the definition in its current form.
@@ -70,6 +103,9 @@ impl Walk {
             let ends = ends.collect::<Result<Vec<_>, _>>()?;
             if !is_written || !ends.is_empty() {
                 let ended = self.ledger().drift(org, drift.clone(), ends.clone()).await?;
+                if !is_written {
+                    count_drift(&drift.action, drift.drift);
+                }
                 is_written = true;
                 for (finish, ended) in ends.iter().zip(ended) {
                     if matches!(ended, Finished::Recorded { .. }) {
@@ -81,6 +117,10 @@ impl Walk {
             after = Some(last);
         }
     }
+}
+
+fn count_drift(action: &ActionId, drift: Drift) {
+    metrics::counter!("countersign_drift_total", "source" => action.source().to_owned(), "kind" => drift.as_str()).increment(1);
 }
 
 /// A change of the wording alone is drift too, unless the reviewer chose to ignore wording.

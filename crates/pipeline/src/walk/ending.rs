@@ -12,7 +12,8 @@ use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Approval, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, KeyFate, NewQuarantine, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS};
 use countersign_core::{
-    ActionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, ledger,
+    ActionId, ConnectionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
+    ledger,
 };
 use durable::Pace;
 use policy::digest::Bound;
@@ -289,6 +290,7 @@ impl Walk {
             space_id: &invocation.space,
             principal: &invocation.principal,
             action: &invocation.action,
+            connection_id: invocation.connection.as_ref(),
             tier: invocation.tier,
             status,
             mode: invocation.decision.mode,
@@ -321,6 +323,8 @@ struct EventBody<'a> {
     space_id: &'a SpaceId,
     principal: &'a PrincipalId,
     action: &'a ActionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection_id: Option<&'a ConnectionId>,
     tier: Tier,
     status: Status,
     mode: Mode,
@@ -370,6 +374,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending, weights: &RewardWeights) -> Res
         session: invocation.session.clone(),
         space: invocation.space.clone(),
         action: invocation.action.clone(),
+        connection_id: invocation.connection.clone(),
         tier: invocation.tier,
         definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
         params: invocation.digests.params,

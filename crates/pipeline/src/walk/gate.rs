@@ -84,6 +84,7 @@ impl Gated {
             principal: request.principal.id.clone(),
             owner: request.principal.owner.clone(),
             action: resolved.action().id.clone(),
+            connection: resolved.source.connection().cloned(),
             tier: resolved.tier(),
             status,
             intention: request.intention,

@@ -1,6 +1,7 @@
 //! The base of every stage: the ports, the settings, and the state that this process keeps in memory.
 
 use super::condition::Conditions;
+use super::drift::Appeared;
 use super::policies::Compiled;
 use super::reward::RewardWeights;
 use super::stage::{Stage, Stages, Timed};
@@ -96,6 +97,7 @@ pub(crate) struct Inner {
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
     pub(crate) tally: Tally,
+    pub(crate) appeared: Appeared,
     /// Tasks that wait for a change, by the id of what changes.
     pub(crate) wakeups: Wakeups<String>,
     /// For each org whose events are relayed, how many tasks wait for them.
@@ -129,6 +131,7 @@ impl Walk {
             faults,
             stages: Stages::new(),
             tally: Tally::default(),
+            appeared: Appeared::default(),
             wakeups: Wakeups::default(),
             relays: Mutex::default(),
             progress: ProgressLog::default(),

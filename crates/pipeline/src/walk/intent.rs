@@ -220,6 +220,7 @@ impl Walk {
             principal: invocation.principal.clone(),
             space: invocation.space.clone(),
             action: invocation.action.clone(),
+            connection_id: invocation.connection.clone(),
             tier: invocation.tier,
             definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
             params: invocation.digests.params,

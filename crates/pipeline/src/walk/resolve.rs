@@ -1,6 +1,6 @@
 //! Stage 2: finds the requested action, as its source defines it now.
 
-use crate::catalogue::Definition;
+use crate::catalogue::{Definition, Eyes};
 use crate::error::Error;
 use crate::walk::admit::Admitted;
 use crate::walk::ground::Walk;
@@ -47,23 +47,28 @@ impl Walk {
             return Ok(Resolved { admitted, source, definition, drift: Drift::None });
         }
         self.archive(&admitted.session.org, &definition).await?;
-        let drift = self.drift_of(&mut admitted, &definition).await?;
+        let drift = self.drift_of(&mut admitted, &*source, &definition).await?;
         Ok(Resolved { admitted, source, definition, drift })
     }
 
     /// Resolves a call for a preview: archives nothing, and does not record a drift.
     pub(crate) async fn resolve_readonly(&self, admitted: Box<Admitted>) -> Result<Resolved, Error> {
         let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
-        let drift = if is_past { Drift::None } else { self.drift_seen(&admitted.session.org, &definition.action).await? };
+        let drift = match is_past {
+            true => Drift::None,
+            false => self.drift_seen(&admitted.session.org, &definition.action, source.needs_review()).await?,
+        };
         Ok(Resolved { admitted, source, definition, drift })
     }
 
     async fn find_meant(&self, admitted: &Admitted) -> Result<Meant, Error> {
-        let (catalogue, org, named) = (&self.inner.catalogue, &admitted.session.org, &admitted.request.action);
+        let (session, named) = (&admitted.session, &admitted.request.action);
         let Ok(id) = ActionId::parse(named) else {
-            return Err(self.unknown_action(org, named).await);
+            return Err(self.unknown_action(session, named).await);
         };
-        let found = catalogue.find(org, &id).await;
+        // What a session did can be reverted even if it no longer sees the source.
+        let eyes = if admitted.request.reverses.is_some() { Eyes::Org(&session.org) } else { Eyes::Session(session) };
+        let found = self.inner.catalogue.find(eyes, &id).await;
         let now = found.as_ref().ok().and_then(Option::as_ref).map(|(_, definition)| &**definition);
         if let Some((source, definition)) = self.past_of_reversed(admitted, &id, now).await? {
             return Ok(Meant { source, definition, is_past: true });
@@ -74,12 +79,12 @@ impl Walk {
             (None, Some(reversed)) => {
                 Err(Error::NotRevertible { invocation: reversed.clone(), why: "its action is gone, and its definition was not kept" })
             }
-            (None, None) => Err(self.unknown_action(org, named).await),
+            (None, None) => Err(self.unknown_action(session, named).await),
         }
     }
 
-    pub(crate) async fn unknown_action(&self, org: &OrgId, named: &str) -> Error {
-        let suggestions = self.inner.catalogue.suggest(org, named).await;
+    pub(crate) async fn unknown_action<'a>(&self, eyes: impl Into<Eyes<'a>>, named: &str) -> Error {
+        let suggestions = self.inner.catalogue.suggest(eyes, named).await;
         Error::UnknownAction { action: named.chars().filter(|character| !character.is_control()).take(160).collect(), suggestions }
     }
 

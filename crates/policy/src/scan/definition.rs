@@ -172,8 +172,8 @@ fn names(action: &Action, others: &Others, findings: &mut Findings) {
     }
 }
 
-/// The outlines of a text, in which characters that look alike are the same. `1` and capital `I` look like both `i` and `l`, so there are
-/// two outlines.
+/// The outlines of a text, in which characters that look alike are the same, and so are `-` and `_`. `1` and capital `I` look like both `i`
+/// and `l`, so there are two outlines.
 fn outlines(text: &str) -> [String; 2] {
     ['i', 'l'].map(|one| format!("{one}:{}", outline(text, one)))
 }
@@ -185,6 +185,7 @@ fn outline(name: &str, one: char) -> String {
         .map(|character| latin_twin(character).unwrap_or(character))
         .map(|character| match character {
             '0' => 'o',
+            '-' => '_',
             '1' | 'I' | '|' => one,
             character => character.to_ascii_lowercase(),
         })

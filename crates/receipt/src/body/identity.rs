@@ -6,8 +6,8 @@ use countersign_core::principal::{Permission, Role};
 use countersign_core::{ApprovalId, ConnectionId, Digest, InvocationId, PrincipalId, SecretId, SpaceId, Timestamp, TokenId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// A change of who may act: people, their tokens, the links that answer in their name, and the secrets and connections with which calls
-/// act elsewhere. Roles are rules, see `RuleChange::RoleChanged`.
+/// A change of who may act: people, their tokens, the links that answer in their name, the secrets and connections with which calls act
+/// elsewhere, and the master key that seals them. Roles are rules, see `RuleChange::RoleChanged`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentityBody {
@@ -97,6 +97,9 @@ pub enum IdentityChange {
         name: String,
         version: i64,
     },
+    /// From here on another master key seals. Nothing of either key is in the log. It is in the log of the operators' org; `by` is absent
+    /// if it was done on the data folder, without a server.
+    MasterKeyReplaced,
 }
 
 /// A person's answer to a pending call, as it was given.

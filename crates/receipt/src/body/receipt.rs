@@ -6,7 +6,7 @@ pub use countersign_core::effect::Remedy;
 use countersign_core::effect::{Purpose, SettledBy};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::{
-    ActionId, BatchId, Decision, Digest, GrantId, IntentId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
+    ActionId, BatchId, ConnectionId, Decision, Digest, GrantId, IntentId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
     Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,9 @@ pub struct IntentBody {
     /// The batch that the invocation is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchId>,
+    /// The connection whose credential the source's requests carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_id: Option<ConnectionId>,
     pub decision: Decision,
     pub definition: DefinitionDigests,
     /// HMAC of the data needed to revert the effect, which was saved before the effect.
@@ -65,6 +68,9 @@ pub struct ReceiptBody {
     /// HMAC of what the caller claimed about itself and the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Digest>,
+    /// The connection whose credential the source's requests carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_id: Option<ConnectionId>,
     pub cost: Cost,
     pub decision: Decision,
     pub definition: DefinitionDigests,

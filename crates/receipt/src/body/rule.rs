@@ -4,12 +4,14 @@ use super::is_default;
 use countersign_core::decision::{Drift, Gate, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::ledger::Wording;
+use countersign_core::ports::sources::ServerKind;
 use countersign_core::principal::Role;
 use countersign_core::quarantine::QuarantineState;
 use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, CanaryId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SpaceId, Timestamp, UserId, json,
+    ActionId, Band, CanaryId, ConnectionId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SourceId, SpaceId, Tier,
+    Timestamp, UserId, json,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -136,6 +138,23 @@ pub enum RuleChange {
     },
     CanaryRemoved {
         canary: CanaryId,
+    },
+    /// A source was added, or is set otherwise from here on.
+    SourceSet {
+        source: SourceId,
+        version: i64,
+        /// The SHA-256 of the canonical JSON of everything that is set, which is archived as definitions are.
+        settings: Digest,
+        server: ServerKind,
+        /// The connection whose credential its requests carry.
+        connection: Option<ConnectionId>,
+        /// The tiers that overrule what the server says, by the name of the tool.
+        tiers: BTreeMap<String, Tier>,
+    },
+    SourceRemoved {
+        source: SourceId,
+        /// The version of the settings that it had last.
+        version: i64,
     },
     /// An operator made another org; in the log of the first.
     OrgCreated {

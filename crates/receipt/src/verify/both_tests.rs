@@ -159,6 +159,19 @@ fn separate(people: u32) -> Told {
     (kind, body)
 }
 
+/// A source, as somebody sets it.
+fn source_set(by: PrincipalId, version: i64) -> Told {
+    let change = json!({
+        "rule": "source_set", "source": "github", "version": 1, "settings": digest("settings"), "server": "http", "connection": null,
+        "tiers": { "create_issue": "R3" },
+    });
+    (Kind::Rule, json!({ "by": by, "change": change, "version": version }))
+}
+
+fn source_removed(by: u8, version: i64) -> Told {
+    rule(by, version, json!({ "rule": "source_removed", "source": "github", "version": 1 }))
+}
+
 fn granted(by: u8, givers: &[u8], expires_at: Timestamp) -> Told {
     let covers = Covers::only(&ActionId::parse("http.request").unwrap());
     let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
@@ -252,6 +265,8 @@ fn both_accept_what_is_right() {
         vec![answered(ROBIN, Role::Admin, always), role_changed(OWNER, ROBIN, Role::Approver), begun(&one), mode(ROBIN, 11)],
     ];
     both_accept("an action that is allowed from now on", &story(right.concat()));
+    let by_service = vec![service(&["manage_policy"]), source_set(PrincipalId::Service(token(90)), 10), source_removed(OWNER, 11)];
+    both_accept("a source that comes and goes", &story(by_service));
     let mut behind = Story::new().and(Kind::Mode, &mode(OWNER, 10).1);
     behind.drafts.last_mut().unwrap().clock = Some(second(1));
     both_accept("a clock that was set back", &behind);
@@ -298,6 +313,10 @@ fn both_refuse_changes_by_somebody_who_could_not_make_them() {
     both_refuse_the_last("a space, by a member", joined(Role::Member, space(ROBIN, 1)));
     let off = json!({ "rule": "switched_off", "scope": "org", "reason": "" });
     both_refuse_the_last("a kill switch, by a member", joined(Role::Member, rule(ROBIN, 10, off)));
+    both_refuse_the_last("a source, by an approver", joined(Role::Approver, source_set(person(ROBIN), 10)));
+    both_refuse_the_last("a source that is removed, by a member", joined(Role::Member, source_removed(ROBIN, 10)));
+    let by_service = vec![service(&["manage_identity"]), source_set(PrincipalId::Service(token(90)), 10)];
+    both_refuse_the_last("a source, by a service that may not", by_service);
 }
 
 #[test]

@@ -180,6 +180,7 @@ fn what_only_tightens_is_believed_and_changes_nothing_else() {
         assert_eq!(Rules::default().rederive(&claim).is_ok(), expected, "{decision:?}");
     };
     check(Tier::R0, Reason::Drift { drift: Drift::Textual }, Mode::RequireApproval, true);
+    check(Tier::R0, Reason::Drift { drift: Drift::Appeared }, Mode::RequireApproval, true);
     check(Tier::R0, Reason::Gate { gate: Gate::Abac }, Mode::RequireApproval, true);
     check(Tier::R0, Reason::Gate { gate: Gate::Abac }, Mode::Deny, false);
     check(Tier::R2, Reason::Drift { drift: Drift::Textual }, Mode::RequireApproval, false);

@@ -36,6 +36,8 @@ impl People {
             | RuleChange::CrossingForbidden { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
+            | RuleChange::SourceSet { .. }
+            | RuleChange::SourceRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
             | RuleChange::QuarantineSettled { .. } => Permission::ManagePolicy,
@@ -68,6 +70,8 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         | RuleChange::RoleChanged { .. }
         | RuleChange::CanaryAdded { .. }
         | RuleChange::CanaryRemoved { .. }
+        | RuleChange::SourceSet { .. }
+        | RuleChange::SourceRemoved { .. }
         | RuleChange::GrantGiven { .. }
         | RuleChange::GrantRevoked { .. } => None,
     }

@@ -9,8 +9,8 @@ use super::{Class, Finding};
 use crate::body::{ApprovalBody, BatchBody, DefinitionDigests, IntentBody, ReceiptBody};
 use countersign_core::decision::Verdict;
 use countersign_core::{
-    ActionId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SpaceId, Status, Tier, Timestamp, json,
-    limits,
+    ActionId, ConnectionId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SpaceId, Status, Tier,
+    Timestamp, json, limits,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -48,6 +48,7 @@ struct Call<'a> {
     principal: &'a PrincipalId,
     space: &'a SpaceId,
     action: &'a ActionId,
+    connection_id: Option<&'a ConnectionId>,
     tier: Tier,
     definition: DefinitionDigests,
     params: Digest,
@@ -223,6 +224,7 @@ impl<'a> Call<'a> {
             principal: &intent.principal,
             space: &intent.space,
             action: &intent.action,
+            connection_id: intent.connection_id.as_ref(),
             tier: intent.tier,
             definition: intent.definition,
             params: intent.params,
@@ -238,6 +240,7 @@ impl<'a> Call<'a> {
             principal: &receipt.principal,
             space: &receipt.space,
             action: &receipt.action,
+            connection_id: receipt.connection_id.as_ref(),
             tier: receipt.tier,
             definition: receipt.definition,
             params: receipt.params,

@@ -113,6 +113,11 @@ impl People {
             | IdentityChange::ConnectionRemoved { .. } => {
                 self.may(now, by, Permission::ManageIdentity)?;
             }
+            IdentityChange::MasterKeyReplaced => {
+                if by.is_some() {
+                    self.may(now, by, Permission::ManageIdentity)?;
+                }
+            }
         }
         Ok(())
     }

@@ -67,6 +67,8 @@ impl Standing {
             | RuleChange::RoleChanged { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
+            | RuleChange::SourceSet { .. }
+            | RuleChange::SourceRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
             | RuleChange::QuarantineSettled { .. } => {}
@@ -198,7 +200,7 @@ const CONTENT: &str = "cannot answer for the content, which asked for a person";
 const fn unanswerable(reason: &Reason) -> Option<&'static str> {
     match reason {
         Reason::Gate { gate: Gate::Safety } => Some(CONTENT),
-        Reason::Drift { .. } => Some("cannot cover a definition that has changed since its review"),
+        Reason::Drift { .. } => Some("cannot cover a definition that has changed since its review, or that nobody has reviewed"),
         Reason::Band { band: Band::Black } => Some("cannot cover a call in a black space"),
         Reason::DangerIsNeverAllowed
         | Reason::PackageNeverUnattended

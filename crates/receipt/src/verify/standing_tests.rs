@@ -325,6 +325,7 @@ fn no_grant_answers_for_content_for_a_drift_or_in_a_black_space() {
     for (reason, why) in [
         (Reason::Gate { gate: Gate::Safety }, Some("cannot answer for the content")),
         (Reason::Drift { drift: Drift::Textual }, Some("has changed since its review")),
+        (Reason::Drift { drift: Drift::Appeared }, Some("nobody has reviewed")),
         (Reason::Gate { gate: Gate::Abac }, None),
     ] {
         let sequel = Sequel::new().given(|terms| terms.covers = Covers::parse("*").unwrap());

@@ -448,6 +448,19 @@ fn class_13_an_outcome_of_another_call_than_the_one_announced() {
         // Every attempt must be of the same call.
         check(Story::new().with(at::SECOND_TRY, field, value), Class::UnpairedOutcome, at::SECOND_TRY);
     }
+    // A connection is named only where there is one, so the two differ also if one of them names none.
+    let connection = |byte: u8| Some(countersign_core::ConnectionId::new(second(0), [byte; 10]));
+    let decision = Story::new().receipt(at::READ).decision;
+    let connected = |byte: u8| ReceiptBody {
+        connection_id: connection(byte),
+        idempotency_key: Some(digest("connected")),
+        ..receipt(50, "files.read_text", Tier::R0, decision.clone(), Status::Succeeded)
+    };
+    let announced = |byte: u8| Story::new().and(Kind::Intent, &intent(&connected(byte), 1));
+    holds(&announced(1).and(Kind::Receipt, &connected(1)).seal());
+    check(announced(1).and(Kind::Receipt, &connected(2)), Class::UnpairedOutcome, at::SIZE + 1);
+    let unnamed = ReceiptBody { connection_id: None, ..connected(1) };
+    check(announced(1).and(Kind::Receipt, &unnamed), Class::UnpairedOutcome, at::SIZE + 1);
     check(Story::new().with(at::SEND, "/action", json!("files.write_text")), Class::UnpairedOutcome, at::SEND);
     check(Story::new().with(at::WRITE, "/idempotency_key", json!(null)), Class::UnpairedOutcome, at::WRITE);
 }

@@ -3,6 +3,7 @@
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::sessions;
 use api::action::{ActionView, AvailableResponse, GuideResponse, SourceView};
 use api::{Code, Problem};
 use axum::Json;
@@ -10,7 +11,7 @@ use axum::extract::{Path, State};
 use countersign_core::action::{Action, Preview};
 use countersign_core::ports::Rules;
 use countersign_core::{OrgId, Session, Space};
-use pipeline::Standing;
+use pipeline::{Eyes, Standing};
 use std::sync::Arc;
 
 /// What this session may invoke, source by source, with the mode each action has for it now.
@@ -36,8 +37,8 @@ pub(super) async fn session_guide(
     caller: Caller,
     Path((session, source)): Path<(String, String)>,
 ) -> Result<Json<GuideResponse>, Refusal> {
-    caller.readable_session(&app, &session).await?;
-    guide_of(&app, &caller, source).await
+    let session = caller.readable_session(&app, &session).await?;
+    guide_of(&app, (&session).into(), source).await
 }
 
 /// Every action of the org's sources, with the mode it has in a green space.
@@ -47,15 +48,17 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(listing(&app, &caller.principal.org, None).await?))
 }
 
-/// One action.
+/// One action. An agent finds those of the sources that its session is connected to.
 #[utoipa::path(operation_id = "actions_show", get, path = "/api/v1/actions/{action}", tag = "actions", params(("action" = String, Path)),
     responses((status = 200, body = ActionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ActionView>, Refusal> {
     caller.must_read_session()?;
     let org = &caller.principal.org;
-    match app.pipeline().catalogue().find_listed(org, &action).await {
+    let own = sessions::own(&app, &caller.principal).await?;
+    let eyes = Eyes::of(org, own.as_ref());
+    match app.pipeline().catalogue().find_listed(eyes, &action).await {
         Some(found) => Ok(Json(view(&app, org, None, &found).await?)),
-        None => Err(Refusal::unknown_action(&app, org, &action).await),
+        None => Err(Refusal::unknown_action(&app, eyes, &action).await),
     }
 }
 
@@ -64,11 +67,12 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     responses((status = 200, body = GuideResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn guide(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<GuideResponse>, Refusal> {
     caller.must_read_session()?;
-    guide_of(&app, &caller, source).await
+    let own = sessions::own(&app, &caller.principal).await?;
+    guide_of(&app, Eyes::of(&caller.principal.org, own.as_ref()), source).await
 }
 
-async fn guide_of(app: &App, caller: &Caller, source: String) -> Result<Json<GuideResponse>, Refusal> {
-    match app.pipeline().catalogue().guide(&caller.principal.org, &source).await {
+async fn guide_of(app: &App, eyes: Eyes<'_>, source: String) -> Result<Json<GuideResponse>, Refusal> {
+    match app.pipeline().catalogue().guide(eyes, &source).await {
         Some(guide) => Ok(Json(GuideResponse { source, guide })),
         None => Err(Refusal::new(Code::UnknownSource, "there is no such source")),
     }
@@ -76,12 +80,13 @@ async fn guide_of(app: &App, caller: &Caller, source: String) -> Result<Json<Gui
 
 async fn listing(app: &App, org: &OrgId, session: Option<(&Session, &Space)>) -> Result<AvailableResponse, Refusal> {
     let mut sources = Vec::new();
-    for source in app.pipeline().catalogue().list(org).await {
+    for source in app.pipeline().catalogue().list(Eyes::of(org, session.map(|(session, _)| session))).await {
         let mut views = Vec::with_capacity(source.actions.len());
         for action in source.actions {
             views.push(view(app, org, session, &action).await?);
         }
-        sources.push(SourceView { id: source.id, title: source.title, actions: views, error: source.error });
+        let (id, title, stale, error) = (source.id, source.title, source.is_stale, source.error);
+        sources.push(SourceView { id, title, actions: views, stale, error });
     }
     Ok(AvailableResponse { sources })
 }

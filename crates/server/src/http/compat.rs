@@ -99,7 +99,7 @@ pub(super) async fn plan(
     let session = session_of(&app, &caller, "sessionId", body.session_id.as_deref()).await?;
     // A plan without a tier counts as the riskiest.
     let tier = body.risk_tier.unwrap_or(Tier::R4);
-    let action = action_meant(&app, &session.org, &body.action_type).await?;
+    let action = action_meant(&app, &session, &body.action_type).await?;
     has_a_way_back(&body, &action, tier.max(action.tier))?;
     let verification = body.verification.clone().unwrap_or_default();
     let principal = caller.principal.clone();
@@ -165,7 +165,7 @@ async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Va
         return Ok(params);
     };
     // An action that is not there is refused as such.
-    let Some(action) = app.pipeline().catalogue().find_listed(&session.org, tool).await else {
+    let Some(action) = app.pipeline().catalogue().find_listed(session, tool).await else {
         return Ok(params);
     };
     let meant = space_meant(app, &session.org, &named).await?;
@@ -205,20 +205,20 @@ fn another_space(field: &str, session: &Session) -> Refusal {
 
 /// The action a plan names in full, or by a name that only one source has. What a core action is called, it is called whatever packages
 /// there are.
-async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>, Refusal> {
+async fn action_meant(app: &App, session: &Session, name: &str) -> Result<Arc<Action>, Refusal> {
     if ActionId::parse(name).is_ok() {
-        return match app.pipeline().catalogue().find_listed(org, name).await {
+        return match app.pipeline().catalogue().find_listed(session, name).await {
             Some(action) => Ok(action),
-            None => Err(Refusal::unknown_action(app, org, name).await),
+            None => Err(Refusal::unknown_action(app, session, name).await),
         };
     }
-    let actions = app.pipeline().catalogue().all_actions(org).await;
+    let actions = app.pipeline().catalogue().all_actions(session).await;
     let named = actions.into_iter().filter(|action| action.id.name() == name);
     let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| OURS.contains(&action.id.source()));
     let mut meant = if core.is_empty() { packaged } else { core }.into_iter();
     match (meant.next(), meant.next()) {
         (Some(only), None) => Ok(only),
-        (None, _) => Err(Refusal::unknown_action(app, org, name).await),
+        (None, _) => Err(Refusal::unknown_action(app, session, name).await),
         (Some(_), Some(_)) => {
             Err(Refusal::new(Code::UnknownAction, "more than one source has an action of this name; name the source too"))
         }

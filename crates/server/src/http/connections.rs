@@ -53,7 +53,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(connection
     Ok(Json(view(connections::find(&app, &caller.principal, &connection).await?)))
 }
 
-/// Removes a connection and its credential. Its tokens are revoked where they came from, if that is possible.
+/// Removes a connection that no source uses, and its credential. Its tokens are revoked where they came from, if that is possible.
 #[utoipa::path(operation_id = "connections_remove", delete, path = "/api/v1/connections/{connection}", tag = "connections", params(("connection" = String, Path)),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(connection): Path<String>) -> Result<StatusCode, Refusal> {

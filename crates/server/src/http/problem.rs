@@ -12,8 +12,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::limits::BATCH_PARTS_MAX;
-use countersign_core::{Invocation, OrgId, Status};
-use pipeline::{Conflict, ParamError};
+use countersign_core::source::AfterError;
+use countersign_core::{Invocation, Status};
+use pipeline::{Conflict, Eyes, ParamError};
 use policy::PolicyProblem;
 use std::any::Any;
 
@@ -54,8 +55,8 @@ impl Refusal {
     }
 
     /// With the names that are like it.
-    pub(super) async fn unknown_action(app: &App, org: &OrgId, named: &str) -> Self {
-        app.pipeline().unknown_action(org, named).await.into()
+    pub(super) async fn unknown_action<'a>(app: &App, eyes: impl Into<Eyes<'a>>, named: &str) -> Self {
+        app.pipeline().unknown_action(eyes, named).await.into()
     }
 
     /// The problem as the caller gets it.
@@ -212,8 +213,17 @@ impl From<operations::Error> for Refusal {
             E::LastOwner { first, .. } => Self::new(Code::LastOwner, detail).hint(first),
             E::SecretChanged { .. } => Self::new(Code::SecretChanged, detail),
             E::SecretInUse { .. } => Self::new(Code::SecretInUse, detail),
+            E::ConnectionInUse { .. } => Self::new(Code::ConnectionInUse, detail),
+            E::MasterKeyChanging => Self::new(Code::MasterKeyChanging, detail),
+            E::MasterKeyUnready(_) => Self::new(Code::MasterKeyUnready, detail),
             E::LoginUnknown => Self::new(Code::NotFound, detail).hint("start it again"),
             E::Connection(error) => of_connection(&error, detail),
+            E::UnknownSource { .. } => Self::new(Code::UnknownSource, detail).hint("list them with `GET /api/v1/sources`"),
+            E::SourceTaken { .. } => Self::new(Code::SourceTaken, detail),
+            E::TooManySources { .. } => Self::new(Code::TooManySources, detail),
+            E::SourceChanged { .. } => Self::new(Code::SourceChanged, detail),
+            E::Stopped { .. } => Self::new(Code::Stopped, detail),
+            E::Source(error) => of_source(&error, detail),
             E::GrantEnded { .. } => Self::new(Code::GrantEnded, detail),
             E::NeverGranted { .. } => Self::new(Code::NotGrantable, detail),
             E::TooManyRequests { .. } => Self::new(Code::TooManyPending, detail),
@@ -263,13 +273,32 @@ fn of_connection(error: &countersign_core::source::Error, detail: String) -> Ref
     if error.why_no_turn().is_some() {
         return Refusal::new(Code::StoreUnavailable, detail);
     }
+    of_setup(error, &detail).unwrap_or_else(|| Refusal::new(Code::LoginFailed, detail))
+}
+
+/// Why a source could not be added, changed or read.
+fn of_source(error: &countersign_core::source::Error, detail: String) -> Refusal {
+    let is_away = error.is_transient() || error.after() == AfterError::Unknown;
+    let code = if is_away { Code::SourceUnavailable } else { Code::SourceFailed };
+    let mut refusal = of_setup(error, &detail).unwrap_or_else(|| Refusal::new(code, detail));
+    refusal.0.error = Some(error.code().to_owned());
+    refusal
+}
+
+/// What is set about a source or a connection, or what an operator allows, is the cause.
+fn of_setup(error: &countersign_core::source::Error, detail: &str) -> Option<Refusal> {
     match Code::parse(error.code()) {
-        Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => Refusal::new(code, detail)
-            .hint("an operator can allow it with `source_allowed_hosts` and `source_allowed_networks` in `countersign.toml`"),
-        Some(code @ (Code::UrlNotAllowed | Code::HeaderNotAllowed | Code::ConnectionNotReady | Code::ConnectionNotAllowed)) => {
+        Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => Some(
             Refusal::new(code, detail)
+                .hint("an operator can allow it with `source_allowed_hosts` and `source_allowed_networks` in `countersign.toml`"),
+        ),
+        Some(code @ Code::CommandNotAllowed) => {
+            Some(Refusal::new(code, detail).hint("an operator can list it in `mcp_commands` in `countersign.toml`"))
         }
-        Some(_) | None => Refusal::new(Code::LoginFailed, detail),
+        Some(code @ (Code::UrlNotAllowed | Code::HeaderNotAllowed | Code::ConnectionNotReady | Code::ConnectionNotAllowed)) => {
+            Some(Refusal::new(code, detail))
+        }
+        Some(_) | None => None,
     }
 }
 

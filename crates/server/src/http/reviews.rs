@@ -73,7 +73,7 @@ async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewV
     Ok(Json(view(app, org, action, review, now).await?))
 }
 
-async fn view(
+pub(super) async fn view(
     app: &App,
     org: &OrgId,
     action: &ActionId,
@@ -81,16 +81,14 @@ async fn view(
     now: Option<DefinitionNow>,
 ) -> Result<ReviewView, Refusal> {
     let (mut changes, mut code) = (Vec::new(), Vec::new());
-    let mut drift = None;
+    let drift = now.as_ref().and_then(|now| now.drift_since(review.as_ref().map(|review| &review.pin)));
     let findings = if now.is_some() { found(app, org, action).await } else { Vec::new() };
-    if let (Some(review), Some(now)) = (&review, &now) {
-        drift = Some(now.drift_from(&review.pin));
-        if review.pin.textual != now.textual
-            && let Some(before) = app.store().find_definition(org, review.pin.textual).await?
-        {
-            changes = differences(&before, &now.text);
-            code = code_changes(app, org, action, &before).await?;
-        }
+    if let (Some(review), Some(now)) = (&review, &now)
+        && review.pin.textual != now.textual
+        && let Some(before) = app.store().find_definition(org, review.pin.textual).await?
+    {
+        changes = differences(&before, &now.text);
+        code = code_changes(app, org, action, &before).await?;
     }
     Ok(ReviewView {
         action: action.to_string(),
@@ -143,12 +141,12 @@ fn differences(before: &str, after: &str) -> Vec<DefinitionChange> {
     let (Ok(before), Ok(after)) = (serde_json::from_str(before), serde_json::from_str(after)) else {
         return Vec::new();
     };
-    policy::drift::semantic_diff(&before, &after)
+    policy::drift::told(&before, &after)
         .into_iter()
-        .map(|change| {
+        .map(|(change, summary)| {
             let (before, after) = change.texts();
             DefinitionChange {
-                summary: change.to_string(),
+                summary,
                 weight: match change.weight {
                     Weight::Textual => WeightName::Textual,
                     Weight::Structural => WeightName::Structural,

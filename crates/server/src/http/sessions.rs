@@ -24,7 +24,8 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<NewSessionResponse>), Refusal> {
     let attendance = if body.unattended { Attendance::Unattended } else { Attendance::Interactive };
     let (space, automation) = (body.space.as_deref(), body.automation_id.as_deref());
-    let (session, token) = sessions::create(&app, &caller.principal, space, body.title, attendance, automation).await?;
+    let sources = body.sources.as_deref();
+    let (session, token) = sessions::create(&app, &caller.principal, space, body.title, attendance, automation, sources).await?;
     let response = NewSessionResponse { id: session.id.to_string(), token: token.text.expose().clone(), session: view(&session) };
     Ok((StatusCode::CREATED, Json(response)))
 }
@@ -65,6 +66,7 @@ fn view(session: &Session) -> SessionView {
         title: session.title.clone(),
         attendance: session.attendance,
         automation_id: session.automation.as_ref().map(ToString::to_string),
+        sources: session.sources.as_ref().map(|sources| sources.iter().map(ToString::to_string).collect()),
         created_at: session.created_at,
         ended_at: session.ended_at,
     }

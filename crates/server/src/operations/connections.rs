@@ -14,7 +14,7 @@ use countersign_core::{ConnectionId, Principal, Secret, SpaceId, Timestamp};
 use sources::connection::{Connected, Tested};
 use sources::oauth::{Granted, Returned};
 use std::collections::BTreeSet;
-use store::{CreatedConnection, Login, LoginEnd, NewConnection, Page, PageRequest};
+use store::{CreatedConnection, Login, LoginEnd, NewConnection, Page, PageRequest, RemovedConnection};
 
 /// A login that was started.
 pub(crate) struct Started {
@@ -40,7 +40,7 @@ async fn find_present(app: &App, by: &Principal, named: &str) -> Result<Connecti
     if found.removed_at.is_none() { Ok(found) } else { Err(Error::not_found("connection", named)) }
 }
 
-async fn find_any(app: &App, by: &Principal, named: &str) -> Result<Connection, Error> {
+pub(super) async fn find_any(app: &App, by: &Principal, named: &str) -> Result<Connection, Error> {
     let found = match (ConnectionId::parse(named), ConnectionName::parse(named)) {
         (Ok(id), _) => app.store().find_connection_by_id(&by.org, &id).await?,
         (Err(_), Some(name)) => app.store().find_connection(&by.org, &name).await?,
@@ -92,11 +92,17 @@ pub(crate) async fn create(app: &App, by: &Principal, request: NewConnectionRequ
     }
 }
 
-/// Removes a connection. Its tokens are revoked where they came from, if that is possible; what is removed here is removed in any case.
+/// Removes a connection that no source uses. Its tokens are revoked where they came from, if that is possible; what is removed here is removed in any case.
 pub(crate) async fn remove(app: &App, by: &Principal, named: &str) -> Result<(), Error> {
     let unknown = || Error::not_found("connection", named);
     let name = find_present(app, by, named).await?.name;
-    let removed = app.store().remove_connection(&by.org, &name, &by.id).await?.ok_or_else(unknown)?;
+    let removed = match app.store().remove_connection(&by.org, &name, &by.id).await?.ok_or_else(unknown)? {
+        RemovedConnection::Done(removed) => removed,
+        RemovedConnection::InUse(sources) => {
+            let users: Vec<_> = sources.iter().map(|source| format!("source `{source}`")).collect();
+            return Err(Error::ConnectionInUse { name: name.to_string(), users: users.join(", ") });
+        }
+    };
     if let Err(error) = app.parts.connections.revoke(&removed).await {
         tracing::warn!(%error, connection = %removed.connection.id, "the tokens of a removed connection were not revoked where they came from");
     }
@@ -196,7 +202,7 @@ fn value_of(value: Secret<String>) -> Result<SecretValue, Error> {
     SecretValue::new(value).ok_or_else(|| Error::invalid(format!("the value of a connection has 1 to {SECRET_VALUE_BYTES_MAX} bytes")))
 }
 
-async fn spaces_of(app: &App, by: &Principal, named: &[String]) -> Result<Vec<SpaceId>, Error> {
+pub(super) async fn spaces_of(app: &App, by: &Principal, named: &[String]) -> Result<Vec<SpaceId>, Error> {
     if named.is_empty() || named.len() > CONNECTION_SPACES_MAX {
         return Err(Error::invalid(format!("`spaces` names 1 to {CONNECTION_SPACES_MAX} spaces")));
     }

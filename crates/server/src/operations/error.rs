@@ -3,8 +3,8 @@
 use crate::App;
 use api::package::PackageFindingView;
 use countersign_core::grant::GrantState;
-use countersign_core::{ActionId, OrgId, UserId};
-use pipeline::ParamError;
+use countersign_core::{ActionId, UserId};
+use pipeline::{Eyes, ParamError};
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(crate) enum Error {
     NotAPerson { does_what: &'static str },
     #[error("{why}")]
     AboveOwnRole { why: String, ask: &'static str },
-    #[error("only an operator manages orgs: an owner of the first org")]
+    #[error("only an operator does this: an owner of the first org")]
     NotAnOperator,
     #[error("the first org cannot be disabled: its owners are the operators")]
     FirstOrg,
@@ -55,11 +55,30 @@ pub(crate) enum Error {
     SecretChanged { name: String, version: i64 },
     #[error("secret `{name}` is used by {users}; nothing was deleted")]
     SecretInUse { name: String, users: String },
+    #[error("connection `{name}` is used by {users}; nothing was removed")]
+    ConnectionInUse { name: String, users: String },
+    #[error("the master key is being replaced already")]
+    MasterKeyChanging,
+    #[error("{0}")]
+    MasterKeyUnready(String),
     /// Nobody waits for whoever came back: it was never started, was used already, or another one was started since.
     #[error("this login is not open: it was used already, or another one was started; nothing was changed")]
     LoginUnknown,
     #[error(transparent)]
     Connection(countersign_core::source::Error),
+    #[error("there is no source `{name}` that somebody added")]
+    UnknownSource { name: String },
+    #[error("the name `{name}` is taken by another source; nothing was added")]
+    SourceTaken { name: String },
+    #[error("this org has {sources_max} sources already, which is as many as it may have; nothing was added")]
+    TooManySources { sources_max: u32 },
+    #[error("source `{name}` has been changed meanwhile; nothing was changed")]
+    SourceChanged { name: String },
+    #[error("a kill switch on `{scope}` is on; nothing was read")]
+    Stopped { scope: String },
+    /// A source that could not be asked, or whose settings it cannot have.
+    #[error("{}", .0.without_conclusion())]
+    Source(countersign_core::source::Error),
     #[error("grant `{grant}` is `{}`; nothing was changed", state.as_str())]
     GrantEnded { grant: String, state: GrantState },
     #[error("`{action}` cannot be granted: an action of tier R4, or R3 of a package, is approved one call at a time")]
@@ -97,8 +116,8 @@ impl Error {
         Self::NotFound { what, id: id.to_owned() }
     }
 
-    pub(crate) async fn unknown_action(app: &App, org: &OrgId, action: &str) -> Self {
-        Self::Pipeline(app.pipeline().unknown_action(org, action).await)
+    pub(crate) async fn unknown_action<'a>(app: &App, eyes: impl Into<Eyes<'a>>, action: &str) -> Self {
+        Self::Pipeline(app.pipeline().unknown_action(eyes, action).await)
     }
 }
 

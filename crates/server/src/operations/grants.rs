@@ -1,13 +1,13 @@
 //! Grants: people who may approve give them; agents request them.
 
-use super::{Error, must, spaces, words};
+use super::{Error, must, sessions, spaces, words};
 use crate::App;
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
 use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, PAGE_ROWS_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
-use countersign_core::{AutomationId, GrantId, OrgId, Principal, PrincipalId, SessionId};
-use pipeline::{ParamError, UnusableSchema};
+use countersign_core::{AutomationId, GrantId, Principal, PrincipalId, SessionId};
+use pipeline::{Eyes, ParamError, UnusableSchema};
 use serde_json::Value;
 use store::{GrantChanged, GrantFilter, NewGrant, Page, PageRequest};
 
@@ -129,7 +129,7 @@ async fn checked(app: &App, by: &Principal, asked: Asked) -> Result<NewGrant, Er
     }
     let reason = words("reason", asked.reason.as_deref())?;
     pipeline::check_bounds("", asked.calls_max, asked.lifetime_seconds)?;
-    let definition = definition_of(app, &by.org, &covers).await?;
+    let definition = definition_of(app, by, &covers).await?;
     let terms = GrantTerms { scope, space, covers, condition: asked.condition, calls_max: asked.calls_max, definition };
     Ok(NewGrant { terms, lifetime_seconds: asked.lifetime_seconds, reason })
 }
@@ -161,12 +161,19 @@ async fn scope_of(app: &App, by: &Principal, asked: AskedScope) -> Result<GrantS
 }
 
 /// A grant of one action is bound to the action's current definition.
-async fn definition_of(app: &App, org: &OrgId, covers: &Covers) -> Result<Option<GrantedDefinition>, Error> {
+async fn definition_of(app: &App, by: &Principal, covers: &Covers) -> Result<Option<GrantedDefinition>, Error> {
     let Some(action) = covers.action() else {
         return Ok(None);
     };
-    let Some(now) = app.pipeline().definition_of(org, &action).await? else {
-        return Err(Error::unknown_action(app, org, action.as_str()).await);
+    // An agent learns nothing about sources that its session is not connected to.
+    let own = sessions::own(app, by).await?;
+    let eyes = Eyes::of(&by.org, own.as_ref());
+    let now = match app.pipeline().catalogue().has_source(eyes, action.source()).await {
+        true => app.pipeline().definition_of(&by.org, &action).await?,
+        false => None,
+    };
+    let Some(now) = now else {
+        return Err(Error::unknown_action(app, eyes, action.as_str()).await);
     };
     if now.is_never_granted {
         return Err(Error::NeverGranted { action });

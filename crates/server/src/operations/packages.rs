@@ -3,7 +3,7 @@
 use super::{Error, must, must_be_person};
 use crate::App;
 use crate::packages::findings_of;
-use countersign_core::ports::Invocations;
+use countersign_core::ports::{AddedSources, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::{Action, Digest, OrgId, Principal};
 use sources::package::{Origin, PackageFiles, Packages};
@@ -20,6 +20,7 @@ pub(crate) async fn install(
 ) -> Result<Vec<Arc<Action>>, Error> {
     must(by, Permission::ManagePolicy)?;
     let packages = packages_of(app, &by.org)?;
+    must_be_no_source(app, by, name).await?;
     let (files, owned) = (Arc::new(files), name.to_owned());
     let checked = blocking({
         let (packages, name, files) = (Arc::clone(&packages), owned.clone(), Arc::clone(&files));
@@ -41,6 +42,13 @@ pub(crate) async fn install(
     let noted = note_installed(app, by, packages, &owned, &actions, sha256).await;
     noted.map_err(|why| half_installed(&why, &owned))?;
     Ok(actions)
+}
+
+/// A package under the name of an added source would take its place, and with it everything that was set for its actions.
+async fn must_be_no_source(app: &App, by: &Principal, name: &str) -> Result<(), Error> {
+    let added = app.store().added_sources(&by.org).await?;
+    let is_taken = added.iter().any(|source| source.id.as_str() == name);
+    if is_taken { Err(Error::SourceTaken { name: name.to_owned() }) } else { Ok(()) }
 }
 
 /// Records who installed the package, and that they have looked at its actions. Its files are in place already.

@@ -2,11 +2,13 @@
 
 use super::{Error, must};
 use crate::App;
-use countersign_core::limits::AGENT_TOKEN_DAYS;
+use countersign_core::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
 use countersign_core::ports::{Rules, Sessions};
 use countersign_core::principal::Permission;
 use countersign_core::session::Attendance;
-use countersign_core::{AutomationId, Principal, Session, SessionId, Space, SpaceId};
+use countersign_core::{AutomationId, Principal, Session, SessionId, SourceId, Space, SpaceId};
+use pipeline::ParamError;
+use std::collections::BTreeSet;
 use store::{NewSession, NewToken};
 
 const TITLE_CHARS_MAX: usize = 200;
@@ -19,6 +21,7 @@ pub(crate) async fn create(
     title: Option<String>,
     attendance: Attendance,
     automation: Option<&str>,
+    sources: Option<&[String]>,
 ) -> Result<(Session, NewToken), Error> {
     must(by, Permission::CreateSession)?;
     let title = title.unwrap_or_else(|| "session".into());
@@ -37,6 +40,10 @@ pub(crate) async fn create(
         }
         None => None,
     };
+    let sources = match sources {
+        Some(names) => Some(sources_of(app, by, names).await?),
+        None => None,
+    };
     let new = NewSession {
         space: space.id,
         created_by: by.id.clone(),
@@ -44,9 +51,39 @@ pub(crate) async fn create(
         title,
         attendance,
         automation,
+        sources,
         token_lifetime_seconds: Some(AGENT_TOKEN_DAYS * 24 * 60 * 60),
     };
     Ok(app.store().create_session(&by.org, new).await?)
+}
+
+/// The named sources. A misspelt one is refused: the session would lack it, and its agent could not tell why.
+async fn sources_of(app: &App, by: &Principal, names: &[String]) -> Result<BTreeSet<SourceId>, Error> {
+    if names.len() > SESSION_SOURCES_MAX {
+        return Err(Error::invalid(format!("`sources` has more than {SESSION_SOURCES_MAX} names")));
+    }
+    let (mut sources, mut errors) = (BTreeSet::new(), Vec::new());
+    for (at, name) in names.iter().enumerate() {
+        let is_there = app.pipeline().catalogue().has_source(&by.org, name).await;
+        match SourceId::parse(name).ok().filter(|_| is_there) {
+            Some(source) => {
+                sources.insert(source);
+            }
+            None => errors.push(ParamError { pointer: format!("/sources/{at}"), message: "there is no such source".to_owned() }),
+        }
+    }
+    if errors.is_empty() {
+        return Ok(sources);
+    }
+    Err(Error::Invalid { message: "no session was created: there are no such sources".to_owned(), errors })
+}
+
+/// The session of an agent. Anybody else has none of their own.
+pub(crate) async fn own(app: &App, by: &Principal) -> Result<Option<Session>, Error> {
+    match &by.session {
+        Some(own) => Ok(Some(app.store().find_session(&by.org, own).await?.ok_or(Error::UnknownSession)?)),
+        None => Ok(None),
+    }
 }
 
 /// Ends a session: a principal's own or, for a principal who manages people, anybody's. Its token stops working at once.

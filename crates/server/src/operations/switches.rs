@@ -38,9 +38,7 @@ async fn covered(app: &App, by: &Principal, text: &str) -> Result<SwitchScope, E
         SwitchScope::Org => (true, "org"),
         SwitchScope::Space(space) => (app.store().find_space(org, space).await?.is_some(), "space"),
         SwitchScope::Session(session) => (app.store().find_session(org, session).await?.is_some(), "session"),
-        SwitchScope::Source(source) => {
-            (app.pipeline().catalogue().list(org).await.iter().any(|listed| listed.id == source.as_str()), "source")
-        }
+        SwitchScope::Source(source) => (app.pipeline().catalogue().has_source(org, source.as_str()).await, "source"),
         SwitchScope::Action(action) => (app.pipeline().definition_of(org, action).await?.is_some(), "action"),
     };
     let named = text.split_once(':').map_or(text, |(_, named)| named);

@@ -3,6 +3,7 @@
 use crate::harness::{Answer, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use crate::issuer::Issuer;
 use countersign_core::limits::LOGIN_SECONDS;
+use countersign_core::{PrincipalId, SourceId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ on_both_engines!(a_credential_goes_in_and_no_door_gives_it_back, a_person_logs_i
 
 on_sqlite!(
     what_is_no_connection_is_refused_and_not_repeated,
+    a_connection_that_a_source_uses_stays,
     a_login_counts_once_in_time_and_for_whoever_may_still_log_in,
     what_an_authorization_server_must_not_do_ends_the_login,
     agents_see_no_connection_and_services_by_their_scopes,
@@ -207,6 +209,29 @@ async fn two_servers_renew_a_token_once(kind: Kind) {
         assert_eq!(issuer.renewals(), renewals);
     }
     assert_eq!(shown(&second.owner, "linear").await["state"], "ready");
+}
+
+async fn a_connection_that_a_source_uses_stays(kind: Kind) {
+    let issuer = Issuer::start().await;
+    let server = TestServer::start_reaching(kind, &[&issuer.url]).await;
+    let owner = &server.owner;
+    let made = make(owner, bearer(&issuer, "github")).await.ok();
+    let by = PrincipalId::parse(owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap()).unwrap();
+    let settings = json!({
+        "title": "GitHub", "server": { "kind": "http", "url": issuer.resource() }, "connection": made["id"], "default_tier": null,
+        "hints": "untrusted", "tiers": {}, "spaces": null, "list_timeout_ms": 1_000, "call_timeout_ms": 1_000,
+    });
+    let (source, settings) = (SourceId::parse("github").unwrap(), serde_json::from_value(settings).unwrap());
+    let added = server.store.add_source(&server.org, source.clone(), settings, &by, 1).await;
+    assert!(matches!(added, Ok(store::Added::Done(_))), "{added:?}");
+    let refused = remove(owner, "github").await;
+    refused.problem(409, "connection_in_use");
+    assert_eq!(refused.body["detail"], "connection `github` is used by source `github`; nothing was removed");
+    assert_eq!(shown(owner, "github").await["state"], "ready");
+    server.store.remove_source(&server.org, &source, &by).await.unwrap().unwrap();
+    assert_eq!(remove(owner, "github").await.status, 204);
+    assert_eq!(owner.get("/api/v1/receipts/integrity").await.ok()["differences"], json!([]));
+    server.verify().await;
 }
 
 async fn what_is_no_connection_is_refused_and_not_repeated(kind: Kind) {

@@ -27,6 +27,7 @@ impl Cuttable {
         let config = Config {
             engine: Engine::Postgres { url },
             master: MasterKey::new(&Secret::new([7; 32])),
+            next_master: None,
             time: TimeSource::Fixed(Arc::new(FixedClock::new())),
             patience: store::Patience::default(),
             random: Arc::new(SeededRandom::new(11)),

@@ -171,6 +171,7 @@ async fn session_for(server: &TestServer, automation: &AutomationId) -> Agent {
         title: "nightly".into(),
         attendance: Attendance::Unattended,
         automation: Some(automation.clone()),
+        sources: None,
         token_lifetime_seconds: None,
     };
     let (session, token) = server.store.create_session(&server.org, new).await.unwrap();

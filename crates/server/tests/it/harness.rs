@@ -2,14 +2,15 @@
 //! test says.
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
-use countersign_core::source::Source;
+use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
-use server::{App, Parts};
+use server::{AddedConfig, AddedRegistry, App, MasterKeyFiles, Parts};
 use sources::builtin::files::{Files, FilesConfig};
 use sources::connection::{Connected, ConnectedConfig};
+use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::web::HostRule;
 use std::path::PathBuf;
@@ -79,7 +80,7 @@ pub(crate) struct Home {
     files: Option<Arc<Files>>,
     /// How long a call waits for another call that holds its idempotency key.
     key_wait_ms: u64,
-    /// The hosts that connections may reach.
+    /// The hosts that sources and connections may reach.
     hosts: Vec<HostRule>,
 }
 
@@ -118,6 +119,9 @@ impl FaultAt {
         })
     }
 }
+
+/// How many sources an org may add.
+pub(crate) const SOURCES_MAX: u32 = 20;
 
 /// How many calls the source is given at a time.
 pub(crate) const CALLS_PER_SOURCE: usize = 16;
@@ -165,6 +169,11 @@ impl Home {
         self.folder.path().join("workspace")
     }
 
+    /// Where the server looks for its master key, when it replaces it. Until then the store has it from `open`.
+    pub(crate) fn master_key(&self) -> PathBuf {
+        self.folder.path().join("master.key")
+    }
+
     /// Changes the database without the server. On SQLite only.
     pub(crate) fn tamper(&self, sql: &str) {
         let Engine::Sqlite { path } = &self.engine else { panic!("only a file is changed in this way") };
@@ -203,7 +212,7 @@ impl TestServer {
         Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
-    /// A server whose connections may reach these addresses.
+    /// A server whose sources and connections may reach these addresses.
     pub(crate) async fn start_reaching(kind: Kind, addresses: &[&str]) -> Self {
         let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let home = Home { hosts, ..Home::new(kind).await };
@@ -280,6 +289,19 @@ impl TestServer {
         let registry = FakeRegistry::default();
         let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
         sources.extend(home.files.clone().map(|files| files as Arc<dyn Source>));
+        let networks = vec!["127.0.0.1/32".parse().unwrap()];
+        let allowed = ConnectedConfig { allowed_hosts: home.hosts.clone(), allowed_networks: networks.clone() };
+        let connections = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(&shared), Arc::clone(&random)).unwrap();
+        let added = Arc::new(AddedRegistry::new(AddedConfig {
+            store: store.clone(),
+            connections: connections.clone(),
+            allowed_hosts: home.hosts.clone(),
+            allowed_networks: networks,
+            programs: AllowedPrograms::new(Vec::new(), &[]).unwrap(),
+            residents: None,
+            homes: None,
+            sources_max: SOURCES_MAX,
+        }));
         let pipeline = Pipeline::new(
             Ports {
                 ledger: Arc::new(store.clone()),
@@ -288,7 +310,7 @@ impl TestServer {
                 clock: Arc::clone(&shared),
                 random: Arc::clone(&random),
                 sources,
-                registries: vec![Arc::new(registry.clone())],
+                registries: vec![Arc::new(registry.clone()), Arc::clone(&added) as Arc<dyn SourceRegistry>],
                 listings: Arc::new(store.clone()),
                 commands: Some(Arc::new(commands.clone())),
                 faults: at.faults(),
@@ -301,8 +323,6 @@ impl TestServer {
                 ..Settings::default()
             },
         );
-        let allowed = ConnectedConfig { allowed_hosts: home.hosts.clone(), allowed_networks: vec!["127.0.0.1/32".parse().unwrap()] };
-        let connections = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(&shared), Arc::clone(&random)).unwrap();
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", server::http::address_of(&listener, ""));
         let app = App::new(Parts {
@@ -312,7 +332,9 @@ impl TestServer {
             clock: shared,
             metrics: metrics(),
             homes: None,
+            added,
             connections,
+            master_key: MasterKeyFiles::at(home.master_key()),
             address: Own::new(&url),
             profiles: None,
         });
@@ -429,9 +451,8 @@ async fn migrated(engine: Engine) -> Store {
 async fn open(engine: Engine, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Store {
     server::init_process();
     let master = MasterKey::new(&Secret::new([7; 32]));
-    Store::open(store::Config { engine, master, time: TimeSource::Fixed(clock), patience: store::Patience::default(), random })
-        .await
-        .unwrap()
+    let (time, patience) = (TimeSource::Fixed(clock), store::Patience::default());
+    Store::open(store::Config { engine, master, next_master: None, time, patience, random }).await.unwrap()
 }
 
 impl Drop for TestServer {

@@ -69,6 +69,8 @@ async fn every_door_checks_the_permission_it_needs(kind: Kind) {
         (Method::POST, "/api/v1/spaces", Some(json!({ "name": "lab" })), "admin"),
         (Method::POST, "/api/v1/tokens", Some(json!({ "name": "t", "scopes": ["read"] })), "admin"),
         (Method::GET, "/api/v1/orgs", None, "owner"),
+        (Method::GET, "/api/v1/keys/master", None, "owner"),
+        (Method::POST, "/api/v1/keys/master", None, "owner"),
     ];
     for (method, path, body, lowest) in table {
         for (role, person) in ROLES.iter().zip(&people) {

@@ -2,9 +2,10 @@
 //! a server may repeat what it was sent.
 
 use super::Connected;
+use crate::web::headers;
 use countersign_core::source::Error;
 use countersign_core::{ConnectionId, OrgId};
-use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, HeaderValue};
 
 /// What the address of a connection answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +25,8 @@ impl Connected {
         let opened = self.open(org, connection).await?;
         let url = opened.connection.url.clone();
         let credential = self.headers_of(org, opened).await?;
-        let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json, text/event-stream, */*"))]);
-        for (name, value) in credential.expose() {
-            // Both were checked when the headers were made.
-            if let (Ok(name), Ok(mut value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
-                value.set_sensitive(true);
-                headers.insert(name, value);
-            }
-        }
+        let mut headers = headers::of_connection(&credential);
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json, text/event-stream, */*"));
         let answer = self.fetch.get_once(&url, headers).await?;
         Ok(Tested { status: answer.status })
     }

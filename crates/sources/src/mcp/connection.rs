@@ -29,6 +29,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub(super) enum Upstream {
     Http { exchange: Arc<Exchange>, allowed: Arc<Allowed>, url: String, credentials: Option<Arc<dyn Credentials>> },
     Program { residents: Arc<dyn Residents>, spec: MakeSpec },
+    Nowhere { why: Error },
 }
 
 /// Makes the spec of a program each time it is started, with the secrets that it is given.
@@ -107,6 +108,7 @@ impl Connection {
                 let child = Ending(child);
                 (Us.serve_with_lifecycle(stdio, mode).await, Some(child))
             }
+            Upstream::Nowhere { why } => return Err(why.clone()),
         };
         let service = match served {
             Ok(service) => service,

@@ -7,11 +7,12 @@ use super::sse::{Event, Events, Wrong};
 use super::wire::{Inbound, Unusable, Wire, object, parsed, too_long, too_much};
 use crate::web::{Allowed, Deadline, Exchange, Sent, Target, asks_to_come_back, headers};
 use crate::words::{failed, refused, shown};
+use countersign_core::Future;
 use countersign_core::limits::{
     CALL_TIMEOUT_MS, MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_RECONNECT_MS_MIN, MCP_STREAM_BYTES_MAX, MCP_STREAM_EVENTS_MAX,
 };
+use countersign_core::ports::connections::{ConnectionHeaders, Refusal};
 use countersign_core::source::Error;
-use countersign_core::{Future, Secret};
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -28,16 +29,11 @@ use std::time::Duration;
 
 /// The credentials of a source. They are asked for at every request, and kept nowhere.
 pub trait Credentials: Send + Sync {
-    /// The headers that identify us to the server, by name.
-    fn headers(&self) -> Future<'_, Result<Vec<Header>, Error>>;
-    /// The server did not accept them. `challenge` is its `www-authenticate`.
-    fn rejected(&self, challenge: Option<&str>) {
-        let _ = challenge;
-    }
+    /// The headers that identify us to the server, for one request.
+    fn headers(&self) -> Future<'_, Result<ConnectionHeaders, Error>>;
+    /// The server did not accept them. Returns whether others can be had now, so that the request may be sent once more.
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Future<'a, Result<bool, Error>>;
 }
-
-/// A header of a request: its name and its value.
-pub type Header = (String, Secret<String>);
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -98,8 +94,8 @@ impl StreamableHttpClient for Client {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), LibraryError> {
-        let headers = self.headers(Some(&session_id), custom_headers).await.map_err(StreamableHttpError::Client)?;
-        self.send(Method::DELETE, headers, None).await.map(|_| ()).map_err(StreamableHttpError::Client)
+        let headers = headers_of(Some(&session_id), custom_headers);
+        self.ask(Method::DELETE, headers, None).await.map(|_| ()).map_err(StreamableHttpError::Client)
     }
 
     async fn get_stream(
@@ -110,12 +106,12 @@ impl StreamableHttpClient for Client {
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, LibraryError> {
-        let mut headers = self.headers(session_id.as_deref(), custom_headers).await.map_err(StreamableHttpError::Client)?;
+        let mut headers = headers_of(session_id.as_deref(), custom_headers);
         headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
         if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(&id).ok()) {
             headers.insert(LAST_EVENT_ID, id);
         }
-        let response = self.send(Method::GET, headers, None).await.map_err(StreamableHttpError::Client)?;
+        let response = self.ask(Method::GET, headers, None).await.map_err(StreamableHttpError::Client)?;
         // The library asks again after any other error. What was refused once is refused again.
         if response.status().is_client_error() || !has_type(&response, EVENTS) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
@@ -132,11 +128,11 @@ impl Client {
         session: Option<&str>,
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Answered {
-        let mut headers = self.headers(session, custom).await?;
+        let mut headers = headers_of(session, custom);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         let body = serde_json::to_vec(message).map_err(|_| refused("invalid_params", "the call cannot be written as JSON"))?;
-        let response = self.send(Method::POST, headers, Some(body)).await?;
+        let response = self.ask(Method::POST, headers, Some(body)).await?;
         let status = response.status();
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(Trouble::SessionGone);
@@ -164,11 +160,7 @@ impl Client {
     /// What a status that is no success says.
     async fn not_well(&self, response: Response, message: &ClientJsonRpcMessage, id: Option<&RequestId>) -> Answered {
         let status = response.status();
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|challenge| challenge.to_str().ok());
-            if let Some(credentials) = &self.credentials {
-                credentials.rejected(challenge);
-            }
+        if is_refused(status) {
             let source = self.wire.source_id();
             let message = match &self.credentials {
                 Some(_) => format!("source `{source}` does not accept our credentials (it answered {status}); nothing was done"),
@@ -217,20 +209,32 @@ impl Client {
         Ok(StreamableHttpPostResponse::Json(message, session))
     }
 
-    async fn headers(&self, session: Option<&str>, custom: HashMap<HeaderName, HeaderValue>) -> Result<HeaderMap, Error> {
-        let mut all = match &self.credentials {
-            Some(credentials) => {
-                let given = credentials.headers().await?;
-                headers::checked(given.iter().map(|(name, value)| (name, value.expose())))?
-            }
-            None => HeaderMap::new(),
-        };
-        all.values_mut().for_each(|value| value.set_sensitive(true));
-        all.extend(custom);
-        if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
-            all.insert(SESSION_ID, session);
+    /// Sends a request with the credentials of the source. If the server refuses them, nothing was done: the request is sent once more if
+    /// other credentials can be had.
+    async fn ask(&self, method: Method, headers: HeaderMap, body: Option<Vec<u8>>) -> Result<Response, Error> {
+        let Some(credentials) = &self.credentials else { return self.send(method, headers, body).await };
+        let sent = credentials.headers().await?;
+        let response = self.send(method.clone(), with(&sent, &headers), body.clone()).await?;
+        let status = response.status();
+        if !is_refused(status) || !self.refused(status, &sent, challenge(&response)).await? {
+            return Ok(response);
         }
-        Ok(all)
+        let sent = credentials.headers().await?;
+        let response = self.send(method, with(&sent, &headers), body).await?;
+        // The same refusal again says nothing new. Another one does, such as that a scope is missing.
+        if is_refused(response.status()) && response.status() != status {
+            self.refused(response.status(), &sent, challenge(&response)).await?;
+        }
+        Ok(response)
+    }
+
+    /// Whether the request may be sent once more, with other credentials.
+    async fn refused(&self, status: StatusCode, sent: &ConnectionHeaders, challenge: Option<String>) -> Result<bool, Error> {
+        let refusal = Refusal { sent, status: status.as_u16(), www_authenticate: challenge.as_deref() };
+        match &self.credentials {
+            Some(credentials) => credentials.refused(refusal).await,
+            None => Ok(false),
+        }
     }
 
     /// Sends a request and waits for the head of its answer. Whoever waits for the whole answer has a deadline of their own.
@@ -336,6 +340,31 @@ impl Reading {
 
 pub(super) fn not_utf8() -> Unusable {
     Unusable::answer("sent a message that is not UTF-8")
+}
+
+/// Whether the status says that the credentials are not accepted.
+fn is_refused(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+fn challenge(response: &Response) -> Option<String> {
+    response.headers().get(WWW_AUTHENTICATE).and_then(|challenge| challenge.to_str().ok()).map(str::to_owned)
+}
+
+/// The headers of a request without credentials.
+fn headers_of(session: Option<&str>, custom: HashMap<HeaderName, HeaderValue>) -> HeaderMap {
+    let mut all: HeaderMap = custom.into_iter().collect();
+    if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
+        all.insert(SESSION_ID, session);
+    }
+    all
+}
+
+/// The headers of a request with its credentials. A header of the protocol is never replaced by one of a credential.
+fn with(credential: &ConnectionHeaders, headers: &HeaderMap) -> HeaderMap {
+    let mut all = headers::of_connection(credential);
+    all.extend(headers.clone());
+    all
 }
 
 fn has_type(response: &Response, expected: &str) -> bool {

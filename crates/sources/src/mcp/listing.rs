@@ -3,6 +3,7 @@
 
 use super::connection::{Connection, Until};
 use super::slot::{Answer, Raw};
+use super::tier::Because;
 use super::tool::{Common, Skipped};
 use super::wire::object;
 use crate::words::{failed, said, shown};
@@ -13,7 +14,7 @@ use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// The tools that a server offers.
@@ -24,6 +25,8 @@ pub struct Listed {
     pub skipped: Vec<Skipped>,
     /// How many more are left out.
     pub skipped_more: usize,
+    /// Why each action has its tier, by the name of its tool.
+    pub because: BTreeMap<String, Because>,
 }
 
 #[derive(Deserialize)]
@@ -96,7 +99,7 @@ impl<'c> Reading<'c> {
                 return Err(self.invalid(&format!("lists more than {MCP_TOOLS_MAX} tools")));
             }
             match self.common.action(raw.get()) {
-                Ok(action) => self.take(action),
+                Ok((action, because)) => self.take(action, because),
                 Err(skipped) => self.skip(skipped),
             }
         }
@@ -104,14 +107,16 @@ impl<'c> Reading<'c> {
     }
 
     /// Of two tools with one name neither is offered: it would not be known which of them a call reaches.
-    fn take(&mut self, action: Action) {
+    fn take(&mut self, action: Action, because: Because) {
         let name = action.id.name().to_owned();
         let why = "its name is listed twice";
         if self.names.contains(&name) {
             self.listed.actions.retain(|listed| listed.id != action.id);
+            self.listed.because.remove(&name);
             self.skip(Skipped { tool: Some(shown(&name)), why: why.to_owned() });
             return;
         }
+        self.listed.because.insert(name.clone(), because);
         self.names.insert(name);
         self.listed.actions.push(Arc::new(action));
     }

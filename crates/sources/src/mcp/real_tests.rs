@@ -194,11 +194,13 @@ where
             spec: Arc::new(move || Box::pin(std::future::ready(Ok(spec())))),
             profile: Profile::Default,
         },
+        connection: None,
+        spaces: None,
         tiers: Tiers::default(),
         list_timeout_ms: 10_000,
         call_timeout_ms: 10_000,
     };
-    (McpSource::new(config).unwrap(), programs)
+    (McpSource::new(config), programs)
 }
 
 fn serve(kit: Kit) -> impl Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static {

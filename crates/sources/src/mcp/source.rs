@@ -15,10 +15,11 @@ use countersign_core::clean;
 use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS, MCP_INSTRUCTIONS_CHARS_MAX};
 use countersign_core::resident::Residents;
 use countersign_core::source::{CallContext, Error, Output, Source};
-use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
+use countersign_core::{Action, ActionId, ConnectionId, Future, OrgId, SourceId, SpaceId};
 use ipnet::IpNet;
 use parking_lot::RwLock;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,6 +31,10 @@ pub struct McpConfig {
     pub id: SourceId,
     pub title: String,
     pub server: Server,
+    /// The connection that `credentials` are of, for receipts.
+    pub connection: Option<ConnectionId>,
+    /// The spaces whose calls may use it; absent: all.
+    pub spaces: Option<BTreeSet<SpaceId>>,
     pub tiers: Tiers,
     /// How long it may take to list its tools, up to `LIST_TIMEOUT_MS`.
     pub list_timeout_ms: u64,
@@ -49,6 +54,8 @@ pub enum Server {
     },
     /// A program in the jail.
     Program { residents: Arc<dyn Residents>, spec: MakeSpec, profile: Profile },
+    /// It cannot be set up. Every request gets this error.
+    Nowhere { why: Error },
 }
 
 /// What is known of a server.
@@ -62,6 +69,9 @@ pub struct Known {
 pub struct McpSource {
     id: SourceId,
     title: String,
+    /// The connection to the org's account over there. The one below is to the server.
+    account: Option<ConnectionId>,
+    spaces: Option<BTreeSet<SpaceId>>,
     common: Common,
     upstream: Upstream,
     list_timeout_ms: u64,
@@ -92,23 +102,30 @@ impl Changes {
 }
 
 impl McpSource {
-    pub fn new(config: McpConfig) -> Result<Self, crate::Error> {
-        let McpConfig { id, title, server, tiers, list_timeout_ms, call_timeout_ms } = config;
+    /// A source that cannot be set up is one all the same: every request to it says why.
+    pub fn new(config: McpConfig) -> Self {
+        let McpConfig { id, title, server, connection: account, spaces, tiers, list_timeout_ms, call_timeout_ms } = config;
         let (upstream, profile, hosts) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
-                let host = host_of(&url)?;
                 let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
                 let allowed = Arc::new(Allowed::new(hosts, allowed_networks, "source_allowed_networks"));
-                let exchange = Arc::new(Exchange::new(id.as_str(), &allowed)?);
-                (Upstream::Http { exchange, allowed, url, credentials }, Profile::InProcess, vec![host])
+                let set_up = host_of(&url).and_then(|host| Ok((host, Arc::new(Exchange::new(id.as_str(), &allowed)?))));
+                let (upstream, hosts) = match set_up {
+                    Ok((host, exchange)) => (Upstream::Http { exchange, allowed, url, credentials }, vec![host]),
+                    Err(error) => (Upstream::Nowhere { why: not_set_up(&id, &error) }, Vec::new()),
+                };
+                (upstream, Profile::InProcess, hosts)
             }
             Server::Program { residents, spec, profile } => (Upstream::Program { residents, spec }, profile, Vec::new()),
+            Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new()),
         };
         let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
-        Ok(Self {
+        Self {
             common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts },
             id,
             title,
+            account,
+            spaces,
             upstream,
             list_timeout_ms: list_timeout_ms.clamp(1, LIST_TIMEOUT_MS),
             connection: tokio::sync::Mutex::default(),
@@ -117,7 +134,7 @@ impl McpSource {
             known: RwLock::default(),
             wants_header_params: AtomicBool::new(false),
             changes: Arc::default(),
-        })
+        }
     }
 
     /// What the server offered when it was last listed, with the tools that were left out.
@@ -214,6 +231,18 @@ impl Source for McpSource {
         true
     }
 
+    fn connection(&self) -> Option<&ConnectionId> {
+        self.account.as_ref()
+    }
+
+    fn is_for(&self, space: &SpaceId) -> bool {
+        self.spaces.as_ref().is_none_or(|spaces| spaces.contains(space))
+    }
+
+    fn needs_review(&self) -> bool {
+        true
+    }
+
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(async move {
             let until = Until::after(patience(context), context.timeout_ms);
@@ -245,6 +274,10 @@ fn is_doubtful(error: &Error) -> bool {
         | Error::WorkspaceElsewhere
         | Error::PreviewUnsupported { .. } => false,
     }
+}
+
+fn not_set_up(id: &SourceId, error: &crate::Error) -> Error {
+    Error::Unreachable { source_id: id.to_string(), message: error.to_string() }
 }
 
 /// The host of a URL, written like an operator's allow rule.

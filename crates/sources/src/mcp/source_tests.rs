@@ -5,6 +5,7 @@ use super::*;
 use crate::builtin::tests::context;
 use countersign_core::Tier;
 use countersign_core::effect::Progress;
+use countersign_core::ports::connections::{ConnectionHeaders, Refusal};
 use countersign_core::source::AfterError;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -471,38 +472,118 @@ async fn prompts_and_resources_are_passed_through() {
     }
 }
 
-struct Token {
-    rejected: Mutex<Vec<Option<String>>>,
+/// Tokens `t0`, `t1` and so on: one more after each refusal, up to the last.
+#[derive(Default)]
+struct Tokens {
+    last: usize,
+    refused: Mutex<Vec<(u16, String, Option<String>)>>,
 }
 
-impl Credentials for Token {
-    fn headers(&self) -> Future<'_, Result<Vec<crate::mcp::Header>, Error>> {
-        let header = ("authorization".to_owned(), countersign_core::Secret::new("Bearer t0p".to_owned()));
-        Box::pin(std::future::ready(Ok(vec![header])))
+impl Credentials for Tokens {
+    fn headers(&self) -> Future<'_, Result<ConnectionHeaders, Error>> {
+        let token = format!("Bearer t{}", self.refused.lock().len().min(self.last));
+        let pair = ("authorization".to_owned(), countersign_core::Secret::new(token));
+        Box::pin(std::future::ready(Ok(ConnectionHeaders::new(vec![pair]))))
     }
 
-    fn rejected(&self, challenge: Option<&str>) {
-        self.rejected.lock().push(challenge.map(str::to_owned));
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Future<'a, Result<bool, Error>> {
+        let sent = refusal.sent.expose().map(|(_, value)| value.to_owned()).collect();
+        let mut refused = self.refused.lock();
+        refused.push((refusal.status, sent, refusal.www_authenticate.map(str::to_owned)));
+        Box::pin(std::future::ready(Ok(refused.len() <= self.last)))
     }
+}
+
+fn with_tokens(server: &Server, tokens: &Arc<Tokens>) -> McpSource {
+    server.source_with(|config| {
+        if let super::Server::Http { credentials, .. } = &mut config.server {
+            *credentials = Some(Arc::clone(tokens) as Arc<dyn Credentials>);
+        }
+    })
 }
 
 #[tokio::test]
 async fn credentials_go_with_every_request_and_a_refusal_says_so() {
-    let token = Arc::new(Token { rejected: Mutex::default() });
+    let tokens = Arc::new(Tokens::default());
     let server = Server::legacy(|request| {
         (request.method() == "tools/call").then(|| http("401 Unauthorized", "www-authenticate: Bearer scope=\"more\"\r\n", ""))
     })
     .await;
-    let source = server.source_with(|config| {
-        if let super::Server::Http { credentials, .. } = &mut config.server {
-            *credentials = Some(Arc::clone(&token) as Arc<dyn Credentials>);
-        }
-    });
+    let source = with_tokens(&server, &tokens);
     listed(&source).await;
     let error = call(&source, "kit.set", json!({})).await.unwrap_err();
     assert_eq!((error.code(), error.after()), ("source_unauthorized", AfterError::NoEffect));
-    assert_eq!(*token.rejected.lock(), [Some("Bearer scope=\"more\"".to_owned())]);
-    assert!(server.requests().iter().all(|request| request.header("authorization") == Some("Bearer t0p")));
+    assert_eq!(*tokens.refused.lock(), [(401, "Bearer t0".to_owned(), Some("Bearer scope=\"more\"".to_owned()))]);
+    assert!(server.requests().iter().all(|request| request.header("authorization") == Some("Bearer t0")));
     let without = call(&server.source(), "kit.set", json!({})).await.unwrap_err();
     assert!(without.to_string().contains("asks for credentials"), "{without}");
+}
+
+/// Refuses calls that carry one of these tokens, each with its status.
+async fn refusing(refusals: &'static [(&'static str, &'static str)]) -> Server {
+    Server::legacy(move |request| {
+        let status = refusals.iter().find(|(token, _)| request.header("authorization") == Some(*token)).map(|(_, status)| *status);
+        status.filter(|_| request.method() == "tools/call").map(|status| http(status, "", ""))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_was_refused_is_sent_once_more_with_other_credentials_and_no_more() {
+    const NO: &str = "401 Unauthorized";
+    const LESS: &str = "403 Forbidden";
+    type Case = (&'static [(&'static str, &'static str)], usize, bool, &'static [u16], usize);
+    const CASES: [Case; 5] = [
+        (&[("Bearer t0", NO)], 1, true, &[401], 2),
+        (&[("Bearer t0", LESS)], 1, true, &[403], 2),
+        (&[("Bearer t0", NO), ("Bearer t1", NO)], 2, false, &[401], 2),
+        (&[("Bearer t0", NO), ("Bearer t1", LESS)], 2, false, &[401, 403], 2),
+        (&[("Bearer t0", LESS)], 0, false, &[403], 1),
+    ];
+    let statuses = |tokens: &Tokens| tokens.refused.lock().iter().map(|(status, _, _)| *status).collect::<Vec<_>>();
+    let calls = |server: &Server| server.methods().iter().filter(|method| *method == "tools/call").count();
+    for (refusals, last, is_done, told, sent) in CASES {
+        let (server, tokens) = (refusing(refusals).await, Arc::new(Tokens { last, ..Tokens::default() }));
+        let called = call(&with_tokens(&server, &tokens), "kit.set", json!({})).await;
+        let code = called.as_ref().err().map(Error::code);
+        assert_eq!(code, (!is_done).then_some("source_unauthorized"), "{refusals:?} {called:?}");
+        assert_eq!((statuses(&tokens), calls(&server)), (told.to_vec(), sent), "{refusals:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_source_is_there_for_its_spaces_and_names_its_connection() {
+    let at = countersign_core::Timestamp::from_micros(0);
+    let (lab, other) = (SpaceId::new(at, [1; 10]), SpaceId::new(at, [2; 10]));
+    let connection = ConnectionId::new(at, [3; 10]);
+    let server = Server::legacy(|_| None).await;
+    let limited = server.source_with(|config| {
+        config.connection = Some(connection.clone());
+        config.spaces = Some(BTreeSet::from([lab.clone()]));
+    });
+    assert_eq!((limited.is_for(&lab), limited.is_for(&other), limited.connection()), (true, false, Some(&connection)));
+    let open = server.source();
+    assert_eq!((open.is_for(&other), open.connection(), open.needs_review()), (true, None, true));
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_set_up_says_why_to_every_request() {
+    let why = Error::Refused { code: "command_not_allowed", message: "the command `kit` is not allowed".to_owned() };
+    let server = Server::legacy(|_| None).await;
+    let source = server.source_with(|config| config.server = super::Server::Nowhere { why: why.clone() });
+    assert_eq!(source.list(&context().org).await.unwrap_err(), why);
+    assert_eq!(call(&source, "kit.look", json!({})).await.unwrap_err(), why);
+    assert_eq!(source.read(Readable::Prompts { cursor: None }, 1_000).await.unwrap_err(), why);
+}
+
+#[tokio::test]
+async fn a_listing_says_why_each_action_has_its_tier() {
+    let server = Server::legacy(|request| {
+        let mut warns = tool("look");
+        warns["annotations"] = json!({ "destructiveHint": true });
+        (request.method() == "tools/list").then(|| answer(request, json!({ "tools": [warns, tool("set"), tool("set")] })))
+    })
+    .await;
+    let listed = server.source().refresh().await.unwrap();
+    assert_eq!(listed.because, std::collections::BTreeMap::from([("look".to_owned(), crate::mcp::Because::DestructiveHint)]));
 }

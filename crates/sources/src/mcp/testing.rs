@@ -188,12 +188,14 @@ impl Server {
                 allowed_networks: vec!["127.0.0.1/32".parse().unwrap()],
                 credentials: None,
             },
+            connection: None,
+            spaces: None,
             tiers: Tiers { hints: Hints::Trusted, ..Tiers::default() },
             list_timeout_ms: 10_000,
             call_timeout_ms: 10_000,
         };
         change(&mut config);
-        McpSource::new(config).unwrap()
+        McpSource::new(config)
     }
 }
 

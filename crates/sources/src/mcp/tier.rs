@@ -47,6 +47,19 @@ pub enum Because {
     Name(&'static str),
 }
 
+impl Because {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Override => "override",
+            Self::DestructiveHint => "destructive_hint",
+            Self::ReadOnlyHint => "read_only_hint",
+            Self::Default => "default",
+            Self::Unknown => "unknown",
+            Self::Name(_) => "name",
+        }
+    }
+}
+
 /// The tier of a write of which nothing is known. R2 would have to be verified and reversible.
 const UNKNOWN: Tier = Tier::R3;
 
@@ -91,6 +104,15 @@ pub fn tier(tool: &str, annotations: Annotations, tiers: &Tiers) -> Tiered {
         Some((word, tier)) if tier > by_rule.tier => Tiered { tier, because: Because::Name(word) },
         Some(_) | None => by_rule,
     }
+}
+
+/// Why a tool has this tier, if its annotations are no longer known: the first reason that suffices.
+pub fn because(tool: &str, has: Tier, tiers: &Tiers) -> Because {
+    const READS: Annotations = Annotations { read_only: Some(true), destructive: None };
+    const WARNS: Annotations = Annotations { read_only: None, destructive: Some(true) };
+    let suffices = |annotations: Annotations| Some(tier(tool, annotations, tiers)).filter(|tiered| tiered.tier == has);
+    let found = [Annotations::default(), READS, WARNS].into_iter().find_map(suffices);
+    found.map_or(Because::Unknown, |tiered| tiered.because)
 }
 
 /// The telling word of a name, in any of the usual spellings: `delete_file`, `fileDelete`, `repo.delete`.
@@ -164,6 +186,23 @@ mod tests {
             let found = tier(tool, annotations, &tiers(hints, default));
             assert_eq!(found, Tiered { tier: tier_expected, because }, "{tool} {annotations:?} {hints:?} {default:?}");
         }
+    }
+
+    #[test]
+    fn the_reason_follows_from_the_tier_where_the_annotations_are_gone() {
+        use Hints::{Trusted, Untrusted};
+        for (tool, has, hints, default, expected) in [
+            ("look", Tier::R3, Untrusted, None, "unknown"),
+            ("look", Tier::R2, Untrusted, Some(Tier::R2), "default"),
+            ("look", Tier::R1, Trusted, None, "read_only_hint"),
+            ("look", Tier::R4, Trusted, None, "destructive_hint"),
+            ("delete_file", Tier::R4, Untrusted, None, "name"),
+            ("look", Tier::R0, Untrusted, None, "unknown"),
+        ] {
+            assert_eq!(because(tool, has, &tiers(hints, default)).as_str(), expected, "{tool} {has}");
+        }
+        let set = Tiers { overrides: BTreeMap::from([("look".to_owned(), Tier::R0)]), ..tiers(Untrusted, None) };
+        assert_eq!(because("look", Tier::R0, &set).as_str(), "override");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One tool of a server, read from its raw JSON and turned into an action.
 
 use super::header_params;
-use super::tier::{Annotations, Tiers, tier};
+use super::tier::{Annotations, Because, Tiered, Tiers, tier};
 use crate::words::shown;
 use countersign_core::action::{Class, Effect, Profile, Repeatability, Reversibility};
 use countersign_core::json::{canonical_exact, parse_strict};
@@ -32,8 +32,8 @@ pub struct Skipped {
 const STRUCTURED: &str = "/properties/structuredContent";
 
 impl Common {
-    /// The action of a tool, or why it has none.
-    pub(super) fn action(&self, raw: &str) -> Result<Action, Skipped> {
+    /// The action of a tool and why it has its tier, or why there is none.
+    pub(super) fn action(&self, raw: &str) -> Result<(Action, Because), Skipped> {
         let unnamed = |why: String| Skipped { tool: None, why };
         if raw.len() > MCP_TOOL_BYTES_MAX {
             return Err(unnamed(format!("its definition is longer than {MCP_TOOL_BYTES_MAX} bytes")));
@@ -43,7 +43,7 @@ impl Common {
         self.define(&tool, name).map_err(|why| Skipped { tool: Some(shown(name)), why })
     }
 
-    fn define(&self, tool: &Value, name: &str) -> Result<Action, String> {
+    fn define(&self, tool: &Value, name: &str) -> Result<(Action, Because), String> {
         let id = ActionId::parse(&format!("{}.{name}", self.source))
             .map_err(|_| "its name is not 1 to 128 letters, digits, `_`, `-` and `.`".to_owned())?;
         let params = tool["inputSchema"].as_object().ok_or("its `inputSchema` is not an object")?;
@@ -63,14 +63,14 @@ impl Common {
         let text = canonical_exact(tool).map_err(|error| format!("its definition has no canonical form: {error}"))?;
         let hints = &tool["annotations"];
         let annotations = Annotations { read_only: hints["readOnlyHint"].as_bool(), destructive: hints["destructiveHint"].as_bool() };
-        let tier = tier(name, annotations, &self.tiers).tier;
+        let Tiered { tier, because } = tier(name, annotations, &self.tiers);
         let (requires, reversibility) = match tier.class() {
             Class::Read => ("http.get", Reversibility::NoEffect),
             Class::Write | Class::Danger => ("http.request", Reversibility::NotReversible),
         };
         let title = tool["title"].as_str().or_else(|| hints["title"].as_str());
         let description = tool["description"].as_str().filter(|text| !text.trim().is_empty());
-        Ok(Action {
+        let action = Action {
             title: title.map_or_else(|| name.replace(['_', '-', '.'], " "), str::to_owned),
             description: description.map_or_else(|| format!("A tool of `{}`, which does not describe it.", self.source), str::to_owned),
             params_schema: params_schema(params),
@@ -87,7 +87,8 @@ impl Common {
             upstream_sha256: Some(Digest::new(Sha256::digest(text).into())),
             hosts: self.hosts.clone(),
             ..Action::new(id, tier)
-        })
+        };
+        Ok((action, because))
     }
 }
 
@@ -149,9 +150,9 @@ fn lead_inside(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use countersign_core::ports::sources::Hints;
     use super::*;
     use countersign_core::Tier;
+    use countersign_core::ports::sources::Hints;
 
     fn common() -> Common {
         Common {
@@ -164,7 +165,7 @@ mod tests {
     }
 
     fn action(tool: &Value) -> Action {
-        common().action(&tool.to_string()).unwrap()
+        common().action(&tool.to_string()).unwrap().0
     }
 
     #[test]
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_member_of_the_raw_json_counts_and_its_spelling_does_not() {
-        let digest = |text: &str| common().action(text).unwrap().upstream_sha256.unwrap();
+        let digest = |text: &str| common().action(text).unwrap().0.upstream_sha256.unwrap();
         let plain = digest(r#"{"name":"a","inputSchema":{"type":"object"}}"#);
         assert_eq!(digest(r#"{ "inputSchema": {"type":"object"}, "name": "\u0061" }"#), plain);
         for other in [

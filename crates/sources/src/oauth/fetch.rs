@@ -107,8 +107,11 @@ impl Answer {
 
     /// SECURITY: an error of serde quotes what it read, so it is not passed on.
     pub(crate) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, Error> {
-        serde_json::from_slice(self.body.expose())
-            .map_err(|_| login_failed(url, "answered with something other than the JSON that was asked for"))
+        let body = self.body.expose();
+        // serde would also read the members from a list, by their order.
+        let is_object = body.trim_ascii_start().starts_with(b"{");
+        let read = is_object.then(|| serde_json::from_slice(body).ok()).flatten();
+        read.ok_or_else(|| login_failed(url, "answered with something other than the JSON that was asked for"))
     }
 }
 

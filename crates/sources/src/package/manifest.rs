@@ -3,6 +3,7 @@
 use super::fields::{self, Fields, SAID_OF_ONE_MAX};
 use super::mistake::Mistake;
 use super::run::Script;
+use crate::egress::Methods;
 use crate::web::HostRule;
 use countersign_core::Tier;
 use countersign_core::action::Profile;
@@ -87,14 +88,6 @@ pub(super) struct Around<'a> {
     /// Whether the action has a `verify` script.
     pub(super) verifies: bool,
     pub(super) held: Held,
-}
-
-/// Which HTTP methods a run may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Methods {
-    /// GET and HEAD, which change nothing.
-    Safe,
-    Any,
 }
 
 const NO_NETWORK: &str = "there is no such field, and without `hosts` its code has no network at all";

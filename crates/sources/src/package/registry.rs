@@ -1,6 +1,5 @@
 //! The installed packages, one folder each. A package is installed, replaced and removed as a whole.
 
-use super::egress::Network;
 use super::folder::{self, PackageFiles};
 use super::kept::{self, CodeChange, Kept, Origin};
 use super::loaded::{LoadedAction, actions_of, no_manifest};
@@ -9,6 +8,7 @@ use super::mistake::Mistake;
 use super::past;
 use super::run::Runner;
 use super::source::PackageSource;
+use crate::egress::{NamedIn, Network};
 use crate::program::Programs;
 use crate::web::HostRule;
 use crate::workspace::Place;
@@ -121,7 +121,8 @@ impl Packages {
         }
         let workers = Workers::start("packages", "packages", THREADS)?;
         let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
-        let network = Arc::new(Network::new(allowed_hosts, allowed_networks)?);
+        let named_in = NamedIn { hosts: "package_allowed_hosts", networks: "package_allowed_networks" };
+        let network = Arc::new(Network::new(allowed_hosts, allowed_networks, named_in)?);
         let kept = Kept::new(folder.join(kept::FOLDER));
         let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network, kept });
         let packages = Self {

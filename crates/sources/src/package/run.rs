@@ -1,9 +1,9 @@
 //! Runs one script of a package in the jail: JSON in on stdin, JSON out on stdout, and the files it wrote to its stage.
 
-use super::egress::WayOut;
 use super::language::Language;
 use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
+use crate::egress::WayOut;
 use crate::program::{Program, Programs, SCRATCH, libraries, system_libraries};
 use crate::words::{failed, last_line, refused, said};
 use crate::workspace::view;

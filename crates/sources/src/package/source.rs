@@ -2,7 +2,6 @@
 //! stage, and `call` then applies the staged files to the workspace. Code whose effect happens elsewhere runs in `call` instead
 //! (`Manifest::acts_elsewhere`).
 
-use super::egress::WayOut;
 use super::folder;
 use super::journal::{Desk, Journal};
 use super::loaded::{Loaded, LoadedAction, READ_BACK, VERIFY_SCRIPT};
@@ -11,6 +10,7 @@ use super::past;
 use super::plan::{Answer, Plan};
 use super::registry::Shared;
 use super::run::{Runner, Script, UNCHANGED, wall_ms};
+use crate::egress::WayOut;
 use crate::words::{failed, refused, shown};
 use crate::workspace::commitment::blocking;
 use crate::workspace::staged::temporary_name;
@@ -142,7 +142,7 @@ impl PackageSource {
     fn way_out(&self, context: &CallContext, action: &LoadedAction, script: Script) -> Option<Arc<WayOut>> {
         let hosts = &action.manifest.hosts;
         let methods = action.manifest.methods_of(script);
-        (!hosts.is_empty()).then(|| Arc::new(WayOut::new(&self.shared.network, context, &action.action.id, hosts, methods)))
+        (!hosts.is_empty()).then(|| Arc::new(WayOut::of_call(&self.shared.network, context, &action.action.id, hosts, methods)))
     }
 
     fn runner(&self) -> &Runner {

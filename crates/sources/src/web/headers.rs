@@ -2,6 +2,7 @@
 
 use crate::words::{refused, shown};
 use countersign_core::limits::{HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX};
+use countersign_core::ports::connections::ConnectionHeaders;
 use countersign_core::source::Error;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use std::collections::BTreeMap;
@@ -55,6 +56,19 @@ pub(crate) fn checked<'h>(headers: impl ExactSizeIterator<Item = (&'h String, &'
         }
     }
     Ok(checked)
+}
+
+/// The headers of a connection, marked so that no log of the client shows them.
+pub(crate) fn of_connection(credential: &ConnectionHeaders) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in credential.expose() {
+        // Both were checked when the headers were made.
+        if let (Ok(name), Ok(mut value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+    }
+    headers
 }
 
 /// The caller's headers that may follow a redirect to another origin: none that could be a credential.

@@ -57,7 +57,7 @@ impl Store {
     ) -> Result<Option<Timestamp>, Error> {
         let state_hash = self.state_hash(state.expose());
         let context = place(org, connection, &state_hash);
-        let sealed = self.keychain.master().seal(self.keychain.random(), &context, details.expose().as_bytes());
+        let (store, details) = (self.clone(), Secret::new(details.expose().to_owned()));
         let (org, connection, by) = (org.clone(), connection.clone(), by.clone());
         self.db
             .write(org.clone(), move |tx| {
@@ -65,6 +65,7 @@ impl Store {
                     if find_locked(tx, &org, &connection).await?.is_none() {
                         return Ok(None);
                     }
+                    let sealed = store.keychain.seal(tx, &context, details.expose().as_bytes()).await?;
                     let expires_at = tx.now().plus_seconds(LOGIN_SECONDS);
                     tx.exec(
                         "INSERT INTO connection_logins (org_id, connection_id, state_hash, sealed_login, started_by, started_at, expires_at)
@@ -132,7 +133,7 @@ async fn take(store: &Store, tx: &mut Tx, org: OrgId, state_hash: String) -> Res
     let mut columns = Columns::of(row);
     let (connection, started_by): (ConnectionId, _) = (columns.id()?, columns.parsed(PrincipalId::parse)?);
     let expires_at = columns.time()?;
-    let opened = store.keychain.master().open(&place(&org, &connection, &state_hash), &columns.bytes()?)?;
+    let opened = store.keychain.open(&place(&org, &connection, &state_hash), &columns.bytes()?)?;
     let details = String::from_utf8(opened).ok().and_then(|text| SecretValue::new(Secret::new(text)));
     let details = details.ok_or_else(|| Error::Corrupt { message: "a login makes no sense".into() })?;
     let sql = "UPDATE connection_logins SET sealed_login = NULL WHERE org_id = $1 AND connection_id = $2";
@@ -159,11 +160,12 @@ async fn finish(store: &Store, tx: &mut Tx, login: TakenLogin, end: LoginEnd) ->
         return Ok(true);
     };
     let after = Connection { version: before.version + 1, ..before };
+    let sealed = store.seal_credential(tx, &org, &after, &value).await?;
     tx.exec(
         "UPDATE connections SET sealed_credential = $1, version = $2, issuer = $3, state = $4, why = NULL, login_by = $5, login_at = $6,
            renewed_by = NULL, renewed_until = NULL WHERE org_id = $7 AND id = $8",
         &vals![
-            store.seal_credential(&org, &after, &value),
+            sealed,
             after.version,
             issuer.as_str(),
             ConnectionState::Ready.as_str(),

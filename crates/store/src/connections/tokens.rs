@@ -55,7 +55,7 @@ impl KeptConnections for Store {
                 let Some((connection, _)) = only(rows, read_sealed)? else {
                     return Ok(false);
                 };
-                let sealed = store.seal_credential(&org, &connection, &tokens);
+                let sealed = store.seal_credential(tx, &org, &connection, &tokens).await?;
                 tx.exec(
                     "UPDATE connections SET sealed_credential = $1, renewed_by = NULL, renewed_until = NULL WHERE org_id = $2 AND id = $3",
                     &vals![sealed, org.as_str(), connection.id.as_str()],

@@ -163,8 +163,8 @@ impl Postgres {
         }
     }
 
-    /// Runs a statement with `$1` as this server's id and `$2` as the current time, which it returns, on the connection of the lease.
-    pub(crate) async fn renew_lease(&self, sql: &str) -> Result<Timestamp, Error> {
+    /// Runs a statement on the connection of the lease; see `Db::renew_lease`.
+    pub(crate) async fn renew_lease(&self, sql: &str, said: String) -> Result<Timestamp, Error> {
         let limit = Duration::from_secs(LEASE_RENEW_SECONDS);
         let client = answer_within(limit, checked_out(&self.leasing)).await?;
         let renewed = answer_within(limit, async {
@@ -172,7 +172,7 @@ impl Postgres {
                 Some(now) => now,
                 None => self.time.learn(&query(&client, DATABASE_TIME, &[]).await?)?,
             };
-            query(&client, sql, &[Val::Text(self.lease.id().to_string()), now.into()]).await?;
+            query(&client, sql, &[Val::Text(self.lease.id().to_string()), now.into(), Val::Text(said)]).await?;
             Ok(now)
         });
         let renewed = renewed.await;

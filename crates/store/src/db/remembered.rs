@@ -16,7 +16,7 @@ use std::sync::Arc;
 const ANSWERS_MAX: usize = 10_000;
 
 /// The tables that remembered answers are read from.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "breakers",
     "canaries",
     "consents",
@@ -27,6 +27,7 @@ const TABLES: [&str; 14] = [
     "policies",
     "session_labels",
     "sessions",
+    "sources",
     "spaces",
     "switches",
     "tokens",

@@ -115,7 +115,7 @@ async fn unused(tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
 async fn begun_before(store: &Store, tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
     let params = vals![invocation.org.as_str(), invocation.id.as_str(), Kind::Intent.as_str()];
     for row in tx.query(signed::SELECT_SIGNED, &params).await? {
-        if signed::open(store.keychain.master(), row, Kind::Intent)?.is_some() {
+        if signed::open(&store.keychain, row, Kind::Intent)?.is_some() {
             return Ok(());
         }
     }

@@ -2,7 +2,7 @@
 //! master key opens the key that signs it.
 
 use crate::db::{Columns, Row, vals};
-use crate::keys::MasterKey;
+use crate::keys::Keychain;
 use crate::{Error, Store};
 use countersign_core::ports::invocations::{SignedAnswer, SignedIntent};
 use countersign_core::{InvocationId, LogId, OrgId, Secret};
@@ -19,8 +19,7 @@ pub(super) const SELECT_SIGNED: &str = "SELECT e.seq, e.payload, e.signature, l.
 impl Store {
     pub(super) async fn signed_answers(&self, org: &OrgId, invocation: &InvocationId) -> Result<Vec<SignedAnswer>, Error> {
         let rows = self.db.read(SELECT_SIGNED, &vals![org.as_str(), invocation.as_str(), Kind::Answer.as_str()]).await?;
-        let master = self.keychain.master();
-        let bodies = rows.into_iter().map(|row| open(master, row, Kind::Answer));
+        let bodies = rows.into_iter().map(|row| open(&self.keychain, row, Kind::Answer));
         let answers = bodies.filter_map(|entry| match entry {
             Ok(entry) => AnswerBody::read(&entry?.body).ok().map(Ok),
             Err(error) => Some(Err(error)),
@@ -39,20 +38,20 @@ impl Store {
     pub(super) async fn signed_intent(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<SignedIntent>, Error> {
         let rows = self.db.read(SELECT_SIGNED, &vals![org.as_str(), invocation.as_str(), Kind::Intent.as_str()]).await?;
         let Some(last) = rows.into_iter().last() else { return Ok(None) };
-        let entry = open(self.keychain.master(), last, Kind::Intent)?;
+        let entry = open(&self.keychain, last, Kind::Intent)?;
         let intent = entry.and_then(|entry| IntentBody::read(&entry.body).ok()).filter(|intent| intent.invocation_id == *invocation);
         Ok(intent.map(|IntentBody { attempt, purpose, evidence, .. }| SignedIntent { attempt, purpose, evidence }))
     }
 }
 
 /// Reads an entry, if it is signed and stands where its row says.
-pub(super) fn open(master: &MasterKey, row: Row, kind: Kind) -> Result<Option<Entry>, Error> {
+pub(super) fn open(keychain: &Keychain, row: Row, kind: Kind) -> Result<Option<Entry>, Error> {
     let mut columns = Columns::of(row);
     let (seq, payload) = (columns.int()? as u64, columns.text()?);
     let signature = columns.bytes()?;
     let log: LogId = columns.id()?;
     let key_id = columns.text()?;
-    let seed: Secret<[u8; 32]> = master.open_seed(&format!("signing:{key_id}"), &columns.bytes()?)?;
+    let seed: Secret<[u8; 32]> = keychain.open_seed(&format!("signing:{key_id}"), &columns.bytes()?)?;
     let key = SealingKey::from_seed(&seed).public();
     let is_signed = <[u8; 64]>::try_from(signature.as_slice()).is_ok_and(|signature| {
         key.verify_strict(&receipt::envelope::pae(receipt::envelope::PAYLOAD_TYPE, payload.as_bytes()), &signature).is_ok()

@@ -17,8 +17,15 @@ pub struct SecretUse {
 pub(super) type Query = (&'static str, &'static str);
 
 /// Every kind of thing that can use a secret.
-pub(super) const USES: &[Query] =
-    &[("connection", "SELECT id, name FROM connections WHERE org_id = $1 AND secret = $2 AND removed_at IS NULL ORDER BY id")];
+pub(super) const USES: &[Query] = &[
+    ("connection", "SELECT id, name FROM connections WHERE org_id = $1 AND secret = $2 AND removed_at IS NULL ORDER BY id"),
+    // `LIKE` would take the `_` of a name for any character; of the functions that find a text as it is, both engines have `replace` alone.
+    (
+        "source",
+        "SELECT id, id FROM sources WHERE org_id = $1 AND replace(secrets, '\"' || CAST($2 AS TEXT) || '\"', '') <> secrets
+         AND removed_at IS NULL ORDER BY id",
+    ),
+];
 
 impl SecretUse {
     pub(super) fn read(kind: &'static str, row: Row) -> Result<Self, Error> {

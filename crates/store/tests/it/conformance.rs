@@ -11,3 +11,4 @@ mod reservations;
 mod rules;
 mod secrets;
 mod servers;
+mod sources;

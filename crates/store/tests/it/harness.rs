@@ -108,7 +108,7 @@ async fn open_with(engine: Engine, clock: &FixedClock, random: &SeededRandom, pa
     let _already = rustls::crypto::ring::default_provider().install_default();
     let master = MasterKey::new(&Secret::new([7; 32]));
     let time = TimeSource::Fixed(Arc::new(clock.clone()));
-    Store::open(Config { engine, master, time, patience, random: Arc::new(random.clone()) }).await
+    Store::open(Config { engine, master, next_master: None, time, patience, random: Arc::new(random.clone()) }).await
 }
 
 /// A store whose clock and randomness the test controls.
@@ -145,6 +145,7 @@ impl World {
             title: format!("agent of {name}"),
             attendance: Attendance::Interactive,
             automation: None,
+            sources: None,
             token_lifetime_seconds: None,
         };
         let (session, agent_token) = self.store.create_session(&first.org, new).await.unwrap();
@@ -245,6 +246,7 @@ impl Tenant {
             principal: PrincipalId::Agent(self.session.id.clone()),
             owner: Some(self.owner.clone()),
             action,
+            connection: None,
             tier,
             status,
             intention: Intention::Effect,
@@ -422,6 +424,7 @@ impl Tenant {
             principal: invocation.principal.clone(),
             space: invocation.space.clone(),
             action: invocation.action.clone(),
+            connection_id: invocation.connection.clone(),
             tier: invocation.tier,
             definition: definition_digests(invocation),
             params: invocation.digests.params,
@@ -454,6 +457,7 @@ impl Tenant {
             session: invocation.session.clone(),
             space: invocation.space.clone(),
             action: invocation.action.clone(),
+            connection_id: invocation.connection.clone(),
             tier: invocation.tier,
             definition: definition_digests(invocation),
             params: invocation.digests.params,

@@ -13,8 +13,10 @@ use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
 use countersign_core::ports::connections::{ConnectionKind, ConnectionName, Locked, Need};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
+use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
-    Batches, Breakers, Claims, Definitions, EventFeed, Invocations, KeptConnections, Principals, Quarantines, Rules, Secrets, Sessions,
+    AddedSources, Batches, Breakers, Claims, Definitions, EventFeed, Invocations, KeptConnections, Principals, Quarantines, Rules, Secrets,
+    Sessions,
 };
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::source::{KeptListing, Listings};
@@ -28,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    CreatedConnection, Crossing, GrantFilter, InvocationFilter, LoginEnd, ModeChange, NewConnection, NewConsent, NewGrant, NewSecret,
-    SetSecret, SpaceChange, Store, UserChange,
+    Added, Changed, CreatedConnection, Crossing, GrantFilter, InvocationFilter, LoginEnd, ModeChange, NewConnection, NewConsent, NewGrant,
+    NewSecret, SetSecret, SpaceChange, Store, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
@@ -66,6 +68,25 @@ fn limited(max_band: Band) -> UserChange {
 /// A source that both orgs have.
 fn remote() -> SourceId {
     SourceId::parse("remote").unwrap()
+}
+
+/// A source that has the same name in both orgs, with a title that names the org.
+async fn add_source(store: &Store, of: &Tenant) -> Result<Added, store::Error> {
+    store.add_source(&of.org, remote(), settings(of), &of.person(), 10).await
+}
+
+fn settings(of: &Tenant) -> SourceSettings {
+    SourceSettings {
+        title: of.org.to_string(),
+        server: McpServer::Http { url: "https://mcp.example.com".to_owned() },
+        connection: None,
+        default_tier: None,
+        hints: Hints::Untrusted,
+        tiers: BTreeMap::new(),
+        spaces: None,
+        list_timeout_ms: 1,
+        call_timeout_ms: 1,
+    }
 }
 
 /// A listing with one action, whose description names the org.
@@ -138,6 +159,7 @@ async fn full(world: &World, name: &str) -> Full {
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
     store.keep_listing(&tenant.org, &remote(), listing(&tenant)).await.unwrap();
+    assert!(matches!(add_source(store, &tenant).await, Ok(Added::Done(_))), "names are the org's own");
     store.checkpoint(&tenant.org).await.unwrap();
     // Opens the key, so that it is in memory: a key in memory must not be given to another org.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
@@ -271,6 +293,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_connections: store.list_connections(org, &all).await.unwrap();
         open_connection: store.open_connection(org, &theirs.connection).await.unwrap().and_then(|opened| opened.value).map(|value| value.expose().to_owned());
         find_login: store.find_login(org, &theirs.connection).await.unwrap();
+        find_source: store.find_source(org, &remote()).await.unwrap();
+        list_sources: store.list_sources(org, &all).await.unwrap();
+        added_sources: store.added_sources(org).await.unwrap();
         list_consents: store.list_consents(org, None, &all).await.unwrap();
         list_consents: store.list_consents(org, Some(&theirs.tenant.owner), &all).await.unwrap();
         list_crossings: store.list_crossings(org).await.unwrap();
@@ -329,7 +354,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 24] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -346,7 +371,11 @@ const NOT_OF_ONE_ORG: [(&str, &str); 24] = [
     ("list_orgs", "for background loops, which go on by org"),
     ("backup", "the operator's, of everything"),
     ("restore", "the operator's, of everything"),
-    ("replace_master_key", "the operator's, of everything"),
+    ("find_master_key", "the operator's: the key seals for every org"),
+    ("count_sealed_otherwise", "the operator's: a number, of everything"),
+    ("begin_replacement", "the operator's, of everything"),
+    ("reseal_some", "the operator's, of everything"),
+    ("end_replacement", "the operator's, of everything"),
     ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
     ("connect", "the limiter, which knows sessions only"),
     ("create_org", "makes the org it returns"),
@@ -357,7 +386,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 24] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 64] = [
+const WRITES: [&str; 67] = [
     "invite",
     "record_link",
     "keep_listing",
@@ -386,6 +415,9 @@ const WRITES: [&str; 64] = [
     "delete_secret",
     "create_connection",
     "remove_connection",
+    "add_source",
+    "change_source",
+    "remove_source",
     "start_login",
     "end_login",
     "lock_tokens",
@@ -455,6 +487,7 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_connection_by_id",
         "open_connection",
         "find_login",
+        "find_source",
     ] {
         let (_, answer) = own.iter().find(|(asked, _)| *asked == function).unwrap();
         assert!(answer.starts_with("Some"), "`{function}`: {answer}");
@@ -572,6 +605,10 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.start_login(org, connection, &Secret::new("x".to_owned()), &credential(), &by).await, Ok(None));
     let own = store.create_connection(org, new_connection(&theirs.connection_name), &by).await;
     assert!(matches!(own, Ok(CreatedConnection::Created(_))), "names are the org's own: {own:?}");
+    assert_eq!(add_source(store, &ours.tenant).await, Ok(Added::Taken));
+    let changed = store.change_source(org, &remote(), 1, settings(&ours.tenant), &by).await;
+    assert!(matches!(changed, Ok(Changed::Done(AddedSource { version: 2, .. }))), "{changed:?}");
+    assert!(store.remove_source(org, &remote(), &by).await.unwrap().is_some());
     // A login that was taken ends in the org it belongs to.
     let taken = store.take_login("state of ours").await.unwrap().unwrap();
     assert_eq!(store.end_login(taken, LoginEnd::Failed { problem: "x".to_owned() }).await, Ok(true));

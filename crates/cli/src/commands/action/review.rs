@@ -3,6 +3,7 @@
 use crate::commands::changes;
 use crate::shared::*;
 use api::action::ActionView;
+use api::gates::CaughtView;
 use api::rules::{DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use clap::Args;
 use countersign_core::decision::Drift;
@@ -79,7 +80,7 @@ impl Review {
 }
 
 /// Shows who reviewed the action and when, and how its definition changed since; for a first review, the definition itself.
-async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+pub(in crate::commands) async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let people = People::load(client, terminal).await;
     let action = client.get::<ActionView>(&["actions", &review.action], &[]).await.ok().map(|answer| answer.read);
     let record = Record::new(&review.action)
@@ -95,13 +96,23 @@ async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> 
         .with_some("definition", review.structural.as_ref().map(Cell::text))
         .with_some("with wording", review.textual.as_ref().map(Cell::text));
     terminal.record(&serde_json::Value::Null, &record)?;
-    for line in review.changes.iter().flat_map(change).chain(code(review)) {
-        terminal.line(line)?;
-    }
+    told(review).into_iter().try_for_each(|line| terminal.line(line))?;
     if review.reviewed_by.is_none() {
         terminal.note(Tone::Muted.paint(format!("its params: countersign action show {}", clean::line(&review.action))));
     }
     Ok(())
+}
+
+/// Everything that changed in a definition and in its code, and what is suspicious about it. Nothing is cut, because a person reviews it.
+pub(in crate::commands) fn told(review: &ReviewView) -> Vec<String> {
+    let changes = review.changes.iter().flat_map(change);
+    changes.chain(review.findings.iter().flat_map(finding)).chain(code(review)).collect()
+}
+
+/// What a safety check found in a definition.
+fn finding(found: &CaughtView) -> Vec<String> {
+    let place = Tone::Muted.paint(format!("{}  {}", clean::line(&found.pointer), clean::line(&found.rule)));
+    vec![String::new(), format!("{} {}  {place}", Tone::Danger.paint("suspicious:"), clean::line(&found.message))]
 }
 
 /// How the code of a package's action differs from the reviewed code.
@@ -114,7 +125,7 @@ pub(in crate::commands) fn code(review: &ReviewView) -> Vec<String> {
     if lines.is_empty() { lines } else { [vec![String::new(), Tone::Muted.paint("Code")], lines].concat() }
 }
 
-/// Shows one change of a definition. It is never truncated, because a person reviews it.
+/// Shows one change of a definition.
 fn change(change: &DefinitionChange) -> Vec<String> {
     let tone = match change.weight {
         WeightName::Textual => Tone::Warn,
@@ -135,17 +146,24 @@ fn change(change: &DefinitionChange) -> Vec<String> {
 }
 
 /// How a drift is shown. An action without one gets a dash.
-pub(super) fn drift_cell(drift: Option<Drift>) -> Cell {
+pub(in crate::commands) fn drift_cell(drift: Option<Drift>) -> Cell {
     match drift {
         None | Some(Drift::None) => Cell::shown("–", "none").toned(Tone::Muted),
         Some(Drift::Textual) => Cell::shown("! wording changed", "textual").toned(Tone::Warn),
         Some(Drift::Structural) => Cell::shown("! changed", "structural").toned(Tone::Danger),
+        Some(Drift::Appeared) => Cell::shown("! new, not reviewed", "appeared").toned(Tone::Danger),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_drift_has_its_own_words() {
+        let shown = |drift| drift_cell(Some(drift)).as_shown().to_owned();
+        assert_eq!(Drift::ALL.map(shown), ["–", "! wording changed", "! changed", "! new, not reviewed"]);
+    }
 
     #[test]
     fn a_change_is_told_whole_and_cannot_touch_the_terminal() {

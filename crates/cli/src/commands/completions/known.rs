@@ -13,6 +13,7 @@ use api::package::PackageView;
 use api::receipt::EntryView;
 use api::rules::{BreakerView, GrantView, SwitchView};
 use api::secret::SecretView;
+use api::source::AddedSourceView;
 use clap::Command;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use countersign_core::limits::PAGE_ROWS_MAX;
@@ -73,6 +74,7 @@ const KNOWN: &[(&str, Known)] = &[
     ("stopped", all::<SwitchView>()),
     ("action", Known::Actions),
     ("source", Known::Sources),
+    ("added", all::<AddedSourceView>()),
     ("known_context", Known::Contexts),
 ];
 

@@ -50,6 +50,7 @@ fn of_call(record: Record, entry: &EntryView, invocation: Option<&InvocationView
         .with_some("reverted by", reverted_by.map(|by| Cell::text(by).toned(Tone::Warn)))
         .with_some("batch", said(entry, "/body/batch").map(Cell::text))
         .with("action", Cell::text(body(entry, "action")))
+        .with_some("connection", said(entry, "/body/connection_id").map(Cell::text))
         .with("tier", Tier::parse(body(entry, "tier")).map_or_else(Cell::missing, Cell::tier))
         .with("who", Cell::text(body(entry, "principal")))
         .with("mode", Mode::parse(&pointed(entry, "/body/decision/mode").unwrap_or_default()).map_or_else(Cell::missing, Cell::mode))

@@ -109,6 +109,7 @@ impl Card<'_> {
         if let Some(reason) = &invocation.reason {
             facts.push(("Reason given", format!("“{}”", clean::line(reason))));
         }
+        facts.extend(invocation.connection_id.as_ref().map(|id| ("Connection", clean::line(id))));
         facts.extend(invocation.claimed.iter().flat_map(claims));
         facts.push(("Decision", cascade(&invocation.decision)));
         facts.extend(self.asked_by(terminal));

@@ -5,13 +5,15 @@ use crate::harness::{BEGUN, Home, Kind, TOLD, Tenant, World, everything, on_both
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::limits::{LOGIN_SECONDS, OAUTH_REFRESH_SECONDS, SECRET_USED_SECONDS};
-use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName, ConnectionState, Locked, Need};
+use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName, ConnectionState, Locked, Need, OpenConnection};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
-use countersign_core::ports::{EventFeed, KeptConnections};
+use countersign_core::ports::{EventFeed, Invocations, KeptConnections};
 use countersign_core::{ConnectionId, Secret};
 use serde_json::Value;
 use std::io::Cursor;
-use store::{CreatedConnection, DeletedSecret, Engine, LoginEnd, NewConnection, NewSecret, PageRequest, SecretUse, Store};
+use store::{
+    CreatedConnection, DeletedSecret, Engine, LoginEnd, NewConnection, NewSecret, PageRequest, RemovedConnection, SecretUse, Store,
+};
 use testkit::{FixedClock, SeededRandom};
 
 on_both_engines!(
@@ -58,6 +60,14 @@ async fn make(store: &Store, tenant: &Tenant, text: &str, value: &str) -> Connec
     create(store, tenant, new(text, ConnectionKind::Bearer, Some(value))).await
 }
 
+/// Removes a connection that no source uses.
+async fn remove(store: &Store, tenant: &Tenant, text: &str) -> OpenConnection {
+    match store.remove_connection(&tenant.org, &name(text), &tenant.person()).await.unwrap().unwrap() {
+        RemovedConnection::Done(removed) => *removed,
+        RemovedConnection::InUse(sources) => panic!("it is used by {sources:?}"),
+    }
+}
+
 async fn value_of(store: &Store, tenant: &Tenant, id: &ConnectionId) -> Option<String> {
     let opened = store.open_connection(&tenant.org, id).await.unwrap()?;
     opened.value.map(|value| value.expose().to_owned())
@@ -87,7 +97,7 @@ async fn a_connection_is_made_logged_in_for_and_removed_and_the_log_says_so(kind
     assert_eq!(value_of(store, &tenant, &made.id).await.as_deref(), Some(VALUE));
     assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
 
-    let removed = store.remove_connection(&tenant.org, &name("linear"), &tenant.person()).await.unwrap().unwrap();
+    let removed = remove(store, &tenant, "linear").await;
     assert_eq!(removed.value.map(|value| value.expose().to_owned()).as_deref(), Some(VALUE), "to be revoked where it came from");
     assert!(store.remove_connection(&tenant.org, &name("linear"), &tenant.person()).await.unwrap().is_none());
     assert_eq!(store.find_connection(&tenant.org, &name("linear")).await, Ok(None));
@@ -206,7 +216,7 @@ async fn a_connection_follows_its_secret_which_stays_while_it_is_used(kind: Kind
     let used = SecretUse { kind: "connection", id: made.id.to_string(), name: "search".to_owned() };
     assert_eq!(store.list_secret_uses(&tenant.org, &key).await, Ok(vec![used.clone()]));
     assert_eq!(store.delete_secret(&tenant.org, &key, &tenant.person()).await, Ok(Some(DeletedSecret::InUse(vec![used]))));
-    store.remove_connection(&tenant.org, &name("search"), &tenant.person()).await.unwrap().unwrap();
+    remove(store, &tenant, "search").await;
     assert_eq!(value_of(store, &tenant, &made.id).await, None, "a removed connection opens nothing");
     assert_eq!(store.delete_secret(&tenant.org, &key, &tenant.person()).await, Ok(Some(DeletedSecret::Done)));
     world.verify(&tenant).await;
@@ -278,7 +288,7 @@ async fn a_login_counts_once_and_in_time(kind: Kind) {
     // One for a connection that was removed meanwhile changes nothing.
     start("three").await;
     let taken = store.take_login("three").await.unwrap().unwrap();
-    store.remove_connection(&tenant.org, &name("linear"), &tenant.person()).await.unwrap().unwrap();
+    remove(store, &tenant, "linear").await;
     let end = LoginEnd::Granted { value: secret(VALUE), issuer: "https://login.example.com".to_owned() };
     assert_eq!(store.end_login(taken, end).await, Ok(false));
     assert_eq!(value_of(store, &tenant, &linear.id).await, None);
@@ -319,9 +329,9 @@ async fn connections_are_listed_by_name_and_a_removed_one_frees_its_name(kind: K
     }
     let taken = store.create_connection(&tenant.org, new("a", ConnectionKind::Bearer, Some(VALUE)), &tenant.person()).await;
     assert_eq!(taken, Ok(CreatedConnection::Taken));
-    store.remove_connection(&tenant.org, &name("a"), &tenant.person()).await.unwrap().unwrap();
+    remove(store, &tenant, "a").await;
     let again = make(store, &tenant, "a", VALUE).await;
-    store.remove_connection(&tenant.org, &name("c"), &tenant.person()).await.unwrap().unwrap();
+    remove(store, &tenant, "c").await;
     let all = store.list_connections(&tenant.org, &everything()).await.unwrap().items;
     assert_eq!(all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(all[0].id, again.id);

@@ -5,7 +5,7 @@ use countersign_core::keyring::{DoesNotOpen, Keyring};
 use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
-use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SpaceId, TokenId, UserId};
+use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SourceId, SpaceId, TokenId, UserId};
 use store::{ChangedUser, Error, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
 
 on_both_engines!(
@@ -201,10 +201,12 @@ async fn a_session_is_created_with_its_token_and_ends_with_it(kind: Kind) {
         title: "nightly".into(),
         attendance: Attendance::Unattended,
         automation: Some(tenant.draw(AutomationId::new)),
+        sources: Some(["files", "crm"].map(|name| SourceId::parse(name).unwrap()).into()),
         token_lifetime_seconds: Some(60),
     };
     let (session, token) = store.create_session(&tenant.org, new.clone()).await.unwrap();
     assert_eq!((&session.automation, session.attendance, &session.owner), (&new.automation, Attendance::Unattended, &None));
+    assert_eq!(session.sources, new.sources);
     assert_eq!(store.find_session(&tenant.org, &session.id).await, Ok(Some(session.clone())));
     assert_eq!(Sessions::find_session(store, &tenant.org, &session.id).await, Ok(Some(session.clone())));
     assert_eq!(store.find_session(&tenant.org, &tenant.draw(SessionId::new)).await, Ok(None));
@@ -229,6 +231,7 @@ async fn a_session_of_another_orgs_space_is_refused(kind: Kind) {
         title: "stray".into(),
         attendance: Attendance::Interactive,
         automation: None,
+        sources: None,
         token_lifetime_seconds: None,
     };
     let refused = world.store.create_session(&ours.org, new).await.unwrap_err();
@@ -356,6 +359,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
             title: format!("n{n}"),
             attendance: Attendance::Interactive,
             automation: None,
+            sources: None,
             token_lifetime_seconds: None,
         };
         store.create_session(&tenant.org, new).await.unwrap();
@@ -398,15 +402,21 @@ async fn a_store_knows_whether_it_is_alone(kind: Kind) {
 async fn a_database_of_another_master_key_is_noticed(kind: Kind) {
     let world = World::new(kind).await;
     let tenant = world.tenant("acme").await;
-    let stranger = Store::open(store::Config {
-        patience: store::Patience::default(),
-        engine: world.home.engine.clone(),
-        master: store::MasterKey::new(&countersign_core::Secret::new([8; 32])),
-        time: store::TimeSource::Fixed(std::sync::Arc::new(world.clock.clone())),
-        random: std::sync::Arc::new(world.random.clone()),
-    })
-    .await
-    .unwrap();
+    let open = || {
+        Store::open(store::Config {
+            patience: store::Patience::default(),
+            engine: world.home.engine.clone(),
+            master: store::MasterKey::new(&countersign_core::Secret::new([8; 32])),
+            next_master: None,
+            time: store::TimeSource::Fixed(std::sync::Arc::new(world.clock.clone())),
+            random: std::sync::Arc::new(world.random.clone()),
+        })
+    };
+    let refused = open().await.map(|_| ()).unwrap_err();
+    assert!(refused.to_string().contains("another master key"), "{refused}");
+    // Whoever removes the name of the key, too, comes no further.
+    world.home.tamper("DELETE FROM master_key").await;
+    let stranger = open().await.unwrap();
     assert_eq!(stranger.authenticate(&tenant.owner_token).await, Ok(Err(Refused::Unknown)));
     let refused = stranger.space_key(&tenant.org, &tenant.space).await.map(|_| ()).unwrap_err();
     assert!(refused.to_string().contains("another master key"), "{refused}");

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use countersign_core::Secret;
 use countersign_core::limits::SECRET_USED_SECONDS;
 use countersign_core::ports::secrets::{SecretName, SecretValue};
-use countersign_core::ports::{EventFeed, Secrets};
+use countersign_core::ports::{EventFeed, Invocations, Secrets};
 use serde_json::Value;
 use std::io::Cursor;
 use store::{DeletedSecret, Engine, NamedSecret, NewSecret, PageRequest, SetSecret, Store};

@@ -34,6 +34,7 @@ fn invocation(params: Value) -> InvocationView {
         mode_source: read("inferred_default"),
         action: read("files.write_text"),
         source: read("files"),
+        connection_id: None,
         tier: read("R2"),
         class: read("write"),
         session_id: read("ses_1"),
@@ -366,6 +367,15 @@ fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
     // Nothing is rehearsed to take something back.
     let revert = InvocationView { reverses: Some(read("inv_1")), ..invocation.clone() };
     assert_eq!(ahead::meanwhile(&revert, Some(&ActionView { dry_run_supported: true, ..silent })), "looking at what it would change…");
+}
+
+#[test]
+fn the_connection_that_a_call_uses_is_named() {
+    let call = InvocationView { connection_id: Some("con_1\u{202e}".into()), ..invocation(json!({})) };
+    let card = Card { invocation: &call, action: None, before: None, foresight: None, people: &People::default() };
+    let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+    assert!(lines.iter().any(|line| line.starts_with("Connection") && line.ends_with(r"con_1\u{202e}")), "{lines:#?}");
+    assert!(!drawn(json!({})).iter().any(|line| line.starts_with("Connection")));
 }
 
 #[test]

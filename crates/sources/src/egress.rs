@@ -1,14 +1,13 @@
-//! The network access of a script: decides which of its requests may be sent, sends those, and counts all of them. The log shows only the
-//! method, the host and the status of a request, since a path or a query may be secret.
+//! The network access of a program in the jail: decides which of its requests may be sent, sends those, and counts all of them. The log shows
+//! only the method, the host and the status of a request, since a path or a query may be secret.
 
-use super::manifest::Methods;
 use crate::web::{Allowed, Deadline, Ended, Exchange, HostList, HostRule, Sent, Step, Target, headers};
 use crate::words::{refused, shown};
 use countersign_core::egress::{Egress, OTHER, Refused, Request, Response};
 use countersign_core::jail::Meter;
-use countersign_core::limits::{EGRESS_RESPONSE_BYTES_MAX, HTTP_REQUEST_BYTES_MAX};
+use countersign_core::limits::{CALL_TIMEOUT_MS, EGRESS_RESPONSE_BYTES_MAX, HTTP_REQUEST_BYTES_MAX};
 use countersign_core::source::{AfterError, CallContext, Error};
-use countersign_core::{ActionId, Future, InvocationId};
+use countersign_core::{ActionId, Future, InvocationId, SourceId};
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use reqwest::Method;
@@ -17,30 +16,45 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// The hosts that the operator allows packages to reach, and the HTTP client for them.
+/// Which HTTP methods a program may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Methods {
+    /// GET and HEAD, which change nothing.
+    Safe,
+    Any,
+}
+
+/// The hosts that the operator allows programs to reach, and the HTTP client for them.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     exchange: Exchange,
     allowed: Allowed,
 }
 
+/// The settings in which an operator names the hosts, and networks that are not public.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedIn {
+    pub(crate) hosts: &'static str,
+    pub(crate) networks: &'static str,
+}
+
 impl Network {
-    pub(super) fn new(hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<Self, crate::Error> {
-        let hosts = HostList { rules: hosts, setting: "package_allowed_hosts", who: "an operator" };
-        let allowed = Allowed::new(hosts, networks, "package_allowed_networks");
+    pub(crate) fn new(hosts: Vec<HostRule>, networks: Vec<IpNet>, named_in: NamedIn) -> Result<Self, crate::Error> {
+        let hosts = HostList { rules: hosts, setting: named_in.hosts, who: "an operator" };
+        let allowed = Allowed::new(hosts, networks, named_in.networks);
         Ok(Self { exchange: Exchange::new("network", &allowed)?, allowed })
     }
 
     /// The first of these hosts that the operator's rules do not cover completely.
-    pub(super) fn first_missing<'h>(&self, hosts: &'h [HostRule]) -> Option<&'h HostRule> {
+    pub(crate) fn first_missing<'h>(&self, hosts: &'h [HostRule]) -> Option<&'h HostRule> {
         let is_covered = |host: &HostRule| self.allowed.lists.iter().all(|list| list.rules.iter().any(|rule| rule.covers(host)));
         hosts.iter().find(|host| !is_covered(host))
     }
 }
 
-/// The network access of one run.
+/// The network access of one program.
 #[derive(Debug)]
-pub(super) struct WayOut {
+pub(crate) struct WayOut {
     network: Arc<Network>,
     /// The hosts that both the action and the operator allow.
     allowed: Allowed,
@@ -48,8 +62,10 @@ pub(super) struct WayOut {
     hosts: Vec<(HostRule, String)>,
     methods: Methods,
     meter: Meter,
-    invocation: InvocationId,
-    action: ActionId,
+    /// The call that the program runs for; absent for one that stays for many.
+    invocation: Option<InvocationId>,
+    /// The action, or the source, that the program belongs to.
+    whose: String,
     timeout_ms: u64,
     changes: Mutex<Changes>,
 }
@@ -62,7 +78,8 @@ struct Changes {
 }
 
 impl WayOut {
-    pub(super) fn new(network: &Arc<Network>, context: &CallContext, action: &ActionId, hosts: &[HostRule], methods: Methods) -> Self {
+    /// For one run of a package's script.
+    pub(crate) fn of_call(network: &Arc<Network>, context: &CallContext, action: &ActionId, hosts: &[HostRule], methods: Methods) -> Self {
         let own = HostList { rules: hosts.to_vec(), setting: "hosts", who: "whoever wrote the action" };
         Self {
             allowed: network.allowed.and(own),
@@ -70,20 +87,36 @@ impl WayOut {
             hosts: hosts.iter().map(|host| (host.clone(), host.to_string())).collect(),
             methods,
             meter: context.meter.clone(),
-            invocation: context.invocation.clone(),
-            action: action.clone(),
+            invocation: Some(context.invocation.clone()),
+            whose: action.to_string(),
             timeout_ms: context.timeout_ms,
             changes: Mutex::default(),
         }
     }
 
+    /// For a program that an operator allows, and that stays for many calls. The receipts of the calls do not count its requests: nobody knows
+    /// which call a request belongs to.
+    pub(crate) fn of_source(network: &Arc<Network>, source: &SourceId) -> Self {
+        Self {
+            allowed: network.allowed.clone(),
+            network: Arc::clone(network),
+            hosts: Vec::new(),
+            methods: Methods::Any,
+            meter: Meter::default(),
+            invocation: None,
+            whose: source.to_string(),
+            timeout_ms: CALL_TIMEOUT_MS,
+            changes: Mutex::default(),
+        }
+    }
+
     /// Whether a request that may have changed something was sent.
-    pub(super) fn may_have_changed(&self) -> bool {
+    pub(crate) fn may_have_changed(&self) -> bool {
         self.changes.lock().let_out > 0
     }
 
     /// Whether the run ended before the answer to such a request arrived.
-    pub(super) fn was_cut_off(&self) -> bool {
+    pub(crate) fn was_cut_off(&self) -> bool {
         self.changes.lock().unanswered > 0
     }
 
@@ -190,13 +223,17 @@ impl WayOut {
     fn refuse(&self, asked: &Asked, error: &Error) -> Refused {
         self.meter.refused(self.named(asked));
         let (host, code) = (asked.host(), error.code());
-        tracing::warn!(invocation = %self.invocation, action = %self.action, method = asked.method, host, refused = code, "egress");
+        tracing::warn!(invocation = self.call(), whose = self.whose, method = asked.method, host, refused = code, "egress");
         sentence(asked, error)
     }
 
     fn log(&self, asked: &Asked, answered: &str) {
         let host = asked.host();
-        tracing::info!(invocation = %self.invocation, action = %self.action, method = asked.method, host, answered, "egress");
+        tracing::info!(invocation = self.call(), whose = self.whose, method = asked.method, host, answered, "egress");
+    }
+
+    fn call(&self) -> Option<&str> {
+        self.invocation.as_ref().map(InvocationId::as_str)
     }
 }
 
@@ -280,6 +317,6 @@ impl Egress for WayOut {
 
     fn refused(&self, Refused(why): &Refused) {
         self.meter.refused(OTHER);
-        tracing::warn!(invocation = %self.invocation, action = %self.action, refused = why, "egress");
+        tracing::warn!(invocation = self.call(), whose = self.whose, refused = why, "egress");
     }
 }

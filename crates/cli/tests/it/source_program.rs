@@ -1,0 +1,70 @@
+//! Tests a program as a source: a small MCP server in Python that says what it sees, in the real jail.
+
+use crate::countersign::Server;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// It answers with the names of its variables, the length of its secret, and which paths it sees.
+const PROGRAM: &str = r#"
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    answer, method = {"jsonrpc": "2.0", "id": message["id"]}, message["method"]
+    if method == "initialize":
+        info = {"name": "kit", "version": "1"}
+        answer["result"] = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
+    elif method == "tools/list":
+        answer["result"] = {"tools": [{"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]}
+    elif method == "tools/call":
+        sees = [path for path in ["/workspace/seen.txt", "/home", "/root", "/opt"] if os.path.exists(path)]
+        seen = {"variables": sorted(os.environ), "secret": len(os.environ["TOKEN"]), "sees": sees}
+        answer["result"] = {"content": [{"type": "text", "text": json.dumps(seen)}]}
+    else:
+        answer["error"] = {"code": -32601, "message": "unknown"}
+    print(json.dumps(answer), flush=True)
+"#;
+
+async fn send(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let request = reqwest::Client::new().request(method, format!("{}/api/v1/{path}", server.url)).json(&body);
+    let response = request.bearer_auth(server.owner_token.as_deref().unwrap()).send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_the_operator_allows_is_a_source_and_sees_only_what_it_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = folder.path().join("settings.toml");
+    let allowed = format!("[[mcp_commands]]\ncommand = ['python3', '-I', '-c', '''\n{PROGRAM}''']\nenv = ['TOKEN']\nworkspace = true\n");
+    std::fs::write(&settings, allowed).unwrap();
+    let config = settings.to_str().unwrap();
+    let server = Server::start_with(&[("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true"), ("COUNTERSIGN_CONFIG", config)]);
+    std::fs::write(server.workspace().join("seen.txt"), "x").unwrap();
+    send(&server, Method::PUT, "secrets/key", json!({ "value": "canary-7731" })).await;
+
+    let command = json!(["python3", "-I", "-c", PROGRAM]);
+    for (command, env) in
+        [(json!(["python3", "-I", "-c", "print(1)"]), json!([])), (command.clone(), json!([{ "name": "PATH", "value": "/opt" }]))]
+    {
+        let (status, refused) = send(&server, Method::POST, "sources", json!({ "name": "kit", "command": command, "env": env })).await;
+        assert_eq!((status, &refused["code"]), (422, &json!("command_not_allowed")), "{refused}");
+    }
+    let env = json!([{ "name": "TOKEN", "secret": "key" }]);
+    let added = json!({ "name": "kit", "command": command, "env": env, "trust_hints": true });
+    let (status, added) = send(&server, Method::POST, "sources", added).await;
+    assert_eq!((status, &added["kind"], &added["env"][0]["value"]), (201, &json!("program"), &Value::Null), "{added}");
+
+    let (_, session) = send(&server, Method::POST, "sessions", json!({})).await;
+    let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    let (status, called) = send(&server, Method::POST, &path, json!({ "action": "kit.look", "params": {} })).await;
+    assert_eq!(status, 200, "{called}");
+    let seen: Value = serde_json::from_str(called["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    let variables: Vec<_> = seen["variables"].as_array().unwrap().iter().filter(|name| *name != "LC_CTYPE").collect();
+    assert_eq!(variables, ["HOME", "LANG", "TMPDIR", "TOKEN", "TZ"]);
+    assert_eq!((&seen["secret"], &seen["sees"]), (&json!(11), &json!(["/workspace/seen.txt"])), "{seen}");
+    // The secret is used now, and is not deleted.
+    assert_eq!(send(&server, Method::DELETE, "secrets/key", json!({})).await.0, 409);
+    assert_eq!(send(&server, Method::DELETE, "sources/kit", json!({})).await.0, 200);
+    assert_eq!(send(&server, Method::DELETE, "secrets/key", json!({})).await.0, 204);
+}

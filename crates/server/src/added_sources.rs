@@ -1,0 +1,222 @@
+//! The sources that admins added, for each org: MCP servers elsewhere, and programs in the jail. A source lives, with its connection, until an
+//! admin changes or removes it. One that cannot be set up any more stays there and says why.
+
+use crate::homes::Homes;
+use countersign_core::action::Profile;
+use countersign_core::limits::SOURCES_CLOSE_SECONDS;
+use countersign_core::ports::AddedSources;
+use countersign_core::ports::connections::Connection;
+use countersign_core::ports::sources::{AddedSource, McpServer, SourceSettings, Variable};
+use countersign_core::resident::Residents;
+use countersign_core::source::{Error, OrgSources, Source, SourceRegistry};
+use countersign_core::{Future, OrgId, SourceId, SpaceId};
+use futures_util::future::join_all;
+use ipnet::IpNet;
+use parking_lot::{Mutex, RwLock};
+use sources::connection::Connected;
+use sources::mcp::{AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Server, Started, Tiers};
+use sources::web::HostRule;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use store::Store;
+
+/// Everything that sources are made of.
+pub struct AddedConfig {
+    pub store: Store,
+    /// The credentials that their requests carry.
+    pub connections: Connected,
+    pub allowed_hosts: Vec<HostRule>,
+    pub allowed_networks: Vec<IpNet>,
+    /// The programs that an operator allows.
+    pub programs: AllowedPrograms,
+    /// Where programs run; absent where none can.
+    pub residents: Option<Arc<dyn Residents>>,
+    /// The workspaces that programs may see.
+    pub homes: Option<Arc<Homes>>,
+    /// How many sources an org may have.
+    pub sources_max: u32,
+}
+
+/// The added sources of every org.
+pub struct AddedRegistry {
+    config: AddedConfig,
+    orgs: RwLock<HashMap<OrgId, Arc<OfOrg>>>,
+    /// Held while sources of an org are made, so that each is made once.
+    making: tokio::sync::Mutex<()>,
+    /// Sources that were tried before they were added, until they are taken over.
+    tried: Mutex<Vec<(OrgId, AddedSource, Arc<McpSource>)>>,
+}
+
+/// The sources of one org, until the store has others.
+struct OfOrg {
+    added: Arc<Vec<AddedSource>>,
+    /// In the order of `added`.
+    made: Vec<Arc<McpSource>>,
+    sources: OrgSources,
+}
+
+impl OfOrg {
+    fn find(&self, id: &SourceId, version: Option<i64>) -> Option<Arc<McpSource>> {
+        let is_it = |added: &AddedSource| added.id == *id && version.is_none_or(|version| version == added.version);
+        self.added.iter().zip(&self.made).find(|(added, _)| is_it(added)).map(|(_, made)| Arc::clone(made))
+    }
+}
+
+impl AddedRegistry {
+    pub fn new(config: AddedConfig) -> Self {
+        Self { config, orgs: RwLock::default(), making: tokio::sync::Mutex::default(), tried: Mutex::default() }
+    }
+
+    pub(crate) const fn sources_max(&self) -> u32 {
+        self.config.sources_max
+    }
+
+    /// Whether an operator allows this command with these variables.
+    pub(crate) fn check_program(&self, command: &[String], env: &[Variable]) -> Result<(), Error> {
+        self.config.programs.check(command, env)
+    }
+
+    /// The source as it is now.
+    pub(crate) async fn find(&self, org: &OrgId, id: &SourceId) -> Result<Option<Arc<McpSource>>, store::Error> {
+        Ok(self.of(org).await?.find(id, None))
+    }
+
+    /// Makes a source of these settings, beside those that there are.
+    pub(crate) async fn make(&self, org: &OrgId, id: &SourceId, settings: &SourceSettings) -> Result<Arc<McpSource>, store::Error> {
+        let connection = match &settings.connection {
+            Some(connection) => self.config.store.find_connection_by_id(org, connection).await?,
+            None => None,
+        };
+        Ok(Arc::new(McpSource::new(McpConfig {
+            id: id.clone(),
+            title: settings.title.clone(),
+            server: self.server(org, id, settings),
+            connection: settings.connection.clone(),
+            spaces: spaces_of(settings, connection.as_ref()),
+            tiers: tiers_of(settings),
+            list_timeout_ms: settings.list_timeout_ms,
+            call_timeout_ms: settings.call_timeout_ms,
+        })))
+    }
+
+    /// Takes a source over that was tried and then added, with its connection.
+    pub(crate) async fn take_over(&self, org: &OrgId, added: &AddedSource, source: Arc<McpSource>) {
+        self.tried.lock().push((org.clone(), added.clone(), source));
+        if let Err(error) = self.of(org).await {
+            tracing::warn!(%error, "the sources of an org could not be read");
+        }
+        self.tried.lock().retain(|(whose, tried, _)| whose != org || tried.id != added.id);
+    }
+
+    /// Ends every connection and every program.
+    pub(crate) async fn close(&self) {
+        let made: Vec<_> = self.orgs.read().values().flat_map(|of_org| of_org.made.iter().map(Arc::clone)).collect();
+        let closing = join_all(made.iter().map(|source| source.disconnect()));
+        if tokio::time::timeout(Duration::from_secs(SOURCES_CLOSE_SECONDS), closing).await.is_err() {
+            tracing::warn!("some connections to sources did not close in time; they end with this process");
+        }
+    }
+
+    fn server(&self, org: &OrgId, id: &SourceId, settings: &SourceSettings) -> Server {
+        match &settings.server {
+            McpServer::Http { url } => {
+                let credentials = settings.connection.clone().map(|connection| {
+                    let connections = Arc::new(self.config.connections.clone());
+                    Arc::new(OfConnection { connections, org: org.clone(), connection, url: url.clone() }) as Arc<dyn Credentials>
+                });
+                let (allowed_hosts, allowed_networks) = (self.config.allowed_hosts.clone(), self.config.allowed_networks.clone());
+                Server::Http { url: url.clone(), allowed_hosts, allowed_networks, credentials }
+            }
+            McpServer::Program { command, env } => {
+                let Some(residents) = &self.config.residents else {
+                    let message = format!("source `{id}` is a program, and this server runs none");
+                    return Server::Nowhere { why: Error::Refused { code: "sandbox_unavailable", message } };
+                };
+                let home = self.config.homes.as_ref().and_then(|homes| homes.of(org).ok());
+                let spec = self.config.programs.spec(Started {
+                    org: org.clone(),
+                    source: id.clone(),
+                    command: command.clone(),
+                    env: env.clone(),
+                    workspace: home.map(|home| home.place.folder().to_owned()),
+                    secrets: Arc::new(self.config.store.clone()),
+                });
+                Server::Program { residents: Arc::clone(residents), spec, profile: Profile::Default }
+            }
+        }
+    }
+
+    fn known(&self, org: &OrgId) -> Option<Arc<OfOrg>> {
+        self.orgs.read().get(org).map(Arc::clone)
+    }
+
+    /// The sources of the org as the store has them now. A source whose version did not change stays as it is.
+    async fn of(&self, org: &OrgId) -> Result<Arc<OfOrg>, store::Error> {
+        let added = self.config.store.added_sources(org).await?;
+        if let Some(known) = self.known(org).filter(|known| Arc::ptr_eq(&known.added, &added)) {
+            return Ok(known);
+        }
+        let _alone = self.making.lock().await;
+        // Read again: another caller may have made them meanwhile, or even later ones.
+        let (added, known) = (self.config.store.added_sources(org).await?, self.known(org));
+        if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.added, &added)) {
+            return Ok(Arc::clone(known));
+        }
+        let mut made = Vec::with_capacity(added.len());
+        for source in added.iter() {
+            let kept = known.as_ref().and_then(|known| known.find(&source.id, Some(source.version)));
+            made.push(match kept.or_else(|| self.tried(org, source)) {
+                Some(kept) => kept,
+                None => self.make(org, &source.id, &source.settings).await?,
+            });
+        }
+        // The store may say the same in a new `Arc`, and then the sources are the same as well.
+        let are_made = |known: &&Arc<OfOrg>| {
+            known.made.len() == made.len() && known.made.iter().zip(&made).all(|(one, other)| Arc::ptr_eq(one, other))
+        };
+        let sources = match known.as_ref().filter(are_made) {
+            Some(known) => Arc::clone(&known.sources),
+            None => Arc::new(made.iter().map(|source| Arc::clone(source) as Arc<dyn Source>).collect()),
+        };
+        let of_org = Arc::new(OfOrg { added, made, sources });
+        self.orgs.write().insert(org.clone(), Arc::clone(&of_org));
+        Ok(of_org)
+    }
+
+    fn tried(&self, org: &OrgId, added: &AddedSource) -> Option<Arc<McpSource>> {
+        let tried = self.tried.lock();
+        let found = tried.iter().find(|(whose, tried, _)| whose == org && tried.id == added.id && tried.version == added.version);
+        found.map(|(_, _, source)| Arc::clone(source))
+    }
+}
+
+impl SourceRegistry for AddedRegistry {
+    fn sources<'a>(&'a self, org: &'a OrgId) -> Future<'a, OrgSources> {
+        Box::pin(async move {
+            match self.of(org).await {
+                Ok(of_org) => Arc::clone(&of_org.sources),
+                Err(error) => {
+                    tracing::error!(%error, %org, "the sources of an org could not be read");
+                    self.known(org).map(|known| Arc::clone(&known.sources)).unwrap_or_default()
+                }
+            }
+        })
+    }
+}
+
+/// What an org has set about the tiers of a source.
+pub(crate) fn tiers_of(settings: &SourceSettings) -> Tiers {
+    Tiers { overrides: settings.tiers.clone(), hints: settings.hints, default: settings.default_tier }
+}
+
+/// The spaces whose calls may use both the source and its connection; `None`: all.
+fn spaces_of(settings: &SourceSettings, connection: Option<&Connection>) -> Option<BTreeSet<SpaceId>> {
+    let of_connection = connection.and_then(|connection| connection.spaces.as_ref());
+    match (&settings.spaces, of_connection) {
+        (None, None) => None,
+        (Some(spaces), None) => Some(spaces.clone()),
+        (None, Some(spaces)) => Some(spaces.iter().cloned().collect()),
+        (Some(spaces), Some(others)) => Some(spaces.iter().filter(|space| others.contains(space)).cloned().collect()),
+    }
+}

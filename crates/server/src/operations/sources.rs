@@ -1,0 +1,359 @@
+//! Sources that admins add: MCP servers elsewhere, and programs in the jail. A source is asked for its actions before it is added, and so are
+//! changes of what its actions are.
+
+mod settings;
+
+use super::sessions::readable;
+use super::{Error, must, must_be_person, must_read, reviews};
+use crate::App;
+use crate::packages::{OURS, findings_of};
+use api::source::{EditSourceRequest, NewSourceRequest, SourceReviewRequest};
+use countersign_core::decision::Drift;
+use countersign_core::ports::definitions::Wording;
+use countersign_core::ports::sources::{AddedSource, SourceSettings};
+use countersign_core::ports::{AddedSources, Invocations, Rules};
+use countersign_core::principal::Permission;
+use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
+use countersign_core::switch::SwitchScope;
+use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, Session, SourceId};
+use pipeline::{DefinitionNow, Reviewed, SourceListing};
+use serde_json::Value;
+use sources::mcp::{Known, McpSource, Readable};
+use std::sync::Arc;
+use std::time::Instant;
+use store::{Added, Changed, Page, PageRequest, Review};
+
+/// A source that was asked for its actions before anything was written.
+struct Tried {
+    source: Arc<McpSource>,
+    actions: Vec<Arc<Action>>,
+}
+
+/// How a source answered when it was tried.
+pub(crate) struct Tested {
+    pub(crate) known: Result<Known, source::Error>,
+    pub(crate) took_ms: u64,
+}
+
+/// An action that is not as it was reviewed: changed, new, or gone.
+pub(crate) struct Differing {
+    pub(crate) action: ActionId,
+    pub(crate) review: Option<Review>,
+    pub(crate) now: Option<DefinitionNow>,
+    /// `None` if it is gone.
+    pub(crate) drift: Option<Drift>,
+}
+
+pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<AddedSource>, Error> {
+    must_read(by)?;
+    Ok(app.store().list_sources(&by.org, request).await?)
+}
+
+/// A source by its name, also one that was removed.
+pub(crate) async fn find(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
+    must_read(by)?;
+    find_any(app, by, name).await
+}
+
+async fn find_any(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
+    let id = SourceId::parse(name).map_err(|_| unknown(name))?;
+    app.store().find_source(&by.org, &id).await?.ok_or_else(|| unknown(name))
+}
+
+async fn find_present(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
+    let found = find_any(app, by, name).await?;
+    if found.removed_at.is_none() { Ok(found) } else { Err(unknown(name)) }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::UnknownSource { name: name.chars().filter(|character| !character.is_control()).take(80).collect() }
+}
+
+/// Adds a source, if it can be asked for its actions. Whoever adds it has looked at it: that is the first review of each of its actions.
+pub(crate) async fn add(app: &App, by: &Principal, request: NewSourceRequest) -> Result<AddedSource, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let id = settings::name_of(&request.name)?;
+    must_be_free(app, by, &id).await?;
+    let settings = settings::of_request(app, by, &id, request).await?;
+    let tried = try_out(app, &by.org, &id, &settings).await?;
+    let sources_max = app.parts.added.sources_max();
+    let added = match app.store().add_source(&by.org, id.clone(), settings, &by.id, sources_max).await? {
+        Added::Done(added) => added,
+        Added::Taken => return Err(Error::SourceTaken { name: id.to_string() }),
+        Added::TooMany => return Err(Error::TooManySources { sources_max }),
+    };
+    let half = |why: Error| Error::interrupted(&why, half_done(&id, "added"), format!("sources/{id}"));
+    take_over(app, &by.org, &added, &tried).await.map_err(half)?;
+    review_new(app, by, &id, &tried.actions).await.map_err(half)?;
+    Ok(added)
+}
+
+fn half_done(id: &SourceId, done: &str) -> String {
+    format!("source `{id}` is {done}, and its actions may not all be reviewed")
+}
+
+/// The store decides in the end; asking here first spares a connection to a source that cannot be added.
+async fn must_be_free(app: &App, by: &Principal, id: &SourceId) -> Result<(), Error> {
+    let others = match &app.parts.homes {
+        Some(homes) => homes.sources(&by.org).await,
+        None => Default::default(),
+    };
+    let added = app.store().added_sources(&by.org).await?;
+    let is_taken =
+        OURS.contains(&id.as_str()) || others.iter().any(|source| source.id() == id) || added.iter().any(|source| source.id == *id);
+    if is_taken {
+        return Err(Error::SourceTaken { name: id.to_string() });
+    }
+    let sources_max = app.parts.added.sources_max();
+    if added.len() as u64 >= u64::from(sources_max) { Err(Error::TooManySources { sources_max }) } else { Ok(()) }
+}
+
+async fn try_out(app: &App, org: &OrgId, id: &SourceId, settings: &SourceSettings) -> Result<Tried, Error> {
+    let source = app.parts.added.make(org, id, settings).await?;
+    let actions = source.refresh().await.map_err(Error::Source)?.actions;
+    Ok(Tried { source, actions })
+}
+
+/// Hands over what was tried. The listing is kept as well: if the source cannot be asked a moment later, an earlier listing under this name
+/// would have other tiers.
+async fn take_over(app: &App, org: &OrgId, added: &AddedSource, tried: &Tried) -> Result<(), Error> {
+    let listing = KeptListing { actions: tried.actions.clone(), listed_at: app.store().now().await? };
+    app.store().keep_listing(org, &added.id, listing).await?;
+    app.parts.added.take_over(org, added, Arc::clone(&tried.source)).await;
+    Ok(())
+}
+
+/// SECURITY: an action in whose definition the scan found something is not reviewed with the others, since whoever adds a source has not been
+/// shown it. Its calls need an approval until a person has read it.
+async fn review_new(app: &App, by: &Principal, id: &SourceId, actions: &[Arc<Action>]) -> Result<(), Error> {
+    let mut others = app.pipeline().actions_now(&by.org).await;
+    others.retain(|action| action.id.source() != id.as_str());
+    let findings = findings_of(actions, &others);
+    for action in actions.iter().filter(|action| findings.iter().all(|found| found.action != action.id.as_str())) {
+        app.pipeline().review_installed(by, &action.id).await?;
+    }
+    Ok(())
+}
+
+/// Changes what is set about a source. If that changes what its actions are, the source is asked for them first, and actions that were
+/// reviewed stay so: the edit is a person's own review of what it changes.
+pub(crate) async fn edit(app: &App, by: &Principal, name: &str, request: EditSourceRequest) -> Result<AddedSource, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let before = find_present(app, by, name).await?;
+    let stale = || Error::SourceChanged { name: name.to_owned() };
+    if request.version.is_some_and(|version| version != before.version) {
+        return Err(stale());
+    }
+    let set: Vec<_> = request.tiers.iter().filter(|(_, tier)| tier.is_some()).map(|(tool, _)| tool.clone()).collect();
+    let settings = settings::edited(app, by, &before, request).await?;
+    if settings == before.settings {
+        return Ok(before);
+    }
+    let (id, org) = (before.id.clone(), &by.org);
+    let tried = if settings::changes_actions(&before.settings, &settings) {
+        let tried = try_out(app, org, &id, &settings).await?;
+        must_offer(app, by, &id, &tried, &set).await?;
+        Some((settled(app, by, &id).await?, tried))
+    } else {
+        None
+    };
+    let changed = match app.store().change_source(org, &id, before.version, settings, &by.id).await? {
+        Changed::Done(changed) => changed,
+        Changed::Stale => return Err(stale()),
+        Changed::Gone => return Err(unknown(name)),
+    };
+    if let Some((settled, tried)) = tried {
+        let half = |why: Error| Error::interrupted(&why, half_done(&id, "changed"), format!("sources/{id}"));
+        take_over(app, org, &changed, &tried).await.map_err(half)?;
+        review_again(app, by, &settled, &tried.actions).await.map_err(half)?;
+    }
+    Ok(changed)
+}
+
+/// A tier for a tool that does not exist would protect nothing and look as if it did.
+async fn must_offer(app: &App, by: &Principal, id: &SourceId, tried: &Tried, tools: &[String]) -> Result<(), Error> {
+    match tools.iter().find(|tool| tried.actions.iter().all(|action| action.id.name() != tool.as_str())) {
+        Some(tool) => Err(Error::unknown_action(app, &by.org, &format!("{id}.{tool}")).await),
+        None => Ok(()),
+    }
+}
+
+/// Actions that are as they were reviewed, if whoever asks can review them: what the server says of each, and how its texts were reviewed.
+async fn settled(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<(ActionId, Option<Digest>, Wording)>, Error> {
+    let mut settled = Vec::new();
+    if !matches!(by.id, PrincipalId::User(_)) {
+        return Ok(settled);
+    }
+    for action in listing_of(app, &by.org, id).await.map(|listing| listing.actions).unwrap_or_default() {
+        let review = app.store().find_review(&by.org, &action.id).await?;
+        let now = app.pipeline().definition_of(&by.org, &action.id).await?;
+        if let (Some(review), Some(now)) = (review, now)
+            && now.drift_from(&review.pin) == Drift::None
+        {
+            settled.push((action.id.clone(), action.upstream_sha256, review.pin.wording));
+        }
+    }
+    Ok(settled)
+}
+
+/// Reviews actions anew that differ only in what was set about them. What the server itself says otherwise is a drift.
+async fn review_again(
+    app: &App,
+    by: &Principal,
+    settled: &[(ActionId, Option<Digest>, Wording)],
+    actions: &[Arc<Action>],
+) -> Result<(), Error> {
+    for (id, upstream, wording) in settled {
+        if let Some(now) = actions.iter().find(|action| action.id == *id && action.upstream_sha256 == *upstream) {
+            let shown = policy::digest::textual(now);
+            match app.pipeline().review(by, id, Some(shown), *wording).await? {
+                Reviewed::Done | Reviewed::OtherDefinition => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes a source. Its receipts and the definitions that it had stay readable.
+pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let id = SourceId::parse(name).map_err(|_| unknown(name))?;
+    app.store().remove_source(&by.org, &id, &by.id).await?.ok_or_else(|| unknown(name))
+}
+
+/// Connects to a source anew and asks it for its actions. Nothing of the answer is kept.
+pub(crate) async fn test(app: &App, by: &Principal, name: &str) -> Result<Tested, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let added = find_present(app, by, name).await?;
+    let source = app.parts.added.make(&by.org, &added.id, &added.settings).await?;
+    let asked = Instant::now();
+    let listed = source.refresh().await;
+    let took_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let known = listed.map(|listed| source.known().unwrap_or(Known { version: String::new(), listed }));
+    Ok(Tested { known, took_ms })
+}
+
+/// Asks a source for its actions now.
+pub(crate) async fn refresh(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
+    must_read(by)?;
+    let added = find_present(app, by, name).await?;
+    if app.pipeline().catalogue().refresh(&by.org, added.id.as_str()).await.is_none() {
+        return Err(unknown(name));
+    }
+    Ok(added)
+}
+
+/// Marks definitions of a source as reviewed: those that are named, or all that need it.
+pub(crate) async fn review(app: &App, by: &Principal, name: &str, request: SourceReviewRequest) -> Result<Vec<ActionId>, Error> {
+    must(by, Permission::ManagePolicy)?;
+    must_be_person(by, "reviews a definition")?;
+    let id = find_present(app, by, name).await?.id;
+    let wording = if request.ignore_wording { Wording::Ignored } else { Wording::Reviewed };
+    let mut wanted = Vec::new();
+    match request.actions {
+        Some(named) => {
+            for one in named {
+                let bad = || Error::invalid("`textual` is not 64 hex characters");
+                let shown = one.textual.as_deref().map(|text| Digest::parse(text).ok_or_else(bad)).transpose()?;
+                if ActionId::parse(&one.action).is_ok_and(|action| action.source() == id.as_str()) {
+                    wanted.push((one.action, shown));
+                } else {
+                    return Err(Error::unknown_action(app, &by.org, &one.action).await);
+                }
+            }
+        }
+        None => {
+            let differing = differing(app, by, &id).await?;
+            wanted.extend(differing.into_iter().filter_map(|one| Some((one.action.to_string(), Some(one.now?.textual)))));
+        }
+    }
+    let mut reviewed = Vec::with_capacity(wanted.len());
+    for (action, shown) in wanted {
+        match reviews::review(app, by, &action, shown, wording).await {
+            Ok(action) => reviewed.push(action),
+            Err(error) if reviewed.is_empty() => return Err(error),
+            Err(error) => {
+                let done: Vec<_> = reviewed.iter().map(|action| format!("`{action}`")).collect();
+                let done = format!("reviewed {}", done.join(", "));
+                return Err(Error::interrupted(&error, done, format!("sources/{id}/drift")));
+            }
+        }
+    }
+    Ok(reviewed)
+}
+
+/// Every action of a source that is not as it was reviewed.
+pub(crate) async fn drift(app: &App, by: &Principal, name: &str) -> Result<Vec<Differing>, Error> {
+    must_read(by)?;
+    let id = find_present(app, by, name).await?.id;
+    differing(app, by, &id).await
+}
+
+async fn differing(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<Differing>, Error> {
+    let org = &by.org;
+    let mut differing = Vec::new();
+    let listed = listing_of(app, org, id).await.map(|listing| listing.actions).unwrap_or_default();
+    for action in &listed {
+        let drift = app.pipeline().standing(org, None, action).await?.drift;
+        if drift != Drift::None {
+            let review = app.store().find_review(org, &action.id).await?;
+            let now = app.pipeline().definition_of(org, &action.id).await?;
+            differing.push(Differing { action: action.id.clone(), review, now, drift: Some(drift) });
+        }
+    }
+    let is_listed = |review: &Review| listed.iter().any(|action| action.id == review.action);
+    for review in reviews_of(app, org, id).await?.into_iter().filter(|review| !is_listed(review)) {
+        differing.push(Differing { action: review.action.clone(), review: Some(review), now: None, drift: None });
+    }
+    Ok(differing)
+}
+
+/// Every review of the actions of a source, by name.
+async fn reviews_of(app: &App, org: &OrgId, id: &SourceId) -> Result<Vec<Review>, Error> {
+    let mut reviews = Vec::new();
+    // The ids of its actions begin with its name and a dot, and are listed one after the other.
+    let mut request = PageRequest { limit: 100, after: Some(format!("{id}.")) };
+    loop {
+        let page = app.store().list_reviews(org, &request).await?;
+        let has_others = page.items.iter().any(|review| review.action.source() != id.as_str());
+        reviews.extend(page.items.into_iter().filter(|review| review.action.source() == id.as_str()));
+        match page.next.filter(|_| !has_others) {
+            Some(next) => request.after = Some(next),
+            None => return Ok(reviews),
+        }
+    }
+}
+
+/// What the source listed last, or why it could not.
+async fn listing_of(app: &App, org: &OrgId, id: &SourceId) -> Option<SourceListing> {
+    app.pipeline().catalogue().list(org).await.into_iter().find(|listing| listing.id == id.as_str())
+}
+
+/// Reads something of a source that is no action, as the server wrote it.
+pub(crate) async fn read(app: &App, by: &Principal, session: &str, name: &str, what: Readable) -> Result<Value, Error> {
+    let session = readable(app, by, session).await?;
+    if session.ended_at.is_some() {
+        return Err(pipeline::Error::SessionEnded { session: session.id }.into());
+    }
+    let id = SourceId::parse(name).map_err(|_| unknown(name))?;
+    let source = app.parts.added.find(&by.org, &id).await?;
+    let source = source.filter(|source| session.is_connected_to(&id) && source.is_for(&session.space)).ok_or_else(|| unknown(name))?;
+    must_not_be_stopped(app, &session, &id).await?;
+    let timeout_ms = app.store().find_source(&by.org, &id).await?.map_or(0, |added| added.settings.call_timeout_ms);
+    source.read(what, timeout_ms).await.map_err(Error::Source)
+}
+
+async fn must_not_be_stopped(app: &App, session: &Session, id: &SourceId) -> Result<(), Error> {
+    let covers = |scope: &SwitchScope| match scope {
+        SwitchScope::Org => true,
+        SwitchScope::Space(space) => *space == session.space,
+        SwitchScope::Session(stopped) => *stopped == session.id,
+        SwitchScope::Source(source) => source == id,
+        SwitchScope::Action(_) => false,
+    };
+    let switches = app.store().list_switches(&session.org).await?;
+    match switches.iter().find(|switch| covers(&switch.scope)) {
+        Some(switch) => Err(Error::Stopped { scope: switch.scope.to_string() }),
+        None => Ok(()),
+    }
+}

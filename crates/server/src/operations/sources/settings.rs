@@ -1,0 +1,207 @@
+//! What may be set about a source.
+
+use super::super::connections::{self, spaces_of};
+use super::super::{Error, words};
+use crate::App;
+use api::source::{EditSourceRequest, NewSourceRequest, VariableRequest};
+use countersign_core::limits::{
+    CALL_TIMEOUT_MS, CONNECTION_TEXT_BYTES_MAX, LIST_TIMEOUT_MS, SOURCE_TEXT_BYTES_MAX, SOURCE_TITLE_CHARS_MAX, SOURCE_VARIABLES_MAX,
+};
+use countersign_core::ports::Connections;
+use countersign_core::ports::connections::{Connection, Wanted};
+use countersign_core::ports::secrets::SecretName;
+use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings, Variable, VariableValue};
+use countersign_core::{ActionId, ConnectionId, Principal, SourceId, SpaceId, clean};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) fn name_of(name: &str) -> Result<SourceId, Error> {
+    SourceId::parse(name)
+        .map_err(|_| Error::invalid("the name of a source has 1 to 32 lower-case letters, digits, `_` or `-`, and begins with a letter"))
+}
+
+/// The settings of a source to be added.
+pub(super) async fn of_request(app: &App, by: &Principal, id: &SourceId, request: NewSourceRequest) -> Result<SourceSettings, Error> {
+    let server = server_of(app, by, &request).await?;
+    let NewSourceRequest { connection, title, default_tier, trust_hints, spaces, list_timeout_ms, call_timeout_ms, .. } = request;
+    let spaces = spaces_named(app, by, spaces).await?;
+    let connection = connection_of(app, by, connection.as_deref(), &server, spaces.as_ref()).await?;
+    Ok(SourceSettings {
+        title: title_of(title, id)?,
+        server,
+        connection,
+        default_tier,
+        hints: hints_of(trust_hints),
+        tiers: BTreeMap::new(),
+        spaces,
+        list_timeout_ms: timeout_of("list_timeout_ms", list_timeout_ms, LIST_TIMEOUT_MS)?,
+        call_timeout_ms: timeout_of("call_timeout_ms", call_timeout_ms, CALL_TIMEOUT_MS)?,
+    })
+}
+
+/// The settings of a source with a change. What is absent stays as it is.
+pub(super) async fn edited(app: &App, by: &Principal, before: &AddedSource, request: EditSourceRequest) -> Result<SourceSettings, Error> {
+    let EditSourceRequest { title, default_tier, trust_hints, spaces, connection, list_timeout_ms, call_timeout_ms, tiers, .. } = request;
+    let mut settings = before.settings.clone();
+    if let Some(title) = title {
+        settings.title = title_of(Some(title), &before.id)?;
+    }
+    if let Some(default_tier) = default_tier {
+        settings.default_tier = default_tier;
+    }
+    if let Some(trust_hints) = trust_hints {
+        settings.hints = hints_of(trust_hints);
+    }
+    if let Some(list_timeout_ms) = list_timeout_ms {
+        settings.list_timeout_ms = timeout_of("list_timeout_ms", Some(list_timeout_ms), LIST_TIMEOUT_MS)?;
+    }
+    if let Some(call_timeout_ms) = call_timeout_ms {
+        settings.call_timeout_ms = timeout_of("call_timeout_ms", Some(call_timeout_ms), CALL_TIMEOUT_MS)?;
+    }
+    for (tool, tier) in tiers {
+        let is_name = ActionId::parse(&format!("{}.{tool}", before.id)).is_ok();
+        match tier {
+            _ if !is_name => return Err(Error::invalid("a key of `tiers` is not the name of a tool")),
+            Some(tier) => {
+                settings.tiers.insert(tool, tier);
+            }
+            None => {
+                settings.tiers.remove(&tool);
+            }
+        }
+    }
+    let changes_spaces = spaces.is_some();
+    if let Some(spaces) = spaces {
+        settings.spaces = spaces_named(app, by, spaces).await?;
+    }
+    match (connection, &settings.connection) {
+        (Some(named), _) => {
+            settings.connection = connection_of(app, by, named.as_deref(), &settings.server, settings.spaces.as_ref()).await?;
+        }
+        (None, Some(present)) if changes_spaces => {
+            let present = connections::find_any(app, by, present.as_str()).await?;
+            must_share_a_space(settings.spaces.as_ref(), &present)?;
+        }
+        (None, Some(_) | None) => {}
+    }
+    Ok(settings)
+}
+
+/// Whether the actions that the source lists may be others with the new settings. Then it is asked for them before anything is changed.
+pub(super) fn changes_actions(before: &SourceSettings, after: &SourceSettings) -> bool {
+    let actions = |settings: &SourceSettings| {
+        (settings.tiers.clone(), settings.hints, settings.default_tier, settings.call_timeout_ms, settings.connection.clone())
+    };
+    actions(before) != actions(after)
+}
+
+async fn server_of(app: &App, by: &Principal, request: &NewSourceRequest) -> Result<McpServer, Error> {
+    match (&request.url, &request.command) {
+        (Some(_), Some(_)) | (None, None) => Err(Error::invalid("give either `url` or `command`")),
+        (Some(_), None) if !request.env.is_empty() => Err(Error::invalid("`env` is for a `command`")),
+        (None, Some(_)) if request.connection.is_some() => {
+            Err(Error::invalid("`connection` is for a `url`; a program gets its credentials as secrets in `env`"))
+        }
+        (Some(url), None) => {
+            if url.len() > CONNECTION_TEXT_BYTES_MAX {
+                return Err(Error::invalid(format!("`url` has at most {CONNECTION_TEXT_BYTES_MAX} bytes")));
+            }
+            app.parts.connections.check_url(url).map_err(Error::Source)?;
+            Ok(McpServer::Http { url: url.clone() })
+        }
+        (None, Some(command)) => {
+            let mut texts = command.iter().chain(request.env.iter().flat_map(|variable| variable.value.iter().chain([&variable.name])));
+            let is_long = command.len() > SOURCE_VARIABLES_MAX || request.env.len() > SOURCE_VARIABLES_MAX;
+            if is_long || texts.any(|text| text.len() > SOURCE_TEXT_BYTES_MAX || text.contains('\0')) {
+                let message = "words and variables of a program, each of at most";
+                return Err(Error::invalid(format!(
+                    "there are at most {SOURCE_VARIABLES_MAX} {message} {SOURCE_TEXT_BYTES_MAX} bytes, and none has U+0000"
+                )));
+            }
+            let env = variables_of(app, by, &request.env).await?;
+            app.parts.added.check_program(command, &env).map_err(Error::Source)?;
+            Ok(McpServer::Program { command: command.clone(), env })
+        }
+    }
+}
+
+async fn variables_of(app: &App, by: &Principal, requested: &[VariableRequest]) -> Result<Vec<Variable>, Error> {
+    let mut variables: Vec<Variable> = Vec::with_capacity(requested.len());
+    for VariableRequest { name, value, secret } in requested {
+        if variables.iter().any(|other| other.name == *name) {
+            return Err(Error::invalid("a variable of `env` is there twice"));
+        }
+        let value = match (value, secret) {
+            (Some(value), None) => VariableValue::Value(value.clone()),
+            (None, Some(secret)) => {
+                let unknown = || Error::not_found("secret", secret);
+                let parsed = SecretName::parse(secret).ok_or_else(unknown)?;
+                app.store().find_secret(&by.org, &parsed).await?.ok_or_else(unknown)?;
+                VariableValue::Secret(secret.clone())
+            }
+            (Some(_), Some(_)) | (None, None) => return Err(Error::invalid("a variable of `env` has either `value` or `secret`")),
+        };
+        variables.push(Variable { name: name.clone(), value });
+    }
+    Ok(variables)
+}
+
+/// The connection that is named, if its credential can be had now and is for the address of the source.
+async fn connection_of(
+    app: &App,
+    by: &Principal,
+    named: Option<&str>,
+    server: &McpServer,
+    spaces: Option<&BTreeSet<SpaceId>>,
+) -> Result<Option<ConnectionId>, Error> {
+    let (named, url) = match (named, server) {
+        (None, _) => return Ok(None),
+        (Some(named), McpServer::Http { url }) => (named, url),
+        (Some(_), McpServer::Program { .. }) => return Err(Error::invalid("`connection` is for a source with a `url`")),
+    };
+    let found = connections::find_any(app, by, named).await?;
+    if found.removed_at.is_some() {
+        return Err(Error::not_found("connection", named));
+    }
+    must_share_a_space(spaces, &found)?;
+    let wanted = Wanted { org: &by.org, connection: &found.id, space: None, url };
+    app.parts.connections.resolve_connection(wanted).await.map_err(Error::Source)?;
+    Ok(Some(found.id))
+}
+
+fn must_share_a_space(spaces: Option<&BTreeSet<SpaceId>>, connection: &Connection) -> Result<(), Error> {
+    match (spaces, &connection.spaces) {
+        (Some(spaces), Some(others)) if !others.iter().any(|space| spaces.contains(space)) => {
+            Err(Error::invalid(format!("connection `{}` is for none of the spaces that the source is for", connection.name)))
+        }
+        (Some(_) | None, Some(_) | None) => Ok(()),
+    }
+}
+
+async fn spaces_named(app: &App, by: &Principal, named: Option<Vec<String>>) -> Result<Option<BTreeSet<SpaceId>>, Error> {
+    match named {
+        Some(named) => Ok(Some(spaces_of(app, by, &named).await?.into_iter().collect())),
+        None => Ok(None),
+    }
+}
+
+fn title_of(given: Option<String>, id: &SourceId) -> Result<String, Error> {
+    let title = words("title", given.as_deref())?.unwrap_or_else(|| id.to_string());
+    let fits = (1..=SOURCE_TITLE_CHARS_MAX).contains(&title.chars().count()) && title.trim() == title && clean::line(&title) == title;
+    if fits {
+        return Ok(title);
+    }
+    let message = format!("`title` has 1 to {SOURCE_TITLE_CHARS_MAX} characters that show, and no space at its ends");
+    Err(Error::invalid(message))
+}
+
+const fn hints_of(trust_hints: bool) -> Hints {
+    if trust_hints { Hints::Trusted } else { Hints::Untrusted }
+}
+
+fn timeout_of(field: &str, given: Option<u64>, max: u64) -> Result<u64, Error> {
+    match given {
+        None => Ok(max),
+        Some(given) if (1..=max).contains(&given) => Ok(given),
+        Some(_) => Err(Error::invalid(format!("`{field}` must be 1 to {max}"))),
+    }
+}

@@ -1,0 +1,100 @@
+//! An MCP server on this machine, over streamable HTTP. Its tools are what the test says, and it remembers which of them were called.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::task::AbortHandle;
+
+#[derive(Clone)]
+pub(crate) struct Upstream {
+    pub(crate) url: String,
+    state: Arc<Mutex<Memory>>,
+    serving: AbortHandle,
+}
+
+#[derive(Default)]
+struct Memory {
+    tools: Vec<Value>,
+    /// The credential that it wants, if it wants one.
+    wants: Option<String>,
+    called: Vec<Value>,
+}
+
+/// A tool that may be anything.
+pub(crate) fn tool(name: &str, annotations: Value) -> Value {
+    let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    json!({ "name": name, "description": format!("The tool {name}."), "inputSchema": schema, "annotations": annotations })
+}
+
+impl Upstream {
+    /// A server with a tool that only reads, one that writes, and one that destroys.
+    pub(crate) async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state: Arc<Mutex<Memory>> = Arc::default();
+        let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&state));
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }).abort_handle();
+        let upstream = Self { url, state, serving };
+        let tools =
+            [tool("look", json!({ "readOnlyHint": true })), tool("note", json!({})), tool("wipe", json!({ "destructiveHint": true }))];
+        upstream.offer(tools);
+        upstream
+    }
+
+    pub(crate) fn mcp(&self) -> String {
+        format!("{}/mcp", self.url)
+    }
+
+    pub(crate) fn offer(&self, tools: impl IntoIterator<Item = Value>) {
+        self.state.lock().tools = tools.into_iter().collect();
+    }
+
+    pub(crate) fn want(&self, authorization: &str) {
+        self.state.lock().wants = Some(authorization.to_owned());
+    }
+
+    /// The names of the tools that were called, in order.
+    pub(crate) fn called(&self) -> Vec<Value> {
+        self.state.lock().called.clone()
+    }
+
+    /// Takes the server away.
+    pub(crate) fn stop(&self) {
+        self.serving.abort();
+    }
+}
+
+async fn answer(State(state): State<Arc<Mutex<Memory>>>, headers: HeaderMap, Json(message): Json<Value>) -> Response {
+    let mut memory = state.lock();
+    let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if memory.wants.is_some() && memory.wants.as_deref() != sent {
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")]).into_response();
+    }
+    let (method, params) = (message["method"].as_str().unwrap_or_default(), &message["params"]);
+    let result = match method {
+        "initialize" => {
+            json!({ "protocolVersion": params["protocolVersion"], "capabilities": { "tools": {}, "resources": {}, "prompts": {} },
+            "serverInfo": { "name": "upstream", "version": "1" } })
+        }
+        "tools/list" => json!({ "tools": memory.tools }),
+        "tools/call" => {
+            memory.called.push(params["name"].clone());
+            json!({ "content": [{ "type": "text", "text": format!("did {}", params["name"]) }] })
+        }
+        "resources/list" => json!({ "resources": [{ "uri": "kit://a", "name": "a" }], "nextCursor": params["cursor"] }),
+        "resources/read" => json!({ "contents": [{ "uri": params["uri"], "text": "what it says" }] }),
+        "prompts/list" => json!({ "prompts": [{ "name": "greet" }] }),
+        "prompts/get" => json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": params["arguments"]["who"] } }] }),
+        notification if notification.starts_with("notifications/") => return StatusCode::ACCEPTED.into_response(),
+        _ => {
+            let error = json!({ "code": -32601, "message": "unknown" });
+            return Json(json!({ "jsonrpc": "2.0", "id": message["id"], "error": error })).into_response();
+        }
+    };
+    Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })).into_response()
+}
