@@ -82,6 +82,10 @@ need_mcp() {
     command -v npm >/dev/null || install_packages "npm" npm
     python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages "Python's venv" python3-venv
     TEST_MCP_SERVERS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/mcp" && cd "${CARGO_TARGET_DIR:-target}/clients/mcp" && pwd)
+    # The jail has a /tmp and a /dev of its own, so a program in it sees nothing of those of the host.
+    case $TEST_MCP_SERVERS in
+    /tmp/* | /dev/*) TEST_MCP_SERVERS=/var/tmp/countersign-mcp-$(id -u) && mkdir -p "$TEST_MCP_SERVERS" ;;
+    esac
     export TEST_MCP_SERVERS
     local wanted
     wanted=$(cat clients/mcp/package-lock.json clients/mcp/requirements.txt | cksum)

@@ -192,6 +192,18 @@ async fn metadata_is_found_where_the_rfcs_put_it_and_counts_only_for_what_it_nam
 }
 
 #[tokio::test]
+async fn a_resource_that_answers_only_messages_is_asked_with_one() {
+    let fake = Fake::start().await;
+    fake.change("GET /mcp", reply(404, &json!({})));
+    let challenge = format!("www-authenticate: Bearer resource_metadata=\"{}\", scope=\"write\"\r\n", fake.at("/prm"));
+    fake.change("POST /mcp", Reply { headers: challenge, ..reply(401, &json!({})) });
+    assert_eq!(query(&begun(&fake, None, OWN).await.unwrap().url)["scope"], "write");
+    let asked = fake.seen("POST /mcp");
+    assert_eq!((asked.len(), asked[0].authorization.as_deref()), (1, None));
+    assert_eq!(fake.seen("GET /prm").len(), 1);
+}
+
+#[tokio::test]
 async fn what_comes_back_from_another_server_or_without_a_code_is_refused() {
     let fake = Fake::start().await;
     let login = begun(&fake, None, OWN).await.unwrap();

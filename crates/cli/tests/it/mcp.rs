@@ -13,8 +13,9 @@ use tempfile::TempDir;
 /// A command that the operator allows as an MCP server.
 pub(crate) struct Program {
     pub(crate) command: Vec<String>,
-    pub(crate) readable: PathBuf,
-    pub(crate) env: Vec<&'static str>,
+    /// A folder that it sees, or else the workspace.
+    readable: Option<PathBuf>,
+    env: Vec<&'static str>,
 }
 
 impl Program {
@@ -23,20 +24,17 @@ impl Program {
         let readable = testkit::mcp_servers().join("node_modules");
         let script = readable.join("@modelcontextprotocol").join(package).join("dist/index.js");
         assert!(script.is_file(), "`{}` is missing: run `make test`", script.display());
-        Self::node(&script, readable, more)
+        Self::node(script.to_str().unwrap(), more, Some(readable))
     }
 
-    /// A script that the test has written. The folder is made readable for whoever runs in the jail.
-    pub(crate) fn script(folder: &Path, name: &str, text: &str) -> Self {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::write(folder.join(name), text).unwrap();
-        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Self::node(&folder.join(name), folder.to_owned(), &[])
+    /// A script that the test puts into the workspace.
+    pub(crate) fn in_workspace(name: &str) -> Self {
+        Self::node(&format!("/workspace/{name}"), &[], None)
     }
 
-    fn node(script: &Path, readable: PathBuf, more: &[&str]) -> Self {
-        let words = ["node", script.to_str().unwrap()];
-        Self { command: words.iter().chain(more).map(|word| (*word).to_owned()).collect(), readable, env: Vec::new() }
+    fn node(script: &str, more: &[&str], readable: Option<PathBuf>) -> Self {
+        let command = ["node", script].iter().chain(more).map(|word| (*word).to_owned()).collect();
+        Self { command, readable, env: Vec::new() }
     }
 
     /// Lets a source declare these variables.
@@ -56,8 +54,9 @@ pub(crate) fn settings(folder: &Path, hosts: &[&str], programs: &[&Program]) -> 
     let mut text = String::from("allow_plugin_code_execution = true\n");
     for Program { command, readable, env } in programs {
         // A JSON list of texts is one of TOML, too.
-        let (command, readable, env) = (json!(command), json!([readable]), json!(env));
-        text.push_str(&format!("\n[[mcp_commands]]\ncommand = {command}\nreadable = {readable}\nenv = {env}\nmemory_mb = 1024\n"));
+        let (command, env, folders) = (json!(command), json!(env), json!(readable.as_slice()));
+        let sees = format!("readable = {folders}\nworkspace = {}", readable.is_none());
+        text.push_str(&format!("\n[[mcp_commands]]\ncommand = {command}\n{sees}\nenv = {env}\nmemory_mb = 1024\n"));
     }
     let file = folder.join("mcp.toml");
     std::fs::write(&file, text).unwrap();
@@ -109,6 +108,11 @@ impl Rig {
 
     pub(crate) async fn get(&self, path: &str) -> Value {
         self.ok(Method::GET, path, Value::Null).await
+    }
+
+    /// Reads everything of a source that nobody has read. Whoever adds it has seen the rest.
+    pub(crate) async fn review(&self, source: &str) -> Value {
+        self.ok(Method::POST, &format!("sources/{source}/review"), json!({ "ignore_wording": false })).await["reviewed"].clone()
     }
 
     pub(crate) async fn set_mode(&self, action: &str, mode: &str) {

@@ -30,8 +30,14 @@ impl Ground<'_> {
         Client::new(std::fs::read_to_string(self.folder.join("data/owner.token")).unwrap().trim().to_owned())
     }
 
-    fn user(&self, serving: &Serving) -> User {
-        User::new(self.folder, &serving.url, Some(&self.owner().token))
+    /// Adds a source, and reads everything of it that nobody has read.
+    async fn add(&self, serving: &Serving, name: &str, rest: &[&str]) {
+        let owner = self.owner();
+        let user = User::new(self.folder, &serving.url, Some(&owner.token));
+        user.run(&[&["source", "add", name][..], rest].concat()).ok();
+        let path = format!("sources/{name}/review");
+        let reviewed = owner.send(&serving.url, Method::POST, &path, json!({ "ignore_wording": false })).await.unwrap();
+        assert_eq!(reviewed.0, 200, "{:#}", reviewed.1);
     }
 
     /// Calls an action in a session of its own, and does not wait for the answer.
@@ -74,7 +80,7 @@ async fn die_during_a_call(database: Option<String>) {
     let (folder, upstream) = (tempfile::tempdir().unwrap(), Upstream::start());
     let ground = Ground { folder: folder.path(), database: database.as_deref(), hosts: vec![upstream.origin()], programs: Vec::new() };
     let mut serving = ground.start();
-    ground.user(&serving).run(&["source", "add", "kit", "--mcp", &upstream.url, "--trust-hints"]).ok();
+    ground.add(&serving, "kit", &["--mcp", &upstream.url, "--trust-hints"]).await;
     // It works for ever on every call.
     upstream.answers(|asked| (asked.method() == "tools/call").then(|| Reply::stream(Then::Silence)));
     for (tool, number) in [("set", 1), ("look", 2)] {
@@ -120,8 +126,7 @@ async fn a_crash_during_a_call_of_a_program_takes_the_program_along() {
     let program = Program::installed("server-everything", &[]);
     let ground = Ground { folder: folder.path(), database: None, hosts: Vec::new(), programs: vec![&program] };
     let mut serving = ground.start();
-    let arguments = ["source", "add", "everything", "--default-tier", "R2"];
-    ground.user(&serving).run(&[&arguments[..], &program.words()[..]].concat()).ok();
+    ground.add(&serving, "everything", &[&["--default-tier", "R2"][..], &program.words()[..]].concat()).await;
     let action = "everything.trigger-long-running-operation";
     let called = ground.call(&serving, action, json!({ "duration": 60, "steps": 60 })).await;
     until("the call is running", || !programs(&serving).is_empty()).await;

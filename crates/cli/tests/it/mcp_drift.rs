@@ -129,11 +129,10 @@ async fn a_changed_definition_holds_the_next_call_and_voids_what_relied_on_the_o
         let drifted = listed["items"].as_array().or_else(|| listed.as_array()).unwrap();
         assert_eq!(drifted.len(), 1, "{listed:#}");
         assert_eq!((&drifted[0]["action"], &drifted[0]["drift"]), (&json!("kit.note"), &json!(drift)), "{listed:#}");
-        let shown = rig.owner.run(&["source", "drift", "kit"]);
-        assert!(shown.stdout.contains(words) && shown.stdout.contains("kit.note"), "{shown:?}");
+        let shown = rig.owner.on_screen(160, &["source", "drift", "kit"], "").ok();
+        assert!(shown.stdout.contains(words) && shown.stdout.contains("kit.note"), "{}", shown.stdout);
 
-        let reviewed = rig.ok(Method::POST, "sources/kit/review", json!({ "ignore_wording": false })).await;
-        assert_eq!(reviewed["reviewed"], json!(["kit.note"]), "{reviewed:#}");
+        assert_eq!(rig.review("kit").await, json!(["kit.note"]));
         let (status, runs) = rig.invoke("kit.note", note("reviewed")).await;
         assert_eq!(status, 200, "{drift}: {runs:#}");
         rig.set_mode("kit.note", "require_approval").await;
@@ -168,10 +167,11 @@ async fn an_action_that_appears_later_asks_until_it_is_reviewed_whatever_its_tie
     rig.grant("kit.peek").await;
     rig.pending("kit.peek", json!({ "at": "a grant does not replace a review" })).await;
     assert_eq!(rig.invoke("kit.look", json!({})).await.0, 200, "the others run as before");
-    let shown = rig.owner.run(&["source", "drift", "kit"]);
-    assert!(shown.stdout.contains("kit.peek"), "{shown:?}");
-    let reviewed = rig.ok(Method::POST, "sources/kit/review", json!({ "ignore_wording": false })).await;
-    assert_eq!(reviewed["reviewed"], json!(["kit.peek"]), "{reviewed:#}");
+    rig.set_mode("kit.peek", "allow").await;
+    rig.pending("kit.peek", json!({ "at": "nor does a mode" })).await;
+    let shown = rig.owner.on_screen(160, &["source", "drift", "kit"], "").ok();
+    assert!(shown.stdout.contains("kit.peek"), "{}", shown.stdout);
+    assert_eq!(rig.review("kit").await, json!(["kit.peek"]));
     // The server does not know the tool that the proxy made up, so the call runs and fails.
     let (status, ran) = rig.invoke("kit.peek", json!({})).await;
     assert_ne!(status, 202, "{ran:#}");

@@ -79,7 +79,7 @@ async fn a_server_that_lies_over_http_harms_no_other() {
         let change = json!({ "list_timeout_ms": LIST_TIMEOUT_MS, "call_timeout_ms": LIST_TIMEOUT_MS });
         rig.ok(Method::PATCH, &format!("sources/{source}"), change).await;
         // Two sources have one name for a tool, so somebody has to look at both.
-        rig.ok(Method::POST, &format!("sources/{source}/review"), json!({ "ignore_wording": false })).await;
+        rig.review(source).await;
         for action in ["look", "set"] {
             rig.ok(Method::POST, &format!("reviews/{source}.{action}"), json!({})).await;
             rig.set_mode(&format!("{source}.{action}"), "allow").await;
@@ -144,12 +144,14 @@ fn turn(folder: &Path, mode: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_dies_is_deaf_loud_or_stubborn_harms_no_other() {
-    let (good, folder) = (Upstream::start(), tempfile::tempdir().unwrap());
-    turn(folder.path(), "well");
-    let bad = Program::script(folder.path(), "bad.mjs", PROGRAM);
+    let (good, bad) = (Upstream::start(), Program::in_workspace("bad.mjs"));
     let rig = Rig::start(&[good.origin()], &[&bad]).await;
+    let folder = rig.server.workspace();
+    std::fs::write(folder.join("bad.mjs"), PROGRAM).unwrap();
+    turn(&folder, "well");
     rig.owner.run(&add("good", &["--mcp", &good.url])).ok();
     rig.owner.run(&add("bad", &bad.words())).ok();
+    rig.review("bad").await;
     for action in ["good.look", "good.set", "bad.look", "bad.set"] {
         rig.ok(Method::POST, &format!("reviews/{action}"), json!({})).await;
     }
@@ -157,7 +159,7 @@ async fn a_program_that_dies_is_deaf_loud_or_stubborn_harms_no_other() {
     // Each change makes a new source, so the program is started anew.
     let mut seconds = 2;
     let mut restarted = async |mode: &str| {
-        turn(folder.path(), mode);
+        turn(&folder, mode);
         seconds += 1;
         rig.ok(Method::PATCH, "sources/bad", json!({ "list_timeout_ms": seconds * 1_000 })).await;
     };

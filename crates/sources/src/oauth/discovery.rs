@@ -1,16 +1,17 @@
 //! Finds out which authorization server a resource trusts, and what that server can do: protected resource metadata (RFC 9728), then the
 //! server's own metadata (RFC 8414, or OpenID Connect Discovery). A document counts only if it names what it was asked about.
 
-use super::fetch::{Fetch, is_private_to_read, login_failed};
+use super::fetch::{Answer, Fetch, is_private_to_read, login_failed};
 use crate::words::{refused, shown};
 use countersign_core::source::Error;
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use url::Url;
 
 /// Characters of a `WWW-Authenticate` header that are read.
 const CHALLENGE_CHARS_MAX: usize = 4_096;
-/// What an MCP server may answer a GET with.
+/// What an MCP server may answer with.
 const ANY: &str = "application/json, text/event-stream";
 const JSON: &str = "application/json";
 
@@ -66,8 +67,7 @@ struct ResourceMetadata {
 /// addresses, and without any the resource is taken to be its own authorization server.
 pub(super) async fn resource(fetch: &Fetch, url: &str) -> Result<Resource, Error> {
     let parsed = Url::parse(url).map_err(|_| refused("url_not_allowed", "the URL cannot be read"))?;
-    let answer = fetch.get(url, ANY).await?;
-    let challenge = Challenge::of(&answer.headers).filter(|_| answer.status == 401).unwrap_or_default();
+    let challenge = challenge(fetch, url).await?;
     let named = challenge.resource_metadata.clone();
     let is_named = named.is_some();
     let places = named.map_or_else(|| well_known(&parsed, "oauth-protected-resource"), |place| vec![place]);
@@ -89,6 +89,18 @@ pub(super) async fn resource(fetch: &Fetch, url: &str) -> Result<Resource, Error
         return Ok(Resource { id: metadata.resource, issuer, scope });
     }
     Ok(Resource { id: url.to_owned(), issuer: parsed.origin().ascii_serialization(), scope: challenge.scope })
+}
+
+/// What the resource asks for from somebody without a credential. Many MCP servers have nothing to GET and ask only whoever sends a message, so
+/// one is sent that does nothing.
+async fn challenge(fetch: &Fetch, url: &str) -> Result<Challenge, Error> {
+    let of = |answer: &Answer| Challenge::of(&answer.headers).filter(|_| answer.status == 401);
+    if let Some(challenge) = of(&fetch.get(url, ANY).await?) {
+        return Ok(challenge);
+    }
+    // If the answer to the message cannot be read, the metadata may still be at its well-known address.
+    let answer = fetch.ask(url, ANY, &json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })).await;
+    Ok(answer.ok().as_ref().and_then(of).unwrap_or_default())
 }
 
 /// Reads the metadata of an authorization server, and refuses one that we cannot log in at safely.

@@ -66,6 +66,16 @@ impl Fetch {
         self.read(url, answered, deadline).await
     }
 
+    /// A message as a client of an MCP server sends it, without a credential, to exactly this place.
+    pub(crate) async fn ask(&self, url: &str, accept: &'static str, body: &serde_json::Value) -> Result<Answer, Error> {
+        let (target, deadline) = (Target::check(url, &self.allowed)?, self.deadline());
+        let kind = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept)), (CONTENT_TYPE, kind)]);
+        let sent = Sent { method: Method::POST, headers, body: Some(body.to_string().into_bytes()) };
+        let answered = self.exchange.send(sent, &target, &self.allowed, deadline).await;
+        self.read(url, answered, deadline).await
+    }
+
     pub(crate) async fn post_json(&self, url: &str, body: &serde_json::Value) -> Result<Answer, Error> {
         self.post(url, HeaderValue::from_static("application/json"), None, body.to_string()).await
     }
