@@ -69,7 +69,7 @@ browse() {
 }
 
 invoke() {
-    "$COUNTERSIGN" action invoke "$1" --params '{}'
+    "$COUNTERSIGN" action invoke "$1" --params '{}' --no-wait
 }
 
 of_context() {
