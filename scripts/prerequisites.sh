@@ -84,7 +84,11 @@ need_mcp() {
     TEST_MCP_SERVERS=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/mcp" && cd "${CARGO_TARGET_DIR:-target}/clients/mcp" && pwd)
     # The jail has a /tmp and a /dev of its own, so a program in it sees nothing of those of the host.
     case $TEST_MCP_SERVERS in
-    /tmp/* | /dev/*) TEST_MCP_SERVERS=/var/tmp/countersign-mcp-$(id -u) && mkdir -p "$TEST_MCP_SERVERS" ;;
+    /tmp/* | /dev/*)
+        TEST_MCP_SERVERS=/var/tmp/countersign-mcp-$(id -u)
+        mkdir -p "$TEST_MCP_SERVERS"
+        [ -O "$TEST_MCP_SERVERS" ] || fail "$TEST_MCP_SERVERS belongs to somebody else: remove it, or build outside /tmp"
+        ;;
     esac
     export TEST_MCP_SERVERS
     local wanted
