@@ -79,6 +79,7 @@ pub struct EditSourceRequest {
     pub call_timeout_ms: Option<u64>,
     /// Tiers by the name of the tool. A tool that is not named keeps its tier; null removes what was set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Option<String>>)]
     pub tiers: BTreeMap<String, Option<Tier>>,
     /// The version that the change is meant for. If it is no longer the present one, nothing is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -248,14 +248,25 @@ pub enum Profile {
     InProcess,
     Default,
     HighIsolation,
+    /// A program of others stays in the jail and answers many calls. It changes nothing here, and reaches others only where it may.
+    Resident,
 }
 
 impl Profile {
+    /// Whether each call runs code of a package.
+    pub const fn is_package(self) -> bool {
+        match self {
+            Self::Default | Self::HighIsolation => true,
+            Self::InProcess | Self::Resident => false,
+        }
+    }
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InProcess => "in_process",
             Self::Default => "default",
             Self::HighIsolation => "high_isolation",
+            Self::Resident => "resident",
         }
     }
 }

@@ -142,7 +142,7 @@ impl Reason {
     pub fn never_unattended(tier: Tier, profile: Profile) -> Option<Self> {
         if tier.class() == Class::Danger {
             Some(Self::DangerIsNeverAllowed)
-        } else if tier >= Tier::R3 && profile != Profile::InProcess {
+        } else if tier >= Tier::R3 && profile.is_package() {
             Some(Self::PackageNeverUnattended)
         } else {
             None

@@ -11,7 +11,7 @@ use countersign_core::{Band, Decision, Digest, Mode, Tier};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub tier: Tier,
-    /// Where the action executes. Every profile except `InProcess` runs code of others.
+    /// Where the action executes.
     pub profile: Profile,
     pub drift: Drift,
     /// The gate that lets the call pass only with a person's approval, as `asking` finds it.

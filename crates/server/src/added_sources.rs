@@ -2,7 +2,6 @@
 //! admin changes or removes it. One that cannot be set up any more stays there and says why.
 
 use crate::homes::Homes;
-use countersign_core::action::Profile;
 use countersign_core::limits::SOURCES_CLOSE_SECONDS;
 use countersign_core::ports::AddedSources;
 use countersign_core::ports::connections::Connection;
@@ -142,7 +141,7 @@ impl AddedRegistry {
                     workspace: home.map(|home| home.place.folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
-                Server::Program { residents: Arc::clone(residents), spec, profile: Profile::Default }
+                Server::Program { residents: Arc::clone(residents), spec }
             }
         }
     }

@@ -158,7 +158,7 @@ fn confining(profile: Profile) -> Result<sandbox::Profile, Error> {
     match profile {
         Profile::Default => Ok(sandbox::Profile::Default),
         Profile::HighIsolation => Ok(sandbox::Profile::HighIsolation),
-        Profile::InProcess => Err(Error::Refused { message: "`in_process` is no confinement".to_owned() }),
+        Profile::InProcess | Profile::Resident => Err(Error::Refused { message: format!("`{profile}` is no confinement") }),
     }
 }
 

@@ -63,7 +63,6 @@ struct Walk<'a> {
     rig: &'a Rig,
     source: &'static str,
     tools: &'static [Tool],
-    is_program: bool,
 }
 
 impl Walk<'_> {
@@ -87,10 +86,9 @@ impl Walk<'_> {
         action["tier"].as_str().unwrap().to_owned()
     }
 
-    /// What destroys never runs without a person, and neither does what code of others writes for good.
+    /// What destroys never runs without a person.
     async fn always_asks(&self, tool: &Tool) -> bool {
-        let tier = self.tier(tool).await;
-        tier == "R4" || (tier == "R3" && self.is_program)
+        self.tier(tool).await == "R4"
     }
 
     async fn set_all(&self, mode: &str) {
@@ -220,7 +218,7 @@ async fn everything_in_the_jail_works_in_every_way() {
     assert_eq!((&shown["kind"], &shown["harvest"]["protocol"]), (&json!("program"), &json!("2025-11-25")), "{shown:#}");
     let left_out: Vec<_> = shown["harvest"]["left_out"].as_array().unwrap().iter().map(|one| one["tool"].clone()).collect();
     assert_eq!(left_out, ["simulate-research-query"], "{shown:#}");
-    Walk { rig: &rig, source: "everything", tools: EVERYTHING, is_program: true }.all_ways().await;
+    Walk { rig: &rig, source: "everything", tools: EVERYTHING }.all_ways().await;
     // What is not a tool is passed through.
     let resources = rig.get(&rig.in_session("sources/everything/resources")).await;
     let uri = resources["resources"][0]["uri"].as_str().unwrap_or_else(|| panic!("{resources:#}")).to_owned();
@@ -248,7 +246,7 @@ async fn a_server_for_files_works_on_its_stage_in_every_way() {
         rig.approve(&id).await;
         assert_eq!(rig.ended(&id).await["status"], "succeeded", "{name}");
     }
-    Walk { rig: &rig, source: "disk", tools: FILESYSTEM, is_program: true }.all_ways().await;
+    Walk { rig: &rig, source: "disk", tools: FILESYSTEM }.all_ways().await;
     // It has only what it was given: the rest of the machine is not there.
     rig.set_mode("disk.read_text_file", "allow").await;
     let (_, outside) = rig.invoke("disk.read_text_file", json!({ "path": "/etc/passwd" })).await;
@@ -264,7 +262,7 @@ async fn a_server_without_sessions_works_in_every_way() {
     let shown = rig.get("sources/kit").await;
     assert_eq!((&shown["kind"], &shown["harvest"]["protocol"]), (&json!("http"), &json!("2026-07-28")), "{shown:#}");
     assert_eq!(shown["url"], kit.url, "{shown:#}");
-    Walk { rig: &rig, source: "kit", tools: KIT, is_program: false }.all_ways().await;
+    Walk { rig: &rig, source: "kit", tools: KIT }.all_ways().await;
     // A source that is removed keeps its receipts and can be read.
     rig.owner.run(&["source", "remove", "kit", "--yes"]).ok();
     assert!(rig.get("sources/kit").await["removed_at"].is_string());

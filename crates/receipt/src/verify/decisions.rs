@@ -83,8 +83,10 @@ struct RowBefore {
     row: Option<Row>,
 }
 
-/// The profile of actions whose code is part of the server.
-pub(super) const IN_PROCESS: &str = "in_process";
+/// Whether calls in this profile run code of a package. A profile that is not known does.
+pub(super) fn is_package(profile: &str) -> bool {
+    !matches!(profile, "in_process" | "resident")
+}
 
 /// A decision that an entry claims.
 pub(super) struct Claim<'a> {
@@ -161,7 +163,7 @@ impl<'a> Claim<'a> {
     fn is_package(&self) -> bool {
         match self.profile {
             "" => self.decision.tightened.contains(&Reason::PackageNeverUnattended),
-            profile => profile != IN_PROCESS,
+            profile => is_package(profile),
         }
     }
 

@@ -73,7 +73,7 @@ fn the_changes_of_an_action_that_are_remembered_are_bounded() {
         let claim = Claim {
             decision: &decision,
             tier: Tier::R2,
-            profile: IN_PROCESS,
+            profile: "in_process",
             action: &action,
             space: &space,
             principal: &principal,
@@ -134,7 +134,7 @@ proptest! {
         let claim = Claim {
             decision: &decision,
             tier,
-            profile: IN_PROCESS,
+            profile: "in_process",
             action: &action,
             space: &space,
             principal: &principal,
@@ -168,7 +168,7 @@ fn what_only_tightens_is_believed_and_changes_nothing_else() {
         let claim = Claim {
             decision: &decision,
             tier,
-            profile: IN_PROCESS,
+            profile: "in_process",
             action: &action,
             space: &space,
             principal: &principal,

@@ -2,7 +2,7 @@
 //! A grant must have been given before its use, by as many people as the space requires; it must cover the call, and must not be used
 //! more often than it allows. Where the space refuses self-approval, nobody approves a call of their own, or has given the grant for it.
 
-use super::decisions::IN_PROCESS;
+use super::decisions::is_package;
 use super::{Class, Finding};
 use crate::body::{IntentBody, ReceiptBody, RuleChange, SpaceBody, Terms};
 use countersign_core::action::Class as TierClass;
@@ -186,7 +186,7 @@ impl Given {
             Some("was given for another definition")
         } else if intent.tier.class() == TierClass::Danger {
             Some("cannot cover what destroys")
-        } else if intent.tier >= Tier::R3 && intent.profile != IN_PROCESS {
+        } else if intent.tier >= Tier::R3 && is_package(&intent.profile) {
             Some("cannot cover what a package does at this tier")
         } else {
             intent.decision.tightened.iter().find_map(unanswerable)

@@ -192,7 +192,6 @@ where
         server: Server::Program {
             residents: Arc::clone(&programs) as Arc<dyn Residents>,
             spec: Arc::new(move || Box::pin(std::future::ready(Ok(spec())))),
-            profile: Profile::Default,
         },
         connection: None,
         spaces: None,

@@ -53,7 +53,7 @@ pub enum Server {
         credentials: Option<Arc<dyn Credentials>>,
     },
     /// A program in the jail.
-    Program { residents: Arc<dyn Residents>, spec: MakeSpec, profile: Profile },
+    Program { residents: Arc<dyn Residents>, spec: MakeSpec },
     /// It cannot be set up. Every request gets this error.
     Nowhere { why: Error },
 }
@@ -116,7 +116,7 @@ impl McpSource {
                 };
                 (upstream, Profile::InProcess, hosts)
             }
-            Server::Program { residents, spec, profile } => (Upstream::Program { residents, spec }, profile, Vec::new()),
+            Server::Program { residents, spec } => (Upstream::Program { residents, spec }, Profile::Resident, Vec::new()),
             Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new()),
         };
         let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
