@@ -216,7 +216,8 @@ async fn grown(folder: &Path, upstream: &Running) -> Result<Vec<Grown>> {
     ] {
         let before = cpu::resident_mb(governing.server.id())?;
         cpu::forget_peak(governing.server.id())?;
-        futures_util::future::try_join_all((0..at_once).map(|_| governing.call_badly(&action(how)))).await?;
+        let action = action(how);
+        futures_util::future::try_join_all((0..at_once).map(|_| governing.call_badly(&action))).await?;
         grown.push(Grown { what, mb: cpu::peak_mb(governing.server.id())? - before });
     }
     Connection::open(upstream.address).await?.exchange(&http::request("POST", "/turn", "none", &json!({}))).await?;

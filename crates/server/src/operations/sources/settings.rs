@@ -109,19 +109,22 @@ async fn server_of(app: &App, by: &Principal, request: &NewSourceRequest) -> Res
             Ok(McpServer::Http { url: url.clone() })
         }
         (None, Some(command)) => {
-            let mut texts = command.iter().chain(request.env.iter().flat_map(|variable| variable.value.iter().chain([&variable.name])));
-            let is_long = command.len() > SOURCE_VARIABLES_MAX || request.env.len() > SOURCE_VARIABLES_MAX;
-            if is_long || texts.any(|text| text.len() > SOURCE_TEXT_BYTES_MAX || text.contains('\0')) {
-                let message = "words and variables of a program, each of at most";
-                return Err(Error::invalid(format!(
-                    "there are at most {SOURCE_VARIABLES_MAX} {message} {SOURCE_TEXT_BYTES_MAX} bytes, and none has U+0000"
-                )));
-            }
+            must_be_short(command, &request.env)?;
             let env = variables_of(app, by, &request.env).await?;
             app.parts.added.check_program(command, &env).map_err(Error::Source)?;
             Ok(McpServer::Program { command: command.clone(), env })
         }
     }
+}
+
+fn must_be_short(command: &[String], env: &[VariableRequest]) -> Result<(), Error> {
+    let mut texts = command.iter().chain(env.iter().flat_map(|variable| variable.value.iter().chain([&variable.name])));
+    let is_long = command.len() > SOURCE_VARIABLES_MAX || env.len() > SOURCE_VARIABLES_MAX;
+    if !is_long && texts.all(|text| text.len() <= SOURCE_TEXT_BYTES_MAX && !text.contains('\0')) {
+        return Ok(());
+    }
+    let message = "words and variables of a program, each of at most";
+    Err(Error::invalid(format!("there are at most {SOURCE_VARIABLES_MAX} {message} {SOURCE_TEXT_BYTES_MAX} bytes, and none has U+0000")))
 }
 
 async fn variables_of(app: &App, by: &Principal, requested: &[VariableRequest]) -> Result<Vec<Variable>, Error> {
