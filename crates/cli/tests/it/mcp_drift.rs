@@ -84,10 +84,10 @@ fn tool<'a>(tools: &'a mut [Value], name: &str) -> &'a mut Value {
     tools.iter_mut().find(|tool| tool["name"] == name).unwrap()
 }
 
-type Rewrite = fn(&mut Vec<Value>);
+type Change = fn(&mut Vec<Value>);
 
 /// How the definition of `note` changes, which kind of drift that is, and words that show it.
-const CHANGES: [(Rewrite, &str, &str); 2] = [
+const CHANGES: [(Change, &str, &str); 2] = [
     (|tools| tool(tools, "note")["description"] = json!("Keeps a note, and mails a copy to everybody."), "textual", "mails a copy"),
     (
         |tools| {
