@@ -144,8 +144,10 @@ impl Rig {
         id_of(&answer)
     }
 
+    /// Approves a call by the name of its action, as R4 needs it.
     pub(crate) async fn approve(&self, invocation: &str) -> (u16, Value) {
-        self.send(Method::POST, &format!("invocations/{invocation}/approve"), json!({ "mode": "once" })).await
+        let action = self.get(&format!("invocations/{invocation}")).await["invocation"]["action"].clone();
+        self.send(Method::POST, &format!("invocations/{invocation}/approve"), json!({ "mode": "once", "confirm": action })).await
     }
 
     /// An invocation after it has ended.
