@@ -27,6 +27,7 @@ for line in sys.stdin:
 "#;
 
 async fn send(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
+    server::init_process();
     let request = reqwest::Client::new().request(method, format!("{}/api/v1/{path}", server.url)).json(&body);
     let response = request.bearer_auth(server.owner_token.as_deref().unwrap()).send().await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap_or_default())

@@ -21,7 +21,7 @@ pub(crate) struct Add {
     #[command(flatten)]
     server: Server,
     /// The program and its words, after --
-    #[arg(last = true, value_name = "COMMAND", requires = "mcp_stdio")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "mcp")]
     command: Vec<String>,
     /// The connection whose credential its requests carry
     #[arg(long, value_name = "NAME", conflicts_with = "mcp_stdio")]
