@@ -38,10 +38,10 @@ pub(crate) struct Add {
     #[arg(long, value_name = "SPACE")]
     space: Vec<String>,
     /// A variable of the program; may be given several times. Others can see it: use --secret-env for what is secret
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assigned, requires = "mcp_stdio")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assigned, conflicts_with = "mcp")]
     env: Vec<(String, String)>,
     /// A variable of the program that has the value of a secret; may be given several times
-    #[arg(long, value_name = "NAME=SECRET", value_parser = assigned, requires = "mcp_stdio")]
+    #[arg(long, value_name = "NAME=SECRET", value_parser = assigned, conflicts_with = "mcp")]
     secret_env: Vec<(String, String)>,
     #[command(flatten)]
     limits: Limits,
