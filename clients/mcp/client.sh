@@ -14,10 +14,10 @@ main() {
     trap stop EXIT
     start_server
     add_connection
-    "$COUNTERSIGN" source add suite --mcp "$url" --connection suite --default-tier R1
+    # A login may turn out to be too narrow, or to be of another issuer. Then a person logs in once more.
+    add_source || { log_in && add_source; }
     for action in $("$COUNTERSIGN" action list -o name | grep '^suite\.'); do
         "$COUNTERSIGN" mode set "$action" allow
-        # A login may turn out to be too narrow, or to be of another issuer. Then a person logs in once more.
         invoke "$action" || { log_in && invoke "$action"; }
     done
 }
@@ -57,6 +57,10 @@ add_connection() {
         "$COUNTERSIGN" connection add suite "$url" --oauth --no-wait >"$run/page"
     fi
     browse
+}
+
+add_source() {
+    "$COUNTERSIGN" source add suite --mcp "$url" --connection suite --default-tier R1
 }
 
 log_in() {
