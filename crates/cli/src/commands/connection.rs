@@ -3,9 +3,7 @@
 
 use super::given::Given;
 use crate::shared::*;
-use api::connection::{
-    ConnectionTestResponse, ConnectionView, LoginStatus, LoginView, NewConnectionRequest, StartedLoginResponse,
-};
+use api::connection::{ConnectionTestResponse, ConnectionView, LoginStatus, LoginView, NewConnectionRequest, StartedLoginResponse};
 use clap::{Args, Subcommand};
 use countersign_core::ports::connections::{ConnectionKind, ConnectionState};
 use serde_json::{Value, json};

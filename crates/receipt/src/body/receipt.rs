@@ -6,8 +6,8 @@ pub use countersign_core::effect::Remedy;
 use countersign_core::effect::{Purpose, SettledBy};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::{
-    ActionId, BatchId, ConnectionId, Decision, Digest, GrantId, IntentId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
-    Timestamp, UserId,
+    ActionId, BatchId, ConnectionId, Decision, Digest, GrantId, IntentId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status,
+    Tier, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
