@@ -234,7 +234,7 @@ async fn a_source_that_says_it_changed_is_asked_before_the_next_call() {
     far.says_it_changed();
     far.becomes_unreachable(Some("down"));
     assert_eq!(description(&catalogue, "far.make_note").await.as_deref(), Some("New."));
-    let (listed, lists) = (catalogue.list(&org(1)).await.remove(0), far.lists());
+    let (lists, listed) = (far.lists(), catalogue.list(&org(1)).await.remove(0));
     assert_eq!((listed.actions.len(), listed.is_stale, far.lists()), (1, true, lists));
     far.becomes_unreachable(None);
     world.clock.advance_seconds(LISTING_RETRY_SECONDS);
@@ -285,7 +285,7 @@ async fn a_source_that_begins_to_fail_and_works_again_is_noted_once_each() {
         }
         world.listings.noted.lock().clone()
     };
-    assert_eq!(listed().await, [None]);
+    assert_eq!(listed().await, [None::<&str>]);
     far.becomes_unreachable(Some("down"));
     assert_eq!(listed().await, [None, Some("source_unreachable")]);
     far.becomes_unreachable(None);
@@ -299,7 +299,8 @@ async fn a_restart_knows_when_a_source_last_listed_what_has_not_changed() {
     let catalogue = world.open(&[]);
     catalogue.list(&org(1)).await;
     let first = world.clock.now();
-    for (seconds, kept_at) in [(LISTING_SECONDS, first), (LISTING_KEPT_SECONDS, first.plus_seconds(LISTING_SECONDS + LISTING_KEPT_SECONDS))] {
+    let later = first.plus_seconds(LISTING_SECONDS + LISTING_KEPT_SECONDS);
+    for (seconds, kept_at) in [(LISTING_SECONDS, first), (LISTING_KEPT_SECONDS, later)] {
         world.clock.advance_seconds(seconds);
         catalogue.list(&org(1)).await;
         let kept = world.listings.kept.lock().values().next().map(|kept| kept.listed_at);
