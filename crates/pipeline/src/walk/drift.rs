@@ -45,13 +45,12 @@ impl Walk {
         let (org, catalogue) = (eyes.org(), &self.inner.catalogue);
         let mut found = catalogue.look_up(eyes, id).await;
         let pin = self.ledger().find_pin(org, id).await?;
-        if let (Ok(Some(known)), Some(pin)) = (&found, &pin)
-            && known.source.is_remote()
-            && !agrees(pin, &known.definition)
-        {
+        let known = found.as_ref().ok().and_then(Option::as_ref).filter(|known| known.source.is_remote());
+        let doubted = pin.as_ref().filter(|pin| known.is_some_and(|known| !agrees(pin, &known.definition)));
+        if let Some(changed_at) = doubted.map(|pin| pin.changed_at) {
             let now = self.ledger().now().await?;
             // The rare path is boxed: inline, it would make the future of every call larger.
-            Box::pin(catalogue.confirm(org, id.source(), pin.changed_at, now)).await;
+            Box::pin(catalogue.confirm(org, id.source(), changed_at, now)).await;
             found = catalogue.look_up(eyes, id).await;
         }
         Ok(found.map(|found| found.map(|found| Current { found, pin })))
