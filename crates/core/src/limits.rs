@@ -92,6 +92,10 @@ pub const LIST_TIMEOUT_MS: u64 = 15_000;
 pub const LISTING_SECONDS: u64 = 5 * 60;
 /// How long the last listing of a remote source is used after the source could not be asked; then it is asked again.
 pub const LISTING_RETRY_SECONDS: u64 = 10;
+/// How long the last listing of a remote source is used for calls while the source lists nothing; then they get `source_unavailable`.
+pub const LISTING_STALE_MAX_SECONDS: u64 = 24 * 60 * 60;
+/// How often a listing that has not changed is kept anew, so that a restart knows how old it is.
+pub const LISTING_KEPT_SECONDS: u64 = 60 * 60;
 /// How long a call waits for a listing that it does not strictly need; then it uses the known one.
 pub const LISTING_WAIT_MS: u64 = 1_000;
 /// Attempts of one invocation, including the first; only transient errors are retried.

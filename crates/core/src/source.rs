@@ -187,7 +187,7 @@ pub trait SourceRegistry: Send + Sync {
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptListing {
     pub actions: Vec<Arc<Action>>,
-    /// When the source first listed exactly these actions.
+    /// When the source listed exactly these actions; it may have listed them again up to `LISTING_KEPT_SECONDS` later.
     pub listed_at: Timestamp,
 }
 
@@ -196,6 +196,9 @@ pub trait Listings: Send + Sync {
     fn find_listing<'a>(&'a self, org: &'a OrgId, source: &'a SourceId) -> Future<'a, Result<Option<KeptListing>, ledger::Error>>;
     /// Replaces the stored listing of the source.
     fn keep_listing<'a>(&'a self, org: &'a OrgId, source: &'a SourceId, listing: KeptListing) -> Future<'a, Result<(), ledger::Error>>;
+    /// Notes, and tells once, that the source began to fail to list its actions with this error, or that it lists them again (`None`).
+    fn note_listing<'a>(&'a self, org: &'a OrgId, source: &'a SourceId, failed: Option<&'a Error>)
+    -> Future<'a, Result<(), ledger::Error>>;
 }
 
 /// An action as it was, with a source that can only revert and reconcile effects from that time.

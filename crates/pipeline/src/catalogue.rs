@@ -40,13 +40,21 @@ pub struct SourceListing {
     pub id: String,
     pub title: String,
     pub actions: Vec<Arc<Action>>,
-    /// When the source listed them; absent if it never did. If it could not be asked since the server started, when it first listed exactly
-    /// these.
+    /// When the source listed them; absent if it never did. If it could not be asked since the server started, up to an hour before that.
     pub listed_at: Option<Timestamp>,
     /// The actions are from an earlier listing, because the source could not be asked.
     pub is_stale: bool,
     /// Why the source could not be asked. Its actions are then the ones it listed last, or none.
     pub error: Option<String>,
+}
+
+/// An action as its source listed it last.
+pub(crate) struct Found {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) listed_at: Timestamp,
+    /// The source could not be asked since.
+    pub(crate) is_stale: bool,
 }
 
 impl Catalogue {
@@ -125,6 +133,11 @@ impl Catalogue {
         eyes: impl Into<Eyes<'a>>,
         id: &ActionId,
     ) -> Result<Option<(Arc<dyn Source>, Arc<Definition>)>, Error> {
+        Ok(self.look_up(eyes, id).await?.map(|found| (found.source, found.definition)))
+    }
+
+    /// The same, with how current it is.
+    pub(crate) async fn look_up<'a>(&self, eyes: impl Into<Eyes<'a>>, id: &ActionId) -> Result<Option<Found>, Error> {
         let eyes = eyes.into();
         let (catalogue, sources) = self.of(eyes.org()).await;
         let Some(slot) = sources.find(eyes, id.source()) else {
@@ -132,7 +145,21 @@ impl Catalogue {
         };
         let listing = catalogue.listing(&sources, slot).await?;
         let definition = listing.definitions.get(id).cloned().transpose()?;
-        Ok(definition.map(|definition| (Arc::clone(&slot.source), definition)))
+        let Listed { listed_at, error, .. } = &listing.listed;
+        Ok(definition.map(|definition| Found {
+            source: Arc::clone(&slot.source),
+            definition,
+            listed_at: *listed_at,
+            is_stale: error.is_some(),
+        }))
+    }
+
+    /// Asks a source once more if it was not asked since this change of a review. `now` is the store's time.
+    pub(crate) async fn confirm(&self, org: &OrgId, source: &str, changed_at: Option<Timestamp>, now: Timestamp) {
+        let (catalogue, sources) = self.of(org).await;
+        if let Some(slot) = sources.find(Eyes::Org(org), source) {
+            catalogue.confirm(slot, changed_at, now).await;
+        }
     }
 
     /// Whether an action of this source that nobody has reviewed needs an approval for every call.

@@ -1,7 +1,7 @@
 //! Tests of the catalogue: when a source is asked for its actions, and which listing and findings a look-up gets.
 
 use super::*;
-use countersign_core::limits::{LISTING_RETRY_SECONDS, LISTING_SECONDS};
+use countersign_core::limits::{LISTING_KEPT_SECONDS, LISTING_RETRY_SECONDS, LISTING_SECONDS};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::source::KeptListing;
 use countersign_core::{Future, PrincipalId, SessionId, SourceId, SpaceId, UserId, ledger};
@@ -18,16 +18,30 @@ struct World {
 }
 
 #[derive(Default)]
-struct MemoryListings(Mutex<HashMap<(OrgId, SourceId), KeptListing>>);
+struct MemoryListings {
+    kept: Mutex<HashMap<(OrgId, SourceId), KeptListing>>,
+    /// What was noted of the listings, in order: the code of a failure, or that it works.
+    noted: Mutex<Vec<Option<&'static str>>>,
+}
 
 impl Listings for MemoryListings {
     fn find_listing<'a>(&'a self, org: &'a OrgId, source: &'a SourceId) -> Future<'a, Result<Option<KeptListing>, ledger::Error>> {
-        let kept = self.0.lock().get(&(org.clone(), source.clone())).cloned();
+        let kept = self.kept.lock().get(&(org.clone(), source.clone())).cloned();
         Box::pin(std::future::ready(Ok(kept)))
     }
 
     fn keep_listing<'a>(&'a self, org: &'a OrgId, source: &'a SourceId, kept: KeptListing) -> Future<'a, Result<(), ledger::Error>> {
-        self.0.lock().insert((org.clone(), source.clone()), kept);
+        self.kept.lock().insert((org.clone(), source.clone()), kept);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn note_listing<'a>(
+        &'a self,
+        _org: &'a OrgId,
+        _source: &'a SourceId,
+        failed: Option<&'a Error>,
+    ) -> Future<'a, Result<(), ledger::Error>> {
+        self.noted.lock().push(failed.map(Error::code));
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -215,10 +229,83 @@ async fn a_source_that_says_it_changed_is_asked_before_the_next_call() {
     far.redefine("make_note", |action| action.description = "New.".into());
     far.says_it_changed();
     assert_eq!(description(&catalogue, "far.make_note").await.as_deref(), Some("New."));
-    // A listing that is known to be outdated is not used, even if the source cannot be asked.
+    // If it cannot be asked then, it is not gone: its last listing is used, marked, and it is asked again soon.
+    far.redefine("make_note", |action| action.description = "Newer.".into());
     far.says_it_changed();
     far.becomes_unreachable(Some("down"));
-    assert_eq!(catalogue.find(&org(1), &id("far.make_note")).await.err().unwrap().code(), "source_unreachable");
+    assert_eq!(description(&catalogue, "far.make_note").await.as_deref(), Some("New."));
+    let (lists, listed) = (far.lists(), catalogue.list(&org(1)).await.remove(0));
+    assert_eq!((listed.actions.len(), listed.is_stale, far.lists()), (1, true, lists));
+    far.becomes_unreachable(None);
+    world.clock.advance_seconds(LISTING_RETRY_SECONDS);
+    assert_eq!(description(&catalogue, "far.make_note").await.as_deref(), Some("Newer."));
+    assert!(!catalogue.list(&org(1)).await.remove(0).is_stale);
+}
+
+#[tokio::test]
+async fn a_source_is_asked_once_more_for_each_change_of_a_review() {
+    let (world, far) = (World::default(), source("far").remote());
+    world.registry.add(&org(1), far.clone());
+    let catalogue = world.open(&[]);
+    assert!(find(&catalogue, "far.make_note").await.is_some());
+    let (owner, start) = (org(1), world.clock.now());
+    let confirm = async |changed_at: Timestamp| {
+        catalogue.confirm(&owner, "far", Some(changed_at), changed_at.max(start)).await;
+        far.lists()
+    };
+    let later = |seconds: u64| start.plus_seconds(seconds);
+    assert_eq!((confirm(start).await, confirm(start).await, confirm(start.minus_seconds(9)).await), (2, 2, 2));
+    assert_eq!((confirm(later(1)).await, confirm(later(1)).await), (3, 3));
+    // An answer that was on its way before does not count.
+    let mut held = far.will_hold_list(Ok(()));
+    let released = async {
+        held.arrived().await;
+        held.release();
+    };
+    let (_, lists, ()) = tokio::join!(catalogue.refresh(&owner, "far"), confirm(later(2)), released);
+    assert_eq!(lists, 5);
+    // One that cannot be asked is not asked with every call, and is asked again soon.
+    far.becomes_unreachable(Some("down"));
+    assert_eq!((confirm(later(3)).await, confirm(later(3)).await), (6, 6));
+    far.becomes_unreachable(None);
+    world.clock.advance_seconds(LISTING_RETRY_SECONDS);
+    assert_eq!((confirm(later(3)).await, confirm(later(3)).await), (7, 7));
+}
+
+#[tokio::test]
+async fn a_source_that_begins_to_fail_and_works_again_is_noted_once_each() {
+    let (world, far) = (World::default(), source("far").remote());
+    world.registry.add(&org(1), far.clone());
+    world.registry.add(&org(1), source("near"));
+    let catalogue = world.open(&[]);
+    let listed = async || {
+        for _ in 0..2 {
+            world.clock.advance_seconds(LISTING_SECONDS);
+            catalogue.list(&org(1)).await;
+        }
+        world.listings.noted.lock().clone()
+    };
+    assert_eq!(listed().await, [None::<&str>]);
+    far.becomes_unreachable(Some("down"));
+    assert_eq!(listed().await, [None, Some("source_unreachable")]);
+    far.becomes_unreachable(None);
+    assert_eq!(listed().await, [None, Some("source_unreachable"), None]);
+}
+
+#[tokio::test]
+async fn a_restart_knows_when_a_source_last_listed_what_has_not_changed() {
+    let (world, far) = (World::default(), source("far").remote());
+    world.registry.add(&org(1), far.clone());
+    let catalogue = world.open(&[]);
+    catalogue.list(&org(1)).await;
+    let first = world.clock.now();
+    let later = first.plus_seconds(LISTING_SECONDS + LISTING_KEPT_SECONDS);
+    for (seconds, kept_at) in [(LISTING_SECONDS, first), (LISTING_KEPT_SECONDS, later)] {
+        world.clock.advance_seconds(seconds);
+        catalogue.list(&org(1)).await;
+        let kept = world.listings.kept.lock().values().next().map(|kept| kept.listed_at);
+        assert_eq!(kept, Some(kept_at));
+    }
 }
 
 #[tokio::test]

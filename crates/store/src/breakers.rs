@@ -6,9 +6,10 @@ use crate::{Error, Store};
 use countersign_core::breaker::{Breaker, BreakerKey, BreakerState, LetThrough};
 use countersign_core::limits::{
     BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKER_OPEN_SECONDS_MAX, BREAKERS_WITH_LABELS_MAX,
+    LISTING_RETRY_SECONDS,
 };
 use countersign_core::ports::Breakers;
-use countersign_core::{Future, OrgId, Timestamp};
+use countersign_core::{Future, OrgId, SourceId, Timestamp, source};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -139,6 +140,43 @@ impl Store {
             })
             .await
     }
+}
+
+/// Keeps a source that fails to list its actions among the failing targets, under its name, until it lists them again. No call is counted
+/// under the name of a source alone, so this stops none.
+pub(crate) async fn note_source(store: &Store, org: &OrgId, source: &SourceId, failed: Option<&source::Error>) -> Result<(), Error> {
+    let is_noted = store.list_breakers(org).await?.iter().any(|known| known.key == source.as_str());
+    if is_noted == failed.is_some() {
+        return Ok(());
+    }
+    let (own, org, key) = (store.clone(), org.clone(), source.to_string());
+    let failed = failed.map(|error| (error.code(), error.to_string()));
+    store
+        .db
+        .write(org.clone(), move |tx| {
+            Box::pin(async move {
+                let (now, is_noted) = (tx.now(), find(tx, &org, &key).await?.is_some());
+                match failed {
+                    Some((code, error)) if !is_noted => {
+                        tx.exec(
+                            "INSERT INTO breakers (org_id, key, state, failures, opened, reason, since, until)
+                             VALUES ($1, $2, 'open', 1, 1, $3, $4, $5)",
+                            &vals![org.as_str(), key.as_str(), code, now, now.plus_seconds(LISTING_RETRY_SECONDS)],
+                        )
+                        .await?;
+                        let body = json!({ "source": key, "error": error }).to_string();
+                        tell(&own, tx, &org, "source.unavailable", key, body).await
+                    }
+                    None if is_noted => {
+                        tx.exec("DELETE FROM breakers WHERE org_id = $1 AND key = $2", &vals![org.as_str(), key.as_str()]).await?;
+                        let body = json!({ "source": key }).to_string();
+                        tell(&own, tx, &org, "source.available", key, body).await
+                    }
+                    Some(_) | None => Ok(()),
+                }
+            })
+        })
+        .await
 }
 
 async fn find(tx: &mut Tx, org: &OrgId, key: &str) -> Result<Option<Breaker>, Error> {

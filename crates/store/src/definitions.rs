@@ -200,11 +200,7 @@ fn read_review(row: Row) -> Result<Review, Error> {
     let (structural, textual) = (columns.parsed(Digest::parse)?, columns.parsed(Digest::parse)?);
     let wording = columns.parsed(parse_wording)?;
     let seen = columns.parsed_or_null(Digest::parse)?.zip(columns.parsed_or_null(Digest::parse)?);
-    Ok(Review {
-        action,
-        pin: Pin { structural, textual, wording, seen },
-        reviewed_by: columns.parsed(PrincipalId::parse)?,
-        reviewed_at: columns.time()?,
-        seen_at: columns.time_or_null()?,
-    })
+    let (reviewed_by, reviewed_at, seen_at) = (columns.parsed(PrincipalId::parse)?, columns.time()?, columns.time_or_null()?);
+    let changed_at = Some(seen_at.map_or(reviewed_at, |seen_at| seen_at.max(reviewed_at)));
+    Ok(Review { action, pin: Pin { structural, textual, wording, seen, changed_at }, reviewed_by, reviewed_at, seen_at })
 }

@@ -1,8 +1,8 @@
 //! The actions that remote sources listed last.
 
 use crate::db::{Columns, Row, vals};
-use crate::{Error, Store};
-use countersign_core::source::{KeptListing, Listings};
+use crate::{Error, Store, breakers};
+use countersign_core::source::{self, KeptListing, Listings};
 use countersign_core::{Action, Future, OrgId, SourceId, json};
 use std::sync::Arc;
 
@@ -32,6 +32,15 @@ impl Listings for Store {
                 })
                 .await
         })
+    }
+
+    fn note_listing<'a>(
+        &'a self,
+        org: &'a OrgId,
+        source: &'a SourceId,
+        failed: Option<&'a source::Error>,
+    ) -> Future<'a, Result<(), Error>> {
+        Box::pin(breakers::note_source(self, org, source, failed))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `countersign breaker`: circuit breakers. A target that fails repeatedly is not called for a while.
 
 use crate::shared::*;
+use api::Page;
 use api::rules::{BreakerView, CloseBreakerRequest};
 use clap::Subcommand;
 use countersign_core::breaker::BreakerState;
@@ -60,6 +61,12 @@ impl Breaker {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// The keys of the targets that are not called, and the sources that list nothing; empty if the caller may not read them.
+pub(super) async fn failing(client: &Client) -> Vec<String> {
+    let known = client.get::<Page<BreakerView>>(&["breakers"], &[]).await.map(|answer| answer.read.items).unwrap_or_default();
+    known.into_iter().filter(|breaker| breaker.state != BreakerState::Closed).map(|breaker| clean::line(&breaker.key)).collect()
 }
 
 /// One look for each state, and its word in every one of them.

@@ -1,7 +1,7 @@
 //! `countersign inbox`: what a person has to act on. Calls in doubt come first, then pending calls, those with the nearest deadline first.
 
-use super::kill_switch;
 use super::show::asked_for;
+use super::{breaker, kill_switch};
 use crate::shared::*;
 use api::identity::SessionView;
 use api::invocation::InvocationView;
@@ -92,6 +92,7 @@ impl Inbox {
         }
         void(waiting.iter().map(|(invocation, _)| invocation), terminal);
         stopped(client, terminal).await;
+        failing(client, terminal).await;
         Ok(Exit::Ok)
     }
 
@@ -130,6 +131,18 @@ async fn stopped(client: &Client, terminal: &mut Terminal) {
     for switch in kill_switch::on(client).await {
         terminal.note(Tone::Danger.paint(format!("■ kill switch on: {}", kill_switch::line(&switch))));
     }
+}
+
+/// Names what fails again and again, because its calls fail even after an approval.
+async fn failing(client: &Client, terminal: &mut Terminal) {
+    if terminal.is_document() {
+        return;
+    }
+    let failing = breaker::failing(client).await;
+    let Some(first) = failing.first() else { return };
+    let more = if failing.len() > 1 { ", …" } else { "" };
+    terminal.note(Tone::Warn.paint(format!("✗ {}: {first}{more}", counted(failing.len() as u64, "target fails", "targets fail"))));
+    terminal.next("countersign breaker list");
 }
 
 fn deadline(invocation: &InvocationView, terminal: &Terminal) -> Cell {

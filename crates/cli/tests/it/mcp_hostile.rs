@@ -88,9 +88,12 @@ async fn a_server_that_lies_over_http_harms_no_other() {
     for (what, lie) in LISTINGS {
         bad.answers(move |asked| (asked.method() == "tools/list").then(|| lie(asked)));
         is_marked(&rig, "bad", what).await;
+        let inbox = rig.owner.on_screen(120, &["inbox"], "").ok().stdout;
+        assert!(inbox.contains("✗ 1 target fails: bad"), "{what}: {inbox}");
         others_go_on(&rig, what).await;
         bad.answers(|_| None);
         rig.owner.run(&["source", "refresh", "bad"]).ok();
+        assert_eq!(rig.get("breakers").await["items"], json!([]), "{what}: it is well again");
         assert_eq!(rig.get("sources/bad").await["harvest"]["error"], Value::Null, "{what}: it is well again");
     }
     for (what, lie) in LISTINGS {

@@ -3,7 +3,7 @@
 use super::Error;
 use super::invocations::{Finish, Finished};
 use crate::decision::Drift;
-use crate::{ActionId, Digest, Future, OrgId, PrincipalId};
+use crate::{ActionId, Digest, Future, OrgId, PrincipalId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub struct Pin {
     pub wording: Wording,
     /// The digests of the last other definition that was seen, if any.
     pub seen: Option<(Digest, Digest)>,
+    /// When it was reviewed or, if later, when `seen` was recorded, by the store's clock. Absent in a pin that is to be written.
+    pub changed_at: Option<Timestamp>,
 }
 
 /// How the texts of the definition were reviewed, which decides whether a change of them is drift.

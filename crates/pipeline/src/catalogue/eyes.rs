@@ -18,7 +18,7 @@ impl<'a> Eyes<'a> {
         session.map_or(Self::Org(org), Self::Session)
     }
 
-    pub(super) const fn org(self) -> &'a OrgId {
+    pub(crate) const fn org(self) -> &'a OrgId {
         match self {
             Self::Org(org) => org,
             Self::Session(session) => &session.org,

@@ -3,7 +3,7 @@
 
 use super::eyes::Eyes;
 use super::listing::{Actions, Listed, Listing, are_same};
-use countersign_core::limits::{LIST_TIMEOUT_MS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
+use countersign_core::limits::{LIST_TIMEOUT_MS, LISTING_KEPT_SECONDS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
 use countersign_core::source::{Error, KeptListing, Listings, OrgSources, Source};
 use countersign_core::{Action, Clock, OrgId, Timestamp};
 use futures_util::FutureExt;
@@ -22,11 +22,22 @@ pub(super) struct Slot {
     pub(super) is_builtin: bool,
     listing: RwLock<Option<Arc<Listing>>>,
     refresh: Mutex<Option<Refresh>>,
+    /// The store's time before the source was last asked because of a doubt. A review from before then is older than the listing.
+    confirmed: Mutex<Option<Timestamp>>,
+    /// When its listing was last kept in the store.
+    kept_at: Mutex<Option<Timestamp>>,
 }
 
 impl Slot {
     pub(super) fn new(source: Arc<dyn Source>, is_builtin: bool) -> Arc<Self> {
-        Arc::new(Self { source, is_builtin, listing: RwLock::default(), refresh: Mutex::default() })
+        Arc::new(Self {
+            source,
+            is_builtin,
+            listing: RwLock::default(),
+            refresh: Mutex::default(),
+            confirmed: Mutex::default(),
+            kept_at: Mutex::default(),
+        })
     }
 
     fn known(&self) -> Option<Arc<Listing>> {
@@ -122,13 +133,37 @@ impl OrgCatalogue {
             // A task that started before the source changed returns the old listing, so the source is asked again.
             return if listing.listed.revision == revision { Ok(listing) } else { self.refresh(slot).await };
         };
-        let is_due = known.listed.due.is_some_and(|due| due <= self.clock.now());
-        if !is_due || slot.refresh.lock().is_some() {
+        if !self.is_due(&known) || slot.refresh.lock().is_some() {
             return Ok(known);
         }
         match tokio::time::timeout(Duration::from_millis(LISTING_WAIT_MS), self.refresh(slot)).await {
             Ok(Ok(listing)) => Ok(listing),
             Ok(Err(_)) | Err(_) => Ok(known),
+        }
+    }
+
+    fn is_due(&self, known: &Listing) -> bool {
+        known.listed.due.is_some_and(|due| due <= self.clock.now())
+    }
+
+    /// Asks a source once more, because a review that changed at `changed_at` is about another definition than the known one: another
+    /// server may have seen what this one has not. It is asked once for each such change, not with every call. `now` is the store's time.
+    pub(super) async fn confirm(self: &Arc<Self>, slot: &Arc<Slot>, changed_at: Option<Timestamp>, now: Timestamp) {
+        let is_confirmed = || slot.confirmed.lock().is_some_and(|at| changed_at.is_none_or(|changed_at| changed_at <= at));
+        let has_just_failed = || slot.known().is_some_and(|known| known.listed.error.is_some() && !self.is_due(&known));
+        if is_confirmed() {
+            return;
+        }
+        // A task that is running may have asked before the review changed, so its answer does not count.
+        let running = slot.refresh.lock().clone();
+        if let Some(running) = running {
+            let _earlier = running.await;
+        }
+        if is_confirmed() || has_just_failed() {
+            return;
+        }
+        if self.refresh(slot).await.is_ok_and(|listing| listing.listed.error.is_none()) {
+            *slot.confirmed.lock() = Some(now);
         }
     }
 
@@ -153,17 +188,21 @@ impl OrgCatalogue {
         let answer = list_of(&*slot.source, &self.org).await;
         let (actions, listed_at, wait, error) = match answer {
             Ok(actions) => (self.taken(slot, known.as_deref(), actions).await, self.clock.now(), LISTING_SECONDS, None),
-            Err(error) => match self.last_known(slot, known.as_deref(), revision).await {
+            Err(error) => match self.last_known(slot, known.as_deref()).await {
                 Some((actions, listed_at)) => (actions, listed_at, LISTING_RETRY_SECONDS, Some(error)),
                 None => return Err(error),
             },
         };
         let due = slot.source.is_remote().then(|| self.clock.now().plus_seconds(wait));
-        let has_changed = known.is_none_or(|known| !Arc::ptr_eq(&known.listed.actions, &actions));
+        let has_changed = known.as_ref().is_none_or(|known| !Arc::ptr_eq(&known.listed.actions, &actions));
+        let had_failed = known.map(|known| known.listed.error.is_some());
         let listing = {
             let _alone = self.scanning.lock().await;
             self.publish(slot, Listed { actions, revision, listed_at, due, error }).await?
         };
+        if had_failed != Some(listing.listed.error.is_some()) {
+            self.tell(slot, listing.listed.error.as_ref()).await;
+        }
         if has_changed {
             let own = Arc::clone(self);
             tokio::spawn(async move { own.rescan().await });
@@ -171,27 +210,43 @@ impl OrgCatalogue {
         Ok(listing)
     }
 
-    /// The listed actions; the known `Arc` if they have not changed. A new listing of a remote source is kept in the store.
+    /// The listed actions; the known `Arc` if they have not changed. A new listing of a remote source is kept in the store, and one that has
+    /// not changed is from time to time.
     async fn taken(&self, slot: &Slot, known: Option<&Listing>, actions: Vec<Arc<Action>>) -> Actions {
-        if let Some(known) = known.filter(|known| are_same(&known.listed.actions, &actions)) {
-            return Arc::clone(&known.listed.actions);
-        }
-        if slot.source.is_remote() {
-            let listing = KeptListing { actions: actions.clone(), listed_at: self.clock.now() };
-            if let Err(error) = self.listings.keep_listing(&self.org, slot.source.id(), listing).await {
-                tracing::warn!(%error, source = %slot.source.id(), "the listing of a source could not be kept");
+        let known = known.filter(|known| are_same(&known.listed.actions, &actions)).map(|known| Arc::clone(&known.listed.actions));
+        let now = self.clock.now();
+        let is_kept = known.is_some() && slot.kept_at.lock().is_some_and(|kept_at| now < kept_at.plus_seconds(LISTING_KEPT_SECONDS));
+        if slot.source.is_remote() && !is_kept {
+            let listing = KeptListing { actions: actions.clone(), listed_at: now };
+            match self.listings.keep_listing(&self.org, slot.source.id(), listing).await {
+                Ok(()) => *slot.kept_at.lock() = Some(now),
+                Err(error) => tracing::warn!(%error, source = %slot.source.id(), "the listing of a source could not be kept"),
             }
         }
-        Arc::new(actions)
+        known.unwrap_or_else(|| Arc::new(actions))
     }
 
-    /// The last listing of a remote source that cannot be asked, and when it was made. `None` if the source has changed its revision: that listing is outdated.
-    async fn last_known(&self, slot: &Slot, known: Option<&Listing>, revision: u64) -> Option<(Actions, Timestamp)> {
+    /// Tells that a remote source began to fail, or works again.
+    async fn tell(&self, slot: &Slot, failed: Option<&Error>) {
+        if !slot.source.is_remote() {
+            return;
+        }
+        if let Some(error) = failed {
+            tracing::warn!(%error, org = %self.org, source = %slot.source.id(), "a source cannot be asked; its last listing is used");
+        }
+        if let Err(error) = self.listings.note_listing(&self.org, slot.source.id(), failed).await {
+            tracing::warn!(%error, source = %slot.source.id(), "how a source fares could not be noted");
+        }
+    }
+
+    /// The last listing of a remote source that cannot be asked, and when it was made. It is used even if the source has said since that it
+    /// changed: nothing better is known, and without it the source would be gone.
+    async fn last_known(&self, slot: &Slot, known: Option<&Listing>) -> Option<(Actions, Timestamp)> {
         if !slot.source.is_remote() {
             return None;
         }
         if let Some(known) = known {
-            return (known.listed.revision == revision).then(|| (Arc::clone(&known.listed.actions), known.listed.listed_at));
+            return Some((Arc::clone(&known.listed.actions), known.listed.listed_at));
         }
         match self.listings.find_listing(&self.org, slot.source.id()).await {
             Ok(kept) => kept.map(|kept| (Arc::new(kept.actions), kept.listed_at)),

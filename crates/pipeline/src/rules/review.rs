@@ -1,6 +1,6 @@
 //! A person's review of an action's definition. A later difference from the reviewed definition is drift.
 
-use crate::catalogue::Definition;
+use crate::catalogue::{Definition, Eyes};
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use crate::walk::drift::drift_from;
@@ -27,28 +27,28 @@ impl Pipeline {
             return Ok(Reviewed::OtherDefinition);
         }
         self.walk.archive(&principal.org, &definition).await?;
-        let pin = Pin { structural: definition.structural, textual: definition.textual, wording, seen: None };
+        let pin = Pin { structural: definition.structural, textual: definition.textual, wording, seen: None, changed_at: None };
         self.ledger().review(&principal.org, action, pin, &principal.id).await?;
         Ok(Reviewed::Done)
     }
 
-    /// Installing a package counts as the first review of each of its actions, because the person who installs it has looked at it. If a
-    /// service installs it, nobody has. If an action was reviewed with another definition before, this does not review it: a person has to
-    /// look at the change.
-    pub async fn review_installed(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
+    /// Installing a package, or adding a source, counts as the first review of each of its actions, because the person who does it has
+    /// looked at them. If a service does, nobody has: an action that has to be reviewed is not pinned then, or a service could install what
+    /// appeared until it counts as read. If an action was reviewed with another definition before, or is no longer the one that was
+    /// `scanned`, this does not review it: a person has to look at the change.
+    pub async fn review_installed(&self, principal: &Principal, action: &ActionId, scanned: Option<Digest>) -> Result<(), Error> {
+        let Some((source, now)) = self.definition_now(&principal.org, action).await? else {
+            return Ok(());
+        };
         let pin = self.ledger().find_pin(&principal.org, action).await?;
-        let now = self.definition_of(&principal.org, action).await?;
-        let is_other = |pin: Pin| now.is_some_and(|now| (now.structural, now.textual) != (pin.structural, pin.textual));
-        if pin.is_some_and(is_other) {
+        let is_other = pin.is_some_and(|pin| (pin.structural, pin.textual) != (now.structural, now.textual));
+        if is_other || scanned.is_some_and(|scanned| scanned != now.textual) {
             return Ok(());
         }
-        if !matches!(principal.id, PrincipalId::User(_)) {
-            return match self.definition_now(&principal.org, action).await {
-                Ok(Some((_, definition))) => self.pin_unread(principal, &definition).await,
-                Ok(None) | Err(_) => Ok(()),
-            };
+        if matches!(principal.id, PrincipalId::User(_)) {
+            return self.review(principal, action, Some(now.textual), Wording::Reviewed).await.map(|_| ());
         }
-        self.review(principal, action, None, Wording::Reviewed).await.map(|_| ())
+        if source.needs_review() { Ok(()) } else { self.pin_unread(principal, &now).await }
     }
 
     /// Pins the current definition of an action that is allowed to run without a person. A later difference is then drift, although nobody
@@ -64,17 +64,21 @@ impl Pipeline {
     /// Pins a definition that nobody has read, unless the action has a pin.
     async fn pin_unread(&self, principal: &Principal, definition: &Definition) -> Result<(), Error> {
         self.walk.archive(&principal.org, definition).await?;
-        let pin = Pin { structural: definition.structural, textual: definition.textual, wording: Wording::Unread, seen: None };
+        let (structural, textual) = (definition.structural, definition.textual);
+        let pin = Pin { structural, textual, wording: Wording::Unread, seen: None, changed_at: None };
         self.ledger().pin_first(&principal.org, &definition.action.id, pin, &principal.id).await?;
         Ok(())
     }
 
-    /// Lists every source, so that a remote one is asked also while nobody calls it, and counts the actions that have appeared.
+    /// Lists every source, so that a remote one is asked also while nobody calls it, records what has drifted as a call would, and counts the
+    /// actions that have appeared.
     pub async fn look_at_sources(&self, org: &OrgId) -> Result<(), Error> {
         for source in self.catalogue().list(org).await {
             if self.catalogue().needs_review(org, &source.id).await {
                 for action in &source.actions {
-                    self.walk.drift_seen(org, action, true).await?;
+                    if let Ok(Some(current)) = self.walk.find_current(Eyes::Org(org), &action.id).await? {
+                        self.walk.note_drift(org, &current).await?;
+                    }
                 }
             }
         }
@@ -94,8 +98,9 @@ impl Pipeline {
     }
 
     async fn definition_now(&self, org: &OrgId, action: &ActionId) -> Result<Option<(Arc<dyn Source>, Arc<Definition>)>, Error> {
-        let found = self.walk.inner.catalogue.find(org, action).await;
-        found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })
+        let found = self.walk.find_current(Eyes::Org(org), action).await?;
+        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
+        Ok(found.map(|current| (current.found.source, current.found.definition)))
     }
 }
 

@@ -8,11 +8,11 @@ use crate::catalogue::Definition;
 use crate::walk::decide::Cleared;
 use crate::walk::gate::Gated;
 use crate::walk::stage::Stage;
-use countersign_core::Invocation;
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::invocation::Failure;
 use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::source::{Asked, CallContext, Error, Output, Source};
+use countersign_core::{Invocation, OrgId};
 use futures_util::FutureExt;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
@@ -141,14 +141,15 @@ impl Walk {
         self.bounded(&subject, &context, subject.source.reconcile(&context, &subject.definition.action.id, subject.params)).await
     }
 
-    /// The slots of a source. They limit its concurrent requests, so a source that hangs delays only its own callers.
-    fn slots_of(&self, source: &str) -> Arc<Semaphore> {
+    /// The slots of an org's source. They limit its concurrent requests, so a source that hangs delays only its own callers; one of another
+    /// org may have the same name.
+    fn slots_of(&self, org: &OrgId, source: &str) -> Arc<Semaphore> {
         let mut slots = self.inner.slots.lock();
-        if let Some(known) = slots.get(source) {
+        if let Some(known) = slots.get(org).and_then(|sources| sources.get(source)) {
             return Arc::clone(known);
         }
         let new = Arc::new(Semaphore::new(self.inner.settings.calls_per_source_max));
-        slots.insert(source.to_owned(), Arc::clone(&new));
+        slots.entry(org.clone()).or_default().insert(source.to_owned(), Arc::clone(&new));
         new
     }
 
@@ -179,7 +180,7 @@ impl Walk {
     ) -> Result<T, Error> {
         let _timed = self.timed(Stage::Source);
         let source_id = || subject.definition.action.id.source().to_owned();
-        let slots = self.slots_of(subject.definition.action.id.source());
+        let slots = self.slots_of(&subject.invocation.org, subject.definition.action.id.source());
         let _slot = match Arc::clone(&slots).try_acquire_owned() {
             Ok(slot) => slot,
             Err(_) => {

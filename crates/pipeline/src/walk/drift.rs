@@ -3,12 +3,12 @@
 use super::admit::Admitted;
 use super::ending::Ending;
 use super::ground::Walk;
-use crate::catalogue::Definition;
+use crate::catalogue::{Definition, Eyes, Found};
 use crate::error::Error;
 use countersign_core::decision::Drift;
 use countersign_core::invocation::{DeniedBy, Failure};
 use countersign_core::ledger::{Finished, NewDrift, Pin, Row, Wording};
-use countersign_core::source::Source;
+use countersign_core::source;
 use countersign_core::{Action, ActionId, Digest, OrgId, Status};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -32,20 +32,35 @@ impl Appeared {
     }
 }
 
+/// An action as its source defines it now, with what is recorded of its review.
+pub(crate) struct Current {
+    pub(crate) found: Found,
+    pin: Option<Pin>,
+}
+
 impl Walk {
-    /// How the definition differs from the reviewed one. The first call that sees a difference records it, which ends the action's pending
-    /// calls and revokes its grants. Of an action that nobody has reviewed nothing is recorded.
-    pub(crate) async fn drift_of(&self, admitted: &mut Admitted, source: &dyn Source, definition: &Definition) -> Result<Drift, Error> {
+    /// The action as its source defines it now. A server beside this one may have listed a remote source later: so if the record of the
+    /// review is about another definition, the source is asked once more before anything is decided or recorded by the one known here.
+    pub(crate) async fn find_current(&self, eyes: Eyes<'_>, id: &ActionId) -> Result<Result<Option<Current>, source::Error>, Error> {
+        let (org, catalogue) = (eyes.org(), &self.inner.catalogue);
+        let mut found = catalogue.look_up(eyes, id).await;
+        let pin = self.ledger().find_pin(org, id).await?;
+        let known = found.as_ref().ok().and_then(Option::as_ref).filter(|known| known.source.is_remote());
+        let doubted = pin.as_ref().filter(|pin| known.is_some_and(|known| !agrees(pin, &known.definition)));
+        if let Some(changed_at) = doubted.map(|pin| pin.changed_at) {
+            let now = self.ledger().now().await?;
+            // The rare path is boxed: inline, it would make the future of every call larger.
+            Box::pin(catalogue.confirm(org, id.source(), changed_at, now)).await;
+            found = catalogue.look_up(eyes, id).await;
+        }
+        Ok(found.map(|found| found.map(|found| Current { found, pin })))
+    }
+
+    /// How the definition differs from the reviewed one. The first call that sees a difference records it.
+    pub(crate) async fn drift_of(&self, admitted: &mut Admitted, current: &Current) -> Result<Drift, Error> {
         let org = admitted.session.org.clone();
-        let action = &definition.action.id;
-        let Some(pin) = self.ledger().find_pin(&org, action).await? else {
-            return Ok(self.unreviewed(&org, action, source.needs_review()));
-        };
-        let drift = drift_from(&pin, definition.structural, definition.textual);
-        let noted = NewDrift { action: action.clone(), drift, structural: definition.structural, textual: definition.textual };
-        let is_known = pin.seen == Some((definition.structural, definition.textual));
-        // A known drift is checked too: the server that recorded it may have stopped before it had ended all pending calls.
-        if drift != Drift::None && self.note(&org, noted, is_known).await? {
+        let (drift, is_noted) = self.note_drift(&org, current).await?;
+        if is_noted {
             // Recording the drift changed the rules, so everything read under the old version is read again.
             admitted.rules_version = self.ledger().rules_version(&org).await?;
             admitted.space = self.space_of(&admitted.session).await?;
@@ -53,7 +68,34 @@ impl Walk {
         Ok(drift)
     }
 
-    /// How an action differs from its reviewed definition, without recording it.
+    /// How the definition differs from the reviewed one, and whether anything was recorded about it. Recording a drift ends the action's
+    /// pending calls and revokes its grants. Nothing is recorded of an action that nobody has reviewed, nor of a listing that may be
+    /// outdated because the source cannot be asked.
+    pub(crate) async fn note_drift(&self, org: &OrgId, current: &Current) -> Result<(Drift, bool), Error> {
+        let drift = self.drift_unrecorded(org, current);
+        let Current { found: Found { definition, is_stale, .. }, pin } = current;
+        let Some(pin) = pin.as_ref().filter(|_| drift != Drift::None && !is_stale) else {
+            return Ok((drift, false));
+        };
+        let (structural, textual) = (definition.structural, definition.textual);
+        let noted = NewDrift { action: definition.action.id.clone(), drift, structural, textual };
+        // A known drift is checked too: the server that recorded it may have stopped before it had ended all pending calls.
+        Ok((drift, self.note(org, noted, pin.seen == Some((structural, textual))).await?))
+    }
+
+    /// How the definition differs from the reviewed one. While the source cannot be asked, what another server saw of it counts as well.
+    pub(crate) fn drift_unrecorded(&self, org: &OrgId, current: &Current) -> Drift {
+        let Current { found: Found { source, definition, is_stale, .. }, pin } = current;
+        let Some(pin) = pin else {
+            return self.unreviewed(org, &definition.action.id, source.needs_review());
+        };
+        match (drift_from(pin, definition.structural, definition.textual), pin.seen) {
+            (Drift::None, Some((structural, textual))) if *is_stale => drift_from(pin, structural, textual),
+            (drift, Some(_) | None) => drift,
+        }
+    }
+
+    /// How a listed action differs from its reviewed definition, without recording it.
     pub(crate) async fn drift_seen(&self, org: &OrgId, action: &Action, needs_review: bool) -> Result<Drift, Error> {
         Ok(match self.ledger().find_pin(org, &action.id).await? {
             Some(pin) => drift_from(&pin, policy::digest::structural(action), policy::digest::textual(action)),
@@ -131,6 +173,15 @@ pub(crate) fn drift_from(pin: &Pin, structural: Digest, textual: Digest) -> Drif
         Drift::Textual
     } else {
         Drift::None
+    }
+}
+
+/// Whether the record of a review is about this definition: as the reviewed one, or as the one that was seen since.
+fn agrees(pin: &Pin, definition: &Definition) -> bool {
+    let (structural, textual) = (definition.structural, definition.textual);
+    match pin.seen {
+        Some(seen) => seen == (structural, textual),
+        None => drift_from(pin, structural, textual) == Drift::None,
     }
 }
 

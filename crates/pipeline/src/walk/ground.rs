@@ -110,8 +110,8 @@ pub(crate) struct Inner {
     pub(crate) walking: Claims<InvocationId>,
     /// Effects that could not be verified.
     pub(crate) unverified: Unverified,
-    /// The free request slots of each source.
-    pub(crate) slots: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// The free request slots of each source of each org.
+    pub(crate) slots: Mutex<HashMap<OrgId, HashMap<String, Arc<Semaphore>>>>,
 }
 
 impl Walk {

@@ -1,13 +1,15 @@
 //! Stage 2: finds the requested action, as its source defines it now.
 
-use crate::catalogue::{Definition, Eyes};
+use crate::catalogue::{Definition, Eyes, Found};
 use crate::error::Error;
 use crate::walk::admit::Admitted;
+use crate::walk::drift::Current;
 use crate::walk::ground::Walk;
 use crate::walk::stage::Stage;
 use countersign_core::decision::Drift;
 use countersign_core::ledger::ArchivedDefinition;
-use countersign_core::source::Source;
+use countersign_core::limits::LISTING_STALE_MAX_SECONDS;
+use countersign_core::source::{self, Source};
 use countersign_core::{Action, ActionId, Digest, OrgId, Tier};
 use std::sync::Arc;
 
@@ -32,32 +34,33 @@ impl Resolved {
 }
 
 /// The action that a call refers to.
-struct Meant {
-    source: Arc<dyn Source>,
-    definition: Arc<Definition>,
-    /// The definition is the one that the effect to revert was made under. It is not reviewed again: none of its code runs.
-    is_past: bool,
+enum Meant {
+    Now(Current),
+    /// The definition that the effect to revert was made under. It is not reviewed again: none of its code runs.
+    Past(Arc<dyn Source>, Arc<Definition>),
 }
 
 impl Walk {
     pub(crate) async fn resolve(&self, mut admitted: Box<Admitted>) -> Result<Resolved, Error> {
         let _timed = self.timed(Stage::Resolve);
-        let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
-        if is_past {
-            return Ok(Resolved { admitted, source, definition, drift: Drift::None });
-        }
-        self.archive(&admitted.session.org, &definition).await?;
-        let drift = self.drift_of(&mut admitted, &*source, &definition).await?;
+        let current = match self.find_meant(&admitted).await? {
+            Meant::Now(current) => current,
+            Meant::Past(source, definition) => return Ok(Resolved { admitted, source, definition, drift: Drift::None }),
+        };
+        self.archive(&admitted.session.org, &current.found.definition).await?;
+        let drift = self.drift_of(&mut admitted, &current).await?;
+        let Found { source, definition, .. } = current.found;
         Ok(Resolved { admitted, source, definition, drift })
     }
 
     /// Resolves a call for a preview: archives nothing, and does not record a drift.
     pub(crate) async fn resolve_readonly(&self, admitted: Box<Admitted>) -> Result<Resolved, Error> {
-        let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
-        let drift = match is_past {
-            true => Drift::None,
-            false => self.drift_seen(&admitted.session.org, &definition.action, source.needs_review()).await?,
+        let current = match self.find_meant(&admitted).await? {
+            Meant::Now(current) => current,
+            Meant::Past(source, definition) => return Ok(Resolved { admitted, source, definition, drift: Drift::None }),
         };
+        let drift = self.drift_unrecorded(&admitted.session.org, &current);
+        let Found { source, definition, .. } = current.found;
         Ok(Resolved { admitted, source, definition, drift })
     }
 
@@ -68,19 +71,30 @@ impl Walk {
         };
         // What a session did can be reverted even if it no longer sees the source.
         let eyes = if admitted.request.reverses.is_some() { Eyes::Org(&session.org) } else { Eyes::Session(session) };
-        let found = self.inner.catalogue.find(eyes, &id).await;
-        let now = found.as_ref().ok().and_then(Option::as_ref).map(|(_, definition)| &**definition);
+        let found = self.find_current(eyes, &id).await?;
+        let now = found.as_ref().ok().and_then(Option::as_ref).map(|current| &*current.found.definition);
         if let Some((source, definition)) = self.past_of_reversed(admitted, &id, now).await? {
-            return Ok(Meant { source, definition, is_past: true });
+            return Ok(Meant::Past(source, definition));
         }
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         match (found, &admitted.request.reverses) {
-            (Some((source, definition)), _) => Ok(Meant { source, definition, is_past: false }),
+            (Some(current), _) => self.unless_too_old(current).map(Meant::Now),
             (None, Some(reversed)) => {
                 Err(Error::NotRevertible { invocation: reversed.clone(), why: "its action is gone, and its definition was not kept" })
             }
             (None, None) => Err(self.unknown_action(session, named).await),
         }
+    }
+
+    /// SECURITY: a source that fails to list its actions could otherwise be called for ever by what was reviewed long ago.
+    fn unless_too_old(&self, current: Current) -> Result<Current, Error> {
+        let Found { source, listed_at, is_stale, .. } = &current.found;
+        if !is_stale || self.now() < listed_at.plus_seconds(LISTING_STALE_MAX_SECONDS) {
+            return Ok(current);
+        }
+        let message = format!("it has not listed its actions since {listed_at}, and they may have changed");
+        let error = source::Error::Unreachable { source_id: source.id().to_string(), message };
+        Err(Error::SourceUnavailable { message: error.to_string() })
     }
 
     pub(crate) async fn unknown_action<'a>(&self, eyes: impl Into<Eyes<'a>>, named: &str) -> Error {

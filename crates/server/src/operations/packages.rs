@@ -61,7 +61,7 @@ async fn note_installed(
     sha256: Digest,
 ) -> Result<(), Error> {
     for action in actions {
-        app.pipeline().review_installed(by, &action.id).await?;
+        app.pipeline().review_installed(by, &action.id, None).await?;
     }
     let origin = Origin { by: by.id.to_string(), at: app.store().now().await?, sha256 };
     let name = name.to_owned();

@@ -124,13 +124,13 @@ async fn take_over(app: &App, org: &OrgId, added: &AddedSource, tried: &Tried) -
 }
 
 /// SECURITY: an action in whose definition the scan found something is not reviewed with the others, since whoever adds a source has not been
-/// shown it. Its calls need an approval until a person has read it.
+/// shown it. Its calls need an approval until a person has read it. So do those of an action that the source has since defined otherwise.
 async fn review_new(app: &App, by: &Principal, id: &SourceId, actions: &[Arc<Action>]) -> Result<(), Error> {
     let mut others = app.pipeline().actions_now(&by.org).await;
     others.retain(|action| action.id.source() != id.as_str());
     let findings = findings_of(actions, &others);
     for action in actions.iter().filter(|action| findings.iter().all(|found| found.action != action.id.as_str())) {
-        app.pipeline().review_installed(by, &action.id).await?;
+        app.pipeline().review_installed(by, &action.id, Some(policy::digest::textual(action))).await?;
     }
     Ok(())
 }
@@ -218,7 +218,10 @@ async fn review_again(
 pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
     must(by, Permission::ManagePolicy)?;
     let id = SourceId::parse(name).map_err(|_| unknown(name))?;
-    app.store().remove_source(&by.org, &id, &by.id).await?.ok_or_else(|| unknown(name))
+    let removed = app.store().remove_source(&by.org, &id, &by.id).await?.ok_or_else(|| unknown(name))?;
+    // What is gone fails no longer.
+    app.store().close_breaker(&by.org, id.as_str()).await?;
+    Ok(removed)
 }
 
 /// Connects to a source anew and asks it for its actions. Nothing of the answer is kept.

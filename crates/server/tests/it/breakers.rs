@@ -8,6 +8,7 @@ use countersign_core::limits::{
 use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
+use testkit::FakeSource;
 
 on_sqlite!(
     what_works_or_says_no_is_never_left_alone,
@@ -19,6 +20,7 @@ on_sqlite!(
     a_label_is_one_more_reason_and_no_way_around,
     what_a_person_approved_is_tried_all_the_same,
     a_source_is_asked_so_many_questions_at_a_time,
+    sources_of_two_orgs_with_one_name_share_no_turns,
 );
 
 on_both_engines!(
@@ -363,4 +365,33 @@ async fn a_source_is_asked_so_many_questions_at_a_time(kind: Kind) {
     }
     agent.invoke("fake.read", json!({})).await.ok();
     server.verify().await;
+}
+
+async fn sources_of_two_orgs_with_one_name_share_no_turns(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let made = server.owner.post("/api/v1/orgs", json!({ "name": "acme" })).await.ok();
+    let redeemed = server.owner.post("/api/v1/invitations/redeem", json!({ "invitation": made["invitation"]["invitation"] })).await.ok();
+    let acme = server.owner.with_token(redeemed["token"].as_str().unwrap());
+    let orgs = server.store.list_orgs().await.unwrap();
+    let theirs = orgs.into_iter().find(|org| org.id != server.org).unwrap().id;
+    let ours = FakeSource::new("far").offering("find_person", |_| {});
+    server.registry.add(&server.org, ours.clone());
+    server.registry.add(&theirs, FakeSource::new("far").offering("find_person", |_| {}));
+    let agent = server.agent().await;
+    let held: Vec<_> = (0..crate::harness::CALLS_PER_SOURCE).map(|_| ours.will_hold(Ok(Output::new(json!({}))))).collect();
+    let calling: Vec<_> = held
+        .iter()
+        .map(|_| {
+            let agent = agent.clone();
+            tokio::spawn(async move { agent.invoke("far.find_person", json!({})).await })
+        })
+        .collect();
+    while ours.calls().len() < held.len() {
+        tokio::task::yield_now().await;
+    }
+    acme.new_session(json!({})).await.invoke("far.find_person", json!({})).await.ok();
+    held.iter().for_each(|held| held.release());
+    for call in calling {
+        call.await.unwrap().ok();
+    }
 }

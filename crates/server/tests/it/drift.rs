@@ -2,7 +2,7 @@
 
 use crate::harness::{Kind, TestServer, on_postgres, on_sqlite};
 use countersign_core::OrgId;
-use countersign_core::source::Source;
+use countersign_core::source::{Error, Source};
 use serde_json::{Value, json};
 use sources::builtin::files::{Files, FilesConfig};
 use sources::builtin::http::{Http, HttpConfig};
@@ -24,6 +24,7 @@ on_sqlite!(
     an_action_that_is_set_to_run_asks_again_when_it_changes,
     what_is_odd_about_a_definition_asks_until_somebody_has_read_it,
     what_is_odd_beside_other_packages_comes_and_goes_with_them,
+    an_older_listing_of_another_server_decides_nothing,
 );
 on_postgres!(drift_that_one_server_notes_holds_in_the_other);
 
@@ -268,6 +269,50 @@ async fn drift_that_one_server_notes_holds_in_the_other(kind: Kind) {
     assert_eq!(noted, 1);
     other.owner.review("fake.write").await;
     agent.invoke("fake.write", json!({})).await.ok();
+    server.verify().await;
+}
+
+/// Two servers on one store, each with its own listing of a source elsewhere.
+async fn an_older_listing_of_another_server_decides_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let other = TestServer::on_store(server.store.clone(), &server).await;
+    let far = FakeSource::new("far").remote().needing_review().offering("find_person", |_| {});
+    for one in [&server, &other] {
+        one.registry.add(&server.org, far.clone());
+    }
+    let agent = server.agent().await;
+    let mut there = agent.clone();
+    there.client.url.clone_from(&other.url);
+    server.owner.review("far.find_person").await;
+    agent.invoke("far.find_person", json!({})).await.ok();
+    there.invoke("far.find_person", json!({})).await.ok();
+    let lists = far.lists();
+    there.invoke("far.find_person", json!({})).await.ok();
+    assert_eq!(far.lists(), lists, "a source is not asked while its listing agrees with the review");
+    let redefined = async |description: &str| {
+        server.clock.advance_seconds(1);
+        other.clock.advance_seconds(1);
+        far.redefine("find_person", |action| action.description = description.into());
+        server.pipeline.catalogue().refresh(&server.org, "far").await.unwrap().unwrap();
+    };
+    // One server records a drift that the other has not seen.
+    redefined("Finds a person, and more.").await;
+    agent.pending("far.find_person", json!({})).await;
+    there.pending("far.find_person", json!({})).await;
+    // One server has the review of a definition that the other has not seen.
+    redefined("Finds a person.").await;
+    server.owner.review("far.find_person").await;
+    let grant = server.owner.grant(json!({ "covers": "far.find_person", "scope": "org" })).await;
+    there.invoke("far.find_person", json!({})).await.ok();
+    assert_eq!(server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"], "active");
+    assert_eq!(server.rules().await.into_iter().filter(|rule| rule["rule"] == "drifted").count(), 1);
+    // While it cannot be asked, what the other server saw counts, and nothing is recorded.
+    redefined("Finds a person, and more.").await;
+    agent.pending("far.find_person", json!({})).await;
+    far.will_fail_to_list(Error::Failed { code: "listing_invalid", message: "nonsense".into() });
+    there.pending("far.find_person", json!({})).await;
+    assert_eq!(server.rules().await.into_iter().filter(|rule| rule["rule"] == "drifted").count(), 2);
+    assert_eq!(far.effects(), 4);
     server.verify().await;
 }
 

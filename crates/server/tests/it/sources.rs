@@ -12,6 +12,7 @@ on_sqlite!(
     tiers_are_an_admins_to_set_and_what_was_reviewed_stays_so,
     what_appears_or_changes_is_a_drift_until_it_is_reviewed,
     what_looks_odd_is_not_reviewed_with_the_rest,
+    what_is_defined_otherwise_a_moment_later_is_not_reviewed,
     a_source_with_a_connection_sends_its_credential,
     a_removed_source_leaves_its_receipts_and_its_name,
     orgs_share_no_source,
@@ -234,6 +235,19 @@ async fn what_looks_odd_is_not_reviewed_with_the_rest(kind: Kind) {
     assert_eq!(actions(&shown(&server.owner, "kit").await)[1], ["kit.peek", "R1", "read_only_hint", "allow", "none"]);
 }
 
+async fn what_is_defined_otherwise_a_moment_later_is_not_reviewed(kind: Kind) {
+    let (upstream, server) = start(kind).await;
+    let mut other = tool("look", json!({ "readOnlyHint": true }));
+    other["description"] = json!("Looks at everything.");
+    // What is scanned before the source is added is not what it lists afterwards.
+    upstream.offer_later([other, tool("note", json!({}))]);
+    let added = add(&server.owner, kit(&upstream)).await.ok();
+    let drifts: Vec<_> = actions(&added).into_iter().map(|[id, _, _, mode, drift]| (id, mode, drift)).collect();
+    let expected = [("kit.look", "require_approval", "appeared"), ("kit.note", "require_approval", "none")];
+    assert_eq!(drifts, expected.map(|(id, mode, drift)| (id.to_owned(), mode.to_owned(), drift.to_owned())));
+    server.agent().await.pending("kit.look", json!({})).await;
+}
+
 async fn a_source_with_a_connection_sends_its_credential(kind: Kind) {
     let (upstream, server) = start(kind).await;
     let owner = &server.owner;
@@ -392,6 +406,12 @@ async fn only_those_who_manage_policy_change_sources(kind: Kind) {
     let made = server.owner.post("/api/v1/tokens", json!({ "name": "svc", "scopes": ["manage_policy", "read"] })).await.ok();
     let service = server.owner.with_token(made["token"].as_str().unwrap());
     let added = add(&service, json!({ "name": "other", "url": upstream.mcp(), "trust_hints": true })).await.ok();
-    assert_eq!(actions(&added)[0], ["other.look", "R1", "read_only_hint", "allow", "none"]);
+    assert_eq!(actions(&added)[0], ["other.look", "R1", "read_only_hint", "require_approval", "appeared"]);
     service.post(&format!("{SOURCES}/other/review"), json!({})).await.problem(403, "forbidden");
+    // Adding it once more does not make what appeared since one that was read.
+    upstream.offer([tool("look", json!({ "readOnlyHint": true })), tool("peek", json!({ "readOnlyHint": true }))]);
+    remove(&service, "kit").await.ok();
+    let again = add(&service, kit(&upstream)).await.ok();
+    let drifts: Vec<_> = actions(&again).into_iter().map(|[id, .., drift]| (id, drift)).collect();
+    assert_eq!(drifts, [("kit.look".to_owned(), "none".to_owned()), ("kit.peek".to_owned(), "appeared".to_owned())]);
 }

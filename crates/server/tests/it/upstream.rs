@@ -20,6 +20,8 @@ pub(crate) struct Upstream {
 #[derive(Default)]
 struct Memory {
     tools: Vec<Value>,
+    /// What it offers once it has listed its tools once more.
+    next: Option<Vec<Value>>,
     /// The credential that it wants, if it wants one.
     wants: Option<String>,
     called: Vec<Value>,
@@ -54,6 +56,11 @@ impl Upstream {
         self.state.lock().tools = tools.into_iter().collect();
     }
 
+    /// Offers these from the listing after the next one on.
+    pub(crate) fn offer_later(&self, tools: impl IntoIterator<Item = Value>) {
+        self.state.lock().next = Some(tools.into_iter().collect());
+    }
+
     pub(crate) fn want(&self, authorization: &str) {
         self.state.lock().wants = Some(authorization.to_owned());
     }
@@ -81,7 +88,10 @@ async fn answer(State(state): State<Arc<Mutex<Memory>>>, headers: HeaderMap, Jso
             json!({ "protocolVersion": params["protocolVersion"], "capabilities": { "tools": {}, "resources": {}, "prompts": {} },
             "serverInfo": { "name": "upstream", "version": "1" } })
         }
-        "tools/list" => json!({ "tools": memory.tools }),
+        "tools/list" => {
+            let next = memory.next.take().unwrap_or_else(|| memory.tools.clone());
+            json!({ "tools": std::mem::replace(&mut memory.tools, next) })
+        }
         "tools/call" => {
             memory.called.push(params["name"].clone());
             json!({ "content": [{ "type": "text", "text": format!("did {}", params["name"]) }] })

@@ -2,6 +2,9 @@
 
 use crate::harness::{Agent, Kind, TestServer, on_sqlite};
 use countersign_core::action::Reversibility;
+use countersign_core::limits::{LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_STALE_MAX_SECONDS};
+use countersign_core::ports::EventFeed;
+use countersign_core::source::Error;
 use countersign_core::{ConnectionId, SpaceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -17,6 +20,8 @@ on_sqlite!(
     an_action_that_appears_asks_until_it_is_reviewed,
     a_mode_is_no_review_of_what_appeared,
     a_listing_that_is_not_current_is_marked,
+    a_source_that_lists_nothing_for_a_day_is_not_called,
+    what_changed_or_fails_is_told_although_nobody_calls_it,
 );
 
 fn crm() -> FakeSource {
@@ -231,4 +236,63 @@ async fn a_listing_that_is_not_current_is_marked(kind: Kind) {
     assert_eq!((&listed["sources"][1]["stale"], listed["sources"][1]["actions"].as_array().unwrap().len()), (&json!(true), 2));
     let metrics = server.owner.get("/metrics").await.body.as_str().unwrap().to_owned();
     assert!(metrics.contains(r#"countersign_source_list_seconds_count{source="crm"}"#), "{metrics}");
+}
+
+async fn a_source_that_lists_nothing_for_a_day_is_not_called(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let source = crm().remote();
+    replace(&server, source.clone());
+    let agent = server.agent().await;
+    agent.invoke("crm.find_person", json!({})).await.ok();
+    // It still answers calls, but no longer says what it offers.
+    let will_fail_to_list = || source.will_fail_to_list(Error::Failed { code: "listing_invalid", message: "nonsense".into() });
+    will_fail_to_list();
+    server.clock.advance_seconds(LISTING_SECONDS);
+    agent.invoke("crm.find_person", json!({})).await.ok();
+    will_fail_to_list();
+    server.clock.advance_seconds(LISTING_STALE_MAX_SECONDS);
+    let refused = agent.invoke("crm.find_person", json!({})).await;
+    refused.problem(502, "source_unavailable");
+    assert!(refused.body["detail"].as_str().unwrap().contains("it has not listed its actions since"), "{refused:?}");
+    assert_eq!(source.effects(), 2);
+    server.clock.advance_seconds(LISTING_RETRY_SECONDS);
+    agent.invoke("crm.find_person", json!({})).await.ok();
+    server.verify().await;
+}
+
+async fn what_changed_or_fails_is_told_although_nobody_calls_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let source = crm().remote().needing_review();
+    replace(&server, source.clone());
+    server.owner.review("crm.send_letter").await;
+    let pending = server.agent().await.pending("crm.send_letter", json!({})).await;
+    let told = async || {
+        let events = server.store.list_events_after(&server.org, 0, 1_000).await.unwrap();
+        let names = events.into_iter().map(|event| event.name);
+        names.filter(|name| name.starts_with("source.") || name == "action.drifted").collect::<Vec<_>>()
+    };
+    let look = async || {
+        server.clock.advance_seconds(LISTING_SECONDS);
+        server.pipeline.look_at_sources(&server.org).await.unwrap();
+    };
+    source.redefine("send_letter", |action| action.description = "Sends a letter, and keeps a copy.".into());
+    source.says_it_changed();
+    server.pipeline.look_at_sources(&server.org).await.unwrap();
+    assert_eq!(server.receipt_of(&pending).await["denied_by"], "drift");
+    look().await;
+    assert_eq!(told().await, ["action.drifted"]);
+
+    source.becomes_unreachable(Some("down"));
+    look().await;
+    look().await;
+    assert_eq!(told().await, ["action.drifted", "source.unavailable"]);
+    let failing = server.owner.get("/api/v1/breakers").await.ok()["items"].clone();
+    assert_eq!((&failing[0]["key"], &failing[0]["state"]), (&json!("crm"), &json!("open")), "{failing}");
+    assert_eq!(failing[0]["reason"], "source_unreachable");
+    source.becomes_unreachable(None);
+    look().await;
+    look().await;
+    assert_eq!(told().await, ["action.drifted", "source.unavailable", "source.available"]);
+    assert_eq!(server.owner.get("/api/v1/breakers").await.ok()["items"], json!([]));
+    server.verify().await;
 }

@@ -61,7 +61,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
             let change = ModeChange { automation, action, mode, lock: Lock::Open, by: by.clone(), invocation: Some(invocation.id.clone()) };
             modes::change_in(store, tx, &invocation.org, change).await?;
             let (structural, textual) = (invocation.digests.structural, invocation.digests.textual);
-            let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None };
+            let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None, changed_at: None };
             definitions::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
         }
         Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {

@@ -128,7 +128,7 @@ async fn full(world: &World, name: &str) -> Full {
     let grant = store.give_grant(&tenant.org, new_grant(&tenant), &by).await.unwrap().id;
     let request = store.request_grant(&tenant.org, new_grant(&tenant), &by).await.unwrap().id;
     store.switch_on(&tenant.org, switched(&tenant), Stop::Everything, name, &by).await.unwrap();
-    let pin = Pin { structural: digest(1), textual: digest(2), wording: Wording::Reviewed, seen: None };
+    let pin = Pin { structural: digest(1), textual: digest(2), wording: Wording::Reviewed, seen: None, changed_at: None };
     store.review(&tenant.org, &action(READ), pin, &by).await.unwrap();
     let consent = store.give_consent(&tenant.org, new_consent(&tenant)).await.unwrap().id;
     store.allow_crossing(&tenant.org, crossing(&tenant, &other_space), &by).await.unwrap();
@@ -386,10 +386,11 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 67] = [
+const WRITES: [&str; 68] = [
     "invite",
     "record_link",
     "keep_listing",
+    "note_listing",
     "claim",
     "release",
     "open_batch",
@@ -578,7 +579,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let drift = NewDrift { action: action(READ), drift: Drift::Textual, structural: digest(1), textual: digest(9) };
     let ends = vec![ours.tenant.finish(&claimed(&theirs.pending), Row::From(Status::Pending), Status::Denied).into()];
     assert_eq!(store.drift(org, drift, ends).await, Ok(vec![Finished::Missing]));
-    let pin = Pin { structural: digest(1), textual: digest(9), wording: Wording::Ignored, seen: None };
+    let pin = Pin { structural: digest(1), textual: digest(9), wording: Wording::Ignored, seen: None, changed_at: None };
     store.review(org, &action(READ), pin.clone(), &by).await.unwrap();
     store.pin_first(org, &action(READ), pin, &by).await.unwrap();
     let batch = Batch { org: org.clone(), ..theirs.batch.clone() };
@@ -627,6 +628,9 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.label_session(org, &them.session.id, "untrusted_content", &theirs.pending.id).await.unwrap();
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
     store.keep_listing(org, &remote(), listing(&ours.tenant)).await.unwrap();
+    let away = countersign_core::source::Error::Unreachable { source_id: "remote".into(), message: "down".into() };
+    store.note_listing(org, &remote(), Some(&away)).await.unwrap();
+    store.note_listing(org, &remote(), None).await.unwrap();
     store.set_policies(org, PolicyTexts::default(), &by).await.unwrap();
     store.give_consent(org, new_consent(&ours.tenant)).await.unwrap();
     let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by, invocation: None };
