@@ -557,11 +557,15 @@ async fn a_source_is_there_for_its_spaces_and_names_its_connection() {
     let (lab, other) = (SpaceId::new(at, [1; 10]), SpaceId::new(at, [2; 10]));
     let connection = ConnectionId::new(at, [3; 10]);
     let server = Server::legacy(|_| None).await;
+    let digest = Digest::new([4; 32]);
     let limited = server.source_with(|config| {
         config.connection = Some(connection.clone());
+        config.server_sha256 = Some(digest);
         config.spaces = Some(BTreeSet::from([lab.clone()]));
     });
     assert_eq!((limited.is_for(&lab), limited.is_for(&other), limited.connection()), (true, false, Some(&connection)));
+    let listed = limited.refresh().await.unwrap().actions;
+    assert!(!listed.is_empty() && listed.iter().all(|action| action.server_sha256 == Some(digest)), "{listed:?}");
     let open = server.source();
     assert_eq!((open.is_for(&other), open.connection(), open.needs_review()), (true, None, true));
 }
