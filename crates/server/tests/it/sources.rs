@@ -209,14 +209,19 @@ async fn what_appears_or_changes_is_a_drift_until_it_is_reviewed(kind: Kind) {
     assert!(drift["items"][0]["changes"].as_array().is_some_and(|changes| !changes.is_empty()), "{drift}");
 
     let review = |body: Value| owner.post("/api/v1/sources/kit/review", body);
-    review(json!({ "actions": [{ "action": "fake.read" }] })).await.problem(404, "unknown_action");
     let other = "0".repeat(64);
+    review(json!({ "actions": [{ "action": "fake.read", "textual": other }] })).await.problem(404, "unknown_action");
+    // Nothing is reviewed that was not shown.
+    for unshown in [json!({}), json!({ "actions": [] }), json!({ "actions": [{ "action": "kit.peek" }] }), json!({ "actions": null })] {
+        review(unshown).await.problem(400, "invalid_request");
+    }
+    review(json!({ "actions": [{ "action": "kit.peek", "textual": "peek" }] })).await.problem(400, "invalid_request");
     review(json!({ "actions": [{ "action": "kit.peek", "textual": other }] })).await.problem(409, "definition_mismatch");
     let textual = drift["items"][1]["textual"].clone();
     let one = review(json!({ "actions": [{ "action": "kit.peek", "textual": textual }] })).await.ok();
     assert_eq!(one, json!({ "reviewed": ["kit.peek"] }));
-    assert_eq!(review(json!({})).await.ok(), json!({ "reviewed": ["kit.look"] }));
-    assert_eq!(review(json!({})).await.ok(), json!({ "reviewed": [] }));
+    let look = json!({ "actions": [{ "action": "kit.look", "textual": drift["items"][0]["textual"] }] });
+    assert_eq!(review(look).await.ok(), json!({ "reviewed": ["kit.look"] }));
     agent.invoke("kit.peek", json!({})).await.ok();
     server.verify().await;
 }
@@ -336,7 +341,10 @@ async fn a_paused_source_stays_and_says_so(kind: Kind) {
     agent.invoke("kit.look", json!({})).await.problem(403, "denied_by_policy");
     let resources = format!("/api/v1/sessions/{}/sources/kit/resources", agent.session);
     agent.client.get(&resources).await.problem(409, "stopped");
+    let refresh = async || server.owner.post(&format!("{SOURCES}/kit/refresh"), json!({})).await;
+    refresh().await.problem(409, "stopped");
     server.owner.switch("off", "source:kit").await.ok();
+    refresh().await.ok();
     assert_eq!(shown(&server.owner, "kit").await["paused"], false);
     agent.invoke("kit.look", json!({})).await.ok();
     agent.client.get(&resources).await.ok();
@@ -375,7 +383,7 @@ async fn only_those_who_manage_policy_change_sources(kind: Kind) {
     add(&server.owner, kit(&upstream)).await.ok();
     let viewer = server.owner.person("vera", "viewer").await;
     shown(&viewer, "kit").await;
-    viewer.post(&format!("{SOURCES}/kit/refresh"), json!({})).await.ok();
+    let shown_one = json!({ "actions": [{ "action": "kit.look", "textual": "0".repeat(64) }] });
     let agent = server.agent().await.client;
     for (who, may_read) in [(&viewer, true), (&agent, false)] {
         let mut other = kit(&upstream);
@@ -384,7 +392,8 @@ async fn only_those_who_manage_policy_change_sources(kind: Kind) {
         edit(who, "kit", json!({ "title": "x" })).await.problem(403, "forbidden");
         remove(who, "kit").await.problem(403, "forbidden");
         who.post(&format!("{SOURCES}/kit/test"), json!({})).await.problem(403, "forbidden");
-        who.post(&format!("{SOURCES}/kit/review"), json!({})).await.problem(403, "forbidden");
+        who.post(&format!("{SOURCES}/kit/refresh"), json!({})).await.problem(403, "forbidden");
+        who.post(&format!("{SOURCES}/kit/review"), shown_one.clone()).await.problem(403, "forbidden");
         assert_eq!(who.get(SOURCES).await.status == 200, may_read);
     }
     // A service may add a source, but nobody has looked at it then.
@@ -392,5 +401,6 @@ async fn only_those_who_manage_policy_change_sources(kind: Kind) {
     let service = server.owner.with_token(made["token"].as_str().unwrap());
     let added = add(&service, json!({ "name": "other", "url": upstream.mcp(), "trust_hints": true })).await.ok();
     assert_eq!(actions(&added)[0], ["other.look", "R1", "read_only_hint", "allow", "none"]);
-    service.post(&format!("{SOURCES}/other/review"), json!({})).await.problem(403, "forbidden");
+    service.post(&format!("{SOURCES}/other/review"), shown_one).await.problem(403, "forbidden");
+    service.post(&format!("{SOURCES}/other/refresh"), json!({})).await.ok();
 }
