@@ -14,6 +14,8 @@ on_sqlite!(
     what_looks_odd_is_not_reviewed_with_the_rest,
     a_source_with_a_connection_sends_its_credential,
     a_removed_source_leaves_its_receipts_and_its_name,
+    an_edit_ends_the_grants_and_approvals_of_what_it_changes,
+    another_server_under_the_same_name_inherits_nothing,
     orgs_share_no_source,
     a_paused_source_stays_and_says_so,
     resources_and_prompts_are_passed_through_to_sessions_that_see_the_source,
@@ -309,6 +311,73 @@ async fn a_removed_source_leaves_its_receipts_and_its_name(kind: Kind) {
     let again = add(owner, kit(&upstream)).await.ok();
     assert_eq!((&again["version"], &actions(&again)[0][4]), (&json!(2), &"none".to_owned()));
     agent.invoke("kit.look", json!({})).await.ok();
+    server.verify().await;
+}
+
+async fn state_of(owner: &Client, grant: &str) -> Value {
+    owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"].clone()
+}
+
+async fn an_edit_ends_the_grants_and_approvals_of_what_it_changes(kind: Kind) {
+    let (upstream, server) = start(kind).await;
+    let owner = &server.owner;
+    for name in ["one", "two"] {
+        owner.post("/api/v1/connections", json!({ "name": name, "kind": "bearer", "url": upstream.mcp(), "value": "x" })).await.ok();
+    }
+    let mut connected = kit(&upstream);
+    connected["connection"] = json!("one");
+    add(owner, connected).await.ok();
+    let agent = server.agent().await;
+    let grant = async |covers: &str| owner.grant(json!({ "covers": covers, "scope": "org" })).await;
+
+    // Another account is another source, whatever its tools are called.
+    let pending = agent.pending("kit.note", json!({})).await;
+    let (named, all) = (grant("kit.note").await, grant("kit.*").await);
+    let edited = edit(owner, "kit", json!({ "connection": "two" })).await.ok();
+    assert_eq!(actions(&edited)[1], ["kit.note", "R3", "unknown", "require_approval", "none"], "the edit is a person's own review");
+    assert_eq!((state_of(owner, &named).await, state_of(owner, &all).await), (json!("revoked"), json!("revoked")));
+    owner.approve(&pending).await.problem(409, "definition_mismatch");
+
+    // A tier changes the one action that it is set for.
+    let pending = agent.pending("kit.note", json!({})).await;
+    let (named, all) = (grant("kit.note").await, grant("kit.*").await);
+    edit(owner, "kit", json!({ "tiers": { "look": "R2" } })).await.ok();
+    assert_eq!((state_of(owner, &named).await, state_of(owner, &all).await), (json!("active"), json!("active")));
+    edit(owner, "kit", json!({ "tiers": { "note": "R2" } })).await.ok();
+    assert_eq!((state_of(owner, &named).await, state_of(owner, &all).await), (json!("revoked"), json!("active")));
+    owner.approve(&pending).await.problem(409, "definition_mismatch");
+    assert_eq!(upstream.called(), Vec::<Value>::new());
+    assert_eq!(owner.get("/api/v1/receipts/integrity").await.ok()["differences"], json!([]));
+    server.verify().await;
+}
+
+async fn another_server_under_the_same_name_inherits_nothing(kind: Kind) {
+    let (upstream, server) = start(kind).await;
+    let owner = &server.owner;
+    add(owner, kit(&upstream)).await.ok();
+    let agent = server.agent().await;
+    agent.invoke("kit.look", json!({})).await.ok();
+    let pending = agent.pending("kit.note", json!({})).await;
+    let grants = [
+        owner.grant(json!({ "covers": "kit.note", "scope": "org" })).await,
+        owner.grant(json!({ "covers": "kit.*", "scope": "org" })).await,
+    ];
+    remove(owner, "kit").await.ok();
+    for grant in &grants {
+        assert_eq!(state_of(owner, grant).await, "revoked");
+    }
+    // The same tools with the same texts, at another path of the same host.
+    let mut other = kit(&upstream);
+    other["url"] = json!(format!("{}/other", upstream.url));
+    let added = add(owner, other).await.ok();
+    assert_eq!(actions(&added)[0], ["kit.look", "R1", "read_only_hint", "require_approval", "structural"]);
+    agent.pending("kit.look", json!({})).await;
+    owner.approve(&pending).await.problem(409, "definition_mismatch");
+    let drift = owner.get(&format!("{SOURCES}/kit/drift")).await.ok();
+    let changes = drift["items"][0]["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{drift}");
+    assert_eq!(changes[0]["summary"], "it is another server, or another connection, than the reviewed one");
+    assert_eq!(upstream.called(), ["look"]);
     server.verify().await;
 }
 
