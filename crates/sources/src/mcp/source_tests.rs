@@ -477,6 +477,8 @@ async fn prompts_and_resources_are_passed_through() {
 struct Tokens {
     last: usize,
     refused: Mutex<Vec<(u16, String, Option<String>)>>,
+    /// What is said of a refusal that only a person can mend.
+    needs: Option<Error>,
 }
 
 impl Credentials for Tokens {
@@ -490,7 +492,10 @@ impl Credentials for Tokens {
         let sent = refusal.sent.expose().map(|(_, value)| value.to_owned()).collect();
         let mut refused = self.refused.lock();
         refused.push((refusal.status, sent, refusal.www_authenticate.map(str::to_owned)));
-        Box::pin(std::future::ready(Ok(refused.len() <= self.last)))
+        Box::pin(std::future::ready(match &self.needs {
+            Some(error) => Err(error.clone()),
+            None => Ok(refused.len() <= self.last),
+        }))
     }
 }
 
@@ -549,6 +554,15 @@ async fn what_was_refused_is_sent_once_more_with_other_credentials_and_no_more()
         assert_eq!(code, (!is_done).then_some("source_unauthorized"), "{refusals:?} {called:?}");
         assert_eq!((statuses(&tokens), calls(&server)), (told.to_vec(), sent), "{refusals:?}");
     }
+}
+
+#[tokio::test]
+async fn a_refusal_that_a_person_has_to_mend_ends_the_call_with_their_words() {
+    let server = refusing(&[("Bearer t0", "403 Forbidden")]).await;
+    let needs = Error::Refused { code: "connection_not_ready", message: "log in".to_owned() };
+    let tokens = Arc::new(Tokens { needs: Some(needs.clone()), ..Tokens::default() });
+    assert_eq!(call(&with_tokens(&server, &tokens), "kit.set", json!({})).await, Err(needs));
+    assert_eq!(server.methods().iter().filter(|method| *method == "tools/call").count(), 1);
 }
 
 #[tokio::test]
