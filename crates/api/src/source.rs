@@ -190,12 +190,11 @@ pub struct SourceErrorView {
 }
 
 /// Marks definitions of a source as reviewed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceReviewRequest {
-    /// The actions to review; everything that needs it when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub actions: Option<Vec<ReviewedActionRequest>>,
+    /// The actions to review, at least one.
+    pub actions: Vec<ReviewedActionRequest>,
     /// Ignores later changes that are wording only.
     #[serde(default)]
     pub ignore_wording: bool,
@@ -206,8 +205,7 @@ pub struct SourceReviewRequest {
 pub struct ReviewedActionRequest {
     pub action: String,
     /// The digest of the whole definition that was shown; when it is not the action's, nothing is reviewed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub textual: Option<String>,
+    pub textual: String,
 }
 
 /// The actions that were reviewed.

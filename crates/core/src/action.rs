@@ -317,6 +317,10 @@ pub struct Action {
     /// SHA-256 of the canonical JSON of the definition as another server sent it: it covers the members that we do not read, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_sha256: Option<crate::Digest>,
+    /// Digest of where the server of an action is, and of the connection it is used with, if an admin added it. The same tool of another
+    /// server, or for another account, is another definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_sha256: Option<crate::Digest>,
     /// The hosts that its code may reach over the network, each written like an operator's allow rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
@@ -348,6 +352,7 @@ impl Action {
             exempt_from_redaction: Vec::new(),
             package_sha256: None,
             upstream_sha256: None,
+            server_sha256: None,
             hosts: Vec::new(),
         }
     }

@@ -68,7 +68,7 @@ impl Conflict {
             }
             Self::PolicyMismatch => "the rules for this action have changed since the call was requested; make a new call",
             Self::TupleMismatch => {
-                "the caller, the approver, the session, the space or the source is no longer the same; repeat the call from its own session, or make a new call"
+                "the caller, the approver, the session, the space, the source or its login is no longer the same; repeat the call from its own session, or make a new call"
             }
             Self::Stopped => {
                 "a kill switch is on; the call stays pending and its time to expire is paused; answer again once the switch is off"

@@ -10,14 +10,15 @@ use crate::Rules;
 use countersign_core::action::{Effect, Profile, Reversibility};
 use countersign_core::decision::Lock;
 use countersign_core::ledger::ModeRow;
-use countersign_core::{Action, ActionId, Band, Digest, Mode, Tier, json};
+use countersign_core::ports::sources::McpServer;
+use countersign_core::{Action, ActionId, Band, ConnectionId, Digest, Mode, Tier, json};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// Covers what a call does and needs, without descriptive texts: the id, both schemas, the code, the hosts it contacts, its risk and its
-/// confinement.
+/// Covers what a call does and needs, without descriptive texts: the id, both schemas, the code, the server, the hosts it contacts, its risk
+/// and its confinement.
 pub fn structural(action: &Action) -> Digest {
     sha256(&structural_body(action))
 }
@@ -25,6 +26,16 @@ pub fn structural(action: &Action) -> Digest {
 /// Covers the whole definition with its texts, because agents obey descriptions.
 pub fn textual(action: &Action) -> Digest {
     sha256(&textual_body(action))
+}
+
+/// Covers which server performs an action, and for which account.
+pub fn server(server: &McpServer, connection: Option<&ConnectionId>) -> Digest {
+    #[derive(Debug, Serialize)]
+    struct Used<'a> {
+        connection: Option<&'a ConnectionId>,
+        server: &'a McpServer,
+    }
+    sha256(&canonical(&Used { connection, server }))
 }
 
 /// Covers the rules that a request for this action depends on, and no others.
@@ -53,6 +64,8 @@ pub fn structural_body(action: &Action) -> String {
         reversibility: Reversibility,
         profile: Profile,
         package_sha256: Option<Digest>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        server_sha256: Option<Digest>,
     }
     canonical(&Structure {
         id: &action.id,
@@ -67,6 +80,7 @@ pub fn structural_body(action: &Action) -> String {
         reversibility: action.reversibility,
         profile: action.profile,
         package_sha256: action.package_sha256,
+        server_sha256: action.server_sha256,
     })
 }
 

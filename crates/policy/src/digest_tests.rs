@@ -2,14 +2,16 @@
 
 use crate::Rules;
 use crate::digest::{
-    Bound, Mismatch, binding, mismatch, policy_slice, policy_slice_body, structural, structural_body, textual, textual_body,
+    Bound, Mismatch, binding, mismatch, policy_slice, policy_slice_body, server, structural, structural_body, textual, textual_body,
 };
 use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
 use countersign_core::decision::Lock;
 use countersign_core::effect::Scope;
 use countersign_core::ledger::{ModeRow, ModeRows};
+use countersign_core::ports::sources::{McpServer, Variable, VariableValue};
 use countersign_core::{
-    Action, ActionId, AutomationId, Band, Digest, Mode, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId, json as strict,
+    Action, ActionId, AutomationId, Band, ConnectionId, Digest, Mode, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId,
+    json as strict,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -176,6 +178,7 @@ fn words_change_the_text_only_and_what_a_call_does_changes_the_structure() {
         Action { reversibility: Reversibility::NotReversible, ..before.clone() },
         Action { profile: Profile::Default, ..before.clone() },
         Action { package_sha256: Some(Digest::new([7; 32])), ..before.clone() },
+        Action { server_sha256: Some(Digest::new([7; 32])), ..before.clone() },
         Action { hosts: vec!["example.com".to_owned()], ..before.clone() },
         Action { checks: vec!["read_back".to_owned()], ..before.clone() },
         Action { exempt_from_redaction: vec!["to".to_owned()], ..before.clone() },
@@ -186,6 +189,28 @@ fn words_change_the_text_only_and_what_a_call_does_changes_the_structure() {
     let renamed = Action { id: ActionId::parse("files.write").unwrap(), ..before.clone() };
     assert_ne!(structural(&before), structural(&renamed));
     assert_ne!(textual(&before), textual(&renamed));
+}
+
+#[test]
+fn another_address_program_variable_or_connection_is_another_server() {
+    let variable = |value: VariableValue| vec![Variable { name: "TOKEN".to_owned(), value }];
+    let program = |command: &str, env: Vec<Variable>| McpServer::Program { command: vec![command.to_owned()], env };
+    let (one, other) = (ConnectionId::new(Timestamp::default(), [1; 10]), ConnectionId::new(Timestamp::default(), [2; 10]));
+    let used = [
+        (McpServer::Http { url: "https://a.example/mcp".to_owned() }, None),
+        (McpServer::Http { url: "https://a.example/mcp/2".to_owned() }, None),
+        (McpServer::Http { url: "https://a.example/mcp".to_owned() }, Some(&one)),
+        (McpServer::Http { url: "https://a.example/mcp".to_owned() }, Some(&other)),
+        (program("kit", vec![]), None),
+        (program("kat", vec![]), None),
+        (program("kit", variable(VariableValue::Value("a".to_owned()))), None),
+        (program("kit", variable(VariableValue::Secret("a".to_owned()))), None),
+        (program("kit", variable(VariableValue::Secret("b".to_owned()))), None),
+    ];
+    let digests: std::collections::BTreeSet<_> = used.iter().map(|(at, connection)| server(at, *connection)).collect();
+    assert_eq!(digests.len(), used.len());
+    let text = r#"{"connection":null,"server":{"kind":"http","url":"https://a.example/mcp"}}"#;
+    assert_eq!(server(&used[0].0, None), sha256(text));
 }
 
 #[test]

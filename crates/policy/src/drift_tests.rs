@@ -122,6 +122,10 @@ fn a_change_is_told_in_a_sentence() {
         (Action { hosts: vec!["a.example".to_owned()], ..before.clone() }, vec!["`hosts` of `send` now has `a.example`"]),
         (Action { package_sha256: Some(Digest::new([1; 32])), ..before.clone() }, vec!["`send` runs other code"]),
         (
+            Action { server_sha256: Some(Digest::new([1; 32])), ..before.clone() },
+            vec!["it is another server, or another connection, than the reviewed one"],
+        ),
+        (
             Action { result_schema: json!({ "type": "object", "properties": { "id": { "type": "string" } } }), ..before.clone() },
             vec!["`send` now returns `id`"],
         ),
@@ -148,6 +152,8 @@ fn what_another_server_changed_unseen_is_told_only_where_nothing_else_explains_i
     assert_eq!(told(&body(&sent(1)), &body(&sent(2)))[0].0.weight, Weight::Textual);
     let described = Action { description: "Other.".to_owned(), ..sent(2) };
     assert_eq!(sentences(&sent(1), &described), ["the description of `send` changed"]);
+    let elsewhere = Action { server_sha256: Some(Digest::new([3; 32])), ..sent(2) };
+    assert_eq!(sentences(&sent(1), &elsewhere).len(), 2, "another server explains nothing of what it sends");
 }
 
 #[test]

@@ -92,6 +92,7 @@ impl AddedRegistry {
             title: settings.title.clone(),
             server: self.server(org, id, settings),
             connection: settings.connection.clone(),
+            server_sha256: Some(policy::digest::server(&settings.server, settings.connection.as_ref())),
             spaces: spaces_of(settings, connection.as_ref()),
             tiers: tiers_of(settings),
             list_timeout_ms: settings.list_timeout_ms,

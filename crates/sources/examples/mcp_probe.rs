@@ -23,6 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             credentials: None,
         },
         connection: None,
+        server_sha256: None,
         spaces: None,
         tiers: Tiers::default(),
         list_timeout_ms: 15_000,

@@ -11,6 +11,7 @@ use crate::web::{HostRule, headers};
 use crate::words::{failed, refused, shown};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use countersign_core::limits::CONNECTION_TEXT_BYTES_MAX;
 use countersign_core::ports::connections::{
     Connection, ConnectionHeaders, ConnectionKind, ConnectionState, Connections, KeptConnections, Need, OpenConnection, Refusal, Wanted,
 };
@@ -147,13 +148,22 @@ impl Connected {
             (403, Some("insufficient_scope"), Some(further)) => {
                 let granted = value.and_then(|value| Credential::read(&value).ok()?.tokens?.scope);
                 let scopes = union(connection.scopes.as_deref().or(granted.as_deref()).unwrap_or_default(), &further);
-                let why = format!("some calls need the scopes `{}` too: an admin logs in again", shown(&further));
-                let noted = self.kept.need_login(wanted.org, &connection.id, connection.version, Need::Scopes { why, scopes });
-                noted.await.map_err(|error| of_store(&error))?;
-                Ok(false)
+                self.need_scopes(wanted.org, connection, &further, scopes).await.map(|()| false)
             }
             (_, _, _) => Ok(false),
         }
+    }
+
+    /// Notes that some calls need further scopes, and says so to this one. The connection stays as it is for all others.
+    async fn need_scopes(&self, org: &OrgId, connection: Connection, further: &str, scopes: String) -> Result<(), Error> {
+        let why = format!("some calls need the scopes `{}` too", shown(further));
+        let told = needs_login(&Connection { why: Some(why.clone()), ..connection.clone() });
+        // What is known is not noted again: an agent may ask for the same as often as it likes.
+        if (connection.why.as_ref(), connection.scopes.as_ref()) != (Some(&why), Some(&scopes)) {
+            let noted = self.kept.need_login(org, &connection.id, connection.version, Need::Scopes { why, scopes });
+            noted.await.map_err(|error| of_store(&error))?;
+        }
+        Err(told)
     }
 }
 
@@ -204,15 +214,21 @@ fn sent_token(sent: &ConnectionHeaders) -> Option<Secret<String>> {
     sent.expose().find_map(|(_, value)| value.strip_prefix("Bearer ").map(|token| Secret::new(token.to_owned())))
 }
 
-/// The scopes of both, each once.
+/// The scopes of both, each once. A server may ask for as much as it likes: what is no scope (RFC 6749, 3.3) or has no room is left out.
 fn union(known: &str, further: &str) -> String {
     let mut scopes: Vec<&str> = Vec::new();
-    for scope in known.split(' ').chain(further.split(' ')).filter(|scope| !scope.is_empty()) {
-        if !scopes.contains(&scope) {
+    let mut bytes = 0;
+    for scope in known.split(' ').chain(further.split(' ')).filter(|scope| is_scope(scope)) {
+        if !scopes.contains(&scope) && bytes + scope.len() < CONNECTION_TEXT_BYTES_MAX {
+            bytes += scope.len() + 1;
             scopes.push(scope);
         }
     }
     scopes.join(" ")
+}
+
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }
 
 fn not_ready(message: String) -> Error {

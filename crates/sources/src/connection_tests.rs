@@ -18,6 +18,8 @@ struct Row {
     holder: Option<String>,
     /// How often tokens were kept.
     kept: usize,
+    /// How often it was noted that a person has to do something.
+    needs: usize,
 }
 
 impl Row {
@@ -73,6 +75,7 @@ impl KeptConnections for Memory {
         let mut row = self.0.lock();
         assert_eq!(version, row.connection.version);
         row.holder = None;
+        row.needs += 1;
         match need {
             Need::Login { why } => {
                 row.connection.state = ConnectionState::NeedsLogin;
@@ -104,7 +107,7 @@ impl World {
         change(&mut connection);
         let id = connection.id.clone();
         let value = Some(value(&fake).await);
-        let memory = Arc::new(Memory(Mutex::new(Row { connection, value, holder: None, kept: 0 })));
+        let memory = Arc::new(Memory(Mutex::new(Row { connection, value, holder: None, kept: 0, needs: 0 })));
         let clock = FixedClock::new();
         let (allowed_hosts, allowed_networks) = fake.allowed();
         let connected = Connected::new(
@@ -240,13 +243,30 @@ async fn a_call_that_needs_more_scopes_is_told_so_and_the_next_login_asks_for_th
     world.memory.0.lock().connection.scopes = Some("read list".to_owned());
     let sent = world.headers("/mcp").await.unwrap();
     let challenge = r#"Bearer error="insufficient_scope", scope="list write""#;
-    assert_eq!(world.refused(&sent, 403, challenge).await, Ok(false));
+    for _ in 0..2 {
+        let refused = world.refused(&sent, 403, challenge).await.unwrap_err();
+        assert_eq!(refused.code(), "connection_not_ready");
+        let expected = "connection `github` needs a login: some calls need the scopes `list write` too; an admin can log in with \
+                        `connection login github`";
+        assert_eq!(refused.to_string(), expected);
+    }
     assert_eq!(world.refused(&sent, 403, r#"Bearer error="other""#).await, Ok(false));
     let row = world.memory.0.lock().connection.clone();
     assert_eq!((row.scopes.as_deref(), row.state), (Some("read list write"), ConnectionState::Ready));
     assert!(row.why.is_some_and(|why| why.contains("`list write`")));
+    assert_eq!(world.memory.0.lock().needs, 1, "what is known is not noted again");
+    assert!(world.token().await.is_ok(), "other calls go on");
     let begun = world.connected.begin_login(&world.org, &world.id, &Own::new("http://127.0.0.1:1")).await.unwrap();
     assert!(begun.url.contains("scope=read+list+write"), "{}", begun.url);
+}
+
+#[test]
+fn a_server_cannot_ask_for_more_scopes_than_fit() {
+    let many: Vec<_> = (0..1_000).map(|number| format!("scope{number:04}")).collect();
+    let scopes = union("read", &format!("read \u{202e} a\"b {}", many.join(" ")));
+    assert!(scopes.starts_with("read scope0000 scope0001 "), "{scopes}");
+    assert!((CONNECTION_TEXT_BYTES_MAX - 10..=CONNECTION_TEXT_BYTES_MAX).contains(&scopes.len()), "{}", scopes.len());
+    assert_eq!(union("", &"x".repeat(CONNECTION_TEXT_BYTES_MAX + 1)), "");
 }
 
 #[tokio::test]

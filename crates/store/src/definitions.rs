@@ -4,7 +4,7 @@ use crate::db::{Columns, Row, Tx, only, to_json, vals};
 use crate::invocations::finish_in;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, grants, page};
-use countersign_core::grant::Grant;
+use countersign_core::grant::{Grant, GrantedDefinition};
 use countersign_core::ports::Definitions;
 use countersign_core::ports::definitions::{ArchivedDefinition, NewDrift, Pin, Wording};
 use countersign_core::ports::invocations::{Finish, Finished};
@@ -42,20 +42,13 @@ impl Definitions for Store {
     }
 
     fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
-        let (store, org, action, by) = (self.clone(), org.clone(), action.clone(), by.clone());
-        Box::pin(self.db.write(org.clone(), move |tx| {
-            Box::pin(async move {
-                let sql = concat!(
-                    insert_pin!(),
-                    " ON CONFLICT (org_id, action) DO UPDATE
-                     SET structural = excluded.structural, textual = excluded.textual, wording = excluded.wording,
-                         reviewed_by = excluded.reviewed_by, reviewed_at = excluded.reviewed_at,
-                         seen_structural = NULL, seen_textual = NULL, seen_at = NULL"
-                );
-                write_pin(tx, sql, &org, &action, &pin, &by).await?;
-                record_review(&store, tx, &org, action, pin, by).await
-            })
-        }))
+        Box::pin(async move {
+            let (store, owned, action, by) = (self.clone(), org.clone(), action.clone(), by.clone());
+            let review =
+                self.db.write(org.clone(), move |tx| Box::pin(async move { review_in(&store, tx, &owned, action, pin, by).await }));
+            grants::log_revoked(org, &review.await?);
+            Ok(())
+        })
     }
 
     fn pin_first<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
@@ -71,7 +64,7 @@ impl Definitions for Store {
                 self.db.write(org.clone(), move |tx| Box::pin(async move { drift_in(&store, tx, &owned, drift, &ends).await })).await?;
             // No grant can be used meanwhile: while the definition differs from the reviewed one, grants do not replace approvals.
             while !revoked.is_empty() {
-                revoked.iter().for_each(|grant| grants::log("grant revoked", org, grant));
+                grants::log_revoked(org, &revoked);
                 if (revoked.len() as i64) < grants::SWEPT_AT_ONCE {
                     break;
                 }
@@ -118,6 +111,22 @@ pub(crate) async fn archive_in(tx: &mut Tx, org: &OrgId, definition: ArchivedDef
     let sql = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, $4) ON CONFLICT (org_id, digest) DO NOTHING";
     let ArchivedDefinition { digest, body } = definition;
     tx.exec(sql, &vals![org.as_str(), digest.to_string(), body, tx.now()]).await.map(|_| ())
+}
+
+/// Replaces the review of an action. A grant that was given for another definition covers nothing any more, and ends.
+async fn review_in(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId, pin: Pin, by: PrincipalId) -> Result<Vec<Grant>, Error> {
+    let sql = concat!(
+        insert_pin!(),
+        " ON CONFLICT (org_id, action) DO UPDATE
+         SET structural = excluded.structural, textual = excluded.textual, wording = excluded.wording,
+             reviewed_by = excluded.reviewed_by, reviewed_at = excluded.reviewed_at,
+             seen_structural = NULL, seen_textual = NULL, seen_at = NULL"
+    );
+    write_pin(tx, sql, org, &action, &pin, &by).await?;
+    let reviewed = GrantedDefinition { structural: pin.structural, textual: pin.textual };
+    let revoked = grants::revoke_others_in(store, tx, org, &action, reviewed, &by).await?;
+    record_review(store, tx, org, action, pin, by).await?;
+    Ok(revoked)
 }
 
 /// Records the definition as reviewed, unless the action has a review already. A person who allows an action for ever stands for the

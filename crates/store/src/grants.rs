@@ -6,7 +6,7 @@ use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
 use countersign_core::limits::GRANT_REQUEST_SECONDS;
-use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
+use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, UserId, random_bytes};
 use receipt::body::{RuleChange, Terms};
 
 /// The most grants that one write ends.
@@ -194,6 +194,11 @@ impl Store {
     }
 }
 
+/// Like `log`, for grants that something else ended.
+pub(crate) fn log_revoked(org: &OrgId, grants: &[Grant]) {
+    grants.iter().for_each(|grant| log("grant revoked", org, grant));
+}
+
 /// Call when the change is durable.
 pub(crate) fn log(what: &str, org: &OrgId, grant: &Grant) {
     let session = match &grant.terms.scope {
@@ -344,13 +349,53 @@ pub(crate) async fn return_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Resu
 
 /// Revokes active grants that name this action, because the action is no longer the one they were given for: `SWEPT_AT_ONCE` at most.
 pub(crate) async fn revoke_for_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId) -> Result<Vec<Grant>, Error> {
+    let grants = active_for_in(tx, org, action).await?;
+    revoke_each_in(store, tx, org, &grants, None).await?;
+    Ok(grants)
+}
+
+/// Like `revoke_for_in`, but leaves those that were given for the definition that was just reviewed.
+pub(crate) async fn revoke_others_in(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    action: &ActionId,
+    reviewed: GrantedDefinition,
+    by: &PrincipalId,
+) -> Result<Vec<Grant>, Error> {
+    let mut grants = active_for_in(tx, org, action).await?;
+    grants.retain(|grant| grant.terms.definition.is_some_and(|given| given != reviewed));
+    revoke_each_in(store, tx, org, &grants, Some(by)).await?;
+    Ok(grants)
+}
+
+/// Revokes every active grant for actions of this source, also one for all of them. What has the name later is another source, so none may
+/// be left: people give grants one by one, and one write can end them all.
+pub(crate) async fn revoke_of_source_in(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    source: &SourceId,
+    by: &PrincipalId,
+) -> Result<Vec<Grant>, Error> {
+    let sql = concat!(select_grant!(), " AND source = $2 AND state = 'active' AND expires_at > $3 ORDER BY id");
+    let rows = tx.query(sql, &vals![org.as_str(), source.as_str(), tx.now()]).await?;
+    let grants = all(rows, read_grant)?;
+    revoke_each_in(store, tx, org, &grants, Some(by)).await?;
+    Ok(grants)
+}
+
+async fn active_for_in(tx: &mut Tx, org: &OrgId, action: &ActionId) -> Result<Vec<Grant>, Error> {
     let sql = concat!(select_grant!(), " AND source = $2 AND name = $3 AND state = 'active' AND expires_at > $4 ORDER BY id LIMIT $5");
     let rows = tx.query(sql, &vals![org.as_str(), action.source(), action.name(), tx.now(), SWEPT_AT_ONCE]).await?;
-    let grants = all(rows, read_grant)?;
-    for grant in &grants {
-        change_in(store, tx, org, &grant.id, None, GrantState::Active, GrantState::Revoked).await?;
+    all(rows, read_grant)
+}
+
+async fn revoke_each_in(store: &Store, tx: &mut Tx, org: &OrgId, grants: &[Grant], by: Option<&PrincipalId>) -> Result<(), Error> {
+    for grant in grants {
+        change_in(store, tx, org, &grant.id, by.cloned(), GrantState::Active, GrantState::Revoked).await?;
     }
-    Ok(grants)
+    Ok(())
 }
 
 async fn tell_of(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant, name: &'static str) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! The actions that remote sources listed last.
 
-use crate::db::{Columns, Row, vals};
+use crate::db::{Columns, Row, Tx, vals};
 use crate::{Error, Store, breakers};
 use countersign_core::source::{self, KeptListing, Listings};
 use countersign_core::{Action, Future, OrgId, SourceId, json};
@@ -42,6 +42,12 @@ impl Listings for Store {
     ) -> Future<'a, Result<(), Error>> {
         Box::pin(breakers::note_source(self, org, source, failed))
     }
+}
+
+/// Forgets what a source listed: its name now means another one.
+pub(crate) async fn forget_in(tx: &mut Tx, org: &OrgId, source: &SourceId) -> Result<(), Error> {
+    let sql = "DELETE FROM listings WHERE org_id = $1 AND source = $2";
+    tx.exec(sql, &vals![org.as_str(), source.as_str()]).await.map(|_| ())
 }
 
 fn read_listing(row: Row) -> Result<KeptListing, Error> {

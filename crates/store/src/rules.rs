@@ -3,7 +3,7 @@
 
 use crate::canaries::{SELECT_CANARIES, read_canary};
 use crate::consents::{read_consent, select_consent};
-use crate::db::{Tx, all, only, vals};
+use crate::db::{Columns, Tx, all, only, vals};
 use crate::events::tell;
 use crate::grants::{read_grant, select_grant};
 use crate::modes::{read_mode_rows, scope_of};
@@ -17,7 +17,7 @@ use countersign_core::policies::PoliciesInForce;
 use countersign_core::ports::Rules;
 use countersign_core::ports::rules::ModeRows;
 use countersign_core::switch::Switch;
-use countersign_core::{ActionId, AutomationId, Future, OrgId, PrincipalId, Session, Space, SpaceId, UserId};
+use countersign_core::{ActionId, AutomationId, ConnectionId, Future, OrgId, PrincipalId, Session, Space, SpaceId, UserId};
 use receipt::body::{Body, IdentityBody, IdentityChange, RuleBody, RuleChange};
 use receipt::entry::Kind;
 use std::sync::Arc;
@@ -125,6 +125,13 @@ impl Rules for Store {
             // The narrowest grant comes first; of equally narrow ones, the one that expires sooner.
             grants.sort_by_key(|grant| (grant.terms.scope.clone(), grant.terms.covers.action().is_none(), grant.expires_at));
             Ok(grants)
+        })
+    }
+
+    fn connection_version<'a>(&'a self, org: &'a OrgId, connection: &'a ConnectionId) -> Future<'a, Result<Option<i64>, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT version FROM connections WHERE org_id = $1 AND id = $2 AND removed_at IS NULL";
+            only(self.db.read(sql, &vals![org.as_str(), connection.as_str()]).await?, |row| Columns::of(row).int())
         })
     }
 }

@@ -4,7 +4,8 @@
 use crate::db::{Columns, Row, Tx, all, count, only, to_json, vals};
 use crate::definitions::archive_in;
 use crate::rules::{self, RuleEvent};
-use crate::{Error, Page, PageRequest, Store, page};
+use crate::{Error, Page, PageRequest, Store, grants, listings, page};
+use countersign_core::grant::Grant;
 use countersign_core::ports::AddedSources;
 use countersign_core::ports::definitions::ArchivedDefinition;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
@@ -91,7 +92,8 @@ impl Store {
             .await
     }
 
-    /// Sets a source otherwise, if it still has the version that the caller read.
+    /// Sets a source otherwise, if it still has the version that the caller read. With another server or connection it is another source:
+    /// the grants for it end.
     pub async fn change_source(
         &self,
         org: &OrgId,
@@ -101,46 +103,58 @@ impl Store {
         by: &PrincipalId,
     ) -> Result<Changed, Error> {
         let text = canonical(&settings)?;
-        let (store, org, id, by) = (self.clone(), org.clone(), id.clone(), by.clone());
-        self.db
+        let (store, owned, id, by) = (self.clone(), org.clone(), id.clone(), by.clone());
+        let (changed, revoked) = self
+            .db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let Some(before) = find_locked(tx, &org, &id).await?.filter(|before| before.removed_at.is_none()) else {
-                        return Ok(Changed::Gone);
+                    let Some(before) = find_locked(tx, &owned, &id).await?.filter(|before| before.removed_at.is_none()) else {
+                        return Ok((Changed::Gone, Vec::new()));
                     };
                     if before.version != version {
-                        return Ok(Changed::Stale);
+                        return Ok((Changed::Stale, Vec::new()));
                     }
+                    let is_other = (&before.settings.server, &before.settings.connection) != (&settings.server, &settings.connection);
                     let source = AddedSource { version: version + 1, settings, changed_by: by, changed_at: tx.now(), ..before };
-                    set(&store, tx, &org, &source, text, "source.changed").await?;
-                    Ok(Changed::Done(source))
+                    set(&store, tx, &owned, &source, text, "source.changed").await?;
+                    let revoked = if is_other { leave_behind(&store, tx, &owned, &source).await? } else { Vec::new() };
+                    Ok((Changed::Done(source), revoked))
                 })
             })
-            .await
+            .await?;
+        grants::log_revoked(org, &revoked);
+        Ok(changed)
     }
 
-    /// Removes a source. Its row stays, for receipts that name it. `None` if there is none with this name.
+    /// Removes a source and ends the grants for it. Its row stays, for receipts that name it. `None` if there is none with this name.
     pub async fn remove_source(&self, org: &OrgId, id: &SourceId, by: &PrincipalId) -> Result<Option<AddedSource>, Error> {
-        let (store, org, id, by) = (self.clone(), org.clone(), id.clone(), by.clone());
-        self.db
+        let (store, owned, id, by) = (self.clone(), org.clone(), id.clone(), by.clone());
+        let removed = self
+            .db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let Some(before) = find_locked(tx, &org, &id).await?.filter(|before| before.removed_at.is_none()) else {
+                    let Some(before) = find_locked(tx, &owned, &id).await?.filter(|before| before.removed_at.is_none()) else {
                         return Ok(None);
                     };
                     let now = tx.now();
                     tx.exec(
                         "UPDATE sources SET changed_by = $1, changed_at = $2, removed_at = $3 WHERE org_id = $4 AND id = $5",
-                        &vals![by.to_string(), now, now, org.as_str(), id.as_str()],
+                        &vals![by.to_string(), now, now, owned.as_str(), id.as_str()],
                     )
                     .await?;
                     let told = RuleEvent { name: "source.removed", key: id.to_string() };
                     let change = RuleChange::SourceRemoved { source: id, version: before.version };
-                    rules::record(&store, tx, &org, Some(by.clone()), change, told).await?;
-                    Ok(Some(AddedSource { changed_by: by, changed_at: now, removed_at: Some(now), ..before }))
+                    rules::record(&store, tx, &owned, Some(by.clone()), change, told).await?;
+                    let removed = AddedSource { changed_by: by, changed_at: now, removed_at: Some(now), ..before };
+                    let revoked = leave_behind(&store, tx, &owned, &removed).await?;
+                    Ok(Some((removed, revoked)))
                 })
             })
-            .await
+            .await?;
+        Ok(removed.map(|(removed, revoked)| {
+            grants::log_revoked(org, &revoked);
+            removed
+        }))
     }
 
     /// A source by its name, also after it was removed.
@@ -201,6 +215,12 @@ async fn set(store: &Store, tx: &mut Tx, org: &OrgId, source: &AddedSource, text
     };
     let told = RuleEvent { name: event, key: id.to_string() };
     rules::record(store, tx, org, Some(changed_by.clone()), change, told).await.map(|_| ())
+}
+
+/// Ends what was given or known for the source as it was before. Returns the grants that were revoked.
+async fn leave_behind(store: &Store, tx: &mut Tx, org: &OrgId, source: &AddedSource) -> Result<Vec<Grant>, Error> {
+    listings::forget_in(tx, org, &source.id).await?;
+    grants::revoke_of_source_in(store, tx, org, &source.id, &source.changed_by).await
 }
 
 async fn find_locked(tx: &mut Tx, org: &OrgId, id: &SourceId) -> Result<Option<AddedSource>, Error> {

@@ -121,7 +121,7 @@ impl Resource for ConnectionView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("name", Column::Whole, |one, _| text(&one.name)),
         Field::both("kind", Column::Whole, |one, _| text(one.kind.as_str())),
-        Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
+        Field::both("state", Column::Whole, |one, _| Some(state(one))),
         Field::both("url", Column::Cut, |one, _| text(&one.url)),
         Field::line("account", |one, _| maybe(one.account.as_ref())),
         Field::line("secret", |one, _| maybe(one.secret.as_ref())),
@@ -152,20 +152,22 @@ impl Resource for ConnectionView {
 
     fn next(&self) -> Option<String> {
         match self.state {
-            ConnectionState::Ready => Some(format!("countersign connection test {}", self.name)),
-            ConnectionState::NeedsLogin => Some(format!("countersign connection login {}", self.name)),
+            ConnectionState::Ready if self.why.is_none() => Some(format!("countersign connection test {}", self.name)),
+            ConnectionState::Ready | ConnectionState::NeedsLogin => Some(format!("countersign connection login {}", self.name)),
             ConnectionState::Revoked => None,
         }
     }
 }
 
-fn state(state: ConnectionState) -> Cell {
-    let tone = match state {
-        ConnectionState::Ready => Tone::Ok,
-        ConnectionState::NeedsLogin => Tone::Warn,
-        ConnectionState::Revoked => Tone::Muted,
-    };
-    Cell::text(state.as_str()).toned(tone)
+fn state(one: &ConnectionView) -> Cell {
+    let word = one.state.as_str();
+    match one.state {
+        // Only some calls need more than it has, so it still is ready for the others.
+        ConnectionState::Ready if one.why.is_some() => Cell::shown(format!("{word}, lacks scopes"), word).toned(Tone::Warn),
+        ConnectionState::Ready => Cell::text(word).toned(Tone::Ok),
+        ConnectionState::NeedsLogin => Cell::text(word).toned(Tone::Warn),
+        ConnectionState::Revoked => Cell::text(word).toned(Tone::Muted),
+    }
 }
 
 impl Connection {

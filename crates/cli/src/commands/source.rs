@@ -191,6 +191,10 @@ impl Source {
             Self::Refresh { added } => {
                 let answer = client.post_empty::<AddedSourceView>(&["sources", &added, "refresh"]).await?;
                 tell(&answer, client, terminal).await?;
+                if let Some(error) = &answer.read.harvest.error {
+                    let message = format!("`{}` could not be listed: {}", clean::line(&added), clean::line(error));
+                    return Err(Failure::failed(message).hint(format!("countersign source test {}", clean::line(&added))));
+                }
             }
             Self::Drift { added } => drift::run(added.as_deref(), client, terminal).await?,
             Self::Review(review) => review.run(client, terminal).await?,

@@ -2,6 +2,7 @@
 //! nowhere afterwards.
 
 use crate::countersign::{Server, User};
+use crate::fake::Fake;
 use crate::mcp_upstream::{Asked, usual};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -186,6 +187,29 @@ fn a_person_logs_in_in_a_browser_while_the_command_waits() {
     assert!(open(started.stdout.trim()).contains("not open"));
     assert_eq!(owner.run(&["connection", "show", "linear", "--json"]).ok().json()["version"], 3);
     owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn a_connection_that_lacks_scopes_for_some_calls_says_so() {
+    let at = "2026-11-15T00:00:00.000000Z";
+    let (why, mended_by) = ("some calls need the scopes `write` too", "an admin or owner, who logs in");
+    let linear = json!({
+        "id": "con_1", "name": "linear", "kind": "oauth", "url": "https://mcp.example.com", "account": null, "secret": null, "issuer": null,
+        "scopes": ["read", "write"], "spaces": null, "version": 2, "state": "ready", "why": why, "mended_by": mended_by,
+        "made_by": "user:usr_1", "made_at": at, "login_by": null, "login_at": null, "last_used_at": null, "removed_at": null,
+    });
+    let fake = Fake::start(move |_, path| match path.split('?').next() {
+        Some("/api/v1/connections") => (200, json!({ "items": [linear], "next": null }).to_string()),
+        Some("/api/v1/connections/linear") => (200, linear.to_string()),
+        _ => (200, json!({ "items": [], "next": null }).to_string()),
+    });
+    let user = User::new(&std::env::temp_dir(), &fake.url, Some("token"));
+    let listed = user.on_screen(120, &["connection", "list"], "").ok().stdout;
+    assert!(listed.contains("ready, lacks scopes"), "{listed}");
+    let shown = user.run(&["connection", "show", "linear"]).ok();
+    for told in ["state\tready\n", &format!("why\t{why}\n"), &format!("mended by\t{mended_by}\n")] {
+        assert!(shown.stdout.contains(told), "{told}: {shown:?}");
+    }
 }
 
 #[test]

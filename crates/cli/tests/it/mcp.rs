@@ -112,7 +112,14 @@ impl Rig {
 
     /// Reads everything of a source that nobody has read. Whoever adds it has seen the rest.
     pub(crate) async fn review(&self, source: &str) -> Value {
-        self.ok(Method::POST, &format!("sources/{source}/review"), json!({ "ignore_wording": false })).await["reviewed"].clone()
+        let drift = self.get(&format!("sources/{source}/drift")).await;
+        // What is gone has no definition to be read.
+        let there = drift["items"].as_array().unwrap().iter().filter(|item| item["textual"].is_string());
+        let actions: Vec<_> = there.map(|item| json!({ "action": item["action"], "textual": item["textual"] })).collect();
+        if actions.is_empty() {
+            return json!([]);
+        }
+        self.ok(Method::POST, &format!("sources/{source}/review"), json!({ "actions": actions })).await["reviewed"].clone()
     }
 
     pub(crate) async fn set_mode(&self, action: &str, mode: &str) {

@@ -35,9 +35,7 @@ impl Ground<'_> {
         let owner = self.owner();
         let user = User::new(self.folder, &serving.url, Some(&owner.token));
         user.run(&[&["source", "add", name][..], rest].concat()).ok();
-        let path = format!("sources/{name}/review");
-        let reviewed = owner.send(&serving.url, Method::POST, &path, json!({ "ignore_wording": false })).await.unwrap();
-        assert_eq!(reviewed.0, 200, "{:#}", reviewed.1);
+        user.run(&["source", "review", name, "--yes"]).ok();
     }
 
     /// Calls an action in a session of its own, and does not wait for the answer.

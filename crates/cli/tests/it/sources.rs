@@ -74,6 +74,12 @@ fn answer(method: &str, path: &str, body: &Value) -> (u16, String) {
         ("POST", "sources/github/test") => {
             told(json!({ "protocol": "2025-11-25", "actions": 3, "left_out": 2, "took_ms": 12, "error": null }))
         }
+        ("POST", "sources/dead/refresh") => {
+            let mut dead = github();
+            (dead["id"], dead["harvest"]["is_stale"], dead["harvest"]["error"]) =
+                (json!("dead"), json!(true), json!("nobody\u{1b} answers"));
+            told(dead)
+        }
         ("POST", "sources/dead/test") => {
             let error = json!({ "code": "source_unavailable", "message": "`dead` refused the connection" });
             told(json!({ "protocol": null, "actions": 0, "left_out": 0, "took_ms": 2, "error": error }))
@@ -213,6 +219,9 @@ fn a_source_is_listed_shown_tried_and_listed_anew() {
     assert!(tried.stdout.contains("state\tok\n") && tried.stdout.contains("left out\t2\n"), "{tried:?}");
     let tried = user.run(&["source", "test", "dead"]).exits(1);
     assert!(tried.stdout.contains("source_unavailable: `dead` refused the connection"), "{tried:?}");
+    let refreshed = user.run(&["source", "refresh", "dead"]).exits(1);
+    assert!(refreshed.stderr.contains(r"`dead` could not be listed: nobody\u{1b} answers"), "{refreshed:?}");
+    assert!(refreshed.stderr.contains("countersign source test dead") && refreshed.stdout.contains("stale\tyes\n"), "{refreshed:?}");
     let unknown = user.run(&["source", "show", "gitub"]).exits(3);
     assert!(unknown.stderr.contains("`countersign source list`"), "{unknown:?}");
 }

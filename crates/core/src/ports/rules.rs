@@ -4,7 +4,7 @@ use super::Error;
 use crate::decision::Lock;
 use crate::policies::PoliciesInForce;
 use crate::switch::Switch;
-use crate::{ActionId, AutomationId, Future, Grant, Mode, OrgId, Session, Space, SpaceId, UserId};
+use crate::{ActionId, AutomationId, ConnectionId, Future, Grant, Mode, OrgId, Session, Space, SpaceId, UserId};
 use std::sync::Arc;
 
 /// The org's rules in force.
@@ -32,6 +32,9 @@ pub trait Rules: Send + Sync {
     fn list_canary_texts<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
     /// Grants that could replace an approval now, the narrowest first.
     fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>>;
+    /// The version of a connection, which is another one after each login; `None` if the org has no such connection. It is read from the
+    /// database itself: an approval is bound to it.
+    fn connection_version<'a>(&'a self, org: &'a OrgId, connection: &'a ConnectionId) -> Future<'a, Result<Option<i64>, Error>>;
 }
 
 /// The rows of the mode cascade for one action.

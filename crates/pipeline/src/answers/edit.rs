@@ -3,7 +3,7 @@
 use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
 use crate::walk::admit::{Entrance, Resumed};
-use crate::walk::binding::{bound, seal_params, to_binding};
+use crate::walk::binding::{Terms, seal_params, to_binding};
 use crate::walk::decide::Moded;
 use crate::walk::gate::Gates;
 use countersign_core::invocation::Edit;
@@ -46,7 +46,8 @@ impl Pipeline {
         let Some(held) = &pending.binding else {
             return Err(Error::Internal { message: format!("pending `{}` is bound to nothing", pending.id) });
         };
-        let bound = bound(&gated, &decision, policy_slice, Digest::new(self.walk.random_bytes()), held.expires_at);
+        let terms = Terms { policy_slice, nonce: Digest::new(self.walk.random_bytes()), expires_at: held.expires_at };
+        let bound = self.walk.bound(&gated, &decision, terms).await?;
         let mut invocation = gated.to_invocation(Status::Pending, &decision);
         invocation.binding = Some(to_binding(&bound)?);
         invocation.deadline = pending.deadline;

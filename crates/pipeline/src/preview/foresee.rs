@@ -8,7 +8,7 @@ use crate::walk::ask::{Subject, failure_of};
 use crate::walk::decide::Moded;
 use crate::walk::ending::conflict_with;
 use crate::walk::gate::{Gated, Gates, caught};
-use crate::walk::hold::{approvals_needed, is_redefined, void_by};
+use crate::walk::hold::{approvals_needed, is_redefined};
 use crate::walk::possible::is_certain;
 use crate::walk::truncate::is_truncated;
 use countersign_core::action::{Class, Preview};
@@ -77,7 +77,7 @@ impl Pipeline {
             Err(blocked) => return Ok(Foresight::blocked(blocked)),
         };
         let moded = self.walk.mode_of(&gated).await?;
-        let mut foresight = match blocked_by(held, &gated, &moded)? {
+        let mut foresight = match self.blocked_by(held, &gated, &moded).await? {
             // An approval would not cover the action as it is now, so its changes are not previewed.
             Some(conflict) => Foresight::blocked(failure_by(conflict)),
             None => self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &moded.decision)).await?,
@@ -95,7 +95,10 @@ impl Pipeline {
     /// approval would still fit, also where something else is in the way for now, such as a kill switch.
     pub async fn void_reason(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
         let blocked = match self.gated_again(held).await? {
-            Ok(gated) => blocked_by(held, &gated, &self.walk.mode_of(&gated).await?)?.map(failure_by),
+            Ok(gated) => {
+                let moded = self.walk.mode_of(&gated).await?;
+                self.blocked_by(held, &gated, &moded).await?.map(failure_by)
+            }
             Err(failure) => Some(failure),
         };
         Ok(blocked.filter(|why| Mismatch::ALL.iter().any(|mismatch| mismatch.code() == why.code)))
@@ -227,14 +230,15 @@ impl Pipeline {
         let seen = self.foresee(held).await.ok()?;
         seen.blocked.filter(|_| seen.is_blocked_by_source)
     }
-}
 
-/// What keeps a pending call from running now, whatever the answer: a kill switch, a denial, or a part of its binding that no longer holds.
-fn blocked_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
-    match (moded.stopped(), moded.decision.mode) {
-        (Some(_), _) => Ok(Some(Conflict::Stopped)),
-        (None, Mode::Deny) => Ok(Some(Conflict::PolicyMismatch)),
-        (None, Mode::Allow | Mode::RequireApproval) => void_by(held, gated, moded),
+    /// What keeps a pending call from running now, whatever the answer: a kill switch, a denial, or a part of its binding that no longer
+    /// holds.
+    async fn blocked_by(&self, held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
+        match (moded.stopped(), moded.decision.mode) {
+            (Some(_), _) => Ok(Some(Conflict::Stopped)),
+            (None, Mode::Deny) => Ok(Some(Conflict::PolicyMismatch)),
+            (None, Mode::Allow | Mode::RequireApproval) => self.walk.void_by(held, gated, moded).await,
+        }
     }
 }
 

@@ -51,7 +51,50 @@ impl Redeemed {
     }
 }
 
+/// The facts of a binding that are not the call's own.
+pub(crate) struct Terms {
+    pub(crate) policy_slice: Digest,
+    pub(crate) nonce: Digest,
+    pub(crate) expires_at: Timestamp,
+}
+
 impl Walk {
+    /// What this call would be bound to now. The login of its connection is read here, for a call that a person answers, and not for every
+    /// call.
+    pub(crate) async fn bound(&self, gated: &Gated, decision: &Decision, terms: Terms) -> Result<Bound, Error> {
+        let resolved = &gated.validated.resolved;
+        let (session, request, action) = (&resolved.admitted.session, &resolved.admitted.request, resolved.action());
+        let connection = resolved.source.connection();
+        let connection_version = match connection {
+            Some(connection) => self.ledger().connection_version(&session.org, connection).await?,
+            None => None,
+        };
+        Ok(Bound {
+            org: session.org.clone(),
+            space: session.space.clone(),
+            session: session.id.clone(),
+            principal: request.principal.id.clone(),
+            owner: request.principal.owner.clone(),
+            automation_run: None,
+            source: action.id.source().to_owned(),
+            connection: connection.map(ToString::to_string),
+            connection_version,
+            action: action.id.clone(),
+            tier: resolved.tier(),
+            params: gated.validated.digests.params,
+            raw: gated.validated.digests.raw,
+            scope: request.call.scope.clone(),
+            commands: request.call.commands.clone(),
+            structural: gated.validated.digests.structural,
+            textual: gated.validated.digests.textual,
+            policy_slice: terms.policy_slice,
+            modes_version: decision.modes_version,
+            profile: action.profile.as_str().to_owned(),
+            nonce: terms.nonce,
+            expires_at: terms.expires_at,
+        })
+    }
+
     pub(crate) async fn open_params(&self, approved: &Invocation) -> Result<Value, Error> {
         let missing = || Error::Internal { message: format!("the params of `{}` are gone or do not open", approved.id) };
         let sealed = self.ledger().find_sealed_params(&approved.org, &approved.id).await?.ok_or_else(missing)?;
@@ -65,35 +108,6 @@ impl Walk {
 pub(crate) fn bound_to(held: &Invocation) -> Result<Bound, Error> {
     let facts = held.binding.as_ref().and_then(|binding| serde_json::from_value(binding.facts.clone()).ok());
     facts.ok_or_else(|| Error::Internal { message: format!("`{}` waited for a person and is bound to nothing", held.id) })
-}
-
-pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, nonce: Digest, expires_at: Timestamp) -> Bound {
-    let resolved = &gated.validated.resolved;
-    let (session, request, action) = (&resolved.admitted.session, &resolved.admitted.request, resolved.action());
-    Bound {
-        org: session.org.clone(),
-        space: session.space.clone(),
-        session: session.id.clone(),
-        principal: request.principal.id.clone(),
-        owner: request.principal.owner.clone(),
-        automation_run: None,
-        source: action.id.source().to_owned(),
-        connection: resolved.source.connection().map(ToString::to_string),
-        connection_version: None,
-        action: action.id.clone(),
-        tier: resolved.tier(),
-        params: gated.validated.digests.params,
-        raw: gated.validated.digests.raw,
-        scope: request.call.scope.clone(),
-        commands: request.call.commands.clone(),
-        structural: gated.validated.digests.structural,
-        textual: gated.validated.digests.textual,
-        policy_slice,
-        modes_version: decision.modes_version,
-        profile: action.profile.as_str().to_owned(),
-        nonce,
-        expires_at,
-    }
 }
 
 pub(crate) fn to_binding(bound: &Bound) -> Result<Binding, Error> {

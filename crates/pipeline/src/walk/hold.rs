@@ -2,7 +2,7 @@
 //! After the answer every stage runs again; a call that no longer matches its binding does not run.
 
 use super::admit::{Admitted, Step, Walked};
-use super::binding::{Redeemed, bound, bound_to, conflict_of, seal_params, to_binding};
+use super::binding::{Redeemed, Terms, bound_to, conflict_of, seal_params, to_binding};
 use super::decide::{Cleared, Moded, Pending};
 use super::ending::Ending;
 use super::gate::{Gated, Gates};
@@ -24,7 +24,8 @@ impl Walk {
         let session = &gated.validated.resolved.admitted.session;
         let asked_at = self.ledger().now().await?;
         let expires_at = asked_at.plus_seconds(session.attendance.approval_seconds());
-        let bound = bound(&gated, &decision, policy_slice, Digest::new(self.random_bytes()), expires_at);
+        let terms = Terms { policy_slice, nonce: Digest::new(self.random_bytes()), expires_at };
+        let bound = self.bound(&gated, &decision, terms).await?;
         let mut invocation = gated.to_invocation(Status::Pending, &decision);
         invocation.binding = Some(to_binding(&bound)?);
         invocation.deadline = Some(Deadline::At(expires_at));
@@ -95,10 +96,18 @@ impl Walk {
         if decision.mode == Mode::Deny {
             return Ok(Err(Conflict::PolicyMismatch));
         }
-        let live = bound(&gated, &decision, policy_slice, held.nonce, held.expires_at);
+        let live = self.bound(&gated, &decision, Terms { policy_slice, nonce: held.nonce, expires_at: held.expires_at }).await?;
         let answers = self.ledger().list_signed_answers(&approved.org, &approved.id).await?;
         let redeemed = Redeemed::of(approved, &live, &answers)?;
         Ok(redeemed.map(|redeemed| Box::new(Cleared::by_person(gated, decision, policy_slice, redeemed))))
+    }
+
+    /// The part of a held call's binding that no longer holds, if any. An approval would then run nothing.
+    pub(crate) async fn void_by(&self, held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
+        let then = bound_to(held)?;
+        let terms = Terms { policy_slice: moded.policy_slice, nonce: then.nonce, expires_at: then.expires_at };
+        let now = self.bound(gated, &as_held(held, moded.decision.clone()), terms).await?;
+        Ok(mismatch(&then, &now).map(conflict_of))
     }
 
     /// Ends a call whose approval no longer fits: it did not run, and the receipt says why.
@@ -158,13 +167,6 @@ pub(crate) const fn is_redefined(error: &Error) -> bool {
 pub(crate) struct Void {
     pub(crate) invocation: Invocation,
     pub(crate) conflict: Conflict,
-}
-
-/// The part of a held call's binding that no longer holds, if any. An approval would then run nothing.
-pub(crate) fn void_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
-    let then = bound_to(held)?;
-    let now = bound(gated, &as_held(held, moded.decision.clone()), moded.policy_slice, then.nonce, then.expires_at);
-    Ok(mismatch(&then, &now).map(conflict_of))
 }
 
 /// With the approval, the gates may no longer require one, so the new decision can be weaker than the held one. The held decision stays.

@@ -7,12 +7,14 @@ use serde_json::Value;
 
 /// Where the digest of a definition stands that another server sent. It differs with every change there, also of what we do not read.
 const UPSTREAM: &str = "/upstream_sha256";
+/// Where the digest of the server itself stands. That it is another one explains nothing of what it sends.
+const SERVER: &str = "/server_sha256";
 
 /// The differences that a person reads, each with its sentence, such as "`merge` now takes `bypass_checks`, optional boolean". The digest of
 /// what another server sent is left out where other differences explain it.
 pub fn told(before: &Value, after: &Value) -> Vec<(Change, String)> {
     let mut changes = semantic_diff(before, after);
-    if changes.len() > 1 {
+    if changes.iter().any(|change| ![UPSTREAM, SERVER].contains(&change.pointer.as_str())) {
         changes.retain(|change| change.pointer != UPSTREAM);
     }
     let both = Both { before, after };
@@ -108,6 +110,7 @@ impl Both<'_> {
             ["result_schema", ..] => self.in_schema(&name, Side::Result, &steps[1..], &change.edit),
             ["upstream_sha256"] => "its server changed something that Countersign does not read".to_owned(),
             ["package_sha256"] => format!("{name} runs other code"),
+            ["server_sha256"] => "it is another server, or another connection, than the reviewed one".to_owned(),
             ["description" | "title"] => format!("the {} of {name} changed", steps[0]),
             _ => edited(&format!("{} of {name}", quoted(&steps.join("/"))), &change.edit),
         }

@@ -1,7 +1,7 @@
 //! Sources that admins add: MCP servers elsewhere, and programs in the jail. What they offer besides actions is passed through to the sessions
 //! that are connected to them.
 
-use super::body::{OrEmpty, Strict};
+use super::body::Strict;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
@@ -112,7 +112,8 @@ pub(super) async fn test(State(app): State<App>, caller: Caller, Path(source): P
     }))
 }
 
-/// Asks a source for its actions now, instead of within five minutes.
+/// Asks a source for its actions now, instead of within five minutes. If it does not answer, `harvest.error` says why. A source whose kill
+/// switch is on is not asked.
 #[utoipa::path(operation_id = "sources_refresh", post, path = "/api/v1/sources/{source}/refresh", tag = "sources", params(("source" = String, Path)),
     responses((status = 200, body = AddedSourceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refresh(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<AddedSourceView>, Refusal> {
@@ -120,14 +121,14 @@ pub(super) async fn refresh(State(app): State<App>, caller: Caller, Path(source)
     shown(&app, &caller.principal.org, added).await
 }
 
-/// Marks definitions of a source as reviewed: those that are named, or all that need it.
+/// Marks definitions of a source as reviewed: those that are named, each with the digest of what was shown.
 #[utoipa::path(operation_id = "sources_review", post, path = "/api/v1/sources/{source}/review", tag = "sources", params(("source" = String, Path)), request_body = SourceReviewRequest,
     responses((status = 200, body = SourceReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn review(
     State(app): State<App>,
     caller: Caller,
     Path(source): Path<String>,
-    OrEmpty(body): OrEmpty<SourceReviewRequest>,
+    Strict(body): Strict<SourceReviewRequest>,
 ) -> Result<Json<SourceReviewView>, Refusal> {
     let reviewed = sources::review(&app, &caller.principal, &source, body).await?;
     Ok(Json(SourceReviewView { reviewed: reviewed.iter().map(ToString::to_string).collect() }))

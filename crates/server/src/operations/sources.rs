@@ -7,7 +7,7 @@ use super::sessions::readable;
 use super::{Error, must, must_be_person, must_read, reviews};
 use crate::App;
 use crate::packages::{OURS, findings_of};
-use api::source::{EditSourceRequest, NewSourceRequest, SourceReviewRequest};
+use api::source::{EditSourceRequest, NewSourceRequest, ReviewedActionRequest, SourceReviewRequest};
 use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
@@ -236,43 +236,38 @@ pub(crate) async fn test(app: &App, by: &Principal, name: &str) -> Result<Tested
     Ok(Tested { known, took_ms })
 }
 
-/// Asks a source for its actions now.
+/// Asks a source for its actions now. It reaches out for whoever asks, so reading alone does not suffice.
 pub(crate) async fn refresh(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
-    must_read(by)?;
+    must(by, Permission::ManagePolicy)?;
     let added = find_present(app, by, name).await?;
+    must_not_be_stopped(app, &by.org, None, &added.id).await?;
     if app.pipeline().catalogue().refresh(&by.org, added.id.as_str()).await.is_none() {
         return Err(unknown(name));
     }
     Ok(added)
 }
 
-/// Marks definitions of a source as reviewed: those that are named, or all that need it.
+/// Marks definitions of a source as reviewed, each if it still is the one that was shown.
 pub(crate) async fn review(app: &App, by: &Principal, name: &str, request: SourceReviewRequest) -> Result<Vec<ActionId>, Error> {
     must(by, Permission::ManagePolicy)?;
     must_be_person(by, "reviews a definition")?;
     let id = find_present(app, by, name).await?.id;
     let wording = if request.ignore_wording { Wording::Ignored } else { Wording::Reviewed };
-    let mut wanted = Vec::new();
-    match request.actions {
-        Some(named) => {
-            for one in named {
-                let bad = || Error::invalid("`textual` is not 64 hex characters");
-                let shown = one.textual.as_deref().map(|text| Digest::parse(text).ok_or_else(bad)).transpose()?;
-                if ActionId::parse(&one.action).is_ok_and(|action| action.source() == id.as_str()) {
-                    wanted.push((one.action, shown));
-                } else {
-                    return Err(Error::unknown_action(app, &by.org, &one.action).await);
-                }
-            }
-        }
-        None => {
-            let differing = differing(app, by, &id).await?;
-            wanted.extend(differing.into_iter().filter_map(|one| Some((one.action.to_string(), Some(one.now?.textual)))));
+    if request.actions.is_empty() {
+        return Err(Error::invalid("`actions` names at least one action"));
+    }
+    let mut wanted = Vec::with_capacity(request.actions.len());
+    for ReviewedActionRequest { action, textual } in request.actions {
+        let shown = Digest::parse(&textual).ok_or_else(|| Error::invalid("`textual` is not 64 hex characters"))?;
+        if ActionId::parse(&action).is_ok_and(|action| action.source() == id.as_str()) {
+            wanted.push((action, shown));
+        } else {
+            return Err(Error::unknown_action(app, &by.org, &action).await);
         }
     }
     let mut reviewed = Vec::with_capacity(wanted.len());
     for (action, shown) in wanted {
-        match reviews::review(app, by, &action, shown, wording).await {
+        match reviews::review(app, by, &action, Some(shown), wording).await {
             Ok(action) => reviewed.push(action),
             Err(error) if reviewed.is_empty() => return Err(error),
             Err(error) => {
@@ -341,20 +336,21 @@ pub(crate) async fn read(app: &App, by: &Principal, session: &str, name: &str, w
     let id = SourceId::parse(name).map_err(|_| unknown(name))?;
     let source = app.parts.added.find(&by.org, &id).await?;
     let source = source.filter(|source| session.is_connected_to(&id) && source.is_for(&session.space)).ok_or_else(|| unknown(name))?;
-    must_not_be_stopped(app, &session, &id).await?;
+    must_not_be_stopped(app, &by.org, Some(&session), &id).await?;
     let timeout_ms = app.store().find_source(&by.org, &id).await?.map_or(0, |added| added.settings.call_timeout_ms);
     source.read(what, timeout_ms).await.map_err(Error::Source)
 }
 
-async fn must_not_be_stopped(app: &App, session: &Session, id: &SourceId) -> Result<(), Error> {
+/// Refuses what a kill switch stops: in this session, or for everybody.
+async fn must_not_be_stopped(app: &App, org: &OrgId, session: Option<&Session>, id: &SourceId) -> Result<(), Error> {
     let covers = |scope: &SwitchScope| match scope {
         SwitchScope::Org => true,
-        SwitchScope::Space(space) => *space == session.space,
-        SwitchScope::Session(stopped) => *stopped == session.id,
+        SwitchScope::Space(space) => session.is_some_and(|session| session.space == *space),
+        SwitchScope::Session(stopped) => session.is_some_and(|session| session.id == *stopped),
         SwitchScope::Source(source) => source == id,
         SwitchScope::Action(_) => false,
     };
-    let switches = app.store().list_switches(&session.org).await?;
+    let switches = app.store().list_switches(org).await?;
     match switches.iter().find(|switch| covers(&switch.scope)) {
         Some(switch) => Err(Error::Stopped { scope: switch.scope.to_string() }),
         None => Ok(()),

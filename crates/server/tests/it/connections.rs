@@ -3,15 +3,17 @@
 use crate::harness::{Answer, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use crate::issuer::Issuer;
 use countersign_core::limits::LOGIN_SECONDS;
-use countersign_core::{PrincipalId, SourceId};
+use countersign_core::{ConnectionId, PrincipalId, SourceId, Tier};
 use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::FakeSource;
 
 on_both_engines!(a_credential_goes_in_and_no_door_gives_it_back, a_person_logs_in_and_the_tokens_are_renewed_until_the_login_ends,);
 
 on_sqlite!(
     what_is_no_connection_is_refused_and_not_repeated,
     a_connection_that_a_source_uses_stays,
+    an_approval_given_before_another_login_runs_nothing,
     a_login_counts_once_in_time_and_for_whoever_may_still_log_in,
     what_an_authorization_server_must_not_do_ends_the_login,
     agents_see_no_connection_and_services_by_their_scopes,
@@ -185,6 +187,29 @@ async fn a_person_logs_in_and_the_tokens_are_renewed_until_the_login_ends(kind: 
     // What is removed is revoked where it came from.
     assert_eq!(remove(owner, "linear").await.status, 204);
     assert!(issuer.revoked().len() == 1 && issuer.revoked()[0].contains("refresh"), "{:?}", issuer.revoked());
+    server.verify().await;
+}
+
+async fn an_approval_given_before_another_login_runs_nothing(kind: Kind) {
+    let issuer = Issuer::start().await;
+    let server = TestServer::start_reaching(kind, &[&issuer.url]).await;
+    let owner = &server.owner;
+    oauth(&issuer, owner, "linear").await;
+    log_in(owner, "linear").await;
+    let id = ConnectionId::parse(shown(owner, "linear").await["id"].as_str().unwrap()).unwrap();
+    let source = FakeSource::new("crm").offering("send_letter", |action| action.tier = Tier::R2).connected(id);
+    server.registry.add(&server.org, source.clone());
+    let agent = server.agent().await;
+    let before = agent.pending("crm.send_letter", json!({})).await;
+    owner.approve(&before).await.ok();
+    let pending = agent.pending("crm.send_letter", json!({})).await;
+    log_in(owner, "linear").await;
+    // Whoever logged in may have another account over there.
+    owner.approve(&pending).await.problem(409, "tuple_mismatch");
+    assert_eq!(source.effects(), 1);
+    let since = agent.pending("crm.send_letter", json!({})).await;
+    owner.approve(&since).await.ok();
+    assert_eq!(source.effects(), 2);
     server.verify().await;
 }
 

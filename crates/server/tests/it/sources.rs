@@ -15,6 +15,8 @@ on_sqlite!(
     what_is_defined_otherwise_a_moment_later_is_not_reviewed,
     a_source_with_a_connection_sends_its_credential,
     a_removed_source_leaves_its_receipts_and_its_name,
+    an_edit_ends_the_grants_and_approvals_of_what_it_changes,
+    another_server_under_the_same_name_inherits_nothing,
     orgs_share_no_source,
     a_paused_source_stays_and_says_so,
     resources_and_prompts_are_passed_through_to_sessions_that_see_the_source,
@@ -210,14 +212,19 @@ async fn what_appears_or_changes_is_a_drift_until_it_is_reviewed(kind: Kind) {
     assert!(drift["items"][0]["changes"].as_array().is_some_and(|changes| !changes.is_empty()), "{drift}");
 
     let review = |body: Value| owner.post("/api/v1/sources/kit/review", body);
-    review(json!({ "actions": [{ "action": "fake.read" }] })).await.problem(404, "unknown_action");
     let other = "0".repeat(64);
+    review(json!({ "actions": [{ "action": "fake.read", "textual": other }] })).await.problem(404, "unknown_action");
+    // Nothing is reviewed that was not shown.
+    for unshown in [json!({}), json!({ "actions": [] }), json!({ "actions": [{ "action": "kit.peek" }] }), json!({ "actions": null })] {
+        review(unshown).await.problem(400, "invalid_request");
+    }
+    review(json!({ "actions": [{ "action": "kit.peek", "textual": "peek" }] })).await.problem(400, "invalid_request");
     review(json!({ "actions": [{ "action": "kit.peek", "textual": other }] })).await.problem(409, "definition_mismatch");
     let textual = drift["items"][1]["textual"].clone();
     let one = review(json!({ "actions": [{ "action": "kit.peek", "textual": textual }] })).await.ok();
     assert_eq!(one, json!({ "reviewed": ["kit.peek"] }));
-    assert_eq!(review(json!({})).await.ok(), json!({ "reviewed": ["kit.look"] }));
-    assert_eq!(review(json!({})).await.ok(), json!({ "reviewed": [] }));
+    let look = json!({ "actions": [{ "action": "kit.look", "textual": drift["items"][0]["textual"] }] });
+    assert_eq!(review(look).await.ok(), json!({ "reviewed": ["kit.look"] }));
     agent.invoke("kit.peek", json!({})).await.ok();
     server.verify().await;
 }
@@ -322,6 +329,73 @@ async fn a_removed_source_leaves_its_receipts_and_its_name(kind: Kind) {
     server.verify().await;
 }
 
+async fn state_of(owner: &Client, grant: &str) -> Value {
+    owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"].clone()
+}
+
+async fn an_edit_ends_the_grants_and_approvals_of_what_it_changes(kind: Kind) {
+    let (upstream, server) = start(kind).await;
+    let owner = &server.owner;
+    for name in ["one", "two"] {
+        owner.post("/api/v1/connections", json!({ "name": name, "kind": "bearer", "url": upstream.mcp(), "value": "x" })).await.ok();
+    }
+    let mut connected = kit(&upstream);
+    connected["connection"] = json!("one");
+    add(owner, connected).await.ok();
+    let agent = server.agent().await;
+    let grant = async |covers: &str| owner.grant(json!({ "covers": covers, "scope": "org" })).await;
+
+    // Another account is another source, whatever its tools are called.
+    let pending = agent.pending("kit.note", json!({})).await;
+    let (named, all) = (grant("kit.note").await, grant("kit.*").await);
+    let edited = edit(owner, "kit", json!({ "connection": "two" })).await.ok();
+    assert_eq!(actions(&edited)[1], ["kit.note", "R3", "unknown", "require_approval", "none"], "the edit is a person's own review");
+    assert_eq!((state_of(owner, &named).await, state_of(owner, &all).await), (json!("revoked"), json!("revoked")));
+    owner.approve(&pending).await.problem(409, "definition_mismatch");
+
+    // A tier changes the one action that it is set for.
+    let pending = agent.pending("kit.note", json!({})).await;
+    let (named, all) = (grant("kit.note").await, grant("kit.*").await);
+    edit(owner, "kit", json!({ "tiers": { "look": "R2" } })).await.ok();
+    assert_eq!((state_of(owner, &named).await, state_of(owner, &all).await), (json!("active"), json!("active")));
+    edit(owner, "kit", json!({ "tiers": { "note": "R2" } })).await.ok();
+    assert_eq!((state_of(owner, &named).await, state_of(owner, &all).await), (json!("revoked"), json!("active")));
+    owner.approve(&pending).await.problem(409, "definition_mismatch");
+    assert_eq!(upstream.called(), Vec::<Value>::new());
+    assert_eq!(owner.get("/api/v1/receipts/integrity").await.ok()["differences"], json!([]));
+    server.verify().await;
+}
+
+async fn another_server_under_the_same_name_inherits_nothing(kind: Kind) {
+    let (upstream, server) = start(kind).await;
+    let owner = &server.owner;
+    add(owner, kit(&upstream)).await.ok();
+    let agent = server.agent().await;
+    agent.invoke("kit.look", json!({})).await.ok();
+    let pending = agent.pending("kit.note", json!({})).await;
+    let grants = [
+        owner.grant(json!({ "covers": "kit.note", "scope": "org" })).await,
+        owner.grant(json!({ "covers": "kit.*", "scope": "org" })).await,
+    ];
+    remove(owner, "kit").await.ok();
+    for grant in &grants {
+        assert_eq!(state_of(owner, grant).await, "revoked");
+    }
+    // The same tools with the same texts, at another path of the same host.
+    let mut other = kit(&upstream);
+    other["url"] = json!(format!("{}/other", upstream.url));
+    let added = add(owner, other).await.ok();
+    assert_eq!(actions(&added)[0], ["kit.look", "R1", "read_only_hint", "require_approval", "structural"]);
+    agent.pending("kit.look", json!({})).await;
+    owner.approve(&pending).await.problem(409, "definition_mismatch");
+    let drift = owner.get(&format!("{SOURCES}/kit/drift")).await.ok();
+    let changes = drift["items"][0]["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{drift}");
+    assert_eq!(changes[0]["summary"], "it is another server, or another connection, than the reviewed one");
+    assert_eq!(upstream.called(), ["look"]);
+    server.verify().await;
+}
+
 async fn orgs_share_no_source(kind: Kind) {
     let (upstream, server) = start(kind).await;
     let made = server.owner.post("/api/v1/orgs", json!({ "name": "acme" })).await.ok();
@@ -351,7 +425,10 @@ async fn a_paused_source_stays_and_says_so(kind: Kind) {
     agent.invoke("kit.look", json!({})).await.problem(403, "denied_by_policy");
     let resources = format!("/api/v1/sessions/{}/sources/kit/resources", agent.session);
     agent.client.get(&resources).await.problem(409, "stopped");
+    let refresh = async || server.owner.post(&format!("{SOURCES}/kit/refresh"), json!({})).await;
+    refresh().await.problem(409, "stopped");
     server.owner.switch("off", "source:kit").await.ok();
+    refresh().await.ok();
     assert_eq!(shown(&server.owner, "kit").await["paused"], false);
     agent.invoke("kit.look", json!({})).await.ok();
     agent.client.get(&resources).await.ok();
@@ -390,7 +467,7 @@ async fn only_those_who_manage_policy_change_sources(kind: Kind) {
     add(&server.owner, kit(&upstream)).await.ok();
     let viewer = server.owner.person("vera", "viewer").await;
     shown(&viewer, "kit").await;
-    viewer.post(&format!("{SOURCES}/kit/refresh"), json!({})).await.ok();
+    let shown_one = json!({ "actions": [{ "action": "kit.look", "textual": "0".repeat(64) }] });
     let agent = server.agent().await.client;
     for (who, may_read) in [(&viewer, true), (&agent, false)] {
         let mut other = kit(&upstream);
@@ -399,7 +476,8 @@ async fn only_those_who_manage_policy_change_sources(kind: Kind) {
         edit(who, "kit", json!({ "title": "x" })).await.problem(403, "forbidden");
         remove(who, "kit").await.problem(403, "forbidden");
         who.post(&format!("{SOURCES}/kit/test"), json!({})).await.problem(403, "forbidden");
-        who.post(&format!("{SOURCES}/kit/review"), json!({})).await.problem(403, "forbidden");
+        who.post(&format!("{SOURCES}/kit/refresh"), json!({})).await.problem(403, "forbidden");
+        who.post(&format!("{SOURCES}/kit/review"), shown_one.clone()).await.problem(403, "forbidden");
         assert_eq!(who.get(SOURCES).await.status == 200, may_read);
     }
     // A service may add a source, but nobody has looked at it then.
@@ -407,7 +485,8 @@ async fn only_those_who_manage_policy_change_sources(kind: Kind) {
     let service = server.owner.with_token(made["token"].as_str().unwrap());
     let added = add(&service, json!({ "name": "other", "url": upstream.mcp(), "trust_hints": true })).await.ok();
     assert_eq!(actions(&added)[0], ["other.look", "R1", "read_only_hint", "require_approval", "appeared"]);
-    service.post(&format!("{SOURCES}/other/review"), json!({})).await.problem(403, "forbidden");
+    service.post(&format!("{SOURCES}/other/review"), shown_one).await.problem(403, "forbidden");
+    service.post(&format!("{SOURCES}/other/refresh"), json!({})).await.ok();
     // Adding it once more does not make what appeared since one that was read.
     upstream.offer([tool("look", json!({ "readOnlyHint": true })), tool("peek", json!({ "readOnlyHint": true }))]);
     remove(&service, "kit").await.ok();

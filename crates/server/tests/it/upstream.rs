@@ -39,7 +39,7 @@ impl Upstream {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state: Arc<Mutex<Memory>> = Arc::default();
-        let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&state));
+        let router = Router::new().route("/mcp", post(answer)).route("/other", post(answer)).with_state(Arc::clone(&state));
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }).abort_handle();
         let upstream = Self { url, state, serving };
         let tools =

@@ -111,8 +111,12 @@ impl StreamableHttpClient for Client {
         if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(&id).ok()) {
             headers.insert(LAST_EVENT_ID, id);
         }
-        let response = self.ask(Method::GET, headers, None).await.map_err(StreamableHttpError::Client)?;
         // The library asks again after any other error. What was refused once is refused again.
+        let response = match self.ask(Method::GET, headers, None).await {
+            Ok(response) => response,
+            Err(Error::Refused { .. }) => return Err(StreamableHttpError::ServerDoesNotSupportSse),
+            Err(error) => return Err(StreamableHttpError::Client(error)),
+        };
         if response.status().is_client_error() || !has_type(&response, EVENTS) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }

@@ -194,6 +194,7 @@ where
             spec: Arc::new(move || Box::pin(std::future::ready(Ok(spec())))),
         },
         connection: None,
+        server_sha256: None,
         spaces: None,
         tiers: Tiers::default(),
         list_timeout_ms: 10_000,

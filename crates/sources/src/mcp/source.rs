@@ -15,7 +15,7 @@ use countersign_core::clean;
 use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS, MCP_INSTRUCTIONS_CHARS_MAX};
 use countersign_core::resident::Residents;
 use countersign_core::source::{CallContext, Error, Output, Source};
-use countersign_core::{Action, ActionId, ConnectionId, Future, OrgId, SourceId, SpaceId};
+use countersign_core::{Action, ActionId, ConnectionId, Digest, Future, OrgId, SourceId, SpaceId};
 use ipnet::IpNet;
 use parking_lot::RwLock;
 use serde_json::Value;
@@ -33,6 +33,8 @@ pub struct McpConfig {
     pub server: Server,
     /// The connection that `credentials` are of, for receipts.
     pub connection: Option<ConnectionId>,
+    /// Digest of where the server is and which connection it has, for definitions.
+    pub server_sha256: Option<Digest>,
     /// The spaces whose calls may use it; absent: all.
     pub spaces: Option<BTreeSet<SpaceId>>,
     pub tiers: Tiers,
@@ -104,7 +106,7 @@ impl Changes {
 impl McpSource {
     /// A source that cannot be set up is one all the same: every request to it says why.
     pub fn new(config: McpConfig) -> Self {
-        let McpConfig { id, title, server, connection: account, spaces, tiers, list_timeout_ms, call_timeout_ms } = config;
+        let McpConfig { id, title, server, connection: account, server_sha256, spaces, tiers, list_timeout_ms, call_timeout_ms } = config;
         let (upstream, profile, hosts) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
                 let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
@@ -121,7 +123,7 @@ impl McpSource {
         };
         let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
         Self {
-            common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts },
+            common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts, server_sha256 },
             id,
             title,
             account,

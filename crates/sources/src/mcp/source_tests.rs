@@ -477,6 +477,8 @@ async fn prompts_and_resources_are_passed_through() {
 struct Tokens {
     last: usize,
     refused: Mutex<Vec<(u16, String, Option<String>)>>,
+    /// What is said of a refusal that only a person can mend.
+    needs: Option<Error>,
 }
 
 impl Credentials for Tokens {
@@ -490,7 +492,10 @@ impl Credentials for Tokens {
         let sent = refusal.sent.expose().map(|(_, value)| value.to_owned()).collect();
         let mut refused = self.refused.lock();
         refused.push((refusal.status, sent, refusal.www_authenticate.map(str::to_owned)));
-        Box::pin(std::future::ready(Ok(refused.len() <= self.last)))
+        Box::pin(std::future::ready(match &self.needs {
+            Some(error) => Err(error.clone()),
+            None => Ok(refused.len() <= self.last),
+        }))
     }
 }
 
@@ -552,16 +557,29 @@ async fn what_was_refused_is_sent_once_more_with_other_credentials_and_no_more()
 }
 
 #[tokio::test]
+async fn a_refusal_that_a_person_has_to_mend_ends_the_call_with_their_words() {
+    let server = refusing(&[("Bearer t0", "403 Forbidden")]).await;
+    let needs = Error::Refused { code: "connection_not_ready", message: "log in".to_owned() };
+    let tokens = Arc::new(Tokens { needs: Some(needs.clone()), ..Tokens::default() });
+    assert_eq!(call(&with_tokens(&server, &tokens), "kit.set", json!({})).await, Err(needs));
+    assert_eq!(server.methods().iter().filter(|method| *method == "tools/call").count(), 1);
+}
+
+#[tokio::test]
 async fn a_source_is_there_for_its_spaces_and_names_its_connection() {
     let at = countersign_core::Timestamp::from_micros(0);
     let (lab, other) = (SpaceId::new(at, [1; 10]), SpaceId::new(at, [2; 10]));
     let connection = ConnectionId::new(at, [3; 10]);
     let server = Server::legacy(|_| None).await;
+    let digest = Digest::new([4; 32]);
     let limited = server.source_with(|config| {
         config.connection = Some(connection.clone());
+        config.server_sha256 = Some(digest);
         config.spaces = Some(BTreeSet::from([lab.clone()]));
     });
     assert_eq!((limited.is_for(&lab), limited.is_for(&other), limited.connection()), (true, false, Some(&connection)));
+    let listed = limited.refresh().await.unwrap().actions;
+    assert!(!listed.is_empty() && listed.iter().all(|action| action.server_sha256 == Some(digest)), "{listed:?}");
     let open = server.source();
     assert_eq!((open.is_for(&other), open.connection(), open.needs_review()), (true, None, true));
 }

@@ -189,6 +189,7 @@ impl Server {
                 credentials: None,
             },
             connection: None,
+            server_sha256: None,
             spaces: None,
             tiers: Tiers { hints: Hints::Trusted, ..Tiers::default() },
             list_timeout_ms: 10_000,

@@ -18,6 +18,7 @@ pub(super) struct Common {
     pub(super) timeout_ms: u64,
     pub(super) profile: Profile,
     pub(super) hosts: Vec<String>,
+    pub(super) server_sha256: Option<Digest>,
 }
 
 /// A tool that is left out, and why.
@@ -85,6 +86,7 @@ impl Common {
             },
             profile: self.profile,
             upstream_sha256: Some(Digest::new(Sha256::digest(text).into())),
+            server_sha256: self.server_sha256,
             hosts: self.hosts.clone(),
             ..Action::new(id, tier)
         };
@@ -161,6 +163,7 @@ mod tests {
             timeout_ms: 5_000,
             profile: Profile::InProcess,
             hosts: vec!["kit.example".to_owned()],
+            server_sha256: None,
         }
     }
 

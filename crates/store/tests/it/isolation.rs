@@ -292,6 +292,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_connection_by_id: store.find_connection_by_id(org, &theirs.connection).await.unwrap();
         list_connections: store.list_connections(org, &all).await.unwrap();
         open_connection: store.open_connection(org, &theirs.connection).await.unwrap().and_then(|opened| opened.value).map(|value| value.expose().to_owned());
+        connection_version: store.connection_version(org, &theirs.connection).await.unwrap();
         find_login: store.find_login(org, &theirs.connection).await.unwrap();
         find_source: store.find_source(org, &remote()).await.unwrap();
         list_sources: store.list_sources(org, &all).await.unwrap();

@@ -48,8 +48,9 @@ impl Review {
         let count = counted(chosen.len() as u64, "action", "actions");
         let question = format!("Mark {count} of `{}` as reviewed?", clean::line(&self.added));
         terminal.consent(&question, self.agreed.consent(client)).await?;
-        let actions = chosen.into_iter().map(|review| ReviewedActionRequest { action: review.action, textual: review.textual });
-        let request = SourceReviewRequest { actions: Some(actions.collect()), ignore_wording: self.ignore_wording };
+        let shown = |review: ReviewView| Some(ReviewedActionRequest { action: review.action, textual: review.textual? });
+        let actions = chosen.into_iter().filter_map(shown).collect();
+        let request = SourceReviewRequest { actions, ignore_wording: self.ignore_wording };
         let answer = client.post::<SourceReviewView>(&["sources", &self.added, "review"], &request).await?;
         if !terminal.is_for_words() {
             return self.write(&answer.read.reviewed, &answer.raw, terminal);

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use countersign_core::limits::{LOGIN_SECONDS, OAUTH_REFRESH_SECONDS, SECRET_USED_SECONDS};
 use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName, ConnectionState, Locked, Need, OpenConnection};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
-use countersign_core::ports::{EventFeed, Invocations, KeptConnections};
+use countersign_core::ports::{EventFeed, Invocations, KeptConnections, Rules};
 use countersign_core::{ConnectionId, Secret};
 use serde_json::Value;
 use std::io::Cursor;
@@ -315,9 +315,13 @@ async fn what_a_person_has_to_do_is_noted_for_the_version_it_is_about(kind: Kind
     assert_eq!(now.scopes.as_deref(), Some("read write"), "the next login asks for them");
     let events = store.list_events_after(&tenant.org, TOLD, 1_000).await.unwrap();
     assert_eq!(events.iter().filter(|event| event.name == "connection.needs_login").count(), 2);
+    assert_eq!(store.connection_version(&tenant.org, &linear.id).await, Ok(Some(2)));
     log_in(store, &tenant, &linear.id, "again").await;
     let now = shown().await;
     assert_eq!((now.version, now.state, now.why), (3, ConnectionState::Ready, None));
+    assert_eq!(store.connection_version(&tenant.org, &linear.id).await, Ok(Some(3)), "approvals are bound to it");
+    remove(store, &tenant, "linear").await;
+    assert_eq!(store.connection_version(&tenant.org, &linear.id).await, Ok(None));
     assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
 }
 

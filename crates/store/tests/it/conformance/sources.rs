@@ -1,16 +1,21 @@
 //! Sources that admins add: each change is a rule of its own in the log, a caller changes what it read, and what a source uses stays.
 
 use crate::harness::{BEGUN, Home, Kind, TOLD, Tenant, World, everything, on_both_engines};
+use countersign_core::grant::{Covers, GrantScope, GrantState, GrantTerms, GrantedDefinition};
 use countersign_core::ports::connections::{ConnectionKind, ConnectionName};
+use countersign_core::ports::definitions::{Pin, Wording};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings, Variable, VariableValue};
-use countersign_core::ports::{AddedSources, EventFeed, Invocations, Rules};
-use countersign_core::{ConnectionId, Digest, Secret, SourceId, Tier};
+use countersign_core::ports::{AddedSources, Definitions, EventFeed, Invocations, Rules};
+use countersign_core::source::{KeptListing, Listings};
+use countersign_core::{ActionId, ConnectionId, Digest, GrantId, Secret, SourceId, Tier};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::sync::Arc;
-use store::{Added, Changed, CreatedConnection, DeletedSecret, NewConnection, NewSecret, PageRequest, RemovedConnection, SecretUse, Store};
+use store::{
+    Added, Changed, CreatedConnection, DeletedSecret, NewConnection, NewGrant, NewSecret, PageRequest, RemovedConnection, SecretUse, Store,
+};
 use testkit::{FixedClock, SeededRandom};
 
 on_both_engines!(
@@ -19,6 +24,8 @@ on_both_engines!(
     an_org_has_as_many_sources_as_it_may_have,
     a_removed_name_is_free_and_its_version_goes_on,
     the_sources_are_remembered_until_they_change,
+    the_grants_for_a_source_end_with_it_and_with_its_connection,
+    a_review_ends_the_grants_for_other_definitions,
     a_secret_and_a_connection_stay_while_a_source_uses_them,
     a_source_that_was_changed_in_the_database_shows,
     sources_are_listed_by_name_and_page,
@@ -195,6 +202,79 @@ async fn the_sources_are_remembered_until_they_change(kind: Kind) {
         store.rules_version_anew(&tenant.org).await.unwrap();
         assert_eq!(names(store).await, ["a 2"]);
     }
+}
+
+/// Gives a grant for the session of the tenant.
+async fn grant(store: &Store, tenant: &Tenant, covers: &str, definition: Option<GrantedDefinition>) -> GrantId {
+    let scope = GrantScope::Session(tenant.session.id.clone());
+    let terms = GrantTerms { scope, space: None, covers: Covers::parse(covers).unwrap(), condition: None, calls_max: None, definition };
+    store.give_grant(&tenant.org, NewGrant { terms, lifetime_seconds: 3_600, reason: None }, &tenant.person()).await.unwrap().id
+}
+
+async fn states(store: &Store, tenant: &Tenant, grants: &[GrantId]) -> Vec<GrantState> {
+    let mut states = Vec::new();
+    for grant in grants {
+        states.push(store.find_grant(&tenant.org, grant).await.unwrap().unwrap().state);
+    }
+    states
+}
+
+fn listing() -> KeptListing {
+    KeptListing { actions: vec![Arc::new(testkit::source::action("github.merge"))], listed_at: testkit::clock::START }
+}
+
+async fn the_grants_for_a_source_end_with_it_and_with_its_connection(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (by, source) = (tenant.person(), id("github"));
+    let connection = connect(store, &tenant, &ConnectionName::parse("github").unwrap()).await;
+    add(store, &tenant, "github", remote("GitHub")).await;
+    let mut grants = Vec::new();
+    for covers in ["github.merge", "github.*", "gitlab.*", "*"] {
+        grants.push(grant(store, &tenant, covers, None).await);
+    }
+    store.keep_listing(&tenant.org, &source, listing()).await.unwrap();
+    let change = async |version, settings| {
+        let changed = store.change_source(&tenant.org, &source, version, settings, &by).await.unwrap();
+        assert!(matches!(changed, Changed::Done(_)), "{changed:?}");
+    };
+    change(1, remote("Hub")).await;
+    assert_eq!(states(store, &tenant, &grants).await, [GrantState::Active; 4], "it is the same server and the same account");
+    assert!(store.find_listing(&tenant.org, &source).await.unwrap().is_some());
+
+    change(2, SourceSettings { connection: Some(connection), ..remote("Hub") }).await;
+    let ended = [GrantState::Revoked, GrantState::Revoked, GrantState::Active, GrantState::Active];
+    assert_eq!(states(store, &tenant, &grants).await, ended);
+    assert_eq!(store.find_listing(&tenant.org, &source).await, Ok(None), "it was listed for another account");
+    let revoked = store.find_grant(&tenant.org, &grants[1]).await.unwrap().unwrap();
+    assert_eq!(revoked.ended_by, Some(by.clone()));
+
+    let again = grant(store, &tenant, "github.*", None).await;
+    store.keep_listing(&tenant.org, &source, listing()).await.unwrap();
+    remove(store, &tenant, "github").await;
+    assert_eq!(states(store, &tenant, &[again, grants[2].clone()]).await, [GrantState::Revoked, GrantState::Active]);
+    assert_eq!(store.find_listing(&tenant.org, &source).await, Ok(None));
+    assert_eq!(differences(store, &tenant).await, Vec::<String>::new());
+    world.verify(&tenant).await;
+}
+
+async fn a_review_ends_the_grants_for_other_definitions(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let of = |byte: u8| GrantedDefinition { structural: Digest::new([byte; 32]), textual: Digest::new([byte; 32]) };
+    let grants = [
+        grant(store, &tenant, "github.merge", Some(of(1))).await,
+        grant(store, &tenant, "github.merge", Some(of(2))).await,
+        grant(store, &tenant, "github.search", Some(of(1))).await,
+        grant(store, &tenant, "github.*", None).await,
+    ];
+    let GrantedDefinition { structural, textual } = of(2);
+    let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None };
+    store.review(&tenant.org, &ActionId::parse("github.merge").unwrap(), pin, &tenant.person()).await.unwrap();
+    let expected = [GrantState::Revoked, GrantState::Active, GrantState::Active, GrantState::Active];
+    assert_eq!(states(store, &tenant, &grants).await, expected);
+    assert_eq!(differences(store, &tenant).await, Vec::<String>::new());
+    world.verify(&tenant).await;
 }
 
 async fn set_secret(store: &Store, tenant: &Tenant, text: &str) -> SecretName {
