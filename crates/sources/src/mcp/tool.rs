@@ -18,6 +18,8 @@ pub(super) struct Common {
     pub(super) timeout_ms: u64,
     pub(super) profile: Profile,
     pub(super) hosts: Vec<String>,
+    /// Digest of the package whose code performs them.
+    pub(super) code: Option<Digest>,
 }
 
 /// A tool that is left out, and why.
@@ -84,6 +86,7 @@ impl Common {
                 Class::Write | Class::Danger => Repeatability::NotRepeatable,
             },
             profile: self.profile,
+            package_sha256: self.code,
             upstream_sha256: Some(Digest::new(Sha256::digest(text).into())),
             hosts: self.hosts.clone(),
             ..Action::new(id, tier)
@@ -161,6 +164,7 @@ mod tests {
             timeout_ms: 5_000,
             profile: Profile::InProcess,
             hosts: vec!["kit.example".to_owned()],
+            code: None,
         }
     }
 
