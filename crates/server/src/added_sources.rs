@@ -8,7 +8,7 @@ use countersign_core::ports::connections::Connection;
 use countersign_core::ports::sources::{AddedSource, McpServer, SourceSettings, Variable};
 use countersign_core::resident::Residents;
 use countersign_core::source::{Error, OrgSources, Source, SourceRegistry};
-use countersign_core::{Digest, Future, OrgId, SourceId, SpaceId};
+use countersign_core::{Future, OrgId, SourceId, SpaceId};
 use futures_util::future::join_all;
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
@@ -171,7 +171,7 @@ impl AddedRegistry {
 
     /// Whether a source runs the code that its package has now. This looks at the package's folder, as every call of a package does.
     fn is_current(&self, org: &OrgId, settings: &SourceSettings, made: &McpSource) -> bool {
-        let now: Option<Digest> = match &settings.server {
+        let now = match &settings.server {
             McpServer::Http { .. } | McpServer::Program { .. } => None,
             McpServer::Package { package, .. } => self.packaged(org, package).ok().map(|(_, server)| server.digest()),
         };

@@ -204,12 +204,7 @@ async fn settled(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<(Action
 }
 
 /// Reviews actions anew that differ only in what was set about them. What the server itself says otherwise is a drift.
-async fn review_again(
-    app: &App,
-    by: &Principal,
-    settled: &[(ActionId, Said, Wording)],
-    actions: &[Arc<Action>],
-) -> Result<(), Error> {
+async fn review_again(app: &App, by: &Principal, settled: &[(ActionId, Said, Wording)], actions: &[Arc<Action>]) -> Result<(), Error> {
     for (id, said, wording) in settled {
         if let Some(now) = actions.iter().find(|action| action.id == *id && said_of(action) == *said) {
             let shown = policy::digest::textual(now);

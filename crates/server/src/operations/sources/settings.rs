@@ -120,7 +120,7 @@ async fn server_of(app: &App, by: &Principal, request: &NewSourceRequest) -> Res
             let package = package_of(app, by, package, &env).await?;
             Ok(McpServer::Package { package, env })
         }
-        (Some(_), Some(_), Some(_) | None) | (Some(_) | None, Some(_), Some(_)) | (Some(_), None, Some(_)) | (None, None, None) => {
+        (Some(_), Some(_), Some(_) | None) | (None, Some(_), Some(_)) | (Some(_), None, Some(_)) | (None, None, None) => {
             Err(Error::invalid("give one of `url`, `command` and `package`"))
         }
     }
@@ -182,7 +182,9 @@ async fn connection_of(
     let (named, url) = match (named, server) {
         (None, _) => return Ok(None),
         (Some(named), McpServer::Http { url }) => (named, url),
-        (Some(_), McpServer::Program { .. } | McpServer::Package { .. }) => return Err(Error::invalid("`connection` is for a source with a `url`")),
+        (Some(_), McpServer::Program { .. } | McpServer::Package { .. }) => {
+            return Err(Error::invalid("`connection` is for a source with a `url`"));
+        }
     };
     let found = connections::find_any(app, by, named).await?;
     if found.removed_at.is_some() {
