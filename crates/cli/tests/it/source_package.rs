@@ -75,11 +75,11 @@ async fn the_mcp_server_of_a_package_is_a_source_and_other_code_is_a_drift() {
     let (token, url) = (json!([{ "name": "TOKEN", "secret": "key" }]), "https://mcp.example.com");
     for (status, code, request) in [
         (404, "not_found", json!({ "name": "kit", "package": "nothing" })),
-        (422, "invalid_request", json!({ "name": "kit", "package": "plain" })),
-        (422, "invalid_request", json!({ "name": "kit", "package": "kit-server", "env": [{ "name": "PATH", "value": "/opt" }] })),
-        (422, "invalid_request", json!({ "name": "kit", "package": "kit-server", "url": url })),
-        (422, "invalid_request", json!({ "name": "kit", "package": "kit-server", "command": ["node"] })),
-        (422, "invalid_request", json!({ "name": "kit", "package": "kit-server", "connection": "key" })),
+        (400, "invalid_request", json!({ "name": "kit", "package": "plain" })),
+        (400, "invalid_request", json!({ "name": "kit", "package": "kit-server", "env": [{ "name": "PATH", "value": "/opt" }] })),
+        (400, "invalid_request", json!({ "name": "kit", "package": "kit-server", "url": url })),
+        (400, "invalid_request", json!({ "name": "kit", "package": "kit-server", "command": ["node"] })),
+        (400, "invalid_request", json!({ "name": "kit", "package": "kit-server", "connection": "key" })),
         (409, "source_taken", json!({ "name": "kit-server", "package": "kit-server", "env": token })),
     ] {
         let (found, refused) = rig.send(Method::POST, "sources", request.clone()).await;
@@ -113,7 +113,8 @@ async fn the_mcp_server_of_a_package_is_a_source_and_other_code_is_a_drift() {
     assert_eq!(rig.action("kit", "kit.look").await["drift"], "structural");
     let drift = owner.on_screen(160, &["source", "drift", "kit"], "").ok().stdout;
     assert!(drift.contains("runs other code") && drift.contains("\"version\": 2,"), "{drift}");
-    assert_eq!(rig.approve(&held).await.0, 200);
+    rig.approve(&held).await;
+    assert_eq!(rig.ended(&held).await["status"], "succeeded");
     assert_eq!(rig.review("kit").await, json!(["kit.look", "kit.keep"]));
     assert_eq!(seen(&rig, "kit.look").await["version"], 2);
     // Files that somebody edits on the server are other code, too.
