@@ -111,6 +111,7 @@ impl WayOut {
     }
 
     /// The same, narrowed to hosts that its own manifest names too.
+    #[must_use]
     pub(crate) fn only(self, hosts: &[HostRule]) -> Self {
         let own = HostList { rules: hosts.to_vec(), setting: "hosts", who: "whoever wrote the package" };
         Self { allowed: self.allowed.and(own), ..self }

@@ -70,7 +70,7 @@ async fn the_mcp_server_of_a_package_is_a_source_and_other_code_is_a_drift() {
     assert!(owner.run(&["package", "show", "kit-server"]).ok().stdout.contains("python3 server.py --data lib/data.json"));
     assert!(owner.run(&["package", "list"]).ok().stdout.contains("MCP server: python3 server.py"));
 
-    write_package(owner.folder(), "plain", "look", "R1", &[("execute.js", "console.log('{}')")], &json!({}));
+    write_package(owner.folder(), "plain", "tidy", "R1", &[("execute.js", "console.log('{}')")], &json!({}));
     owner.run(&["package", "install", "plain"]).ok();
     let (token, url) = (json!([{ "name": "TOKEN", "secret": "key" }]), "https://mcp.example.com");
     for (status, code, request) in [

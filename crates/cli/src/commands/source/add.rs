@@ -13,7 +13,7 @@ Examples:
   countersign source add github --mcp https://api.example.com/mcp --connection github --space main
   countersign source add stage --mcp-stdio --trust-hints -- node /opt/mcp/filesystem.js /stage
   countersign source add crm --mcp-stdio --secret-env API_TOKEN=crm-token -- /opt/mcp/crm
-  countersign source add crm --mcp-stdio --package crm-server                     the MCP server of a package";
+  countersign source add crm --mcp-stdio --package crm-server                    the MCP server of a package";
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
