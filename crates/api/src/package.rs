@@ -32,6 +32,9 @@ pub struct PackageFileBody {
 pub struct PackageView {
     pub name: String,
     pub actions: Vec<PackageActionView>,
+    /// Its MCP server, which can be added as a source; null if it has none.
+    #[serde(default)]
+    pub mcp_server: Option<PackageServerView>,
     /// Why the package cannot be used; null if it can.
     pub error: Option<String>,
     /// Whether this server runs the code of packages.
@@ -56,6 +59,22 @@ pub struct PackageView {
     pub edited: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<PackageFileView>,
+}
+
+/// The MCP server of a package, as its `mcp.json` describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PackageServerView {
+    pub command: Vec<String>,
+    /// The variables that a source may set.
+    pub env: Vec<String>,
+    /// The hosts that it may reach.
+    pub hosts: Vec<String>,
+    /// Whether it sees the workspace, read-only.
+    pub sees_workspace: bool,
+    pub memory_mb: u64,
+    /// Why it cannot run on this server now; null if it can.
+    #[serde(default)]
+    pub cannot_run: Option<String>,
 }
 
 /// One file of an installed package.

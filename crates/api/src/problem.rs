@@ -102,6 +102,7 @@ codes! {
     SecretChanged = "secret_changed", 409, "The secret has another version";
     SecretInUse = "secret_in_use", 409, "Something uses the secret";
     ConnectionInUse = "connection_in_use", 409, "A source uses the connection";
+    PackageInUse = "package_in_use", 409, "A source uses the package";
     SourceTaken = "source_taken", 409, "A source has the name";
     TooManySources = "too_many_sources", 409, "The org has as many sources as it may have";
     SourceChanged = "source_changed", 409, "The source has another version";

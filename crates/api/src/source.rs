@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A source to be added. It has a `url` or a `command`, never both.
+/// A source to be added. It has one of `url`, `command` and `package`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSourceRequest {
@@ -19,6 +19,9 @@ pub struct NewSourceRequest {
     /// A program that speaks MCP over its stdin and stdout. It is one of those that the operator allows, word by word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
+    /// The name of an installed package that has an MCP server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
     /// The environment of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<VariableRequest>,
@@ -91,10 +94,12 @@ pub struct EditSourceRequest {
 pub struct AddedSourceView {
     pub id: String,
     pub title: String,
-    /// `http` or `program`.
+    /// `http`, `program` or `package`.
     pub kind: String,
     pub url: Option<String>,
     pub command: Option<Vec<String>>,
+    /// The name of the package whose MCP server it is.
+    pub package: Option<String>,
     pub env: Vec<VariableView>,
     pub connection: Option<SourceConnectionView>,
     pub default_tier: Option<Tier>,

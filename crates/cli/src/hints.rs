@@ -55,6 +55,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::TooManySources => Some("remove one with `countersign source remove NAME`, or ask an operator to raise `max_sources`"),
         Code::SourceChanged => Some("see who changed it with `countersign source show NAME`, then do it again"),
         Code::ConnectionInUse => Some("see what uses it with `countersign source list`, then change that with `countersign source edit`"),
+        Code::PackageInUse => Some("remove the sources that use it first, with `countersign source remove NAME`"),
         Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
         Code::Rejected
         | Code::Consumed

@@ -4,7 +4,7 @@
 use crate::Future;
 use crate::action::Profile;
 use crate::egress::Egress;
-use crate::jail::{Ended, Error};
+use crate::jail::{Ended, Error, Input};
 use futures_util::io::{AsyncRead, AsyncWrite};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -32,6 +32,8 @@ pub struct Spec {
     pub env: Vec<(String, String)>,
     /// Host paths, and the paths at which the program sees them, read-only. It starts in its stage, a folder in memory.
     pub read_only: Vec<(PathBuf, PathBuf)>,
+    /// Files given to the program, read-only, by their absolute path in the jail.
+    pub inputs: Vec<Input>,
     /// The limit for the program and its files together; beyond it the program is killed.
     pub memory_bytes: u64,
     /// Processes and threads at once; the next fork fails.

@@ -1,5 +1,5 @@
 //! The sources that admins added, for each org: MCP servers elsewhere, and programs in the jail. A source lives, with its connection, until an
-//! admin changes or removes it. One that cannot be set up any more stays there and says why.
+//! admin changes or removes it, or another version of its package is installed. One that cannot be set up any more stays there and says why.
 
 use crate::homes::Homes;
 use countersign_core::limits::SOURCES_CLOSE_SECONDS;
@@ -13,7 +13,8 @@ use futures_util::future::join_all;
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
 use sources::connection::Connected;
-use sources::mcp::{AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Server, Started, Tiers};
+use sources::mcp::{AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Packaged, Server, Started, Tiers};
+use sources::package::PackageServer;
 use sources::web::HostRule;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -129,9 +130,9 @@ impl AddedRegistry {
                 Server::Http { url: url.clone(), allowed_hosts, allowed_networks, credentials }
             }
             McpServer::Program { command, env } => {
-                let Some(residents) = &self.config.residents else {
-                    let message = format!("source `{id}` is a program, and this server runs none");
-                    return Server::Nowhere { why: Error::Refused { code: "sandbox_unavailable", message } };
+                let residents = match self.residents() {
+                    Ok(residents) => residents,
+                    Err(why) => return Server::Nowhere { why },
                 };
                 let home = self.config.homes.as_ref().and_then(|homes| homes.of(org).ok());
                 let spec = self.config.programs.spec(Started {
@@ -142,31 +143,69 @@ impl AddedRegistry {
                     workspace: home.map(|home| home.place.folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
-                Server::Program { residents: Arc::clone(residents), spec }
+                Server::Program { residents, spec, package: None }
+            }
+            McpServer::Package { package, env } => {
+                let (residents, server) = match self.packaged(org, package) {
+                    Ok(found) => found,
+                    Err(why) => return Server::Nowhere { why },
+                };
+                let package = Some((server.digest(), server.manifest().hosts.clone()));
+                let secrets = Arc::new(self.config.store.clone());
+                let spec = Packaged { org: org.clone(), source: id.clone(), server, env: env.clone(), secrets }.spec();
+                Server::Program { residents, spec, package }
             }
         }
+    }
+
+    fn residents(&self) -> Result<Arc<dyn Residents>, Error> {
+        let none = || Error::Refused { code: "sandbox_unavailable", message: "this server runs no programs".to_owned() };
+        self.config.residents.as_ref().map(Arc::clone).ok_or_else(none)
+    }
+
+    /// The MCP server of a package as it is now, and where it runs.
+    fn packaged(&self, org: &OrgId, package: &SourceId) -> Result<(Arc<dyn Residents>, PackageServer), Error> {
+        let none = || Error::Refused { code: "package_missing", message: format!("there is no package `{package}` on this server") };
+        let home = self.config.homes.as_ref().and_then(|homes| homes.of(org).ok()).ok_or_else(none)?;
+        Ok((self.residents()?, home.packages.server(package)?))
+    }
+
+    /// Whether a source runs the code that its package has now. This looks at the package's folder, as every call of a package does.
+    fn is_current(&self, org: &OrgId, settings: &SourceSettings, made: &McpSource) -> bool {
+        let now = match &settings.server {
+            McpServer::Http { .. } | McpServer::Program { .. } => None,
+            McpServer::Package { package, .. } => self.packaged(org, package).ok().map(|(_, server)| server.digest()),
+        };
+        made.code() == now
+    }
+
+    /// Whether these are still the sources of the org.
+    fn are_current(&self, org: &OrgId, known: &OfOrg, added: &Arc<Vec<AddedSource>>) -> bool {
+        let mut each = known.added.iter().zip(&known.made);
+        Arc::ptr_eq(&known.added, added) && each.all(|(added, made)| self.is_current(org, &added.settings, made))
     }
 
     fn known(&self, org: &OrgId) -> Option<Arc<OfOrg>> {
         self.orgs.read().get(org).map(Arc::clone)
     }
 
-    /// The sources of the org as the store has them now. A source whose version did not change stays as it is.
+    /// The sources of the org as the store has them now. A source whose version and code did not change stays as it is.
     async fn of(&self, org: &OrgId) -> Result<Arc<OfOrg>, store::Error> {
         let added = self.config.store.added_sources(org).await?;
-        if let Some(known) = self.known(org).filter(|known| Arc::ptr_eq(&known.added, &added)) {
+        if let Some(known) = self.known(org).filter(|known| self.are_current(org, known, &added)) {
             return Ok(known);
         }
         let _alone = self.making.lock().await;
         // Read again: another caller may have made them meanwhile, or even later ones.
         let (added, known) = (self.config.store.added_sources(org).await?, self.known(org));
-        if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.added, &added)) {
+        if let Some(known) = known.as_ref().filter(|known| self.are_current(org, known, &added)) {
             return Ok(Arc::clone(known));
         }
         let mut made = Vec::with_capacity(added.len());
         for source in added.iter() {
             let kept = known.as_ref().and_then(|known| known.find(&source.id, Some(source.version)));
-            made.push(match kept.or_else(|| self.tried(org, source)) {
+            let kept = kept.or_else(|| self.tried(org, source)).filter(|kept| self.is_current(org, &source.settings, kept));
+            made.push(match kept {
                 Some(kept) => kept,
                 None => self.make(org, &source.id, &source.settings).await?,
             });

@@ -139,7 +139,7 @@ fn spec(what: Confinement) -> Result<Spec, Error> {
         starts_in: what.starts_in,
         read_only: binds(what.read_only),
         views: what.views.into_iter().map(|view| View { host: view.host, jail: view.jail, only: view.only }).collect(),
-        inputs: what.inputs.into_iter().map(|input| Input { path: input.path, bytes: input.bytes.to_vec() }).collect(),
+        inputs: inputs(what.inputs),
         stage: StageSpec { bytes_max: what.stage_bytes_max, files_max: what.stage_files_max, initial: Vec::new() },
         stdin: what.stdin,
         limits: Limits {
@@ -164,6 +164,10 @@ fn confining(profile: Profile) -> Result<sandbox::Profile, Error> {
 
 fn binds(read_only: Vec<(PathBuf, PathBuf)>) -> Vec<Bind> {
     read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect()
+}
+
+fn inputs(inputs: Vec<countersign_core::jail::Input>) -> Vec<Input> {
+    inputs.into_iter().map(|input| Input { path: input.path, bytes: input.bytes.to_vec() }).collect()
 }
 
 fn ended(ended: sandbox::Ended) -> Ended {

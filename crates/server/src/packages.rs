@@ -26,6 +26,8 @@ pub struct File {
 pub struct Checked {
     /// The ids of the package's actions.
     pub actions: Vec<String>,
+    /// The words of the package's MCP server, if it has one.
+    pub mcp_server: Option<Vec<String>>,
     /// Findings in the actions' definitions, which are compared with the builtin actions too.
     pub findings: Vec<PackageFindingView>,
     /// The package's tests, by file.
@@ -74,7 +76,8 @@ pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
         let ours = ours.map_err(|error| Box::new(Problem::new(Code::Internal, format!("our own actions could not be read: {error}"))))?;
         let findings = findings_of(&actions, &ours);
         let actions = actions.iter().map(|action| action.id.to_string()).collect();
-        return Ok(Checked { actions, findings, cases, remarks: looked.unseen.into_iter().collect() });
+        let mcp_server = Packages::server_of(&files).map(|server| server.command);
+        return Ok(Checked { actions, mcp_server, findings, cases, remarks: looked.unseen.into_iter().collect() });
     }
     Err(invalid(name, mistakes))
 }

@@ -94,7 +94,7 @@ impl WayOut {
         }
     }
 
-    /// For a program that an operator allows, and that stays for many calls. The receipts of the calls do not count its requests: nobody knows
+    /// For a program that stays for many calls. The receipts of the calls do not count its requests: nobody knows
     /// which call a request belongs to.
     pub(crate) fn of_source(network: &Arc<Network>, source: &SourceId) -> Self {
         Self {
@@ -108,6 +108,13 @@ impl WayOut {
             timeout_ms: CALL_TIMEOUT_MS,
             changes: Mutex::default(),
         }
+    }
+
+    /// The same, narrowed to hosts that its own manifest names too.
+    #[must_use]
+    pub(crate) fn only(self, hosts: &[HostRule]) -> Self {
+        let own = HostList { rules: hosts.to_vec(), setting: "hosts", who: "whoever wrote the package" };
+        Self { allowed: self.allowed.and(own), ..self }
     }
 
     /// Whether a request that may have changed something was sent.

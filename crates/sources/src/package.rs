@@ -3,7 +3,8 @@
 //! `manifest` defines what an action may declare, `folder` the files of a package, `case` its test cases, and `mistake` the errors in any
 //! of these. `run` runs its code, `language` chooses the interpreter, `syntax` checks that scripts parse, and `crate::egress` limits
 //! which hosts it may contact. `plan` and `journal` turn the files it wrote into an effect, `past` reverts that effect without the package, and `kept`
-//! has copies of earlier code. `source` makes a package a source, and `registry` holds the installed packages.
+//! has copies of earlier code. `source` makes a package a source, `server` is the MCP server that a package may have, and `registry` holds the
+//! installed packages.
 
 mod case;
 mod fields;
@@ -18,6 +19,7 @@ mod past;
 mod plan;
 mod registry;
 mod run;
+mod server;
 mod source;
 mod syntax;
 
@@ -27,6 +29,7 @@ pub use kept::{CodeChange, Origin};
 pub use language::{Interpreter, interpreters};
 pub use mistake::{Mistake, Place};
 pub use registry::{CheckSchema, Details, Installed, Packages, PackagesConfig, Refused};
+pub use server::{PackageServer, ServerManifest};
 pub use syntax::{Looked, look_at_scripts};
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile, Turn};
+use countersign_core::ports::sources::{Variable, VariableValue};
 use countersign_core::source::{AfterError, CallContext, Error, OrgSources, Output, Past, Source, SourceRegistry};
-use countersign_core::{ActionId, Future};
+use countersign_core::{ActionId, Future, SourceId};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -299,6 +300,48 @@ async fn a_package_is_replaced_whole_and_its_digest_tells() {
     // Only copies for a later diff are left.
     let left = std::fs::read_dir(bench.folder.path().join("packages")).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(left.collect::<Vec<_>>(), [super::kept::FOLDER]);
+}
+
+#[tokio::test]
+async fn a_package_can_be_an_mcp_server_alone_and_its_program_has_the_files_that_were_hashed() {
+    let (allowed, other) = ("http://127.0.0.1:9", "http://127.0.0.1:10");
+    let bench = open_bench(Arc::new(Puppet::default()), vec![allowed.parse().unwrap()]);
+    let files = |host: &str, script: &str| -> PackageFiles {
+        let command = ["python3", "server.py", "--data", "data.json", "more.json"];
+        let manifest = json!({ "command": command, "env": ["TOKEN"], "hosts": [host], "filesystem": "workspace", "memoryMb": 64 });
+        [("mcp.json", manifest.to_string().as_str()), ("server.py", script), ("data.json", "{}")]
+            .map(|(path, text)| (path.to_owned(), PackageFile { bytes: text.as_bytes().into(), is_executable: false }))
+            .into()
+    };
+    let id = SourceId::parse("kit").unwrap();
+    let why_not = || bench.packages.server(&id).err().unwrap().code();
+    assert_eq!(why_not(), "package_missing");
+    assert_eq!(bench.packages.install("kit", &files(allowed, "pass")).unwrap().len(), 0);
+    let server = bench.packages.server(&id).unwrap();
+    assert_eq!(server.digest(), Packages::digest(&files(allowed, "pass")));
+    let variable = |name: &str| [Variable { name: name.to_owned(), value: VariableValue::Value(String::new()) }];
+    assert!(server.check_variables(&variable("TOKEN")).is_ok());
+    assert_eq!(server.check_variables(&variable("PATH")).unwrap_err().code(), "package_invalid");
+
+    // What happens on the disk meanwhile is other code, which the server that was read does not run.
+    std::fs::write(bench.folder.path().join("packages/kit/server.py"), "raise").unwrap();
+    let program = server.program().await.unwrap();
+    assert_eq!(program.args, ["-I", "-S", "-B", "/package/server.py", "--data", "/package/data.json", "more.json"]);
+    let given: Vec<_> = program.inputs.iter().map(|input| (input.path.to_str().unwrap(), &*input.bytes)).collect();
+    assert!(given.contains(&("/package/server.py", b"pass".as_slice())) && given.len() == 3, "{given:?}");
+    assert!(program.read_only.iter().any(|(_, jail)| jail.to_str() == Some("/workspace")));
+    assert_eq!((program.memory_bytes, server.way_out(&id).is_some(), server.cannot_run().await), (64 << 20, true, None));
+    let edited = bench.packages.server(&id).unwrap();
+    assert_ne!(edited.digest(), server.digest());
+    let changes = bench.packages.server_changes(&id, server.digest()).unwrap();
+    assert_eq!(changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), ["server.py"]);
+
+    bench.packages.install("kit", &files(other, "pass")).unwrap();
+    let unreachable = bench.packages.server(&id).unwrap();
+    assert_eq!(unreachable.program().await.err().unwrap().code(), "package_network_not_allowed");
+    assert!(unreachable.cannot_run().await.unwrap().contains("package_allowed_hosts"));
+    bench.packages.install("kit", &self::files("R2")).unwrap();
+    assert_eq!(why_not(), "package_invalid");
 }
 
 #[test]

@@ -96,6 +96,13 @@ pub(crate) fn is_program(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
 }
 
+/// SECURITY: `LD_…` would make a program load other code, and `COUNTERSIGN_…` is how the jail tells it about itself.
+pub(crate) fn is_variable(name: &str) -> bool {
+    let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_word && !name.starts_with("LD_") && !name.starts_with("COUNTERSIGN_")
+}
+
 /// The folders of the host that a program needs to start: the system's libraries, and its own if it is installed elsewhere.
 pub(crate) fn libraries(program: &Path) -> Vec<(PathBuf, PathBuf)> {
     let own = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"));

@@ -152,11 +152,17 @@ async fn check(dir: &Path, named: Named, terminal: &mut Terminal) -> Result<Exit
     let record = Record::new(&name)
         .with("package", Cell::text(&name).toned(Tone::Strong))
         .with("actions", Cell::text(checked.actions.join(", ")))
+        .with_some("MCP server", checked.mcp_server.as_ref().map(|words| Cell::text(words.join(" "))))
         .with("tests", Cell::text(checked.cases.len().to_string()));
-    let document = json!({ "package": name, "actions": checked.actions, "tests": checked.cases.len(), "findings": checked.findings });
+    let document = json!({
+        "package": name, "actions": checked.actions, "mcp_server": checked.mcp_server, "tests": checked.cases.len(),
+        "findings": checked.findings,
+    });
     terminal.record(&document, &record)?;
     problems::tell_findings(&checked.findings, terminal);
-    terminal.next(format!("countersign package test {}", dir.display()));
+    // An MCP server has no tests of its own.
+    let next = if checked.actions.is_empty() { "install" } else { "test" };
+    terminal.next(format!("countersign package {next} {}", dir.display()));
     Ok(Exit::Ok)
 }
 
@@ -195,6 +201,7 @@ async fn install(dir: &Path, named: Named, accept_findings: bool, client: &Clien
     let record = Record::new(&name)
         .with("package", Cell::text(&answer.read.name).toned(Tone::Strong))
         .with("actions", Cell::text(actions.join(", ")))
+        .with_some("MCP server", mcp_server(&answer.read))
         .with("code runs", Cell::text(if answer.read.code_allowed { "yes".to_owned() } else { format!("no: {ALLOW_CODE}") }));
     terminal.record(&answer.raw, &record)?;
     problems::tell_findings(&answer.read.findings, terminal);
@@ -206,8 +213,15 @@ async fn install(dir: &Path, named: Named, accept_findings: bool, client: &Clien
         terminal.next(format!("countersign action review {}", action.id));
     } else if let Some(action) = answer.read.actions.first() {
         terminal.next(format!("countersign action show {}", action.id));
+    } else if answer.read.mcp_server.is_some() {
+        terminal.next(format!("countersign source add NAME --mcp-stdio --package {}", answer.read.name));
     }
     Ok(Exit::Ok)
+}
+
+/// The words of the package's MCP server.
+fn mcp_server(package: &PackageView) -> Option<Cell> {
+    package.mcp_server.as_ref().map(|server| Cell::text(server.command.join(" ")))
 }
 
 fn needs_review(action: &PackageActionView) -> bool {
@@ -228,7 +242,9 @@ async fn tell_changed(action: &str, client: &Client, terminal: &mut Terminal) ->
 async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<PackageView>(&["packages", name], &[]).await?;
     let (package, people) = (&answer.read, People::load(client, terminal).await);
-    let state = match (&package.error, package.actions.iter().find_map(|action| action.cannot_run.as_ref())) {
+    let server = package.mcp_server.as_ref();
+    let cannot_run = package.actions.iter().find_map(|action| action.cannot_run.as_ref());
+    let state = match (&package.error, cannot_run.or_else(|| server?.cannot_run.as_ref())) {
         (Some(error), _) => Cell::text(format!("✗ cannot be used: {error}")).toned(Tone::Danger),
         (None, Some(why)) => Cell::text(format!("✗ cannot run: {why}")).toned(Tone::Danger),
         (None, None) => Cell::text("✓ can run").toned(Tone::Ok),
@@ -243,6 +259,14 @@ async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
         .with_some("edited", edited)
         .with_some("folder", package.folder.as_ref().map(Cell::text))
         .with_some("digest", package.sha256.as_ref().map(Cell::text));
+    if let Some(server) = server {
+        let workspace = if server.sees_workspace { "the workspace, read-only" } else { "no files of the workspace" };
+        let hosts = if server.hosts.is_empty() { "no network".to_owned() } else { server.hosts.join(" ") };
+        record = record
+            .with_some("MCP server", mcp_server(package))
+            .with("", Cell::text(format!("{} MB, {workspace}, {hosts}", server.memory_mb)))
+            .with_some("variables", (!server.env.is_empty()).then(|| Cell::text(server.env.join(" "))));
+    }
     for (at, action) in package.actions.iter().enumerate() {
         let review = match action.drift {
             None => ", nobody reviewed it",
@@ -286,6 +310,10 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
                 Cell::text("–"),
                 Cell::text(error).toned(Tone::Danger),
             ]);
+        }
+        if let Some(server) = &package.mcp_server {
+            let title = format!("MCP server: {}", server.command.join(" "));
+            table.row([package.name.as_str(), "–", "–", "resident", title.as_str()].map(Cell::text));
         }
         for action in &package.actions {
             let texts = [&package.name, &action.id, action.tier.as_str(), action.profile.as_str(), &action.title];

@@ -162,9 +162,11 @@ fn state(source: &AddedSourceView) -> Cell {
     }
 }
 
-/// Its address, or its command.
+/// Its address, its command, or its package.
 fn server(source: &AddedSourceView) -> String {
-    source.url.clone().or_else(|| source.command.as_ref().map(|words| words.join(" "))).unwrap_or_default()
+    let command = || source.command.as_ref().map(|words| words.join(" "));
+    let package = || source.package.as_ref().map(|package| format!("package `{package}`"));
+    source.url.clone().or_else(command).or_else(package).unwrap_or_default()
 }
 
 fn variables(source: &AddedSourceView) -> Option<Cell> {

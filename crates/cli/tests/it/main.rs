@@ -57,6 +57,7 @@ mod receipts;
 mod rehearsal;
 mod secrets;
 mod serving;
+mod source_package;
 mod source_program;
 mod sources;
 mod step_crash;

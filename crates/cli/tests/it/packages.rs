@@ -455,7 +455,7 @@ fn a_package_that_breaks_a_rule_is_not_installed_and_the_rule_is_named() {
         ("misspelt", "permisions"),
         ("twice", "more than one `execute`"),
         ("schemaless", "does not compile"),
-        ("empty", "no `actions/<name>/action.json`"),
+        ("empty", "neither an `actions/<name>/action.json` nor an `mcp.json`"),
     ] {
         let refused = owner.run(&["package", "install", name]);
         assert!(refused.code != 0 && refused.stderr.contains(why), "{name}: {refused:?}");

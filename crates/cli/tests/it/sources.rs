@@ -150,6 +150,9 @@ fn a_program_has_its_words_as_typed_and_its_secrets_by_name() {
         "env": [{ "name": "LOG_LEVEL", "value": "a=b" }, { "name": "API_TOKEN", "secret": "crm-token" }],
     });
     assert_eq!(sent(&fake).2, expected);
+    user.run(&["source", "add", "crm", "--mcp-stdio", "--package", "crm-server", "--env", "LEVEL=2"]).ok();
+    let env = json!([{ "name": "LEVEL", "value": "2" }]);
+    assert_eq!(sent(&fake).2, json!({ "name": "crm", "package": "crm-server", "trust_hints": false, "env": env }));
     for wrong in [
         &["source", "add", "crm"][..],
         &["source", "add", "crm", "--mcp-stdio"],
@@ -158,6 +161,9 @@ fn a_program_has_its_words_as_typed_and_its_secrets_by_name() {
         &["source", "add", "crm", "--mcp", URL, "--env", "A=b"],
         &["source", "add", "crm", "--mcp-stdio", "--connection", "crm", "--", "/opt/crm"],
         &["source", "add", "crm", "--mcp-stdio", "--env", "A", "--", "/opt/crm"],
+        &["source", "add", "crm", "--mcp-stdio", "--package", "crm-server", "--", "/opt/crm"],
+        &["source", "add", "crm", "--mcp", URL, "--package", "crm-server"],
+        &["source", "add", "crm", "--package", "crm-server"],
         &["source", "add", "crm", "--mcp", URL, "--default-tier", "R9"],
         &["source", "add", "crm", "--mcp", URL, "--list-timeout", "0"],
     ] {

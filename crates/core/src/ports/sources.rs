@@ -55,6 +55,8 @@ pub enum McpServer {
     Http { url: String },
     /// A program in the jail, which the operator allows.
     Program { command: Vec<String>, env: Vec<Variable> },
+    /// The MCP server of an installed package, in the jail.
+    Package { package: SourceId, env: Vec<Variable> },
 }
 
 impl McpServer {
@@ -62,6 +64,7 @@ impl McpServer {
         match self {
             Self::Http { .. } => ServerKind::Http,
             Self::Program { .. } => ServerKind::Program,
+            Self::Package { .. } => ServerKind::Package,
         }
     }
 
@@ -69,7 +72,7 @@ impl McpServer {
     pub fn secrets(&self) -> BTreeSet<&str> {
         let env: &[Variable] = match self {
             Self::Http { .. } => &[],
-            Self::Program { env, .. } => env,
+            Self::Program { env, .. } | Self::Package { env, .. } => env,
         };
         env.iter()
             .filter_map(|variable| match &variable.value {
@@ -86,6 +89,7 @@ impl McpServer {
 pub enum ServerKind {
     Http,
     Program,
+    Package,
 }
 
 /// A variable in the environment of a program.
@@ -137,5 +141,10 @@ mod tests {
             other.pointer_mut(place).unwrap()[added] = json!("x");
             assert!(serde_json::from_value::<SourceSettings>(other).is_err(), "{place}: {added}");
         }
+        let mut packaged = written;
+        packaged["server"] = json!({ "kind": "package", "package": "crm", "env": [{ "name": "TOKEN", "secret": "crm-token" }] });
+        let settings: SourceSettings = serde_json::from_value(packaged.clone()).unwrap();
+        assert_eq!((settings.server.kind(), settings.server.secrets()), (ServerKind::Package, BTreeSet::from(["crm-token"])));
+        assert_eq!(serde_json::to_value(&settings).unwrap(), packaged);
     }
 }

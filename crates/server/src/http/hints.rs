@@ -86,6 +86,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::SourceChanged => "read it with `GET /api/v1/sources/{source}`, then decide whether to change it",
         Code::SecretInUse => "see what uses it with `GET /api/v1/secrets/{secret}/used-by`",
         Code::ConnectionInUse => "give the sources that `detail` names another connection, or remove them first",
+        Code::PackageInUse => "remove the sources that `detail` names first",
         Code::MasterKeyChanging => "see how far it is with `GET /api/v1/keys/master`",
         Code::MasterKeyUnready => "correct that, for every server on this database, then send it again",
         Code::ConnectionNotReady => "an admin logs in with `POST /api/v1/connections/{connection}/login`",

@@ -7,7 +7,7 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::packages::{self, blocking, half_installed, packages_of};
 use crate::packages::findings_of;
-use api::package::{InstallPackageRequest, PackageActionView, PackageFileView, PackageView};
+use api::package::{InstallPackageRequest, PackageActionView, PackageFileView, PackageServerView, PackageView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::limits::PACKAGE_RUNS_AT_ONCE;
 use countersign_core::{Action, SourceId};
-use sources::package::{Details, Installed, PackageFile, PackageFiles, Packages};
+use sources::package::{Details, Installed, PackageFile, PackageFiles, PackageServer, Packages};
 use std::sync::Arc;
 
 /// Installed packages, with their actions or why they cannot be used.
@@ -140,6 +140,10 @@ async fn view(app: &App, caller: &Caller, packages: &Packages, installed: Instal
         name: installed.name.to_string(),
         findings: findings_of(&actions, &others),
         actions: views,
+        mcp_server: match packages.server(&installed.name) {
+            Ok(server) => Some(server_view(&server).await),
+            Err(_) => None,
+        },
         error,
         code_allowed: packages.may_run_code(),
         runs_at_once: PACKAGE_RUNS_AT_ONCE as u32,
@@ -150,6 +154,18 @@ async fn view(app: &App, caller: &Caller, packages: &Packages, installed: Instal
         edited: false,
         files: Vec::new(),
     })
+}
+
+async fn server_view(server: &PackageServer) -> PackageServerView {
+    let manifest = server.manifest();
+    PackageServerView {
+        command: manifest.command.clone(),
+        env: manifest.env.clone(),
+        hosts: manifest.hosts.iter().map(ToString::to_string).collect(),
+        sees_workspace: manifest.sees_workspace(),
+        memory_mb: manifest.memory_mb,
+        cannot_run: server.cannot_run().await,
+    }
 }
 
 fn no_profile(app: &App, action: &Action) -> Option<String> {

@@ -232,6 +232,7 @@ impl From<operations::Error> for Refusal {
             }
             E::Findings { name, findings } => Self(Box::new(unread(&name, &findings))),
             E::Package(refused) => Self(Box::new(crate::packages::problem_of(&refused))),
+            E::PackageInUse { .. } => Self::new(Code::PackageInUse, detail),
             E::NoPackages => Self::new(Code::PackageInvalid, detail),
             E::Interrupted { read_at, .. } => {
                 Self::new(Code::OutcomeUnrecorded, detail).hint(format!("read it with `GET /api/v1/{read_at}`"))
@@ -295,9 +296,14 @@ fn of_setup(error: &countersign_core::source::Error, detail: &str) -> Option<Ref
         Some(code @ Code::CommandNotAllowed) => {
             Some(Refusal::new(code, detail).hint("an operator can list it in `mcp_commands` in `countersign.toml`"))
         }
-        Some(code @ (Code::UrlNotAllowed | Code::HeaderNotAllowed | Code::ConnectionNotReady | Code::ConnectionNotAllowed)) => {
-            Some(Refusal::new(code, detail))
-        }
+        Some(
+            code @ (Code::UrlNotAllowed
+            | Code::HeaderNotAllowed
+            | Code::ConnectionNotReady
+            | Code::ConnectionNotAllowed
+            | Code::PackageCodeDisabled
+            | Code::PackageNetworkNotAllowed),
+        ) => Some(Refusal::new(code, detail)),
         Some(_) | None => None,
     }
 }

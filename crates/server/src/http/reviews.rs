@@ -12,7 +12,8 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::ports::definitions::Wording;
-use countersign_core::{ActionId, Digest, OrgId};
+use countersign_core::ports::sources::McpServer;
+use countersign_core::{ActionId, Digest, OrgId, SourceId};
 use pipeline::DefinitionNow;
 use policy::drift::Weight;
 use serde_json::Value;
@@ -110,9 +111,23 @@ async fn code_changes(app: &App, org: &OrgId, action: &ActionId, before: &str) -
     let before: Value = serde_json::from_str(before).unwrap_or_default();
     let since = before.get("package_sha256").and_then(Value::as_str).and_then(Digest::parse);
     let (Some(packages), Some(since)) = (app.packages(org), since) else { return Ok(Vec::new()) };
-    let action = action.clone();
-    let changes = crate::operations::packages::blocking(move || packages.code_changes(&action, since)).await?;
+    let (action, package) = (action.clone(), package_of(app, org, action).await?);
+    let changes = move || match package {
+        Some(package) => packages.server_changes(&package, since),
+        None => packages.code_changes(&action, since),
+    };
+    let changes = crate::operations::packages::blocking(changes).await?;
     Ok(changes.unwrap_or_default().into_iter().map(code_change).collect())
+}
+
+/// The package whose MCP server performs the action; `None` if the action is a package's own.
+async fn package_of(app: &App, org: &OrgId, action: &ActionId) -> Result<Option<SourceId>, Refusal> {
+    let Ok(source) = SourceId::parse(action.source()) else { return Ok(None) };
+    let added = app.store().find_source(org, &source).await?.filter(|added| added.removed_at.is_none());
+    Ok(added.and_then(|added| match added.settings.server {
+        McpServer::Package { package, .. } => Some(package),
+        McpServer::Http { .. } | McpServer::Program { .. } => None,
+    }))
 }
 
 fn code_change(change: CodeChange) -> CodeChangeView {

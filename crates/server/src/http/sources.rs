@@ -246,9 +246,10 @@ async fn view(app: &App, org: &OrgId, added: AddedSource, listing: Option<&Sourc
         None => None,
     };
     let switches = app.store().list_switches(org).await?;
-    let (kind, url, command, env) = match settings.server {
-        McpServer::Http { url } => ("http", Some(url), None, Vec::new()),
-        McpServer::Program { command, env } => ("program", None, Some(command), env),
+    let (kind, url, command, package, env) = match settings.server {
+        McpServer::Http { url } => ("http", Some(url), None, None, Vec::new()),
+        McpServer::Program { command, env } => ("program", None, Some(command), None, env),
+        McpServer::Package { package, env } => ("package", None, None, Some(package.to_string()), env),
     };
     Ok(AddedSourceView {
         paused: switches.iter().any(|switch| matches!(&switch.scope, SwitchScope::Source(source) if *source == id)),
@@ -257,6 +258,7 @@ async fn view(app: &App, org: &OrgId, added: AddedSource, listing: Option<&Sourc
         kind: kind.to_owned(),
         url,
         command,
+        package,
         env: env.into_iter().map(variable).collect(),
         connection: connection.map(|found| SourceConnectionView { id: found.id.to_string(), name: found.name.to_string() }),
         default_tier: settings.default_tier,

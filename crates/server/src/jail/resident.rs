@@ -1,6 +1,6 @@
 //! Implements the port `core::resident` with the sandbox.
 
-use super::{SandboxJail, binds, confining, ended, open_way_out, without_outcome};
+use super::{SandboxJail, binds, confining, ended, inputs, open_way_out, without_outcome};
 use countersign_core::jail::{Ended, Error};
 use countersign_core::limits::RESIDENT_STDERR_BYTES_MAX;
 use countersign_core::resident::{Child, Resident, Residents, Spec, StderrTail};
@@ -24,6 +24,7 @@ impl SandboxJail {
             args: asked.args,
             env: asked.env,
             read_only: binds(asked.read_only),
+            inputs: inputs(asked.inputs),
             limits: Limits { memory_bytes: asked.memory_bytes, processes: asked.processes, ..Limits::default() },
             ..sandbox::Spec::new(confining(asked.profile)?, Program { path: asked.program, digest: asked.program_digest })
         };

@@ -91,6 +91,8 @@ pub(crate) enum Error {
     Findings { name: String, findings: Vec<PackageFindingView> },
     #[error(transparent)]
     Package(#[from] sources::package::Refused),
+    #[error("package `{name}` is used by {users}; nothing was removed")]
+    PackageInUse { name: String, users: String },
     #[error("this server takes no packages")]
     NoPackages,
     /// A part of the change is made, and the rest failed. Whoever is told that nothing was written would take it for undone.

@@ -3,6 +3,7 @@
 use super::{Error, must, must_be_person};
 use crate::App;
 use crate::packages::findings_of;
+use countersign_core::ports::sources::{AddedSource, McpServer};
 use countersign_core::ports::{AddedSources, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::{Action, Digest, OrgId, Principal};
@@ -73,11 +74,23 @@ pub(crate) fn half_installed(why: &dyn std::fmt::Display, name: &str) -> Error {
     Error::interrupted(why, format!("package `{name}` is installed, and its actions may not all be reviewed"), format!("packages/{name}"))
 }
 
+/// Removes a package. One that a source is the MCP server of stays: the source would have nothing to run.
 pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<(), Error> {
     must(by, Permission::ManagePolicy)?;
+    must_be_unused(app, by, name).await?;
     let (packages, owned) = (packages_of(app, &by.org)?, name.to_owned());
     let removed = blocking(move || packages.remove(&owned)).await??;
     if removed { Ok(()) } else { Err(Error::not_found("package", name)) }
+}
+
+async fn must_be_unused(app: &App, by: &Principal, name: &str) -> Result<(), Error> {
+    let is_user = |source: &&AddedSource| match &source.settings.server {
+        McpServer::Package { package, .. } => package.as_str() == name,
+        McpServer::Http { .. } | McpServer::Program { .. } => false,
+    };
+    let added = app.store().added_sources(&by.org).await?;
+    let users: Vec<_> = added.iter().filter(is_user).map(|source| format!("source `{}`", source.id)).collect();
+    if users.is_empty() { Ok(()) } else { Err(Error::PackageInUse { name: name.to_owned(), users: users.join(", ") }) }
 }
 
 pub(crate) fn packages_of(app: &App, org: &OrgId) -> Result<Arc<Packages>, Error> {

@@ -178,8 +178,15 @@ async fn must_offer(app: &App, by: &Principal, id: &SourceId, tried: &Tried, too
     }
 }
 
+/// What the server says of an action, and the code that performs it.
+type Said = (Option<Digest>, Option<Digest>);
+
+const fn said_of(action: &Action) -> Said {
+    (action.upstream_sha256, action.package_sha256)
+}
+
 /// Actions that are as they were reviewed, if whoever asks can review them: what the server says of each, and how its texts were reviewed.
-async fn settled(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<(ActionId, Option<Digest>, Wording)>, Error> {
+async fn settled(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<(ActionId, Said, Wording)>, Error> {
     let mut settled = Vec::new();
     if !matches!(by.id, PrincipalId::User(_)) {
         return Ok(settled);
@@ -190,21 +197,16 @@ async fn settled(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<(Action
         if let (Some(review), Some(now)) = (review, now)
             && now.drift_from(&review.pin) == Drift::None
         {
-            settled.push((action.id.clone(), action.upstream_sha256, review.pin.wording));
+            settled.push((action.id.clone(), said_of(&action), review.pin.wording));
         }
     }
     Ok(settled)
 }
 
 /// Reviews actions anew that differ only in what was set about them. What the server itself says otherwise is a drift.
-async fn review_again(
-    app: &App,
-    by: &Principal,
-    settled: &[(ActionId, Option<Digest>, Wording)],
-    actions: &[Arc<Action>],
-) -> Result<(), Error> {
-    for (id, upstream, wording) in settled {
-        if let Some(now) = actions.iter().find(|action| action.id == *id && action.upstream_sha256 == *upstream) {
+async fn review_again(app: &App, by: &Principal, settled: &[(ActionId, Said, Wording)], actions: &[Arc<Action>]) -> Result<(), Error> {
+    for (id, said, wording) in settled {
+        if let Some(now) = actions.iter().find(|action| action.id == *id && said_of(action) == *said) {
             let shown = policy::digest::textual(now);
             match app.pipeline().review(by, id, Some(shown), *wording).await? {
                 Reviewed::Done | Reviewed::OtherDefinition => {}

@@ -3,7 +3,7 @@
 
 use super::connection::MakeSpec;
 use crate::egress::{NamedIn, Network, WayOut};
-use crate::program::{PLACES, Program, Programs, SCRATCH, libraries};
+use crate::program::{PLACES, Program, Programs, SCRATCH, is_variable, libraries};
 use crate::web::HostRule;
 use crate::words::{refused, shown};
 use countersign_core::action::Profile;
@@ -88,13 +88,6 @@ fn is_plain(path: &Path) -> bool {
     parts.next() == Some(Component::RootDir) && path != Path::new("/") && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// SECURITY: `LD_…` would make a program load other code, and `COUNTERSIGN_…` is how the jail tells it about itself.
-fn is_variable(name: &str) -> bool {
-    let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    is_word && !name.starts_with("LD_") && !name.starts_with("COUNTERSIGN_")
-}
-
 /// Every program that an operator allows.
 #[derive(Clone)]
 pub struct AllowedPrograms {
@@ -166,38 +159,55 @@ impl AllowedPrograms {
             let places = PLACES.join(", ");
             refused("program_missing", format!("there is no program `{}` in {places}: an operator installs it", shown(name)))
         })?;
-        let mut given = ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        for Variable { name, value } in env {
-            let value = match value {
-                VariableValue::Value(value) => value.clone(),
-                VariableValue::Secret(secret) => secret_of(&**secrets, org, source, secret).await?,
-            };
-            given.retain(|(other, _)| other != name);
-            given.push((name.clone(), value));
-        }
-        let Program { path, digest } = program;
-        let mut read_only = libraries(&path);
+        let env = environment(org, source, env, &**secrets).await?;
+        let mut read_only = libraries(&program.path);
         read_only.extend(allowed.readable.iter().map(|path| (path.clone(), path.clone())));
         if allowed.workspace {
             let missing = || refused("program_missing", "this org has no workspace on this server that the program could see");
             read_only.push((workspace.clone().ok_or_else(missing)?, WORKSPACE.into()));
         }
-        Ok(Spec {
-            owner: org.to_string(),
-            profile: Profile::Default,
-            program: path,
-            program_digest: digest,
-            args: args.to_vec(),
-            env: given,
-            read_only,
-            memory_bytes: allowed.memory_mb * 1024 * 1024,
-            processes: MCP_PROGRAM_PROCESSES,
-            cpu_percent: MCP_PROGRAM_CPU_PERCENT,
-            line_bytes_max: MCP_MESSAGE_BYTES_MAX,
-            grace_ms: MCP_PROGRAM_GRACE_MS,
-            egress: network.as_ref().map(|network| Arc::new(WayOut::of_source(network, source)) as Arc<dyn Egress>),
-        })
+        let egress = network.as_ref().map(|network| Arc::new(WayOut::of_source(network, source)) as Arc<dyn Egress>);
+        Ok(Spec { args: args.to_vec(), env, read_only, egress, ..bare(org, program, allowed.memory_mb * 1024 * 1024) })
     }
+}
+
+/// A program with the limits that all MCP servers have, which sees nothing and is given nothing.
+pub(super) fn bare(org: &OrgId, program: Program, memory_bytes: u64) -> Spec {
+    Spec {
+        owner: org.to_string(),
+        profile: Profile::Default,
+        program: program.path,
+        program_digest: program.digest,
+        args: Vec::new(),
+        env: Vec::new(),
+        read_only: Vec::new(),
+        inputs: Vec::new(),
+        memory_bytes,
+        processes: MCP_PROGRAM_PROCESSES,
+        cpu_percent: MCP_PROGRAM_CPU_PERCENT,
+        line_bytes_max: MCP_MESSAGE_BYTES_MAX,
+        grace_ms: MCP_PROGRAM_GRACE_MS,
+        egress: None,
+    }
+}
+
+/// The whole environment of a program, with the variables that its source declares and the secrets among them as they are now.
+pub(super) async fn environment(
+    org: &OrgId,
+    source: &SourceId,
+    env: &[Variable],
+    secrets: &dyn Secrets,
+) -> Result<Vec<(String, String)>, Error> {
+    let mut given = ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    for Variable { name, value } in env {
+        let value = match value {
+            VariableValue::Value(value) => value.clone(),
+            VariableValue::Secret(secret) => secret_of(secrets, org, source, secret).await?,
+        };
+        given.retain(|(other, _)| other != name);
+        given.push((name.clone(), value));
+    }
+    Ok(given)
 }
 
 async fn secret_of(secrets: &dyn Secrets, org: &OrgId, source: &SourceId, name: &str) -> Result<String, Error> {

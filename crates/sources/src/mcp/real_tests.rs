@@ -170,6 +170,13 @@ fn program<S>(serve: S) -> (McpSource, Arc<InProcess<S>>)
 where
     S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
 {
+    program_of(None, serve)
+}
+
+fn program_of<S>(package: Option<(Digest, Vec<HostRule>)>, serve: S) -> (McpSource, Arc<InProcess<S>>)
+where
+    S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
+{
     let programs = Arc::new(InProcess { serve, started: Mutex::default() });
     let spec = || Spec {
         owner: "org".to_owned(),
@@ -179,6 +186,7 @@ where
         args: Vec::new(),
         env: Vec::new(),
         read_only: Vec::new(),
+        inputs: Vec::new(),
         memory_bytes: 1 << 26,
         processes: 8,
         cpu_percent: 100,
@@ -192,6 +200,7 @@ where
         server: Server::Program {
             residents: Arc::clone(&programs) as Arc<dyn Residents>,
             spec: Arc::new(move || Box::pin(std::future::ready(Ok(spec())))),
+            package,
         },
         connection: None,
         server_sha256: None,
@@ -220,6 +229,20 @@ async fn a_server_of_the_library_works_as_a_program_in_both_lifecycles() {
     works(&modern, "2026-07-28").await;
     assert_eq!(started.started.lock().len(), 1, "one program for all calls");
     works(&program(serve(LEGACY)).0, "2025-11-25").await;
+}
+
+#[tokio::test]
+async fn the_code_of_a_package_is_part_of_each_action_and_no_other_code_is_called() {
+    let code = Digest::new([7; 32]);
+    let (source, _) = program_of(Some((code, vec!["api.example.com".parse().unwrap()])), serve(MODERN));
+    let actions = source.list(&context().org).await.unwrap();
+    assert_eq!((source.code(), actions[0].package_sha256, actions[0].profile), (Some(code), Some(code), Profile::Resident));
+    assert_eq!(actions[0].hosts, ["api.example.com"]);
+    let call = async |code| source.call(&CallContext { code, ..context() }, &actions[0].id, &json!({ "n": 41 })).await;
+    for other in [None, Some(Digest::new([8; 32]))] {
+        assert_eq!(call(other).await.unwrap_err().code(), "package_changed");
+    }
+    assert!(call(Some(code)).await.is_ok());
 }
 
 #[tokio::test]

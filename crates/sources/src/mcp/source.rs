@@ -9,7 +9,7 @@ use super::tier::Tiers;
 use super::tool::Common;
 use super::wire::Wire;
 use crate::web::{Allowed, Exchange, HostList, HostRule};
-use crate::words::patience;
+use crate::words::{patience, refused};
 use countersign_core::action::Profile;
 use countersign_core::clean;
 use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS, MCP_INSTRUCTIONS_CHARS_MAX};
@@ -55,7 +55,12 @@ pub enum Server {
         credentials: Option<Arc<dyn Credentials>>,
     },
     /// A program in the jail.
-    Program { residents: Arc<dyn Residents>, spec: MakeSpec },
+    Program {
+        residents: Arc<dyn Residents>,
+        spec: MakeSpec,
+        /// Digest of the package that it comes from, and the hosts that the package names. Absent for a command of the operator.
+        package: Option<(Digest, Vec<HostRule>)>,
+    },
     /// It cannot be set up. Every request gets this error.
     Nowhere { why: Error },
 }
@@ -107,7 +112,7 @@ impl McpSource {
     /// A source that cannot be set up is one all the same: every request to it says why.
     pub fn new(config: McpConfig) -> Self {
         let McpConfig { id, title, server, connection: account, server_sha256, spaces, tiers, list_timeout_ms, call_timeout_ms } = config;
-        let (upstream, profile, hosts) = match server {
+        let (upstream, profile, hosts, code) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
                 let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
                 let allowed = Arc::new(Allowed::new(hosts, allowed_networks, "source_allowed_networks"));
@@ -116,14 +121,18 @@ impl McpSource {
                     Ok((host, exchange)) => (Upstream::Http { exchange, allowed, url, credentials }, vec![host]),
                     Err(error) => (Upstream::Nowhere { why: not_set_up(&id, &error) }, Vec::new()),
                 };
-                (upstream, Profile::InProcess, hosts)
+                (upstream, Profile::InProcess, hosts, None)
             }
-            Server::Program { residents, spec } => (Upstream::Program { residents, spec }, Profile::Resident, Vec::new()),
-            Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new()),
+            Server::Program { residents, spec, package } => {
+                let (code, hosts) = package.unzip();
+                let hosts = hosts.unwrap_or_default().iter().map(ToString::to_string).collect();
+                (Upstream::Program { residents, spec }, Profile::Resident, hosts, code)
+            }
+            Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new(), None),
         };
         let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
         Self {
-            common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts, server_sha256 },
+            common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts, server_sha256, code },
             id,
             title,
             account,
@@ -142,6 +151,11 @@ impl McpSource {
     /// What the server offered when it was last listed, with the tools that were left out.
     pub fn known(&self) -> Option<Known> {
         self.known.read().clone()
+    }
+
+    /// Digest of the package whose code it runs. Other code makes another source.
+    pub const fn code(&self) -> Option<Digest> {
+        self.common.code
     }
 
     /// Ends the connection. The next request opens a new one.
@@ -247,6 +261,10 @@ impl Source for McpSource {
 
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(async move {
+            if self.common.code.is_some() && self.common.code != context.code {
+                let message = format!("the code of `{action}` is not the one that was decided about; nothing ran");
+                return Err(refused("package_changed", message));
+            }
             let until = Until::after(patience(context), context.timeout_ms);
             let connection = self.connected(until).await?;
             let asked = async {

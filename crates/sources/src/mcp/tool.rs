@@ -19,6 +19,8 @@ pub(super) struct Common {
     pub(super) profile: Profile,
     pub(super) hosts: Vec<String>,
     pub(super) server_sha256: Option<Digest>,
+    /// Digest of the package whose code performs them.
+    pub(super) code: Option<Digest>,
 }
 
 /// A tool that is left out, and why.
@@ -85,6 +87,7 @@ impl Common {
                 Class::Write | Class::Danger => Repeatability::NotRepeatable,
             },
             profile: self.profile,
+            package_sha256: self.code,
             upstream_sha256: Some(Digest::new(Sha256::digest(text).into())),
             server_sha256: self.server_sha256,
             hosts: self.hosts.clone(),
@@ -164,6 +167,7 @@ mod tests {
             profile: Profile::InProcess,
             hosts: vec!["kit.example".to_owned()],
             server_sha256: None,
+            code: None,
         }
     }
 

@@ -2,7 +2,7 @@
 //! copies take too much room, the oldest are removed first.
 
 use super::folder::{self, PackageFile, PackageFiles};
-use super::loaded::{Loaded, LoadedAction};
+use super::loaded::Loaded;
 use crate::workspace::diff::{Diff, Room};
 use countersign_core::changed_file::FileChange;
 use countersign_core::limits::PACKAGE_CODE_KEPT_BYTES_MAX;
@@ -48,24 +48,26 @@ impl Kept {
         Self { folder }
     }
 
-    /// Keeps a copy of the code of each action. If a copy cannot be written, a reviewer later has no diff; nothing else depends on it.
+    /// Keeps a copy of the code of each action and of the MCP server. If a copy cannot be written, a reviewer later has no diff; nothing
+    /// else depends on it.
     pub(super) fn keep(&self, loaded: &Loaded) {
-        for action in &loaded.actions {
-            if let Err(error) = self.keep_action(action) {
-                tracing::warn!(%error, action = %action.action.id, "the code of an action could not be kept for a later diff");
+        let actions = loaded.actions.iter().map(|action| (action.digest, &action.files));
+        for (digest, files) in actions.chain(loaded.server.iter().map(|server| (server.digest, &server.files))) {
+            if let Err(error) = self.keep_files(digest, files) {
+                tracing::warn!(%error, %digest, "the code of a package could not be kept for a later diff");
             }
         }
     }
 
-    fn keep_action(&self, action: &LoadedAction) -> io::Result<()> {
-        if self.find(action.digest).is_some() {
+    fn keep_files(&self, digest: Digest, files: &PackageFiles) -> io::Result<()> {
+        if self.find(digest).is_some() {
             return Ok(());
         }
-        let (new, target) = (self.folder.join(format!(".new-{}", action.digest)), self.folder.join(action.digest.to_string()));
+        let (new, target) = (self.folder.join(format!(".new-{digest}")), self.folder.join(digest.to_string()));
         for leftover in [&new, &target] {
             let _missing = fs::remove_dir_all(leftover);
         }
-        folder::write(&new, &action.files)?;
+        folder::write(&new, files)?;
         fs::rename(&new, &target)?;
         self.make_room(&target)
     }

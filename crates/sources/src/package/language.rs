@@ -36,7 +36,7 @@ pub fn interpreters() -> Vec<Interpreter> {
 }
 
 impl Language {
-    const ALL: [Self; 2] = [Self::JavaScript, Self::Python];
+    pub(super) const ALL: [Self; 2] = [Self::JavaScript, Self::Python];
 
     /// The language of a script by its file extension; `None` if the file is a program of its own.
     pub(super) fn of(file: &str) -> Option<Self> {
@@ -45,6 +45,11 @@ impl Language {
             Some("py") => Some(Self::Python),
             Some(_) | None => None,
         }
+    }
+
+    /// The language whose interpreter has this name.
+    pub(super) fn named(command: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|language| language.command() == command)
     }
 
     pub(super) const fn title(self) -> &'static str {

@@ -4,6 +4,7 @@ use super::folder::{self, PackageFile, PackageFiles, Stamp};
 use super::manifest::{Around, Filesystem, Held, Manifest, of_object};
 use super::mistake::{Mistake, in_short};
 use super::run::Script;
+use super::server::{self, LoadedServer};
 use crate::program::is_program;
 use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
 use countersign_core::{Action, ActionId, Digest, Tier};
@@ -14,9 +15,10 @@ use std::sync::Arc;
 pub(super) const READ_BACK: &str = "read_back";
 pub(super) const VERIFY_SCRIPT: &str = "verify";
 
-/// Every action of a package.
+/// Every action of a package, and its MCP server if it has one.
 pub(super) struct Loaded {
     pub(super) actions: Vec<Arc<LoadedAction>>,
+    pub(super) server: Option<Arc<LoadedServer>>,
     pub(super) stamp: Stamp,
     pub(super) revision: u64,
 }
@@ -35,7 +37,8 @@ impl Loaded {
         let (files, stamp) = folder::read(folder).map_err(|mistakes| in_short(&mistakes))?;
         let mut mistakes = Vec::new();
         let actions = actions_of(name, folder, &files, Held::Installed, &mut mistakes);
-        if mistakes.is_empty() { Ok(Self { actions, stamp, revision }) } else { Err(in_short(&mistakes)) }
+        let server = LoadedServer::read(name, folder, &files, &mut mistakes).map(Arc::new);
+        if mistakes.is_empty() { Ok(Self { actions, server, stamp, revision }) } else { Err(in_short(&mistakes)) }
     }
 }
 
@@ -51,9 +54,9 @@ pub(super) fn actions_of(
     let named = |path: &'_ str| Some(path.strip_prefix("actions/")?.split_once('/')?.0.to_owned());
     let names: BTreeSet<_> = files.keys().filter_map(|path| named(path)).collect();
     let has_manifest = |name: &&String| files.contains_key(&format!("actions/{name}/action.json"));
-    if !names.iter().any(|name| has_manifest(&name)) {
+    if !names.iter().any(|name| has_manifest(&name)) && !files.contains_key(server::FILE) {
         let hint = "write one, or begin from the example that `countersign package new` writes";
-        mistakes.push(Mistake::new("", "it has no `actions/<name>/action.json`", hint));
+        mistakes.push(Mistake::new("", format!("it has neither an `actions/<name>/action.json` nor an `{}`", server::FILE), hint));
     }
     if matches!(held, Held::New { .. }) {
         mistakes.extend(names.iter().filter(|name| !has_manifest(name)).map(|name| no_manifest(name)));

@@ -119,8 +119,7 @@ impl Manifest {
             permissions: fields.object("permissions", |fields| {
                 fields.refuse("network", NO_NETWORK, NAME_HOSTS);
                 fields.refuse("hosts", "`hosts` stands beside `permissions`, not in it", "move it one level up");
-                let filesystems = [("none", Filesystem::None), ("workspace", Filesystem::Workspace)];
-                Permissions { commands: fields.texts("commands"), filesystem: fields.word("filesystem", &filesystems).unwrap_or_default() }
+                Permissions { commands: fields.texts("commands"), filesystem: filesystem_of(fields) }
             }),
             verification: fields
                 .object("verification", |fields| Verification { required: fields.flag("required"), commands: fields.texts("commands") }),
@@ -184,19 +183,11 @@ impl Manifest {
     }
 
     fn check_bounds(&self, fields: &mut Fields<'_, '_>) {
-        if self.hosts.len() > PACKAGE_HOSTS_MAX {
-            let message = format!("it names more than {PACKAGE_HOSTS_MAX} `hosts`");
-            fields.wrong("hosts", message, "name fewer, or a wider one such as `*.example.com`");
-        }
-        if let Some(host) = self.hosts.iter().enumerate().find_map(|(at, host)| self.hosts[..at].contains(host).then_some(host)) {
-            fields.wrong("hosts", format!("its `hosts` name `{host}` twice"), "name it once");
-        }
+        check_hosts(&self.hosts, fields);
         if let Some(ms) = self.timeout_ms.filter(|ms| !(1..=CALL_TIMEOUT_MS).contains(ms)) {
             fields.wrong("timeoutMs", format!("{ms} is out of bounds"), format!("write 1 to {CALL_TIMEOUT_MS}"));
         }
-        if let Some(mb) = self.memory_mb.filter(|mb| !(MEMORY_MB_MIN..=PACKAGE_MEMORY_MB_MAX).contains(mb)) {
-            fields.wrong("memoryMb", format!("{mb} is out of bounds"), format!("write {MEMORY_MB_MIN} to {PACKAGE_MEMORY_MB_MAX}"));
-        }
+        check_memory(self.memory_mb, fields);
     }
 
     /// A missing or unknown tier counts as R4.
@@ -273,7 +264,12 @@ fn schema_of(fields: &mut Fields<'_, '_>, key: &'static str, held: Held) -> Valu
     schema.clone()
 }
 
-fn hosts_of(fields: &mut Fields<'_, '_>) -> Vec<HostRule> {
+pub(super) fn filesystem_of(fields: &mut Fields<'_, '_>) -> Filesystem {
+    let filesystems = [("none", Filesystem::None), ("workspace", Filesystem::Workspace)];
+    fields.word("filesystem", &filesystems).unwrap_or_default()
+}
+
+pub(super) fn hosts_of(fields: &mut Fields<'_, '_>) -> Vec<HostRule> {
     let mut hosts = Vec::new();
     for text in fields.texts("hosts").into_iter().take(PACKAGE_HOSTS_MAX + 1) {
         match text.parse() {
@@ -282,6 +278,22 @@ fn hosts_of(fields: &mut Fields<'_, '_>) -> Vec<HostRule> {
         }
     }
     hosts
+}
+
+pub(super) fn check_hosts(hosts: &[HostRule], fields: &mut Fields<'_, '_>) {
+    if hosts.len() > PACKAGE_HOSTS_MAX {
+        let message = format!("it names more than {PACKAGE_HOSTS_MAX} `hosts`");
+        fields.wrong("hosts", message, "name fewer, or a wider one such as `*.example.com`");
+    }
+    if let Some(host) = hosts.iter().enumerate().find_map(|(at, host)| hosts[..at].contains(host).then_some(host)) {
+        fields.wrong("hosts", format!("its `hosts` name `{host}` twice"), "name it once");
+    }
+}
+
+pub(super) fn check_memory(memory_mb: Option<u64>, fields: &mut Fields<'_, '_>) {
+    if let Some(mb) = memory_mb.filter(|mb| !(MEMORY_MB_MIN..=PACKAGE_MEMORY_MB_MAX).contains(mb)) {
+        fields.wrong("memoryMb", format!("{mb} is out of bounds"), format!("write {MEMORY_MB_MIN} to {PACKAGE_MEMORY_MB_MAX}"));
+    }
 }
 
 /// Adds `"type": "object"` if the schema names no type, because params are always an object.

@@ -7,17 +7,19 @@ use super::manifest::Held;
 use super::mistake::Mistake;
 use super::past;
 use super::run::Runner;
-use super::source::PackageSource;
+use super::server::{PackageServer, ServerManifest};
+use super::source::{PackageSource, invalid};
 use crate::egress::{NamedIn, Network};
 use crate::program::Programs;
 use crate::web::HostRule;
+use crate::words::refused;
 use crate::workspace::Place;
 use crate::workspace::root::{folder_error, make_folder};
 use crate::workspace::workers::Workers;
 use countersign_core::checks::Commands;
 use countersign_core::jail::Jail;
 use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX, PACKAGES_MAX};
-use countersign_core::source::{OrgSources, Past, Source, SourceRegistry};
+use countersign_core::source::{Error, OrgSources, Past, Source, SourceRegistry};
 use countersign_core::{Action, ActionId, Digest, Future, OrgId, SourceId};
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
@@ -187,6 +189,7 @@ impl Packages {
             // Even if the name is invalid, the actions can still be checked, under a stand-in name.
             let id = SourceId::parse(name).map_or("package", |_| name);
             actions = actions_of(id, Path::new(id), files, Held::New { check_schema }, &mut mistakes);
+            ServerManifest::read(files, &mut mistakes);
         }
         // The actions of a package that exceeds a limit are not checked.
         mistakes.extend(beyond);
@@ -305,6 +308,26 @@ impl Packages {
             Some(source) => source.cannot_run().await,
             None => BTreeMap::new(),
         }
+    }
+
+    /// The MCP server that these files would make, if they are without mistakes.
+    pub fn server_of(files: &PackageFiles) -> Option<ServerManifest> {
+        ServerManifest::read(files, &mut Vec::new())
+    }
+
+    /// The MCP server of an installed package, as it is on disk now.
+    pub fn server(&self, name: &SourceId) -> Result<PackageServer, Error> {
+        let source = self.sources.read().get(name).cloned();
+        let source = source.ok_or_else(|| refused("package_missing", format!("there is no package `{name}` on this server")))?;
+        let loaded = source.current().map_err(|why| invalid(name, &why))?.server.as_ref().map(Arc::clone);
+        let loaded = loaded.ok_or_else(|| invalid(name, "it has no `mcp.json`, so it is no MCP server"))?;
+        Ok(PackageServer { loaded, shared: Arc::clone(&self.shared) })
+    }
+
+    /// The changes of a package since it was an MCP server with this digest; `None` if no copy of it was kept.
+    pub fn server_changes(&self, name: &SourceId, since: Digest) -> Option<Vec<CodeChange>> {
+        let before = self.shared.kept.find(since)?;
+        Some(kept::changes(&before, &self.server(name).ok()?.loaded.files))
     }
 
     /// The digest over all files of a package.

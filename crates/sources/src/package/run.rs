@@ -1,5 +1,6 @@
 //! Runs one script of a package in the jail: JSON in on stdin, JSON out on stdout, and the files it wrote to its stage.
 
+use super::folder::PackageFiles;
 use super::language::Language;
 use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
@@ -22,7 +23,7 @@ use std::time::Instant;
 const STAGE_FILES_MAX: u64 = 1_024;
 /// Where the jail shows the action's own files and the workspace.
 pub(super) const CODE: &str = "/package";
-const WORKSPACE: &str = "/workspace";
+pub(super) const WORKSPACE: &str = "/workspace";
 
 /// The end of an error message about code that could not have changed anything.
 pub(super) const UNCHANGED: &str = "; nothing was changed";
@@ -117,8 +118,7 @@ impl Runner {
         if action.manifest.permissions.filesystem == Filesystem::Workspace {
             view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await?;
         }
-        confinement.inputs =
-            action.files.iter().map(|(path, file)| Input { path: Path::new(CODE).join(path), bytes: Arc::clone(&file.bytes) }).collect();
+        confinement.inputs = inputs_of(&action.files);
         confinement.stdin = input.to_string().into_bytes();
         confinement.progress = context.progress.clone();
         if script != Script::Execute {
@@ -162,6 +162,11 @@ impl Runner {
         };
         Err(failed(code, format!("{name} {why}{}{unchanged}", last_words(&confined.log))))
     }
+}
+
+/// Files as the jail gets them, from memory.
+pub(super) fn inputs_of(files: &PackageFiles) -> Vec<Input> {
+    files.iter().map(|(path, file)| Input { path: Path::new(CODE).join(path), bytes: Arc::clone(&file.bytes) }).collect()
 }
 
 /// A confinement with the program, the system's libraries and an empty stage.

@@ -329,7 +329,7 @@ fn is_name(text: &str) -> bool {
     (1..=PACKAGE_CHECK_NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(fits)
 }
 
-fn invalid(id: &SourceId, why: &str) -> Error {
+pub(super) fn invalid(id: &SourceId, why: &str) -> Error {
     failed("package_invalid", format!("package `{id}` cannot be used: {why}"))
 }
 

@@ -48,7 +48,7 @@ const SOURCES: Crate = Crate {
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["web", "words", "workspace"]),
         ("package", &["egress", "program", "web", "words", "workspace"]),
-        ("mcp", &["egress", "program", "web", "words"]),
+        ("mcp", &["egress", "package", "program", "web", "words"]),
     ],
 };
 

@@ -12,7 +12,8 @@ Examples:
   countersign source add docs --mcp https://mcp.example.com/mcp                  asks whether to believe it
   countersign source add github --mcp https://api.example.com/mcp --connection github --space main
   countersign source add stage --mcp-stdio --trust-hints -- node /opt/mcp/filesystem.js /stage
-  countersign source add crm --mcp-stdio --secret-env API_TOKEN=crm-token -- /opt/mcp/crm";
+  countersign source add crm --mcp-stdio --secret-env API_TOKEN=crm-token -- /opt/mcp/crm
+  countersign source add crm --mcp-stdio --package crm-server                    the MCP server of a package";
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
@@ -21,8 +22,11 @@ pub(crate) struct Add {
     #[command(flatten)]
     server: Server,
     /// The program and its words, after --
-    #[arg(last = true, value_name = "COMMAND", conflicts_with = "mcp")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "mcp", group = "program")]
     command: Vec<String>,
+    /// The installed package whose MCP server it is, instead of a command
+    #[arg(long, value_name = "PACKAGE", conflicts_with = "mcp", group = "program")]
+    package: Option<String>,
     /// The connection whose credential its requests carry
     #[arg(long, value_name = "NAME", conflicts_with = "mcp_stdio")]
     connection: Option<String>,
@@ -54,8 +58,8 @@ struct Server {
     /// The address of an MCP server, over streamable HTTP
     #[arg(long, value_name = "URL")]
     mcp: Option<String>,
-    /// A program that speaks MCP, in the jail; the operator allows it in `mcp_commands`
-    #[arg(long, requires = "command")]
+    /// A program that speaks MCP, in the jail: a command that the operator allows in `mcp_commands`, or a package
+    #[arg(long, requires = "program")]
     mcp_stdio: bool,
 }
 
@@ -94,7 +98,8 @@ impl Add {
         let request = NewSourceRequest {
             name: self.name,
             url: self.server.mcp,
-            command: self.server.mcp_stdio.then_some(self.command),
+            command: Some(self.command).filter(|words| !words.is_empty()),
+            package: self.package,
             env: plain.chain(secret).collect(),
             connection: self.connection,
             title: self.title,

@@ -1,6 +1,7 @@
 //! What may be set about a source.
 
 use super::super::connections::{self, spaces_of};
+use super::super::packages::{blocking, packages_of};
 use super::super::{Error, words};
 use crate::App;
 use api::source::{EditSourceRequest, NewSourceRequest, VariableRequest};
@@ -95,25 +96,47 @@ pub(super) fn changes_actions(before: &SourceSettings, after: &SourceSettings) -
 }
 
 async fn server_of(app: &App, by: &Principal, request: &NewSourceRequest) -> Result<McpServer, Error> {
-    match (&request.url, &request.command) {
-        (Some(_), Some(_)) | (None, None) => Err(Error::invalid("give either `url` or `command`")),
-        (Some(_), None) if !request.env.is_empty() => Err(Error::invalid("`env` is for a `command`")),
-        (None, Some(_)) if request.connection.is_some() => {
+    match (&request.url, &request.command, &request.package) {
+        (Some(_), None, None) if !request.env.is_empty() => Err(Error::invalid("`env` is for a `command` or a `package`")),
+        (None, Some(_), None) | (None, None, Some(_)) if request.connection.is_some() => {
             Err(Error::invalid("`connection` is for a `url`; a program gets its credentials as secrets in `env`"))
         }
-        (Some(url), None) => {
+        (Some(url), None, None) => {
             if url.len() > CONNECTION_TEXT_BYTES_MAX {
                 return Err(Error::invalid(format!("`url` has at most {CONNECTION_TEXT_BYTES_MAX} bytes")));
             }
             app.parts.connections.check_url(url).map_err(Error::Source)?;
             Ok(McpServer::Http { url: url.clone() })
         }
-        (None, Some(command)) => {
+        (None, Some(command), None) => {
             must_be_short(command, &request.env)?;
             let env = variables_of(app, by, &request.env).await?;
             app.parts.added.check_program(command, &env).map_err(Error::Source)?;
             Ok(McpServer::Program { command: command.clone(), env })
         }
+        (None, None, Some(package)) => {
+            must_be_short(&[], &request.env)?;
+            let env = variables_of(app, by, &request.env).await?;
+            let package = package_of(app, by, package, &env).await?;
+            Ok(McpServer::Package { package, env })
+        }
+        (Some(_), Some(_), Some(_) | None) | (None, Some(_), Some(_)) | (Some(_), None, Some(_)) | (None, None, None) => {
+            Err(Error::invalid("give one of `url`, `command` and `package`"))
+        }
+    }
+}
+
+/// The package that is named, if it is installed and its MCP server may have these variables.
+async fn package_of(app: &App, by: &Principal, named: &str, env: &[Variable]) -> Result<SourceId, Error> {
+    let unknown = || Error::not_found("package", named);
+    let package = SourceId::parse(named).map_err(|_| unknown())?;
+    let (packages, name) = (packages_of(app, &by.org)?, package.clone());
+    let server = blocking(move || packages.server(&name)).await?;
+    let checked = server.and_then(|server| server.check_variables(env));
+    match checked {
+        Ok(()) => Ok(package),
+        Err(error) if error.code() == "package_missing" => Err(unknown()),
+        Err(error) => Err(Error::invalid(error.without_conclusion())),
     }
 }
 
@@ -159,7 +182,9 @@ async fn connection_of(
     let (named, url) = match (named, server) {
         (None, _) => return Ok(None),
         (Some(named), McpServer::Http { url }) => (named, url),
-        (Some(_), McpServer::Program { .. }) => return Err(Error::invalid("`connection` is for a source with a `url`")),
+        (Some(_), McpServer::Program { .. } | McpServer::Package { .. }) => {
+            return Err(Error::invalid("`connection` is for a source with a `url`"));
+        }
     };
     let found = connections::find_any(app, by, named).await?;
     if found.removed_at.is_some() {
