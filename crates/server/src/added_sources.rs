@@ -133,7 +133,7 @@ impl AddedRegistry {
                     return Server::Nowhere { why: Error::Refused { code: "sandbox_unavailable", message } };
                 };
                 let home = self.config.homes.as_ref().and_then(|homes| homes.of(org).ok());
-                let spec = self.config.programs.spec(Started {
+                let program = self.config.programs.program(Started {
                     org: org.clone(),
                     source: id.clone(),
                     command: command.clone(),
@@ -141,7 +141,7 @@ impl AddedRegistry {
                     workspace: home.map(|home| home.place.folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
-                Server::Program { residents: Arc::clone(residents), spec }
+                Server::Program { residents: Arc::clone(residents), program }
             }
         }
     }

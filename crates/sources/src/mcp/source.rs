@@ -1,7 +1,7 @@
 //! An MCP server as a source. It has one connection, which is opened when it is first needed and again after it failed.
 
 use super::call;
-use super::connection::{Connection, Lifecycle, MakeSpec, Until, Upstream};
+use super::connection::{Connection, Lifecycle, Startable, Until, Upstream};
 use super::http::Credentials;
 use super::listing::{self, Listed};
 use super::readable::{self, Readable};
@@ -53,7 +53,7 @@ pub enum Server {
         credentials: Option<Arc<dyn Credentials>>,
     },
     /// A program in the jail.
-    Program { residents: Arc<dyn Residents>, spec: MakeSpec },
+    Program { residents: Arc<dyn Residents>, program: Arc<dyn Startable> },
     /// It cannot be set up. Every request gets this error.
     Nowhere { why: Error },
 }
@@ -116,7 +116,7 @@ impl McpSource {
                 };
                 (upstream, Profile::InProcess, hosts)
             }
-            Server::Program { residents, spec } => (Upstream::Program { residents, spec }, Profile::Resident, Vec::new()),
+            Server::Program { residents, program } => (Upstream::Program { residents, program }, Profile::Resident, Vec::new()),
             Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new()),
         };
         let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
@@ -142,17 +142,19 @@ impl McpSource {
         self.known.read().clone()
     }
 
-    /// Ends the connection. The next request opens a new one.
+    /// Gives the connection up: it ends, with its program, when the last request under way has its answer. The next request opens a new one.
     pub async fn disconnect(&self) {
         self.connection.lock().await.take();
     }
 
-    /// The open connection, or a new one. One caller at a time opens it; the others wait for that one.
+    /// The open connection, or a new one. One caller at a time opens it; the others wait for that one. A program whose secrets were replaced
+    /// is given up, too: it has read its environment.
     async fn connected(&self, until: Until) -> Result<Arc<Connection>, Error> {
         let unopened =
             || Error::NoTurn { source_id: self.id.to_string(), message: "another call is still opening its connection".to_owned() };
+        let versions = timeout_at(until.at, self.upstream.versions()).await.map_err(|_| unopened())??;
         let mut connection = timeout_at(until.at, self.connection.lock()).await.map_err(|_| unopened())?;
-        if let Some(open) = connection.as_ref().filter(|open| !open.is_closed()) {
+        if let Some(open) = connection.as_ref().filter(|open| !open.is_closed() && open.has(&versions)) {
             return Ok(Arc::clone(open));
         }
         *connection = None;
