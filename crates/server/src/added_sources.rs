@@ -1,17 +1,19 @@
 //! The sources that admins added, for each org: MCP servers elsewhere, and programs in the jail. A source lives, with its connection, until an
-//! admin changes or removes it. One that cannot be set up any more stays there and says why.
+//! admin changes, removes or stops it, and until the calls that run in it have ended. One that cannot be set up any more stays there and says why.
 
 use crate::homes::Homes;
 use countersign_core::limits::SOURCES_CLOSE_SECONDS;
-use countersign_core::ports::AddedSources;
 use countersign_core::ports::connections::Connection;
 use countersign_core::ports::sources::{AddedSource, McpServer, SourceSettings, Variable};
+use countersign_core::ports::{AddedSources, Rules};
 use countersign_core::resident::Residents;
 use countersign_core::source::{Error, OrgSources, Source, SourceRegistry};
+use countersign_core::switch::SwitchScope;
 use countersign_core::{Future, OrgId, SourceId, SpaceId};
 use futures_util::future::join_all;
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
+use pipeline::Catalogue;
 use sources::connection::Connected;
 use sources::mcp::{AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Server, Started, Tiers};
 use sources::web::HostRule;
@@ -108,6 +110,36 @@ impl AddedRegistry {
         self.tried.lock().retain(|(whose, tried, _)| whose != org || tried.id != added.id);
     }
 
+    /// Gives up the connections and programs that no call may use any more: of sources that were removed or changed, and of those that a kill
+    /// switch stops. Each ends with the last call that runs in it.
+    pub(crate) async fn let_go(&self, org: &OrgId, catalogue: &Catalogue) {
+        if self.known(org).is_none() {
+            return;
+        }
+        catalogue.look_again(org).await;
+        match self.config.store.list_switches(org).await {
+            Ok(switches) => {
+                let scopes: Vec<_> = switches.iter().map(|switch| &switch.scope).collect();
+                self.disconnect(org, |source| scopes.iter().any(|scope| stops(scope, source.id())));
+            }
+            Err(error) => tracing::warn!(%error, %org, "it is not known which sources are stopped; they are looked at again"),
+        }
+    }
+
+    /// Gives up every connection and program of an org that was disabled.
+    pub(crate) fn let_go_of_all(&self, org: &OrgId) {
+        self.disconnect(org, |_| true);
+        self.orgs.write().remove(org);
+    }
+
+    /// Nobody waits for it: a connection that is just being opened is given up when it is open.
+    fn disconnect(&self, org: &OrgId, is_meant: impl Fn(&McpSource) -> bool) {
+        let made = self.known(org).map(|of_org| of_org.made.clone()).unwrap_or_default();
+        for source in made.into_iter().filter(|source| is_meant(source)) {
+            tokio::spawn(async move { source.disconnect().await });
+        }
+    }
+
     /// Ends every connection and every program.
     pub(crate) async fn close(&self) {
         let made: Vec<_> = self.orgs.read().values().flat_map(|of_org| of_org.made.iter().map(Arc::clone)).collect();
@@ -201,6 +233,15 @@ impl SourceRegistry for AddedRegistry {
                 }
             }
         })
+    }
+}
+
+/// Whether a kill switch stops every call of a source.
+fn stops(scope: &SwitchScope, source: &SourceId) -> bool {
+    match scope {
+        SwitchScope::Org => true,
+        SwitchScope::Source(stopped) => stopped == source,
+        SwitchScope::Space(_) | SwitchScope::Session(_) | SwitchScope::Action(_) => false,
     }
 }
 

@@ -167,6 +167,7 @@ pub(crate) async fn edit(app: &App, by: &Principal, name: &str, request: EditSou
         take_over(app, org, &changed, &tried).await.map_err(half)?;
         review_again(app, by, &settled, &tried.actions).await.map_err(half)?;
     }
+    app.parts.added.let_go(org, app.pipeline().catalogue()).await;
     Ok(changed)
 }
 
@@ -214,11 +215,13 @@ async fn review_again(
     Ok(())
 }
 
-/// Removes a source. Its receipts and the definitions that it had stay readable.
+/// Removes a source. Its receipts and the definitions that it had stay readable; its connection or program ends with its last call.
 pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
     must(by, Permission::ManagePolicy)?;
     let id = SourceId::parse(name).map_err(|_| unknown(name))?;
-    app.store().remove_source(&by.org, &id, &by.id).await?.ok_or_else(|| unknown(name))
+    let removed = app.store().remove_source(&by.org, &id, &by.id).await?.ok_or_else(|| unknown(name))?;
+    app.parts.added.let_go(&by.org, app.pipeline().catalogue()).await;
+    Ok(removed)
 }
 
 /// Connects to a source anew and asks it for its actions. Nothing of the answer is kept.
