@@ -115,7 +115,7 @@ async fn scenario(rig: &Rig, upstream: &Upstream, elsewhere: &Elsewhere, asks: &
         assert_eq!((&looked["status"], looked["result"].to_string().contains("POST /mcp")), (&json!("succeeded"), true), "{looked:#}");
         let failed = told.call_with(rig, &format!("{kind}.look"), json!({ "text": "error" })).await;
         assert_eq!(failed["status"], "failed", "{failed:#}");
-        told.send(rig, Method::POST, &format!("sources/{kind}/refresh"), json!({})).await;
+        told.send(rig, Method::POST, &format!("sources/{kind}/refresh"), Value::Null).await;
         let (_, drift) = told.send(rig, Method::GET, &format!("sources/{kind}/drift"), Value::Null).await;
         assert!(drift.to_string().contains("asked"), "{drift:#}");
     }
