@@ -1,5 +1,6 @@
-//! The sources that admins added, for each org: MCP servers elsewhere, and programs in the jail. A source lives, with its connection, until an
-//! admin changes, removes or stops it, and until the calls that run in it have ended. One that cannot be set up any more stays there and says why.
+//! The sources that admins added, for each org: MCP servers elsewhere, and programs in the jail. A source lives, with its connection, until
+//! an admin changes, removes or stops it, and the calls that run in it have ended. One that cannot be set up any more stays there and says
+//! why.
 
 use crate::homes::Homes;
 use countersign_core::limits::SOURCES_CLOSE_SECONDS;
