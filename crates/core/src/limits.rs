@@ -290,9 +290,11 @@ pub const PACKAGES_RUNS_AT_ONCE: usize = 4;
 pub const AFTERWARDS_RUNS_AT_ONCE: usize = 4;
 /// How many of these may belong to one source: a source with slow checks delays only its own.
 pub const AFTERWARDS_RUNS_OF_ONE: usize = 2;
-/// Resident programs in the jail at once, and how many of them one owner may have; the next is refused.
-pub const RESIDENTS_AT_ONCE: usize = 64;
-pub const RESIDENTS_OF_ONE: usize = 16;
+/// Resident programs in the jail at once; the next is refused.
+pub const RESIDENTS_AT_ONCE: usize = 96;
+/// How many of them one owner may have: every source of an org, and some that are only tried, or that take over from one that still has
+/// calls. The next is refused.
+pub const RESIDENTS_OF_ONE: usize = SOURCES_MAX_DEFAULT as usize + 4;
 /// Bytes of the last lines of a resident's stderr that are kept; older lines are dropped and counted.
 pub const RESIDENT_STDERR_BYTES_MAX: usize = 64 * 1024;
 /// Tools of one MCP server; a listing with more is refused.

@@ -1,10 +1,10 @@
 //! The port for an untrusted program that stays in the jail for longer than one call: its owner writes to its stdin and reads its stdout,
 //! and it ends with its owner. The port `jail` runs programs to their end instead.
 
-use crate::Future;
 use crate::action::Profile;
 use crate::egress::Egress;
 use crate::jail::{Ended, Error, Input};
+use crate::{Future, Secret};
 use futures_util::io::{AsyncRead, AsyncWrite};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ pub struct Spec {
     /// BLAKE3 of its bytes.
     pub program_digest: [u8; 32],
     pub args: Vec<String>,
-    /// The whole environment.
-    pub env: Vec<(String, String)>,
+    /// The whole environment. Values may be secrets, so none is printed.
+    pub env: Vec<(String, Secret<String>)>,
     /// Host paths, and the paths at which the program sees them, read-only. It starts in its stage, a folder in memory.
     pub read_only: Vec<(PathBuf, PathBuf)>,
     /// Files given to the program, read-only, by their absolute path in the jail.

@@ -90,6 +90,11 @@ impl Catalogue {
         listing_of(&catalogue, &sources, slot).await.actions.into_iter().find(|action| action.id == id)
     }
 
+    /// Takes over what the registries have now. A source that is gone ends with the last call that uses it. Nobody waits for a source.
+    pub async fn look_again(&self, org: &OrgId) {
+        self.of(org).await;
+    }
+
     /// Whether there is a source of this name. No source is asked.
     pub async fn has_source<'a>(&self, eyes: impl Into<Eyes<'a>>, source: &str) -> bool {
         let eyes = eyes.into();
@@ -209,8 +214,13 @@ impl Catalogue {
 async fn listing_of(catalogue: &Arc<OrgCatalogue>, sources: &Sources, slot: &Arc<Slot>) -> SourceListing {
     match catalogue.listing(sources, slot).await {
         Ok(listing) => SourceListing::of(slot, &listing.listed),
-        Err(error) => SourceListing { error: Some(error.to_string()), ..SourceListing::unlisted(slot) },
+        Err(error) => SourceListing { error: Some(told(&error)), ..SourceListing::unlisted(slot) },
     }
+}
+
+/// An error may quote what others said, such as the last words of a program.
+fn told(error: &Error) -> String {
+    policy::redact_text(&error.to_string())
 }
 
 impl SourceListing {
@@ -224,7 +234,7 @@ impl SourceListing {
             actions: listed.actions.to_vec(),
             listed_at: Some(listed.listed_at),
             is_stale: listed.error.is_some(),
-            error: listed.error.as_ref().map(ToString::to_string),
+            error: listed.error.as_ref().map(told),
             ..Self::unlisted(slot)
         }
     }

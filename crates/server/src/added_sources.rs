@@ -1,17 +1,20 @@
-//! The sources that admins added, for each org: MCP servers elsewhere, and programs in the jail. A source lives, with its connection, until an
-//! admin changes or removes it, or another version of its package is installed. One that cannot be set up any more stays there and says why.
+//! The sources that admins added, for each org: MCP servers elsewhere, and programs in the jail. A source lives, with its connection, until
+//! an admin changes, removes or stops it, or another version of its package is installed, and the calls that run in it have ended. One that
+//! cannot be set up any more stays there and says why.
 
 use crate::homes::Homes;
 use countersign_core::limits::SOURCES_CLOSE_SECONDS;
-use countersign_core::ports::AddedSources;
 use countersign_core::ports::connections::Connection;
 use countersign_core::ports::sources::{AddedSource, McpServer, SourceSettings, Variable};
+use countersign_core::ports::{AddedSources, Rules};
 use countersign_core::resident::Residents;
 use countersign_core::source::{Error, OrgSources, Source, SourceRegistry};
+use countersign_core::switch::SwitchScope;
 use countersign_core::{Future, OrgId, SourceId, SpaceId};
 use futures_util::future::join_all;
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
+use pipeline::Catalogue;
 use sources::connection::Connected;
 use sources::mcp::{AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Packaged, Server, Started, Tiers};
 use sources::package::PackageServer;
@@ -110,6 +113,36 @@ impl AddedRegistry {
         self.tried.lock().retain(|(whose, tried, _)| whose != org || tried.id != added.id);
     }
 
+    /// Gives up the connections and programs that no call may use any more: of sources that were removed or changed, and of those that a kill
+    /// switch stops. Each ends with the last call that runs in it.
+    pub(crate) async fn let_go(&self, org: &OrgId, catalogue: &Catalogue) {
+        if self.known(org).is_none() {
+            return;
+        }
+        catalogue.look_again(org).await;
+        match self.config.store.list_switches(org).await {
+            Ok(switches) => {
+                let scopes: Vec<_> = switches.iter().map(|switch| &switch.scope).collect();
+                self.disconnect(org, |source| scopes.iter().any(|scope| stops(scope, source.id())));
+            }
+            Err(error) => tracing::warn!(%error, %org, "it is not known which sources are stopped; they are looked at again"),
+        }
+    }
+
+    /// Gives up every connection and program of an org that was disabled.
+    pub(crate) fn let_go_of_all(&self, org: &OrgId) {
+        self.disconnect(org, |_| true);
+        self.orgs.write().remove(org);
+    }
+
+    /// Nobody waits for it: a connection that is just being opened is given up when it is open.
+    fn disconnect(&self, org: &OrgId, is_meant: impl Fn(&McpSource) -> bool) {
+        let made = self.known(org).map(|of_org| of_org.made.clone()).unwrap_or_default();
+        for source in made.into_iter().filter(|source| is_meant(source)) {
+            tokio::spawn(async move { source.disconnect().await });
+        }
+    }
+
     /// Ends every connection and every program.
     pub(crate) async fn close(&self) {
         let made: Vec<_> = self.orgs.read().values().flat_map(|of_org| of_org.made.iter().map(Arc::clone)).collect();
@@ -135,7 +168,7 @@ impl AddedRegistry {
                     Err(why) => return Server::Nowhere { why },
                 };
                 let home = self.config.homes.as_ref().and_then(|homes| homes.of(org).ok());
-                let spec = self.config.programs.spec(Started {
+                let program = self.config.programs.program(Started {
                     org: org.clone(),
                     source: id.clone(),
                     command: command.clone(),
@@ -143,7 +176,7 @@ impl AddedRegistry {
                     workspace: home.map(|home| home.place.folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
-                Server::Program { residents, spec, package: None }
+                Server::Program { residents, program, package: None }
             }
             McpServer::Package { package, env } => {
                 let (residents, server) = match self.packaged(org, package) {
@@ -152,8 +185,8 @@ impl AddedRegistry {
                 };
                 let package = Some((server.digest(), server.manifest().hosts.clone()));
                 let secrets = Arc::new(self.config.store.clone());
-                let spec = Packaged { org: org.clone(), source: id.clone(), server, env: env.clone(), secrets }.spec();
-                Server::Program { residents, spec, package }
+                let program = Arc::new(Packaged { org: org.clone(), source: id.clone(), server, env: env.clone(), secrets });
+                Server::Program { residents, program, package }
             }
         }
     }
@@ -241,6 +274,15 @@ impl SourceRegistry for AddedRegistry {
                 }
             }
         })
+    }
+}
+
+/// Whether a kill switch stops every call of a source.
+fn stops(scope: &SwitchScope, source: &SourceId) -> bool {
+    match scope {
+        SwitchScope::Org => true,
+        SwitchScope::Source(stopped) => stopped == source,
+        SwitchScope::Space(_) | SwitchScope::Session(_) | SwitchScope::Action(_) => false,
     }
 }
 

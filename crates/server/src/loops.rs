@@ -1,7 +1,7 @@
 //! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key.
 
 use crate::master_key::{self, MasterKeyFiles};
-use crate::{Homes, Parts};
+use crate::{AddedRegistry, Homes, Parts};
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_DAYS, SWEEP_SECONDS};
 use countersign_core::ports::Breakers;
@@ -20,6 +20,9 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 const SNAPSHOTS_EVERY: Duration = Duration::from_secs(60 * 60);
 
+/// How often sources are looked for that were removed, changed or stopped on another server. This server's own changes are followed at once.
+const LET_GO_EVERY: Duration = Duration::from_secs(30);
+
 /// How often remote sources are asked for their actions while nobody calls them.
 const SOURCES_EVERY: Duration = Duration::from_secs(60 * 60);
 
@@ -28,11 +31,12 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), parts.metrics.clone(), stop.clone()));
     let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
     let listing = tokio::spawn(look_at_sources(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
+    let letting_go = tokio::spawn(let_go_of_sources(parts.added.clone(), parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
     let tending = tokio::spawn(tend_master_key(parts.master_key.clone(), parts.store.clone(), stop.clone()));
     let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, looking, listing, signing, tending);
+        let _ended = tokio::join!(sweeping, looking, listing, letting_go, signing, tending);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }
@@ -114,6 +118,19 @@ async fn look_at_sources(pipeline: Pipeline, store: Store, stop: CancellationTok
                     }
                 }
                 () = stop.cancelled() => return,
+            }
+        }
+    }
+}
+
+/// Ends connections and programs that no call may use any more.
+async fn let_go_of_sources(added: Arc<AddedRegistry>, pipeline: Pipeline, store: Store, stop: CancellationToken) {
+    while waited(LET_GO_EVERY, &stop).await {
+        for org in store.list_orgs().await.unwrap_or_default() {
+            if org.disabled_at.is_some() {
+                added.let_go_of_all(&org.id);
+            } else {
+                added.let_go(&org.id, pipeline.catalogue()).await;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! MCP servers as sources: their tools are actions. We are a client of theirs, over streamable HTTP or of a program in the jail.
 //!
-//! The protocol itself is run by a library (`rmcp`). Everything that a server sends passes `wire` first, which bounds it and keeps its raw
-//! text; `http` and `stdio` carry it. `tier` and `tool` say what a tool is to us, `listing` and `call` ask, `source` is the port.
+//! The protocol itself is run by a library (`rmcp`). Everything that a server sends passes `wire` first, which bounds it, takes the secrets
+//! out that the server was given (`given`), and keeps its raw text; `http` and `stdio` carry it. `tier` and `tool` say what a tool is to us, `listing` and `call` ask, `source` is the port.
 //!
 //! SECURITY: a server may lie about everything: sizes, ids, names, schemas, hints. Whatever it does ends within the deadline of the request,
 //! with an error that names the source.
@@ -9,6 +9,7 @@
 mod budget;
 mod sse;
 mod slot;
+mod given;
 mod wire;
 mod http;
 mod credentials;
@@ -27,7 +28,7 @@ mod source;
 #[cfg(test)]
 mod testing;
 
-pub use connection::MakeSpec;
+pub use connection::{Start, Startable};
 pub use credentials::OfConnection;
 pub use http::Credentials;
 pub use listing::Listed;

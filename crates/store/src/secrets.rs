@@ -155,6 +155,15 @@ impl Secrets for Store {
             Ok(Some(value))
         })
     }
+
+    fn secret_version<'a>(&'a self, org: &'a OrgId, name: &'a SecretName) -> Future<'a, Result<Option<i64>, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT version FROM secrets WHERE org_id = $1 AND name = $2";
+            let params = vals![org.as_str(), name.as_str()];
+            let version = self.db.read_remembered(org, sql, &params, |rows| only(rows, |row| Columns::of(row).int())).await?;
+            Ok(*version)
+        })
+    }
 }
 
 /// What a value is sealed for. No part of it contains the separator, so no two rows have the same.

@@ -4,7 +4,7 @@
 use crate::connections::{CANARY, Elsewhere, files, open};
 use crate::countersign::below;
 use crate::mcp::{Program, Rig, id_of};
-use crate::mcp_upstream::{Reply, Then, Upstream};
+use crate::mcp_upstream::{Reply, Then, Upstream, tool};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
@@ -38,7 +38,11 @@ impl Told {
 
     /// Calls an action. Where two sources have one name for a tool, somebody has to look first.
     async fn call(&mut self, rig: &Rig, action: &str) -> Value {
-        let body = json!({ "action": action, "params": {} });
+        self.call_with(rig, action, json!({})).await
+    }
+
+    async fn call_with(&mut self, rig: &Rig, action: &str, params: Value) -> Value {
+        let body = json!({ "action": action, "params": params });
         let (status, answer) = self.send(rig, Method::POST, &rig.in_session("actions/invoke"), body).await;
         let id = id_of(&answer);
         if status == 202 {
@@ -74,6 +78,9 @@ async fn scenario(rig: &Rig, upstream: &Upstream, elsewhere: &Elsewhere, asks: &
     let (status, added) = told.send(rig, Method::POST, "sources", program).await;
     assert_eq!(status, 201, "{added:#}");
     assert_eq!(told.call(rig, "asks.get-tiny-image").await["status"], "succeeded");
+    // It prints its whole environment.
+    let printed = told.call(rig, "asks.get-env").await;
+    assert_eq!((&printed["status"], printed["result"].to_string().contains("LOG_LEVEL")), (&json!("succeeded"), true), "{printed:#}");
 
     // A server that repeats what it was sent, in every place of a refusal.
     upstream.answers(|asked| {
@@ -85,6 +92,32 @@ async fn scenario(rig: &Rig, upstream: &Upstream, elsewhere: &Elsewhere, asks: &
     });
     for kind in ["bearer", "header", "basic"] {
         assert_eq!(told.call(rig, &format!("{kind}.look")).await["status"], "failed", "{kind}");
+    }
+    // A server that repeats it in what it answers, in an error, and in what it lists.
+    upstream.answers(|asked| {
+        let sent = asked.head.replace(['\r', '\n'], " ");
+        match asked.method() {
+            "tools/call" if asked.body["params"]["arguments"]["text"] == "error" => {
+                let error = json!({ "jsonrpc": "2.0", "id": asked.body["id"], "error": { "code": -32000, "message": sent } });
+                Some(Reply::open("application/json", error.to_string()))
+            }
+            "tools/call" => Some(Reply::result(asked, &json!({ "content": [{ "type": "text", "text": sent }] }))),
+            "tools/list" => {
+                let mut look = tool("look", &json!({ "readOnlyHint": true }));
+                look["description"] = json!(format!("Looks, as it was asked with {sent}"));
+                Some(Reply::result(asked, &json!({ "tools": [look] })))
+            }
+            _ => None,
+        }
+    });
+    for kind in ["bearer", "header", "basic"] {
+        let looked = told.call(rig, &format!("{kind}.look")).await;
+        assert_eq!((&looked["status"], looked["result"].to_string().contains("POST /mcp")), (&json!("succeeded"), true), "{looked:#}");
+        let failed = told.call_with(rig, &format!("{kind}.look"), json!({ "text": "error" })).await;
+        assert_eq!(failed["status"], "failed", "{failed:#}");
+        told.send(rig, Method::POST, &format!("sources/{kind}/refresh"), Value::Null).await;
+        let (_, drift) = told.send(rig, Method::GET, &format!("sources/{kind}/drift"), Value::Null).await;
+        assert!(drift.to_string().contains("asked"), "{drift:#}");
     }
     upstream.answers(|_| None);
     // Refusals of our own.

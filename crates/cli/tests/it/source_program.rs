@@ -1,6 +1,7 @@
 //! Tests a program as a source: a small MCP server in Python that says what it sees, in the real jail.
 
 use crate::countersign::Server;
+use crate::mcp::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -31,6 +32,11 @@ async fn send(server: &Server, method: Method, path: &str, body: Value) -> (u16,
     let request = reqwest::Client::new().request(method, format!("{}/api/v1/{path}", server.url)).json(&body);
     let response = request.bearer_auth(server.owner_token.as_deref().unwrap()).send().await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap_or_default())
+}
+
+/// How many processes of these programs run.
+fn running(server: &Server) -> usize {
+    server.descendants().iter().filter(|line| line.contains("json.loads(line)")).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,8 +70,28 @@ async fn a_program_that_the_operator_allows_is_a_source_and_sees_only_what_it_is
     let variables: Vec<_> = seen["variables"].as_array().unwrap().iter().filter(|name| *name != "LC_CTYPE").collect();
     assert_eq!(variables, ["HOME", "LANG", "TMPDIR", "TOKEN", "TZ"]);
     assert_eq!((&seen["secret"], &seen["sees"]), (&json!(11), &json!(["/workspace/seen.txt"])), "{seen}");
+    // A secret that was replaced reaches the program with the next call, and the one before ends.
+    let each = running(&server);
+    assert!(each > 0);
+    let rotated = send(&server, Method::PUT, "secrets/key", json!({ "value": "canary-longer-7732", "version": 1 })).await;
+    assert_eq!(rotated.0, 200, "{rotated:?}");
+    let (status, called) = send(&server, Method::POST, &path, json!({ "action": "kit.look", "params": {} })).await;
+    let seen: Value = serde_json::from_str(called["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!((status, &seen["secret"]), (200, &json!(18)), "{called}");
+    until("the program before has ended", || running(&server) == each).await;
+    // One that is edited takes over, one that is paused ends, and a resumed one is started by the next call.
+    let (status, edited) = send(&server, Method::PATCH, "sources/kit", json!({ "call_timeout_ms": 20_000 })).await;
+    assert_eq!(status, 200, "{edited}");
+    until("the program before the edit has ended", || running(&server) == each).await;
+    let switch = |on: &str| json!({ "scope": "source:kit", "reason": on });
+    send(&server, Method::POST, "kill-switches/on", switch("on")).await;
+    until("the program of a paused source has ended", || running(&server) == 0).await;
+    send(&server, Method::POST, "kill-switches/off", switch("off")).await;
+    let (status, called) = send(&server, Method::POST, &path, json!({ "action": "kit.look", "params": {} })).await;
+    assert_eq!((status, running(&server)), (200, each), "{called}");
     // The secret is used now, and is not deleted.
     assert_eq!(send(&server, Method::DELETE, "secrets/key", json!({})).await.0, 409);
     assert_eq!(send(&server, Method::DELETE, "sources/kit", json!({})).await.0, 200);
+    until("the program of a removed source has ended", || running(&server) == 0).await;
     assert_eq!(send(&server, Method::DELETE, "secrets/key", json!({})).await.0, 204);
 }

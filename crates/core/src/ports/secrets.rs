@@ -10,6 +10,9 @@ use std::fmt;
 pub trait Secrets: Send + Sync {
     /// Returns the value that the secret has now, and notes that it was used; `None` if the org has no secret with this name.
     fn resolve_secret<'a>(&'a self, org: &'a OrgId, name: &'a SecretName) -> Future<'a, Result<Option<SecretValue>, Error>>;
+    /// Returns the version that the secret has now: 1 at first, and 1 more for each value that replaced another. Asking for it is no use of
+    /// the secret.
+    fn secret_version<'a>(&'a self, org: &'a OrgId, name: &'a SecretName) -> Future<'a, Result<Option<i64>, Error>>;
 }
 
 /// The name of a secret, unique in its org. It stands in configurations and addresses, so it needs no quoting anywhere.

@@ -281,6 +281,8 @@ fn of_connection(error: &countersign_core::source::Error, detail: String) -> Ref
 fn of_source(error: &countersign_core::source::Error, detail: String) -> Refusal {
     let is_away = error.is_transient() || error.after() == AfterError::Unknown;
     let code = if is_away { Code::SourceUnavailable } else { Code::SourceFailed };
+    // It may quote what others said, such as the last words of a program.
+    let detail = policy::redact_text(&detail);
     let mut refusal = of_setup(error, &detail).unwrap_or_else(|| Refusal::new(code, detail));
     refusal.0.error = Some(error.code().to_owned());
     refusal

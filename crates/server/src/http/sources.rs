@@ -106,7 +106,8 @@ pub(super) async fn test(State(app): State<App>, caller: Caller, Path(source): P
             error: None,
         },
         Err(error) => {
-            let error = SourceErrorView { code: error.code().to_owned(), message: error.without_conclusion() };
+            let message = policy::redact_text(&error.without_conclusion());
+            let error = SourceErrorView { code: error.code().to_owned(), message };
             SourceTestView { protocol: None, actions: 0, left_out: 0, took_ms, error: Some(error) }
         }
     }))

@@ -22,7 +22,7 @@ impl SandboxJail {
         let place = self.turns.reside(&asked.owner)?;
         let mut spec = sandbox::Spec {
             args: asked.args,
-            env: asked.env,
+            env: asked.env.iter().map(|(name, value)| (name.clone(), value.expose().clone())).collect(),
             read_only: binds(asked.read_only),
             inputs: inputs(asked.inputs),
             limits: Limits { memory_bytes: asked.memory_bytes, processes: asked.processes, ..Limits::default() },

@@ -26,13 +26,14 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<(Org
 }
 
 /// Disables an org for good: its tokens are refused and no new call starts, while its records stay. Running calls end and get their
-/// receipts.
+/// receipts, and the programs of its sources end with them.
 pub(crate) async fn disable(app: &App, by: &Principal, org: &str) -> Result<Org, Error> {
     let found = find(app, by, org).await?;
     if found.is_first {
         return Err(Error::FirstOrg);
     }
     let disabled = app.store().disable_org(by, &found.id).await?;
+    app.parts.added.let_go_of_all(&found.id);
     tracing::warn!(org = %found.id, name = found.name, by = %by.id, "an org was disabled");
     disabled.ok_or_else(|| Error::not_found("org", org))
 }

@@ -167,6 +167,7 @@ pub(crate) async fn edit(app: &App, by: &Principal, name: &str, request: EditSou
         take_over(app, org, &changed, &tried).await.map_err(half)?;
         review_again(app, by, &settled, &tried.actions).await.map_err(half)?;
     }
+    app.parts.added.let_go(org, app.pipeline().catalogue()).await;
     Ok(changed)
 }
 
@@ -216,13 +217,14 @@ async fn review_again(app: &App, by: &Principal, settled: &[(ActionId, Said, Wor
     Ok(())
 }
 
-/// Removes a source. Its receipts and the definitions that it had stay readable.
+/// Removes a source. Its receipts and the definitions that it had stay readable; its connection or program ends with its last call.
 pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
     must(by, Permission::ManagePolicy)?;
     let id = SourceId::parse(name).map_err(|_| unknown(name))?;
     let removed = app.store().remove_source(&by.org, &id, &by.id).await?.ok_or_else(|| unknown(name))?;
     // What is gone fails no longer.
     app.store().close_breaker(&by.org, id.as_str()).await?;
+    app.parts.added.let_go(&by.org, app.pipeline().catalogue()).await;
     Ok(removed)
 }
 

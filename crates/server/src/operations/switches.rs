@@ -12,7 +12,9 @@ pub(crate) async fn on(app: &App, by: &Principal, scope: &str, stop: Stop, reaso
     must(by, Permission::ManagePolicy)?;
     let covered = covered(app, by, scope).await?;
     let reason = pipeline::needed_reason(reason)?;
-    Ok(app.store().switch_on(&by.org, covered, stop, &reason, &by.id).await?)
+    let stopped = app.store().switch_on(&by.org, covered, stop, &reason, &by.id).await?;
+    app.parts.added.let_go(&by.org, app.pipeline().catalogue()).await;
+    Ok(stopped)
 }
 
 /// Lets the covered calls run again; returns for how many pending calls the expiry counts down again.

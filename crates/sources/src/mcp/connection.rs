@@ -11,7 +11,7 @@ use countersign_core::effect::Progress;
 use countersign_core::limits::{MCP_RECONNECT_MS_MIN, MCP_RECONNECTS_MAX, SOURCE_CALLS_MAX};
 use countersign_core::resident::{Child, Residents, Spec};
 use countersign_core::source::{AfterError, Error};
-use countersign_core::{Future, jail};
+use countersign_core::{Future, Secret, jail};
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, GetExtensions, ProtocolVersion, ServerPeerInfo, SubscriptionFilter};
 use rmcp::service::{
@@ -28,12 +28,35 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Where a server is.
 pub(super) enum Upstream {
     Http { exchange: Arc<Exchange>, allowed: Arc<Allowed>, url: String, credentials: Option<Arc<dyn Credentials>> },
-    Program { residents: Arc<dyn Residents>, spec: MakeSpec },
+    Program { residents: Arc<dyn Residents>, program: Arc<dyn Startable> },
     Nowhere { why: Error },
 }
 
-/// Makes the spec of a program each time it is started, with the secrets that it is given.
-pub type MakeSpec = Arc<dyn Fn() -> Future<'static, Result<Spec, Error>> + Send + Sync>;
+/// A program, and what it is given each time it is started.
+pub trait Startable: Send + Sync {
+    fn start(&self) -> Future<'_, Result<Start, Error>>;
+    /// The version that each secret in its environment has now. A program that has earlier ones is started anew before the next request.
+    fn versions(&self) -> Future<'_, Result<Vec<Option<i64>>, Error>>;
+}
+
+/// A program that is about to be started.
+pub struct Start {
+    pub spec: Spec,
+    /// The secrets in its environment, which nothing that it says may repeat.
+    pub secrets: Vec<Secret<String>>,
+    /// Their versions.
+    pub versions: Vec<Option<i64>>,
+}
+
+impl Upstream {
+    /// The versions of the secrets that a program would be started with now.
+    pub(super) async fn versions(&self) -> Result<Vec<Option<i64>>, Error> {
+        match self {
+            Self::Program { program, .. } => program.versions().await,
+            Self::Http { .. } | Self::Nowhere { .. } => Ok(Vec::new()),
+        }
+    }
+}
 
 /// How a connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +86,8 @@ pub(super) struct Connection {
     info: Arc<ServerPeerInfo>,
     /// Held, because the program ends when it is dropped.
     _child: Option<Ending>,
+    /// The versions of the secrets that the program was started with.
+    versions: Vec<Option<i64>>,
     listening: Option<JoinHandle<()>>,
 }
 
@@ -91,6 +116,7 @@ impl Connection {
             },
             Lifecycle::Initialize => ClientLifecycleMode::Initialize,
         };
+        let mut versions = Vec::new();
         let (served, child) = match upstream {
             Upstream::Http { exchange, allowed, url, credentials } => {
                 let target = Target::check(url, allowed)?;
@@ -100,9 +126,11 @@ impl Connection {
                 config.retry_config = Arc::new(Again);
                 (Us.serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, config), mode).await, None)
             }
-            Upstream::Program { residents, spec } => {
-                let spec = spec().await?;
-                let resident = residents.start(spec).await.map_err(|error| not_started(wire.source_id(), error))?;
+            Upstream::Program { residents, program } => {
+                let start = program.start().await?;
+                wire.given.add(&start.secrets);
+                versions = start.versions;
+                let resident = residents.start(start.spec).await.map_err(|error| not_started(wire.source_id(), error))?;
                 let (stdio, child) = Stdio::new(Arc::clone(&wire), resident);
                 // Made before the wait, so that the program ends with this future.
                 let child = Ending(child);
@@ -123,7 +151,8 @@ impl Connection {
             Err(error) => return Err(wire.trouble().unwrap_or_else(|| not_opened(wire.source_id(), &error))),
         };
         let info = service.peer().peer_info();
-        let mut connection = Self { service, wire, info: info.unwrap_or_else(|| Arc::new(unknown())), _child: child, listening: None };
+        let info = info.unwrap_or_else(|| Arc::new(unknown()));
+        let mut connection = Self { service, wire, info, _child: child, versions, listening: None };
         connection.check_version()?;
         connection.service.set_response_cache_config(ClientCacheConfig::disabled()).await;
         connection.listen();
@@ -163,6 +192,11 @@ impl Connection {
 
     pub(super) fn is_closed(&self) -> bool {
         self.service.peer().is_transport_closed()
+    }
+
+    /// Whether the program was started with these secrets, or with later ones.
+    pub(super) fn has(&self, versions: &[Option<i64>]) -> bool {
+        self.versions.iter().zip(versions).all(|(own, now)| own >= now)
     }
 
     /// Whether calls on this connection get the headers that the server wants params in.

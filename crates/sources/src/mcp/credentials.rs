@@ -1,4 +1,5 @@
-//! The credentials of a source that has a connection. They are resolved for each request, and kept nowhere.
+//! The credentials of a source that has a connection. They are resolved for each request; the connection to the server
+//! remembers the last few only to take them out of what the server says (`given`).
 
 use super::http::Credentials;
 use countersign_core::ports::Connections;

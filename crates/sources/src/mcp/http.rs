@@ -3,6 +3,7 @@
 //! This file decides what a status says about the effect: a request that the server refused had none, after anything else it may have
 //! happened.
 
+use super::given::in_headers;
 use super::sse::{Event, Events, Wrong};
 use super::wire::{Inbound, Unusable, Wire, object, parsed, too_long, too_much};
 use crate::web::{Allowed, Deadline, Exchange, Sent, Target, asks_to_come_back, headers};
@@ -27,7 +28,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The credentials of a source. They are asked for at every request, and kept nowhere.
+/// The credentials of a source. They are asked for at every request, and kept for as long as an answer could repeat them.
 pub trait Credentials: Send + Sync {
     /// The headers that identify us to the server, for one request.
     fn headers(&self) -> Future<'_, Result<ConnectionHeaders, Error>>;
@@ -153,7 +154,8 @@ impl Client {
         }
         if !has_type(&response, JSON) {
             let found =
-                response.headers().get(CONTENT_TYPE).map_or_else(String::new, |found| shown(&String::from_utf8_lossy(found.as_bytes())));
+                response.headers().get(CONTENT_TYPE).map_or_else(Default::default, |found| String::from_utf8_lossy(found.as_bytes()));
+            let found = shown(&self.wire.given.without(&found));
             return Err(self.broken(&Unusable::answer(format!("answered with `{found}` instead of JSON"))).into());
         }
         let text = self.text(response, MCP_MESSAGE_BYTES_MAX).await?;
@@ -218,18 +220,32 @@ impl Client {
     async fn ask(&self, method: Method, headers: HeaderMap, body: Option<Vec<u8>>) -> Result<Response, Error> {
         let Some(credentials) = &self.credentials else { return self.send(method, headers, body).await };
         let sent = credentials.headers().await?;
-        let response = self.send(method.clone(), with(&sent, &headers), body.clone()).await?;
+        let response = self.send(method.clone(), self.with(&sent, &headers), body.clone()).await?;
         let status = response.status();
-        if !is_refused(status) || !self.refused(status, &sent, challenge(&response)).await? {
+        if !is_refused(status) || !self.refused(status, &sent, self.challenge(&response)).await? {
             return Ok(response);
         }
         let sent = credentials.headers().await?;
-        let response = self.send(method, with(&sent, &headers), body).await?;
+        let response = self.send(method, self.with(&sent, &headers), body).await?;
         // The same refusal again says nothing new. Another one does, such as that a scope is missing.
         if is_refused(response.status()) && response.status() != status {
-            self.refused(response.status(), &sent, challenge(&response)).await?;
+            self.refused(response.status(), &sent, self.challenge(&response)).await?;
         }
         Ok(response)
+    }
+
+    /// The headers of a request with its credentials, which no answer may repeat. A header of the protocol is never replaced by one of a
+    /// credential.
+    fn with(&self, credential: &ConnectionHeaders, headers: &HeaderMap) -> HeaderMap {
+        self.wire.given.add(&in_headers(credential));
+        let mut all = headers::of_connection(credential);
+        all.extend(headers.clone());
+        all
+    }
+
+    fn challenge(&self, response: &Response) -> Option<String> {
+        let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|challenge| challenge.to_str().ok());
+        challenge.map(|challenge| self.wire.given.without(challenge).into_owned())
     }
 
     /// Whether the request may be sent once more, with other credentials.
@@ -351,23 +367,12 @@ fn is_refused(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
-fn challenge(response: &Response) -> Option<String> {
-    response.headers().get(WWW_AUTHENTICATE).and_then(|challenge| challenge.to_str().ok()).map(str::to_owned)
-}
-
 /// The headers of a request without credentials.
 fn headers_of(session: Option<&str>, custom: HashMap<HeaderName, HeaderValue>) -> HeaderMap {
     let mut all: HeaderMap = custom.into_iter().collect();
     if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
         all.insert(SESSION_ID, session);
     }
-    all
-}
-
-/// The headers of a request with its credentials. A header of the protocol is never replaced by one of a credential.
-fn with(credential: &ConnectionHeaders, headers: &HeaderMap) -> HeaderMap {
-    let mut all = headers::of_connection(credential);
-    all.extend(headers.clone());
     all
 }
 

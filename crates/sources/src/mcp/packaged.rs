@@ -1,16 +1,16 @@
 //! The MCP server of an installed package as a program: what it is given each time it is started.
 
-use super::connection::MakeSpec;
-use super::program::{bare, environment};
+use super::connection::{Start, Startable};
+use super::program::{bare, environment, versions};
 use crate::package::PackageServer;
 use countersign_core::ports::Secrets;
 use countersign_core::ports::sources::Variable;
 use countersign_core::resident::Spec;
 use countersign_core::source::Error;
-use countersign_core::{OrgId, SourceId};
+use countersign_core::{Future, OrgId, SourceId};
 use std::sync::Arc;
 
-/// The package of one source, and what its program is given.
+/// The package of one source, and what its program is given. Its files are the same at each start.
 pub struct Packaged {
     pub org: OrgId,
     pub source: SourceId,
@@ -20,26 +20,27 @@ pub struct Packaged {
 }
 
 impl Packaged {
-    /// Makes the spec of the program each time it is started. Its files are the same each time.
-    pub fn spec(self) -> MakeSpec {
-        let own = Arc::new(self);
-        Arc::new(move || {
-            let own = Arc::clone(&own);
-            Box::pin(async move { own.spec_now().await })
-        })
-    }
-
-    async fn spec_now(&self) -> Result<Spec, Error> {
+    async fn start_now(&self) -> Result<Start, Error> {
         let Self { org, source, server, env, secrets } = self;
         server.check_variables(env)?;
+        let environment = environment(org, source, env, &**secrets).await?;
         let started = server.program().await?;
-        Ok(Spec {
+        Ok(environment.start(Spec {
             args: started.args,
-            env: environment(org, source, env, &**secrets).await?,
             read_only: started.read_only,
             inputs: started.inputs,
             egress: server.way_out(source),
             ..bare(org, started.program, started.memory_bytes)
-        })
+        }))
+    }
+}
+
+impl Startable for Packaged {
+    fn start(&self) -> Future<'_, Result<Start, Error>> {
+        Box::pin(self.start_now())
+    }
+
+    fn versions(&self) -> Future<'_, Result<Vec<Option<i64>>, Error>> {
+        Box::pin(versions(&self.org, &self.source, &self.env, &*self.secrets))
     }
 }

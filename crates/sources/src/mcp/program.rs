@@ -1,7 +1,7 @@
 //! The programs that an operator allows as MCP servers, and how each of them is started: found and hashed anew, with the variables and secrets
 //! that its source declares, and with nothing of the host but what the operator shows it.
 
-use super::connection::MakeSpec;
+use super::connection::{Start, Startable};
 use crate::egress::{NamedIn, Network, WayOut};
 use crate::program::{PLACES, Program, Programs, SCRATCH, is_variable, libraries};
 use crate::web::HostRule;
@@ -17,7 +17,7 @@ use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::sources::{Variable, VariableValue};
 use countersign_core::resident::Spec;
 use countersign_core::source::Error;
-use countersign_core::{OrgId, SourceId};
+use countersign_core::{Future, OrgId, Secret, SourceId, ports};
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::path::{Component, Path, PathBuf};
@@ -142,16 +142,12 @@ impl AllowedPrograms {
         }
     }
 
-    /// Makes the spec of the program each time it is started.
-    pub fn spec(&self, started: Started) -> MakeSpec {
-        let (own, started) = (self.clone(), Arc::new(started));
-        Arc::new(move || {
-            let (own, started) = (own.clone(), Arc::clone(&started));
-            Box::pin(async move { own.spec_now(&started).await })
-        })
+    /// The program of a source.
+    pub fn program(&self, started: Started) -> Arc<dyn Startable> {
+        Arc::new(OneProgram { allowed: self.clone(), started })
     }
 
-    async fn spec_now(&self, started: &Started) -> Result<Spec, Error> {
+    async fn start(&self, started: &Started) -> Result<Start, Error> {
         let Started { org, source, command, env, workspace, secrets } = started;
         let (allowed, network) = self.find(command, env)?;
         let (name, args) = command.split_first().ok_or_else(|| refused("command_not_allowed", "the command names no program"))?;
@@ -159,7 +155,7 @@ impl AllowedPrograms {
             let places = PLACES.join(", ");
             refused("program_missing", format!("there is no program `{}` in {places}: an operator installs it", shown(name)))
         })?;
-        let env = environment(org, source, env, &**secrets).await?;
+        let environment = environment(org, source, env, &**secrets).await?;
         let mut read_only = libraries(&program.path);
         read_only.extend(allowed.readable.iter().map(|path| (path.clone(), path.clone())));
         if allowed.workspace {
@@ -167,7 +163,24 @@ impl AllowedPrograms {
             read_only.push((workspace.clone().ok_or_else(missing)?, WORKSPACE.into()));
         }
         let egress = network.as_ref().map(|network| Arc::new(WayOut::of_source(network, source)) as Arc<dyn Egress>);
-        Ok(Spec { args: args.to_vec(), env, read_only, egress, ..bare(org, program, allowed.memory_mb * 1024 * 1024) })
+        let spec = Spec { args: args.to_vec(), read_only, egress, ..bare(org, program, allowed.memory_mb * 1024 * 1024) };
+        Ok(environment.start(spec))
+    }
+}
+
+struct OneProgram {
+    allowed: AllowedPrograms,
+    started: Started,
+}
+
+impl Startable for OneProgram {
+    fn start(&self) -> Future<'_, Result<Start, Error>> {
+        Box::pin(self.allowed.start(&self.started))
+    }
+
+    fn versions(&self) -> Future<'_, Result<Vec<Option<i64>>, Error>> {
+        let Started { org, source, env, secrets, .. } = &self.started;
+        Box::pin(versions(org, source, env, &**secrets))
     }
 }
 
@@ -191,40 +204,80 @@ pub(super) fn bare(org: &OrgId, program: Program, memory_bytes: u64) -> Spec {
     }
 }
 
-/// The whole environment of a program, with the variables that its source declares and the secrets among them as they are now.
+/// The whole environment of a program.
+pub(super) struct Environment {
+    variables: Vec<(String, Secret<String>)>,
+    secrets: Vec<Secret<String>>,
+    versions: Vec<Option<i64>>,
+}
+
+impl Environment {
+    pub(super) fn start(self, spec: Spec) -> Start {
+        Start { spec: Spec { env: self.variables, ..spec }, secrets: self.secrets, versions: self.versions }
+    }
+}
+
+/// The environment of a program now, with the variables that its source declares and the secrets among them.
 pub(super) async fn environment(
     org: &OrgId,
     source: &SourceId,
     env: &[Variable],
     secrets: &dyn Secrets,
-) -> Result<Vec<(String, String)>, Error> {
-    let mut given = ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+) -> Result<Environment, Error> {
+    // Read before the values. A value that is replaced in between has the program started once more than needed, and never once less.
+    let versions = versions(org, source, env, secrets).await?;
+    let mut variables = Vec::from(ENVIRONMENT.map(|(name, value)| (name.to_owned(), Secret::new(value.to_owned()))));
+    let mut values = Vec::new();
     for Variable { name, value } in env {
         let value = match value {
-            VariableValue::Value(value) => value.clone(),
-            VariableValue::Secret(secret) => secret_of(secrets, org, source, secret).await?,
+            VariableValue::Value(value) => Secret::new(value.clone()),
+            VariableValue::Secret(secret) => {
+                let value = secret_of(secrets, org, source, secret).await?;
+                values.push(value.clone());
+                value
+            }
         };
-        given.retain(|(other, _)| other != name);
-        given.push((name.clone(), value));
+        variables.retain(|(other, _)| other != name);
+        variables.push((name.clone(), value));
     }
-    Ok(given)
+    Ok(Environment { variables, secrets: values, versions })
 }
 
-async fn secret_of(secrets: &dyn Secrets, org: &OrgId, source: &SourceId, name: &str) -> Result<String, Error> {
+/// The version of each secret in an environment, in the order of the variables.
+pub(super) async fn versions(
+    org: &OrgId,
+    source: &SourceId,
+    env: &[Variable],
+    secrets: &dyn Secrets,
+) -> Result<Vec<Option<i64>>, Error> {
+    let mut versions = Vec::new();
+    for variable in env {
+        let VariableValue::Secret(name) = &variable.value else { continue };
+        versions.push(match SecretName::parse(name) {
+            Some(name) => secrets.secret_version(org, &name).await.map_err(|error| not_read(&error, source))?,
+            None => None,
+        });
+    }
+    Ok(versions)
+}
+
+async fn secret_of(secrets: &dyn Secrets, org: &OrgId, source: &SourceId, name: &str) -> Result<Secret<String>, Error> {
     let missing = || refused("secret_missing", format!("source `{source}` needs the secret `{}`, and there is none", shown(name)));
     let parsed = SecretName::parse(name).ok_or_else(missing)?;
-    let found = secrets.resolve_secret(org, &parsed).await.map_err(|error| {
-        tracing::error!(%error, %source, "a secret could not be read");
-        Error::NoTurn { source_id: source.to_string(), message: "the store is not available".to_owned() }
-    })?;
-    found.map(|value| value.expose().to_owned()).ok_or_else(missing)
+    let found = secrets.resolve_secret(org, &parsed).await.map_err(|error| not_read(&error, source))?;
+    found.map(|value| Secret::new(value.expose().to_owned())).ok_or_else(missing)
+}
+
+fn not_read(error: &ports::Error, source: &SourceId) -> Error {
+    tracing::error!(%error, %source, "a secret could not be read");
+    Error::NoTurn { source_id: source.to_string(), message: "the store is not available".to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countersign_core::Timestamp;
     use countersign_core::ports::secrets::SecretValue;
-    use countersign_core::{Future, Secret, Timestamp, ports};
 
     fn allowed(command: &[&str]) -> AllowedProgram {
         AllowedProgram {
@@ -243,6 +296,10 @@ mod tests {
         fn resolve_secret<'a>(&'a self, _: &'a OrgId, name: &'a SecretName) -> Future<'a, Result<Option<SecretValue>, ports::Error>> {
             let value = (name.as_str() == "key").then(|| SecretValue::new(Secret::new("t0p".to_owned()))).flatten();
             Box::pin(std::future::ready(Ok(value)))
+        }
+
+        fn secret_version<'a>(&'a self, _: &'a OrgId, name: &'a SecretName) -> Future<'a, Result<Option<i64>, ports::Error>> {
+            Box::pin(std::future::ready(Ok((name.as_str() == "key").then_some(7))))
         }
     }
 
@@ -314,9 +371,13 @@ mod tests {
         let own = own.to_str().unwrap();
         let programs = AllowedPrograms::new(vec![allowed(&[own, "--serve"])], &[]).unwrap();
         let set = [("TOKEN", VariableValue::Secret("key".to_owned())), ("HOME", VariableValue::Value("/workspace".to_owned()))];
-        let spec = programs.spec(started(&[own, "--serve"], &set))().await.unwrap();
+        let program = programs.program(started(&[own, "--serve"], &set));
+        let Start { spec, secrets, versions } = program.start().await.unwrap();
+        assert_eq!((secrets.len(), secrets[0].expose().as_str(), versions.as_slice()), (1, "t0p", &[Some(7)][..]), "values are not secret");
+        assert_eq!(program.versions().await, Ok(versions));
+        assert!(!format!("{spec:?}").contains("t0p"), "{spec:?}");
         assert_eq!((spec.program.to_str(), spec.args.as_slice()), (Some(own), &["--serve".to_owned()][..]));
-        let env: Vec<_> = spec.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let env: Vec<_> = spec.env.iter().map(|(name, value)| (name.as_str(), value.expose().as_str())).collect();
         assert_eq!(env, [("LANG", "C.UTF-8"), ("TZ", "UTC"), SCRATCH, ("TOKEN", "t0p"), ("HOME", "/workspace")]);
         let shown = |host: &str, jail: &str| spec.read_only.contains(&(host.into(), jail.into()));
         assert!(shown("/opt/kit", "/opt/kit") && shown("/data/workspace", "/workspace"), "{:?}", spec.read_only);
@@ -327,7 +388,7 @@ mod tests {
             (started(&[own], &[]), "command_not_allowed"),
             (Started { workspace: None, ..started(&[own, "--serve"], &[]) }, "program_missing"),
         ] {
-            assert_eq!(programs.spec(started)().await.map(|_| ()).map_err(|error| error.code()), Err(code));
+            assert_eq!(programs.program(started).start().await.map(|_| ()).map_err(|error| error.code()), Err(code));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Tests with servers of the MCP library, over HTTP and on the streams of a program, in both lifecycles.
 
+use super::super::connection::Start;
 use super::super::testing::Server as Raw;
 use super::*;
 use crate::builtin::tests::context;
+use countersign_core::Secret;
 use countersign_core::effect::Progress;
 use countersign_core::jail::{self, Ended};
 use countersign_core::resident::{Child, Resident, Spec, StderrTail};
@@ -129,6 +131,8 @@ struct InMemory {
     is_ended: watch::Sender<bool>,
     code: Mutex<Option<i32>>,
     stderr: Mutex<Vec<String>>,
+    /// The values in its environment.
+    env: Mutex<Vec<String>>,
 }
 
 struct Handle(Arc<InMemory>);
@@ -155,9 +159,10 @@ impl Child for Handle {
 }
 
 impl<S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync> Residents for InProcess<S> {
-    fn start(&self, _: Spec) -> Future<'_, Result<Resident, jail::Error>> {
+    fn start(&self, spec: Spec) -> Future<'_, Result<Resident, jail::Error>> {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let program = Arc::new(InMemory::default());
+        *program.env.lock() = spec.env.iter().map(|(_, value)| value.expose().clone()).collect();
         self.started.lock().push(Arc::clone(&program));
         (self.serve)(theirs, Arc::clone(&program));
         let (stdout, stdin) = tokio::io::split(ours);
@@ -166,42 +171,62 @@ impl<S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync> Residents for 
     }
 }
 
+/// A program with one secret, which has as many versions as values were set.
+struct WithSecret(Mutex<Vec<&'static str>>);
+
+impl WithSecret {
+    fn new(value: &'static str) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(vec![value])))
+    }
+
+    fn version(&self) -> Vec<Option<i64>> {
+        vec![i64::try_from(self.0.lock().len()).ok()]
+    }
+}
+
+impl Startable for WithSecret {
+    fn start(&self) -> Future<'_, Result<Start, Error>> {
+        let secret = Secret::new(self.0.lock().last().copied().unwrap_or_default().to_owned());
+        let spec = Spec {
+            owner: "org".to_owned(),
+            profile: Profile::Default,
+            program: PathBuf::from("/bin/kit"),
+            program_digest: [0; 32],
+            args: Vec::new(),
+            env: vec![("TOKEN".to_owned(), secret.clone())],
+            read_only: Vec::new(),
+            inputs: Vec::new(),
+            memory_bytes: 1 << 26,
+            processes: 8,
+            cpu_percent: 100,
+            line_bytes_max: 1 << 22,
+            grace_ms: 1_000,
+            egress: None,
+        };
+        Box::pin(std::future::ready(Ok(Start { spec, secrets: vec![secret], versions: self.version() })))
+    }
+
+    fn versions(&self) -> Future<'_, Result<Vec<Option<i64>>, Error>> {
+        Box::pin(std::future::ready(Ok(self.version())))
+    }
+}
+
 fn program<S>(serve: S) -> (McpSource, Arc<InProcess<S>>)
 where
     S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
 {
-    program_of(None, serve)
+    program_with(serve, WithSecret::new("canary-7731"), None)
 }
 
-fn program_of<S>(package: Option<(Digest, Vec<HostRule>)>, serve: S) -> (McpSource, Arc<InProcess<S>>)
+fn program_with<S>(serve: S, secret: Arc<WithSecret>, package: Option<(Digest, Vec<HostRule>)>) -> (McpSource, Arc<InProcess<S>>)
 where
     S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
 {
     let programs = Arc::new(InProcess { serve, started: Mutex::default() });
-    let spec = || Spec {
-        owner: "org".to_owned(),
-        profile: Profile::Default,
-        program: PathBuf::from("/bin/kit"),
-        program_digest: [0; 32],
-        args: Vec::new(),
-        env: Vec::new(),
-        read_only: Vec::new(),
-        inputs: Vec::new(),
-        memory_bytes: 1 << 26,
-        processes: 8,
-        cpu_percent: 100,
-        line_bytes_max: 1 << 22,
-        grace_ms: 1_000,
-        egress: None,
-    };
     let config = McpConfig {
         id: SourceId::parse("kit").unwrap(),
         title: "Kit".to_owned(),
-        server: Server::Program {
-            residents: Arc::clone(&programs) as Arc<dyn Residents>,
-            spec: Arc::new(move || Box::pin(std::future::ready(Ok(spec())))),
-            package,
-        },
+        server: Server::Program { residents: Arc::clone(&programs) as Arc<dyn Residents>, program: secret, package },
         connection: None,
         server_sha256: None,
         spaces: None,
@@ -234,7 +259,7 @@ async fn a_server_of_the_library_works_as_a_program_in_both_lifecycles() {
 #[tokio::test]
 async fn the_code_of_a_package_is_part_of_each_action_and_no_other_code_is_called() {
     let code = Digest::new([7; 32]);
-    let (source, _) = program_of(Some((code, vec!["api.example.com".parse().unwrap()])), serve(MODERN));
+    let (source, _) = program_with(serve(MODERN), WithSecret::new("canary-7731"), Some((code, vec!["api.example.com".parse().unwrap()])));
     let actions = source.list(&context().org).await.unwrap();
     assert_eq!((source.code(), actions[0].package_sha256, actions[0].profile), (Some(code), Some(code), Profile::Resident));
     assert_eq!(actions[0].hosts, ["api.example.com"]);
@@ -253,6 +278,47 @@ async fn a_program_ends_with_its_source() {
     assert!(!*ended.borrow());
     drop(source);
     ended.wait_for(|is_ended| *is_ended).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_secret_that_was_replaced_reaches_the_program_with_the_next_call_and_running_calls_end_in_the_old_one() {
+    let secret = WithSecret::new("canary-7731");
+    let (source, started) = program_with(serve(MODERN), Arc::clone(&secret), None);
+    let add = ActionId::parse("kit.add").unwrap();
+    for _ in 0..2 {
+        source.call(&context(), &add, &json!({})).await.unwrap();
+    }
+    assert_eq!(started.started.lock().len(), 1);
+    let running = source.connection.lock().await.clone().unwrap();
+    secret.0.lock().push("canary-7732");
+    source.call(&context(), &add, &json!({})).await.unwrap();
+    let programs = started.started.lock().clone();
+    let given: Vec<_> = programs.iter().map(|program| program.env.lock().concat()).collect();
+    assert_eq!(given, ["canary-7731", "canary-7732"]);
+    assert!(!*programs[0].is_ended.borrow(), "something still runs in it");
+    drop(running);
+    programs[0].is_ended.subscribe().wait_for(|is_ended| *is_ended).await.unwrap();
+    assert!(!*programs[1].is_ended.borrow());
+}
+
+#[tokio::test]
+async fn a_program_that_dies_with_its_secret_on_its_lips_is_not_quoted() {
+    let (source, _) = program(|stream, program: Arc<InMemory>| {
+        program.stderr.lock().extend(["no config".to_owned(), "Error: TOKEN=canary-7731 is refused".to_owned()]);
+        *program.code.lock() = Some(1);
+        program.is_ended.send_replace(true);
+        drop(stream);
+    });
+    let message = "its program ended with code 1: Error: TOKEN=[secret] is refused".to_owned();
+    assert_eq!(call(&source).await.unwrap_err(), Error::Unreachable { source_id: "kit".to_owned(), message });
+}
+
+#[tokio::test]
+async fn a_program_that_prints_its_environment_is_not_quoted() {
+    const PRINTED: &[u8] =
+        b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"{\\\"TOKEN\\\": \\\"canary-7731\\\"}\"}]}}\n";
+    let (source, _) = program(scripted(PRINTED, None));
+    assert_eq!(call(&source).await.unwrap().value["content"][0]["text"], "{\"TOKEN\": \"[secret]\"}");
 }
 
 /// A program that prints this once it is asked for a tool, and stays or ends.

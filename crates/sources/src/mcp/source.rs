@@ -1,7 +1,7 @@
 //! An MCP server as a source. It has one connection, which is opened when it is first needed and again after it failed.
 
 use super::call;
-use super::connection::{Connection, Lifecycle, MakeSpec, Until, Upstream};
+use super::connection::{Connection, Lifecycle, Startable, Until, Upstream};
 use super::http::Credentials;
 use super::listing::{self, Listed};
 use super::readable::{self, Readable};
@@ -57,7 +57,7 @@ pub enum Server {
     /// A program in the jail.
     Program {
         residents: Arc<dyn Residents>,
-        spec: MakeSpec,
+        program: Arc<dyn Startable>,
         /// Digest of the package that it comes from, and the hosts that the package names. Absent for a command of the operator.
         package: Option<(Digest, Vec<HostRule>)>,
     },
@@ -123,10 +123,10 @@ impl McpSource {
                 };
                 (upstream, Profile::InProcess, hosts, None)
             }
-            Server::Program { residents, spec, package } => {
+            Server::Program { residents, program, package } => {
                 let (code, hosts) = package.unzip();
                 let hosts = hosts.unwrap_or_default().iter().map(ToString::to_string).collect();
-                (Upstream::Program { residents, spec }, Profile::Resident, hosts, code)
+                (Upstream::Program { residents, program }, Profile::Resident, hosts, code)
             }
             Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new(), None),
         };
@@ -158,17 +158,19 @@ impl McpSource {
         self.common.code
     }
 
-    /// Ends the connection. The next request opens a new one.
+    /// Gives the connection up: it ends, with its program, when the last request under way has its answer. The next request opens a new one.
     pub async fn disconnect(&self) {
         self.connection.lock().await.take();
     }
 
-    /// The open connection, or a new one. One caller at a time opens it; the others wait for that one.
+    /// The open connection, or a new one. One caller at a time opens it; the others wait for that one. A program whose secrets were replaced
+    /// is given up, too: it has read its environment.
     async fn connected(&self, until: Until) -> Result<Arc<Connection>, Error> {
         let unopened =
             || Error::NoTurn { source_id: self.id.to_string(), message: "another call is still opening its connection".to_owned() };
+        let versions = timeout_at(until.at, self.upstream.versions()).await.map_err(|_| unopened())??;
         let mut connection = timeout_at(until.at, self.connection.lock()).await.map_err(|_| unopened())?;
-        if let Some(open) = connection.as_ref().filter(|open| !open.is_closed()) {
+        if let Some(open) = connection.as_ref().filter(|open| !open.is_closed() && open.has(&versions)) {
             return Ok(Arc::clone(open));
         }
         *connection = None;

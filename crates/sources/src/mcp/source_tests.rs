@@ -524,6 +524,83 @@ async fn credentials_go_with_every_request_and_a_refusal_says_so() {
     assert!(without.to_string().contains("asks for credentials"), "{without}");
 }
 
+/// A credential that stays as it is, and how it was refused.
+#[derive(Default)]
+struct Fixed(Mutex<Vec<String>>);
+
+impl Fixed {
+    const SENT: &'static str = "Bearer cana\"ry/7731";
+}
+
+impl Credentials for Fixed {
+    fn headers(&self) -> Future<'_, Result<ConnectionHeaders, Error>> {
+        let pair = ("authorization".to_owned(), countersign_core::Secret::new(Self::SENT.to_owned()));
+        Box::pin(std::future::ready(Ok(ConnectionHeaders::new(vec![pair]))))
+    }
+
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Future<'a, Result<bool, Error>> {
+        self.0.lock().extend(refusal.www_authenticate.map(str::to_owned));
+        Box::pin(std::future::ready(Ok(false)))
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_repeats_its_credential_is_not_quoted() {
+    const HOWS: [&str; 8] = ["result", "nested", "structured", "failed", "error", "progress", "type", "refused"];
+    for how in HOWS {
+        let server = Server::legacy(move |request| {
+            let sent = request.header("authorization").unwrap();
+            let bare = sent.trim_start_matches("Bearer ");
+            match request.method() {
+                "tools/list" => {
+                    let mut look = tool("look");
+                    look["description"] = json!(format!("Looks as {sent}."));
+                    Some(answer(request, json!({ "tools": [look] })))
+                }
+                "prompts/list" => Some(answer(request, json!({ "prompts": [{ "name": bare }] }))),
+                "tools/call" => Some(match how {
+                    "result" => answer(request, text(sent)),
+                    "nested" => answer(request, text(&json!({ "headers": [sent, bare] }).to_string())),
+                    "structured" => answer(request, json!({ "structuredContent": { bare: sent }, "content": [] })),
+                    "failed" => answer(request, json!({ "content": [{ "type": "text", "text": bare }], "isError": true })),
+                    "error" => error(request, -32000, sent),
+                    "progress" => {
+                        let token = &request.params()["_meta"]["progressToken"];
+                        let told = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+                            "params": { "progressToken": token, "progress": 1, "message": bare } });
+                        events(&[told, result(request, text("done"))])
+                    }
+                    "type" => http("200 OK", &format!("content-type: text/{bare}\r\n"), ""),
+                    _ => http("403 Forbidden", &format!("www-authenticate: Bearer scope={bare}\r\n"), ""),
+                }),
+                _ => None,
+            }
+        })
+        .await;
+        let fixed = Arc::new(Fixed::default());
+        let source = server.source_with(|config| {
+            if let super::Server::Http { credentials, .. } = &mut config.server {
+                *credentials = Some(Arc::clone(&fixed) as Arc<dyn Credentials>);
+            }
+        });
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&lines);
+        let context = CallContext { progress: Some(Progress::new(move |line| heard.lock().push(line.to_owned()))), ..context() };
+        let listed = source.refresh().await.unwrap();
+        let called = source.call(&context, &ActionId::parse("kit.look").unwrap(), &json!({})).await;
+        let prompts = source.read(Readable::Prompts { cursor: None }, 5_000).await.unwrap();
+        let called = match &called {
+            Ok(output) => output.value.to_string(),
+            Err(error) => format!("{error} {:?}", error.reported()),
+        };
+        let said = format!("{called} {:?} {prompts} {:?} {:?}", listed.actions, lines.lock(), fixed.0.lock());
+        assert!(!said.contains("7731"), "{how}: {said}");
+        // The listing, the prompts, and the call, in whichever way it said it.
+        assert!(said.matches("[secret]").count() >= 3, "{how}: {said}");
+        assert!(server.requests().iter().all(|request| request.header("authorization") == Some(Fixed::SENT)));
+    }
+}
+
 /// Refuses calls that carry one of these tokens, each with its status.
 async fn refusing(refusals: &'static [(&'static str, &'static str)]) -> Server {
     Server::legacy(move |request| {

@@ -170,7 +170,7 @@ impl Reading {
             Err(_) => "closed its stdout".to_owned(),
         };
         let log = self.child.stderr().lines.join("\n");
-        let words = last_line(&log).map_or_else(String::new, |line| format!(": {}", said(line)));
+        let words = last_line(&self.wire.given.without(&log)).map_or_else(String::new, |line| format!(": {}", said(line)));
         Error::Broken { source_id: self.wire.source_id().to_owned(), message: format!("its program {how}{words}") }
     }
 }

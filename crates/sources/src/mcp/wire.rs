@@ -1,9 +1,11 @@
-//! Everything that a server sends passes here before the MCP library sees it: bounded, and with its raw text kept.
+//! Everything that a server sends passes here before the MCP library sees it: bounded, without the secrets that the server was given, and with
+//! its raw text kept.
 //!
 //! SECURITY: the library has no bounds of its own, drops the members of a definition that it does not know, and starts a task for every
 //! notification. It gets what it needs to run the protocol and nothing else: stubs in place of answers, requests that it refuses.
 
 use super::budget::{Budget, Exhausted};
+use super::given::Given;
 use super::slot::{Answer, InSlot, Raw, Slot};
 use crate::words::said;
 use countersign_core::limits::{MCP_ASKED_AT_ONCE, MCP_CONTROL_BYTES_MAX, MCP_MESSAGE_BYTES_MAX, MCP_MESSAGE_VALUES_MAX};
@@ -21,6 +23,8 @@ use std::sync::{Arc, Weak};
 pub(super) struct Wire {
     source_id: String,
     pub(super) budget: Budget,
+    /// What the server may not repeat.
+    pub(super) given: Given,
     under_way: Mutex<Vec<UnderWay>>,
     /// Requests of the server that are not answered yet.
     asked: AtomicUsize,
@@ -97,6 +101,7 @@ impl Wire {
         Arc::new(Self {
             source_id: source_id.to_owned(),
             budget: Budget::default(),
+            given: Given::default(),
             under_way: Mutex::default(),
             asked: AtomicUsize::new(0),
             trouble: Mutex::default(),
@@ -139,6 +144,8 @@ impl Wire {
         if text.len() > MCP_MESSAGE_BYTES_MAX {
             return Err(too_long());
         }
+        let clean = self.given.without(text);
+        let text = &*clean;
         if values_in(text) > MCP_MESSAGE_VALUES_MAX {
             return Err(Unusable::answer(format!("sent a message with more than {MCP_MESSAGE_VALUES_MAX} values")));
         }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const ANSWERS_MAX: usize = 10_000;
 
 /// The tables that remembered answers are read from.
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 16] = [
     "breakers",
     "canaries",
     "consents",
@@ -25,6 +25,7 @@ const TABLES: [&str; 15] = [
     "orgs",
     "pins",
     "policies",
+    "secrets",
     "session_labels",
     "sessions",
     "sources",

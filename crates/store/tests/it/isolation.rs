@@ -288,6 +288,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_secrets: store.list_secrets(org, &all).await.unwrap();
         list_secret_uses: store.list_secret_uses(org, &theirs.secret_name).await.unwrap();
         resolve_secret: store.resolve_secret(org, &theirs.secret_name).await.unwrap().map(|value| value.expose().to_owned());
+        secret_version: store.secret_version(org, &theirs.secret_name).await.unwrap();
         find_connection: store.find_connection(org, &theirs.connection_name).await.unwrap();
         find_connection_by_id: store.find_connection_by_id(org, &theirs.connection).await.unwrap();
         list_connections: store.list_connections(org, &all).await.unwrap();
@@ -485,6 +486,7 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_space_by_name",
         "find_secret",
         "resolve_secret",
+        "secret_version",
         "find_connection",
         "find_connection_by_id",
         "open_connection",

@@ -52,6 +52,7 @@ async fn a_secret_is_set_rotated_and_deleted_and_the_log_says_so(kind: Kind) {
     assert_eq!((made.version, &made.set_by, made.set_at), (1, &tenant.person(), store.now().await.unwrap()));
     assert_eq!(store.find_secret(&tenant.org, &name("token")).await, Ok(Some(made.clone())));
     assert_eq!(value_of(store, &tenant, "token").await.as_deref(), Some(VALUE));
+    assert_eq!(store.secret_version(&tenant.org, &name("token")).await, Ok(Some(1)));
 
     world.clock.advance_seconds(1);
     let rotated = store.set_secret(&tenant.org, new("token", "another", Some(1)), &tenant.person()).await.unwrap();
@@ -59,11 +60,13 @@ async fn a_secret_is_set_rotated_and_deleted_and_the_log_says_so(kind: Kind) {
     assert_eq!((&rotated.id, rotated.version, rotated.set_at), (&made.id, 2, store.now().await.unwrap()));
     assert_eq!(rotated.description.as_deref(), Some("for builds"), "what is not given stays");
     assert_eq!(value_of(store, &tenant, "token").await.as_deref(), Some("another"));
+    assert_eq!(store.secret_version(&tenant.org, &name("token")).await, Ok(Some(2)), "what is remembered of it changes with it");
 
     assert_eq!(store.list_secret_uses(&tenant.org, &name("token")).await, Ok(vec![]));
     assert_eq!(store.delete_secret(&tenant.org, &name("token"), &tenant.person()).await, Ok(Some(DeletedSecret::Done)));
     assert_eq!(store.delete_secret(&tenant.org, &name("token"), &tenant.person()).await, Ok(None));
     assert_eq!(value_of(store, &tenant, "token").await, None);
+    assert_eq!(store.secret_version(&tenant.org, &name("token")).await, Ok(None));
     assert_eq!(store.find_secret(&tenant.org, &name("token")).await, Ok(None));
 
     let events = store.list_events_after(&tenant.org, TOLD, 1_000).await.unwrap();
