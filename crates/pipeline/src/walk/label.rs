@@ -12,7 +12,7 @@ const PRIVATE_DATA: &str = "private_data";
 const UNTRUSTED_CONTENT: &str = "untrusted_content";
 
 impl Walk {
-    /// Before the call: the declared effects of its action say what it brings into the session.
+    /// Before the call: the declared effects of its action, and the connection of its source, say what it brings into the session.
     pub(crate) async fn label_before(&self, gated: &Gated) -> Result<(), Error> {
         let resolved = &gated.validated.resolved;
         let Admitted { id, session, .. } = &*resolved.admitted;
@@ -22,6 +22,10 @@ impl Walk {
                 Effect::NetworkCall => self.label(&session.org, &session.id, UNTRUSTED_CONTENT, id).await?,
                 Effect::FilesystemWrite | Effect::DeviceNotification => {}
             }
+        }
+        // A connection opens an account of the org, and what that shows is for the org only.
+        if resolved.source.connection().is_some() {
+            self.label(&session.org, &session.id, PRIVATE_DATA, id).await?;
         }
         Ok(())
     }

@@ -160,6 +160,7 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
         profile: manifest.profile(),
         package_sha256: Some(digest),
         upstream_sha256: None,
+        guide_sha256: None,
         hosts: manifest.hosts.iter().map(ToString::to_string).collect(),
         id,
     }
