@@ -141,7 +141,7 @@ impl AddedRegistry {
                     workspace: home.map(|home| home.place.folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
-                Server::Program { residents: Arc::clone(residents), spec }
+                Server::Program { residents: Arc::clone(residents), spec, sight: self.config.programs.sight(command) }
             }
         }
     }

@@ -95,6 +95,13 @@ fn is_variable(name: &str) -> bool {
     is_word && !name.starts_with("LD_") && !name.starts_with("COUNTERSIGN_")
 }
 
+/// What a program sees of the org's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    Nothing,
+    Workspace,
+}
+
 /// Every program that an operator allows.
 #[derive(Clone)]
 pub struct AllowedPrograms {
@@ -129,6 +136,12 @@ impl AllowedPrograms {
     /// Whether an operator allows this command with these variables.
     pub fn check(&self, command: &[String], env: &[Variable]) -> Result<(), Error> {
         self.find(command, env).map(|_| ())
+    }
+
+    /// Whether this command sees the workspace of its org.
+    pub fn sight(&self, command: &[String]) -> Sight {
+        let sees = self.allowed.iter().any(|(program, _)| program.command == command && program.workspace);
+        if sees { Sight::Workspace } else { Sight::Nothing }
     }
 
     fn find(&self, command: &[String], env: &[Variable]) -> Result<&(AllowedProgram, Option<Arc<Network>>), Error> {
@@ -286,6 +299,8 @@ mod tests {
             programs.check(&command, &env).map_err(|error| error.code())
         };
         assert_eq!(check(&["node", "index.js"], "LEVEL"), Ok(()));
+        let sight = |command: &[&str]| programs.sight(&started(command, &[]).command);
+        assert_eq!((sight(&["node", "index.js"]), sight(&["node"])), (Sight::Workspace, Sight::Nothing));
         for (command, name) in [
             (&["node"][..], "LEVEL"),
             (&["node", "index.js", "--more"], "LEVEL"),

@@ -3,7 +3,7 @@
 use super::super::testing::Server as Raw;
 use super::*;
 use crate::builtin::tests::context;
-use countersign_core::effect::Progress;
+use countersign_core::effect::{Progress, Scope};
 use countersign_core::jail::{self, Ended};
 use countersign_core::resident::{Child, Resident, Spec, StderrTail};
 use parking_lot::Mutex;
@@ -89,7 +89,7 @@ async fn works(source: &McpSource, version: &str) {
     let actions = source.list(&context().org).await.unwrap();
     assert_eq!(actions.iter().map(|action| action.id.as_str()).collect::<Vec<_>>(), ["kit.add", "kit.fail", "kit.slow"]);
     assert_eq!(source.known().unwrap().version, version);
-    assert_eq!(source.guide(), Some("Ask before you set."));
+    assert_eq!(source.guide().as_deref(), Some("Ask before you set."));
     let lines = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&lines);
     let told = CallContext { progress: Some(Progress::new(move |line| heard.lock().push(line.to_owned()))), ..context() };
@@ -106,7 +106,7 @@ async fn works(source: &McpSource, version: &str) {
     );
     let late = call(&CallContext { timeout_ms: 300, ..context() }, "slow").await.unwrap_err();
     assert_eq!(late.code(), "source_timed_out");
-    assert_eq!(call(&context(), "none").await.unwrap_err().code(), "invalid_params");
+    assert_eq!(call(&context(), "none").await.unwrap_err().code(), "source_reported_error");
     assert!(call(&context(), "add").await.is_ok(), "it still works");
 }
 
@@ -170,6 +170,13 @@ fn program<S>(serve: S) -> (McpSource, Arc<InProcess<S>>)
 where
     S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
 {
+    program_with(serve, Sight::Nothing)
+}
+
+fn program_with<S>(serve: S, sight: Sight) -> (McpSource, Arc<InProcess<S>>)
+where
+    S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
+{
     let programs = Arc::new(InProcess { serve, started: Mutex::default() });
     let spec = || Spec {
         owner: "org".to_owned(),
@@ -192,6 +199,7 @@ where
         server: Server::Program {
             residents: Arc::clone(&programs) as Arc<dyn Residents>,
             spec: Arc::new(move || Box::pin(std::future::ready(Ok(spec())))),
+            sight,
         },
         connection: None,
         spaces: None,
@@ -219,6 +227,22 @@ async fn a_server_of_the_library_works_as_a_program_in_both_lifecycles() {
     works(&modern, "2026-07-28").await;
     assert_eq!(started.started.lock().len(), 1, "one program for all calls");
     works(&program(serve(LEGACY)).0, "2025-11-25").await;
+}
+
+#[tokio::test]
+async fn a_program_that_sees_the_workspace_reads_files_and_cannot_be_kept_to_a_part_of_it() {
+    let narrow = Scope { allowed_dirs: vec!["src".to_owned()], ..Scope::default() };
+    for (sight, effects, expected) in [
+        (Sight::Nothing, vec![Effect::NetworkCall], Ok(())),
+        (Sight::Workspace, vec![Effect::NetworkCall, Effect::FilesystemRead], Err("outside_scope")),
+    ] {
+        let (source, _) = program_with(serve(LEGACY), sight);
+        let actions = source.list(&context().org).await.unwrap();
+        assert!(actions.iter().all(|action| action.effects == effects), "{sight:?}");
+        let asked = |scope| Asked { action: &actions[0].id, params: None, scope, code: None };
+        assert_eq!(source.check(asked(&narrow)).await.map_err(|error| error.code()), expected, "{sight:?}");
+        assert_eq!(source.check(asked(&Scope::default())).await, Ok(()), "{sight:?}");
+    }
 }
 
 #[tokio::test]
