@@ -3,7 +3,6 @@
 
 mod settings;
 
-use super::sessions::readable;
 use super::{Error, must, must_be_person, must_read, reviews};
 use crate::App;
 use crate::packages::{OURS, findings_of};
@@ -11,14 +10,14 @@ use api::source::{EditSourceRequest, NewSourceRequest, SourceReviewRequest};
 use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
-use countersign_core::ports::{AddedSources, Invocations, Rules};
+use countersign_core::ports::{AddedSources, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
-use countersign_core::switch::SwitchScope;
-use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, Session, SourceId};
+use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId};
 use pipeline::{DefinitionNow, Reviewed, SourceListing};
-use serde_json::Value;
-use sources::mcp::{Known, McpSource, Readable};
+use policy::scan::Others;
+use sources::mcp::{Known, McpSource};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Added, Changed, Page, PageRequest, Review};
@@ -84,7 +83,7 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewSourceRequest) ->
     };
     let half = |why: Error| Error::interrupted(&why, half_done(&id, "added"), format!("sources/{id}"));
     take_over(app, &by.org, &added, &tried).await.map_err(half)?;
-    review_new(app, by, &id, &tried.actions).await.map_err(half)?;
+    review_new(app, by, &id, &tried).await.map_err(half)?;
     Ok(added)
 }
 
@@ -124,12 +123,16 @@ async fn take_over(app: &App, org: &OrgId, added: &AddedSource, tried: &Tried) -
 }
 
 /// SECURITY: an action in whose definition the scan found something is not reviewed with the others, since whoever adds a source has not been
-/// shown it. Its calls need an approval until a person has read it.
-async fn review_new(app: &App, by: &Principal, id: &SourceId, actions: &[Arc<Action>]) -> Result<(), Error> {
+/// shown it. Its calls need an approval until a person has read it. What is found in the instructions of the server holds for every action.
+async fn review_new(app: &App, by: &Principal, id: &SourceId, tried: &Tried) -> Result<(), Error> {
     let mut others = app.pipeline().actions_now(&by.org).await;
     others.retain(|action| action.id.source() != id.as_str());
-    let findings = findings_of(actions, &others);
-    for action in actions.iter().filter(|action| findings.iter().all(|found| found.action != action.id.as_str())) {
+    let in_guide = |guide: Cow<'_, str>| policy::scan::scan_guide(&guide, &Others::new(others.iter().map(AsRef::as_ref)));
+    if tried.source.guide().map(in_guide).is_some_and(|found| !found.is_empty()) {
+        return Ok(());
+    }
+    let findings = findings_of(&tried.actions, &others);
+    for action in tried.actions.iter().filter(|action| findings.iter().all(|found| found.action != action.id.as_str())) {
         app.pipeline().review_installed(by, &action.id).await?;
     }
     Ok(())
@@ -178,8 +181,15 @@ async fn must_offer(app: &App, by: &Principal, id: &SourceId, tried: &Tried, too
     }
 }
 
+/// What a server says of an action: of the action itself, and of all its actions.
+type Said = [Option<Digest>; 2];
+
+fn said_of(action: &Action) -> Said {
+    [action.upstream_sha256, action.guide_sha256]
+}
+
 /// Actions that are as they were reviewed, if whoever asks can review them: what the server says of each, and how its texts were reviewed.
-async fn settled(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<(ActionId, Option<Digest>, Wording)>, Error> {
+async fn settled(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<(ActionId, Said, Wording)>, Error> {
     let mut settled = Vec::new();
     if !matches!(by.id, PrincipalId::User(_)) {
         return Ok(settled);
@@ -190,21 +200,16 @@ async fn settled(app: &App, by: &Principal, id: &SourceId) -> Result<Vec<(Action
         if let (Some(review), Some(now)) = (review, now)
             && now.drift_from(&review.pin) == Drift::None
         {
-            settled.push((action.id.clone(), action.upstream_sha256, review.pin.wording));
+            settled.push((action.id.clone(), said_of(&action), review.pin.wording));
         }
     }
     Ok(settled)
 }
 
 /// Reviews actions anew that differ only in what was set about them. What the server itself says otherwise is a drift.
-async fn review_again(
-    app: &App,
-    by: &Principal,
-    settled: &[(ActionId, Option<Digest>, Wording)],
-    actions: &[Arc<Action>],
-) -> Result<(), Error> {
-    for (id, upstream, wording) in settled {
-        if let Some(now) = actions.iter().find(|action| action.id == *id && action.upstream_sha256 == *upstream) {
+async fn review_again(app: &App, by: &Principal, settled: &[(ActionId, Said, Wording)], actions: &[Arc<Action>]) -> Result<(), Error> {
+    for (id, said, wording) in settled {
+        if let Some(now) = actions.iter().find(|action| action.id == *id && said_of(action) == *said) {
             let shown = policy::digest::textual(now);
             match app.pipeline().review(by, id, Some(shown), *wording).await? {
                 Reviewed::Done | Reviewed::OtherDefinition => {}
@@ -327,33 +332,4 @@ async fn reviews_of(app: &App, org: &OrgId, id: &SourceId) -> Result<Vec<Review>
 /// What the source listed last, or why it could not.
 async fn listing_of(app: &App, org: &OrgId, id: &SourceId) -> Option<SourceListing> {
     app.pipeline().catalogue().list(org).await.into_iter().find(|listing| listing.id == id.as_str())
-}
-
-/// Reads something of a source that is no action, as the server wrote it.
-pub(crate) async fn read(app: &App, by: &Principal, session: &str, name: &str, what: Readable) -> Result<Value, Error> {
-    let session = readable(app, by, session).await?;
-    if session.ended_at.is_some() {
-        return Err(pipeline::Error::SessionEnded { session: session.id }.into());
-    }
-    let id = SourceId::parse(name).map_err(|_| unknown(name))?;
-    let source = app.parts.added.find(&by.org, &id).await?;
-    let source = source.filter(|source| session.is_connected_to(&id) && source.is_for(&session.space)).ok_or_else(|| unknown(name))?;
-    must_not_be_stopped(app, &session, &id).await?;
-    let timeout_ms = app.store().find_source(&by.org, &id).await?.map_or(0, |added| added.settings.call_timeout_ms);
-    source.read(what, timeout_ms).await.map_err(Error::Source)
-}
-
-async fn must_not_be_stopped(app: &App, session: &Session, id: &SourceId) -> Result<(), Error> {
-    let covers = |scope: &SwitchScope| match scope {
-        SwitchScope::Org => true,
-        SwitchScope::Space(space) => *space == session.space,
-        SwitchScope::Session(stopped) => *stopped == session.id,
-        SwitchScope::Source(source) => source == id,
-        SwitchScope::Action(_) => false,
-    };
-    let switches = app.store().list_switches(&session.org).await?;
-    match switches.iter().find(|switch| covers(&switch.scope)) {
-        Some(switch) => Err(Error::Stopped { scope: switch.scope.to_string() }),
-        None => Ok(()),
-    }
 }
