@@ -8,6 +8,7 @@ use countersign_core::{Action, ActionId, Call, Future, OrgId, SourceId, Tier};
 use pipeline::{Pipeline, Ports, Question, Settings};
 use serde_json::{Value, json};
 use server::{OsRandom, SystemClock};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{InvocationFilter, MemoryLimiter, PageRequest, Store};
@@ -97,7 +98,7 @@ impl Source for Wide {
         self.id.as_str()
     }
 
-    fn guide(&self) -> Option<&str> {
+    fn guide(&self) -> Option<Cow<'_, str>> {
         None
     }
 

@@ -3,7 +3,6 @@
 use countersign_core::decision::Drift;
 use countersign_core::{Mode, Tier, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -161,7 +160,8 @@ pub struct SourceActionView {
     pub id: String,
     pub title: String,
     pub tier: Tier,
-    /// Why it has this tier: `override`, `destructive_hint`, `read_only_hint`, `default`, `unknown` or `name`.
+    /// Why it has this tier: `override`, `protocol` (it is no tool, but a request of MCP that reads), `destructive_hint`, `read_only_hint`,
+    /// `default`, `unknown` or `name`.
     pub because: String,
     /// The mode it has in a green space.
     pub mode: Mode,
@@ -217,23 +217,6 @@ pub struct ReviewedActionRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SourceReviewView {
     pub reviewed: Vec<String>,
-}
-
-/// A resource of an MCP server to be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReadResourceRequest {
-    pub uri: String,
-}
-
-/// A prompt of an MCP server to be got.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GetPromptRequest {
-    pub name: String,
-    #[serde(default)]
-    #[schema(value_type = BTreeMap<String, Value>)]
-    pub arguments: Map<String, Value>,
 }
 
 /// Tells what is null from what is absent.

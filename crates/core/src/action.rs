@@ -169,6 +169,9 @@ impl<'de> Deserialize<'de> for ActionId {
     }
 }
 
+/// Names of the actions that are requests of MCP. Every MCP server can have them, and no tool has one of these names.
+pub const PROTOCOL_ACTIONS: [&str; 5] = ["resources.list", "resources.templates.list", "resources.read", "prompts.list", "prompts.get"];
+
 /// How many names are suggested for one that does not exist.
 const SUGGESTIONS_MAX: usize = 3;
 
@@ -321,6 +324,9 @@ pub struct Action {
     /// server, or for another account, is another definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_sha256: Option<crate::Digest>,
+    /// SHA-256 of the guide of its source, where another server wrote it: agents obey it as they obey the description.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guide_sha256: Option<crate::Digest>,
     /// The hosts that its code may reach over the network, each written like an operator's allow rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
@@ -353,6 +359,7 @@ impl Action {
             package_sha256: None,
             upstream_sha256: None,
             server_sha256: None,
+            guide_sha256: None,
             hosts: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@ use crate::effect::{Check, Progress, Reconciled, Scope};
 use crate::jail::Meter;
 use crate::{Action, ActionId, ConnectionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp, ledger};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Everything that a source may know about a call. Secrets, profile and deadline reach it only here.
@@ -76,8 +77,9 @@ impl Output {
 pub trait Source: Send + Sync {
     fn id(&self) -> &SourceId;
     fn title(&self) -> &str;
-    /// How to use the source, in markdown, for agents and people; generated from the definitions if there is none.
-    fn guide(&self) -> Option<&str>;
+    /// How to use the source, in markdown, for agents and people; generated from the definitions if there is none. It belongs to the answer
+    /// that `list` gave last.
+    fn guide(&self) -> Option<Cow<'_, str>>;
     /// Its current actions. Callers keep the answer until `revision` changes or, for a remote source, until it is too old.
     fn list<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>>;
     /// A number that changes whenever the answer of `list` has changed, as far as the source knows without asking anyone else. It is read

@@ -115,16 +115,18 @@ impl Catalogue {
         Some(catalogue.refresh(slot).await.map(|listing| SourceListing::of(slot, &listing.listed)))
     }
 
-    /// How to use a source: its own guide, or one made from its definitions. `None` when there is no such source.
+    /// How to use a source: the guide that it gave with its listing, or one made from its definitions. `None` when there is no such source.
     pub async fn guide<'a>(&self, eyes: impl Into<Eyes<'a>>, source: &str) -> Option<String> {
         let eyes = eyes.into();
         let (catalogue, sources) = self.of(eyes.org()).await;
         let slot = sources.find(eyes, source)?;
-        if let Some(guide) = slot.source.guide() {
+        let listing = catalogue.listing(&sources, slot).await.ok();
+        let listed = listing.as_ref().map(|listing| &listing.listed);
+        if let Some(guide) = listed.and_then(|listed| listed.guide.as_deref()) {
             return Some(guide.to_owned());
         }
         let mut text = format!("# {}\n", slot.source.title());
-        for action in listing_of(&catalogue, &sources, slot).await.actions {
+        for action in listed.into_iter().flat_map(|listed| listed.actions.iter()) {
             text.push_str(&format!("\n## `{}` ({}, {})\n\n{}\n", action.id, action.tier, action.tier.class().as_str(), action.description));
             let schema = serde_json::to_string_pretty(&action.params_schema).unwrap_or_default();
             text.push_str(&format!("\nParams:\n\n```json\n{schema}\n```\n"));

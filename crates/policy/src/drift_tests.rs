@@ -157,6 +157,19 @@ fn what_another_server_changed_unseen_is_told_only_where_nothing_else_explains_i
 }
 
 #[test]
+fn other_instructions_of_a_server_are_a_textual_change_of_their_own() {
+    const INSTRUCTIONS: &str = "its server changed the instructions that agents read";
+    let guided = |byte: u8| Action { guide_sha256: Some(Digest::new([byte; 32])), upstream_sha256: Some(Digest::new([9; 32])), ..action() };
+    assert_eq!(structural(&guided(1)), structural(&guided(2)));
+    assert_ne!(textual(&guided(1)), textual(&guided(2)));
+    assert_eq!(sentences(&guided(1), &guided(2)), [INSTRUCTIONS]);
+    assert_eq!(told(&body(&guided(1)), &body(&guided(2)))[0].0.weight, Weight::Textual);
+    // They do not explain what else the server changed.
+    let unseen = Action { upstream_sha256: Some(Digest::new([8; 32])), ..guided(2) };
+    assert_eq!(sentences(&guided(1), &unseen), [INSTRUCTIONS, "its server changed something that Countersign does not read"]);
+}
+
+#[test]
 fn a_short_text_begins_near_the_difference_and_hides_nothing() {
     let long = "word ".repeat(200);
     let texts = |before: &str, after: &str| {

@@ -3,10 +3,11 @@
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "it is a program of its own, and the source is what it is about")]
 
+use countersign_core::action::PROTOCOL_ACTIONS;
 use countersign_core::source::{CallContext, Source};
 use countersign_core::{ActionId, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp};
 use serde_json::{Map, Value, json};
-use sources::mcp::{McpConfig, McpSource, Readable, Server, Tiers};
+use sources::mcp::{McpConfig, McpSource, Server, Tiers};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,7 +33,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let actions = source.refresh().await?.actions;
     let calls = match calls_of_the_suite() {
         Some(calls) => calls,
-        None => actions.iter().map(|action| (action.id.name().to_owned(), example(&action.params_schema))).collect(),
+        None => {
+            let tools = actions.iter().filter(|action| !PROTOCOL_ACTIONS.contains(&action.id.name()));
+            tools.map(|action| (action.id.name().to_owned(), example(&action.params_schema))).collect()
+        }
     };
     for (name, mut params) in calls {
         // One scenario wants to see the schema of one tool as we understood it.
@@ -41,24 +45,34 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         {
             params = json!({ "schema": focal.params_schema });
         }
-        match source.call(&context(), &ActionId::parse(&format!("probe.{name}"))?, &params).await {
-            Ok(output) => println!("{name}: {}", output.value),
-            Err(error) => println!("{name}: {error}"),
-        }
+        call(&source, &name, &params).await?;
     }
-    let prompts = source.read(Readable::Prompts { cursor: None }, 15_000).await.unwrap_or_default();
+    let prompts = call(&source, "prompts.list", &json!({})).await?;
     for prompt in prompts["prompts"].as_array().into_iter().flatten() {
         let arguments = prompt["arguments"].as_array().into_iter().flatten();
         let arguments: Map<_, _> = arguments.filter_map(|one| Some((one["name"].as_str()?.to_owned(), json!("x")))).collect();
-        let name = prompt["name"].as_str().unwrap_or_default().to_owned();
-        println!("{name}: {:?}", source.read(Readable::Prompt { name: name.clone(), arguments }, 15_000).await);
+        call(&source, "prompts.get", &json!({ "name": prompt["name"], "arguments": arguments })).await?;
     }
-    let resources = source.read(Readable::Resources { cursor: None }, 15_000).await.unwrap_or_default();
+    let resources = call(&source, "resources.list", &json!({})).await?;
     for uri in resources["resources"].as_array().into_iter().flatten().filter_map(|resource| resource["uri"].as_str()) {
-        println!("{uri}: {:?}", source.read(Readable::Resource { uri: uri.to_owned() }, 15_000).await);
+        call(&source, "resources.read", &json!({ "uri": uri })).await?;
     }
     source.disconnect().await;
     Ok(())
+}
+
+/// Makes a call, and prints what came of it.
+async fn call(source: &McpSource, name: &str, params: &Value) -> Result<Value, Box<dyn std::error::Error>> {
+    match source.call(&context(), &ActionId::parse(&format!("probe.{name}"))?, params).await {
+        Ok(output) => {
+            println!("{name}: {}", output.value);
+            Ok(output.value)
+        }
+        Err(error) => {
+            println!("{name}: {error}");
+            Ok(Value::Null)
+        }
+    }
 }
 
 /// The calls that the suite asks for, if it asks for certain ones.

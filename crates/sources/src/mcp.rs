@@ -1,7 +1,8 @@
 //! MCP servers as sources: their tools are actions. We are a client of theirs, over streamable HTTP or of a program in the jail.
 //!
 //! The protocol itself is run by a library (`rmcp`). Everything that a server sends passes `wire` first, which bounds it, takes the secrets
-//! out that the server was given (`given`), and keeps its raw text; `http` and `stdio` carry it. `tier` and `tool` say what a tool is to us, `listing` and `call` ask, `source` is the port.
+//! out that the server was given (`given`), and keeps its raw text; `http` and `stdio` carry it. `tier` and `tool` say what a tool is to us,
+//! `readable` what the protocol has besides tools, `listing` and `call` ask, `source` is the port.
 //!
 //! SECURITY: a server may lie about everything: sizes, ids, names, schemas, hints. Whatever it does ends within the deadline of the request,
 //! with an error that names the source.
@@ -21,9 +22,9 @@ mod packaged;
 mod tier;
 mod header_params;
 mod tool;
-mod listing;
 mod call;
 mod readable;
+mod listing;
 mod source;
 #[cfg(test)]
 mod testing;
@@ -33,8 +34,7 @@ pub use credentials::OfConnection;
 pub use http::Credentials;
 pub use listing::Listed;
 pub use packaged::Packaged;
-pub use program::{AllowedProgram, AllowedPrograms, Started};
-pub use readable::Readable;
+pub use program::{AllowedProgram, AllowedPrograms, Sight, Started};
 pub use source::{Known, McpConfig, McpSource, Server};
 pub use tier::{Annotations, Because, Tiered, Tiers, because, tier};
 pub use tool::Skipped;

@@ -8,6 +8,7 @@ use countersign_core::source::{AfterError, Asked, CallContext, Error, Output, So
 use countersign_core::{Action, ActionId, ConnectionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -431,8 +432,8 @@ impl Source for FakeSource {
         &self.title
     }
 
-    fn guide(&self) -> Option<&str> {
-        self.guide.as_deref()
+    fn guide(&self) -> Option<Cow<'_, str>> {
+        self.guide.as_deref().map(Cow::Borrowed)
     }
 
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {

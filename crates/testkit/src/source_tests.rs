@@ -58,7 +58,7 @@ async fn it_offers_what_was_defined() {
     let listed = source.list(&context().org).await.unwrap();
     let ids: Vec<_> = listed.iter().map(|action| (action.id.as_str(), action.tier)).collect();
     assert_eq!(ids, [("fake.write", Tier::R2), ("fake.read", Tier::R0)]);
-    assert_eq!((source.id().as_str(), source.title(), source.guide()), ("fake", "Fake", Some("Write with care.")));
+    assert_eq!((source.id().as_str(), source.title(), source.guide().as_deref()), ("fake", "Fake", Some("Write with care.")));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::definition::Definition;
 use countersign_core::source::Error;
 use countersign_core::{Action, ActionId, Timestamp};
-use policy::scan::Others;
+use policy::scan::{Others, scan_definition_beside, scan_guide};
 use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ pub(super) type Actions = Arc<Vec<Arc<Action>>>;
 #[derive(Clone)]
 pub(super) struct Listed {
     pub(super) actions: Actions,
+    /// How to use the source, as it said when it listed them; absent if it did not, or if only its actions were kept.
+    pub(super) guide: Option<Arc<str>>,
     /// The source's `revision` when it was asked.
     pub(super) revision: u64,
     /// When the source listed the actions.
@@ -34,21 +36,32 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Compiles the definitions that are new since `before`, and scans those that are new or are compared with other actions than before.
+    /// Compiles the definitions that are new since `before`, and scans those that are new, have another guide, or are compared with other
+    /// actions than before.
     pub(super) fn new(listed: Listed, beside: Vec<Actions>, before: Option<&Self>) -> Self {
-        let is_beside_same = before.is_some_and(|before| before.is_beside(&beside));
+        let is_beside_same = before.is_some_and(|before| before.is_beside(&beside) && before.listed.guide == listed.guide);
         let others = LazyCell::new(|| Others::new(beside.iter().flat_map(|actions| actions.iter()).map(AsRef::as_ref)));
+        let in_guide = LazyCell::new(|| listed.guide.as_deref().map(|guide| scan_guide(guide, &others)).unwrap_or_default());
+        let scanned = |mut definition: Definition| {
+            definition.findings = scan_definition_beside(&definition.action, &others);
+            // A guide that is no part of the definition is ours.
+            if definition.action.guide_sha256.is_some() {
+                definition.findings.extend_from_slice(&in_guide);
+            }
+            Arc::new(definition)
+        };
         let mut definitions = HashMap::with_capacity(listed.actions.len());
         for action in listed.actions.iter() {
             let known = before.and_then(|before| before.definitions.get(&action.id));
             let known = known.and_then(|known| known.as_ref().ok()).filter(|known| is_same(&known.action, action));
             let definition = match known {
                 Some(known) if is_beside_same => Ok(Arc::clone(known)),
-                Some(known) => Ok(scanned(Definition::clone(known), &others)),
-                None => Definition::new(Arc::clone(action)).map(|definition| scanned(definition, &others)),
+                Some(known) => Ok(scanned(Definition::clone(known))),
+                None => Definition::new(Arc::clone(action)).map(scanned),
             };
             definitions.entry(action.id.clone()).or_insert(definition);
         }
+        drop(in_guide);
         drop(others);
         Self { listed, definitions, beside }
     }
@@ -56,11 +69,6 @@ impl Listing {
     pub(super) fn is_beside(&self, others: &[Actions]) -> bool {
         self.beside.len() == others.len() && self.beside.iter().zip(others).all(|(then, now)| Arc::ptr_eq(then, now))
     }
-}
-
-fn scanned(mut definition: Definition, others: &Others) -> Arc<Definition> {
-    definition.findings = policy::scan::scan_definition_beside(&definition.action, others);
-    Arc::new(definition)
 }
 
 /// Whether two listings are equal. Most sources return the same `Arc`s again.

@@ -186,10 +186,10 @@ impl OrgCatalogue {
         let revision = slot.source.revision();
         let known = slot.known();
         let answer = list_of(&*slot.source, &self.org).await;
-        let (actions, listed_at, wait, error) = match answer {
-            Ok(actions) => (self.taken(slot, known.as_deref(), actions).await, self.clock.now(), LISTING_SECONDS, None),
+        let (actions, guide, listed_at, wait, error) = match answer {
+            Ok((actions, guide)) => (self.taken(slot, known.as_deref(), actions).await, guide, self.clock.now(), LISTING_SECONDS, None),
             Err(error) => match self.last_known(slot, known.as_deref()).await {
-                Some((actions, listed_at)) => (actions, listed_at, LISTING_RETRY_SECONDS, Some(error)),
+                Some((actions, guide, listed_at)) => (actions, guide, listed_at, LISTING_RETRY_SECONDS, Some(error)),
                 None => return Err(error),
             },
         };
@@ -198,7 +198,7 @@ impl OrgCatalogue {
         let had_failed = known.map(|known| known.listed.error.is_some());
         let listing = {
             let _alone = self.scanning.lock().await;
-            self.publish(slot, Listed { actions, revision, listed_at, due, error }).await?
+            self.publish(slot, Listed { actions, guide, revision, listed_at, due, error }).await?
         };
         if had_failed != Some(listing.listed.error.is_some()) {
             self.tell(slot, listing.listed.error.as_ref()).await;
@@ -239,17 +239,18 @@ impl OrgCatalogue {
         }
     }
 
-    /// The last listing of a remote source that cannot be asked, and when it was made. It is used even if the source has said since that it
-    /// changed: nothing better is known, and without it the source would be gone.
-    async fn last_known(&self, slot: &Slot, known: Option<&Listing>) -> Option<(Actions, Timestamp)> {
+    /// The last listing of a remote source that cannot be asked, with its guide if that is known, and when it was made. It is used even if the
+    /// source has said since that it changed: nothing better is known, and without it the source would be gone.
+    async fn last_known(&self, slot: &Slot, known: Option<&Listing>) -> Option<(Actions, Option<Arc<str>>, Timestamp)> {
         if !slot.source.is_remote() {
             return None;
         }
         if let Some(known) = known {
-            return Some((Arc::clone(&known.listed.actions), known.listed.listed_at));
+            let Listed { actions, guide, listed_at, .. } = &known.listed;
+            return Some((Arc::clone(actions), guide.clone(), *listed_at));
         }
         match self.listings.find_listing(&self.org, slot.source.id()).await {
-            Ok(kept) => kept.map(|kept| (Arc::new(kept.actions), kept.listed_at)),
+            Ok(kept) => kept.map(|kept| (Arc::new(kept.actions), None, kept.listed_at)),
             Err(error) => {
                 tracing::warn!(%error, source = %slot.source.id(), "the kept listing of a source could not be read");
                 None
@@ -297,8 +298,8 @@ impl Drop for Asked {
     }
 }
 
-/// The actions that a source lists. Actions under the name of another source are dropped.
-async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, Error> {
+/// The actions that a source lists, and its guide to them. Actions under the name of another source are dropped.
+async fn list_of(source: &dyn Source, org: &OrgId) -> Result<(Vec<Arc<Action>>, Option<Arc<str>>), Error> {
     let limit = Duration::from_millis(LIST_TIMEOUT_MS);
     let unreachable = |message| Error::Unreachable { source_id: source.id().to_string(), message };
     let began = Instant::now();
@@ -309,5 +310,5 @@ async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, E
     }
     let mut actions = listed.map_err(|_| unreachable(format!("it did not list its actions within {LIST_TIMEOUT_MS} ms")))??;
     actions.retain(|action| action.id.source() == source.id().as_str());
-    Ok(actions)
+    Ok((actions, source.guide().map(Arc::from)))
 }

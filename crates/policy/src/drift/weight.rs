@@ -65,7 +65,7 @@ impl Place {
             Self::Definition => match key {
                 "params_schema" | "result_schema" => Self::Schema,
                 "id" => Self::All(Weight::Structural),
-                "title" | "description" | "version" | "upstream_sha256" => Self::All(Weight::Textual),
+                "title" | "description" | "version" | "upstream_sha256" | "guide_sha256" => Self::All(Weight::Textual),
                 _ => Self::All(Weight::Risk),
             },
             Self::Schema if STRIPPED.contains(&key) => Self::All(Weight::Textual),

@@ -10,11 +10,15 @@ const UPSTREAM: &str = "/upstream_sha256";
 /// Where the digest of the server itself stands. That it is another one explains nothing of what it sends.
 const SERVER: &str = "/server_sha256";
 
+/// Where the digest of the instructions stands that the server gives for all its actions. They are no part of what `UPSTREAM` is about.
+const GUIDE: &str = "/guide_sha256";
+
 /// The differences that a person reads, each with its sentence, such as "`merge` now takes `bypass_checks`, optional boolean". The digest of
 /// what another server sent is left out where other differences explain it.
 pub fn told(before: &Value, after: &Value) -> Vec<(Change, String)> {
     let mut changes = semantic_diff(before, after);
-    if changes.iter().any(|change| ![UPSTREAM, SERVER].contains(&change.pointer.as_str())) {
+    let explains = |change: &Change| ![UPSTREAM, SERVER, GUIDE].contains(&change.pointer.as_str());
+    if changes.iter().any(explains) {
         changes.retain(|change| change.pointer != UPSTREAM);
     }
     let both = Both { before, after };
@@ -109,6 +113,7 @@ impl Both<'_> {
             ["params_schema", ..] => self.in_schema(&name, Side::Params, &steps[1..], &change.edit),
             ["result_schema", ..] => self.in_schema(&name, Side::Result, &steps[1..], &change.edit),
             ["upstream_sha256"] => "its server changed something that Countersign does not read".to_owned(),
+            ["guide_sha256"] => "its server changed the instructions that agents read".to_owned(),
             ["package_sha256"] => format!("{name} runs other code"),
             ["server_sha256"] => "it is another server, or another connection, than the reviewed one".to_owned(),
             ["description" | "title"] => format!("the {} of {name} changed", steps[0]),

@@ -4,9 +4,10 @@
 use super::findings::{Finding, Findings, Rule, Severity};
 use super::text::{self, Part, Path};
 use super::{hidden, instruction};
+use countersign_core::action::PROTOCOL_ACTIONS;
 use countersign_core::{Action, ActionId};
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
@@ -33,7 +34,7 @@ pub struct Others {
     /// Every action's id in each of its spellings.
     ids: HashSet<String>,
     /// The actions whose name has more than one word, by name. Names like `search` and `list` are common; a longer name that matches was
-    /// probably copied.
+    /// probably copied. Requests of MCP are left out: the server of each source has them.
     named: HashMap<String, ActionId>,
     sources: LookAlikes,
     names: LookAlikes,
@@ -45,7 +46,7 @@ impl Others {
         let mut others = Self::default();
         for action in actions {
             others.ids.extend(spellings(action));
-            if crate::words::split(action.id.name()).len() > 1 {
+            if crate::words::split(action.id.name()).len() > 1 && !PROTOCOL_ACTIONS.contains(&action.id.name()) {
                 others.named.entry(action.id.name().to_owned()).or_insert_with(|| action.id.clone());
             }
             others.sources.add(action.id.source());
@@ -91,9 +92,25 @@ pub fn scan_definition_beside(action: &Action, others: &Others) -> Vec<Finding> 
     words_of(&definition, &mut findings);
     references(action, others, &definition, &mut findings);
     names(action, others, &mut findings);
+    asking(findings)
+}
+
+/// The same for the guide of a source that its server wrote. Agents read it before they call any action of the source.
+pub fn scan_guide(guide: &str, others: &Others) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let definition = json!({ "guide": guide });
+    hidden::scan(&definition, &mut findings);
+    words_of(&definition, &mut findings);
+    if tokens(guide).any(|token| others.ids.contains(token)) {
+        findings.add(&OTHER_ACTION, || "/guide".to_owned());
+    }
+    asking(findings)
+}
+
+/// A definition is used again and again, so a person looks also at findings that would only label an output.
+fn asking(findings: Findings) -> Vec<Finding> {
     let mut findings = findings.into_vec();
     for finding in &mut findings {
-        // A definition is used again and again, so a person looks also at findings that would only label an output.
         finding.severity = finding.severity.max(Severity::Asks);
     }
     findings

@@ -1,5 +1,4 @@
-//! Sources that admins add: MCP servers elsewhere, and programs in the jail. What they offer besides actions is passed through to the sessions
-//! that are connected to them.
+//! Sources that admins add: MCP servers elsewhere, and programs in the jail.
 
 use super::body::Strict;
 use super::caller::Caller;
@@ -9,11 +8,11 @@ use super::reviews;
 use crate::App;
 use crate::added_sources::tiers_of;
 use crate::operations::{Error, sources};
-use ::sources::mcp::{Known, Readable, because};
+use ::sources::mcp::{Known, because};
 use api::rules::ReviewView;
 use api::source::{
-    AddedSourceView, EditSourceRequest, GetPromptRequest, HarvestView, LeftOutView, NewSourceRequest, ReadResourceRequest,
-    SourceActionView, SourceConnectionView, SourceErrorView, SourceReviewRequest, SourceReviewView, SourceTestView, VariableView,
+    AddedSourceView, EditSourceRequest, HarvestView, LeftOutView, NewSourceRequest, SourceActionView, SourceConnectionView,
+    SourceErrorView, SourceReviewRequest, SourceReviewView, SourceTestView, VariableView,
 };
 use api::{Page, Problem};
 use axum::Json;
@@ -24,9 +23,6 @@ use countersign_core::ports::Rules;
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, Variable, VariableValue};
 use countersign_core::switch::SwitchScope;
 use pipeline::SourceListing;
-use serde::Deserialize;
-use serde_json::Value;
-use utoipa::IntoParams;
 
 /// Sources that were added, by name, each with what it listed last.
 #[utoipa::path(operation_id = "sources_list", get, path = "/api/v1/sources", tag = "sources", params(PageQuery),
@@ -145,84 +141,6 @@ pub(super) async fn drift(State(app): State<App>, caller: Caller, Path(source): 
         items.push(ReviewView { drift: differing.drift, ..shown });
     }
     Ok(Json(Page { items, next: None }))
-}
-
-/// Which page of a server's own list.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct CursorQuery {
-    /// The `nextCursor` of the page before.
-    cursor: Option<String>,
-}
-
-/// Resources of an MCP server, as it lists them.
-#[utoipa::path(operation_id = "sources_resources", get, path = "/api/v1/sessions/{session}/sources/{source}/resources", tag = "sources",
-    params(("session" = String, Path), ("source" = String, Path), CursorQuery),
-    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn resources(
-    State(app): State<App>,
-    caller: Caller,
-    Path((session, source)): Path<(String, String)>,
-    Asked(CursorQuery { cursor }): Asked<CursorQuery>,
-) -> Result<Json<Value>, Refusal> {
-    read(&app, &caller, &session, &source, Readable::Resources { cursor }).await
-}
-
-/// Templates of resources of an MCP server, as it lists them.
-#[utoipa::path(operation_id = "sources_resource_templates", get, path = "/api/v1/sessions/{session}/sources/{source}/resource-templates", tag = "sources",
-    params(("session" = String, Path), ("source" = String, Path), CursorQuery),
-    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn resource_templates(
-    State(app): State<App>,
-    caller: Caller,
-    Path((session, source)): Path<(String, String)>,
-    Asked(CursorQuery { cursor }): Asked<CursorQuery>,
-) -> Result<Json<Value>, Refusal> {
-    read(&app, &caller, &session, &source, Readable::Templates { cursor }).await
-}
-
-/// One resource of an MCP server, as it gives it.
-#[utoipa::path(operation_id = "sources_read_resource", post, path = "/api/v1/sessions/{session}/sources/{source}/resources/read", tag = "sources",
-    params(("session" = String, Path), ("source" = String, Path)), request_body = ReadResourceRequest,
-    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn read_resource(
-    State(app): State<App>,
-    caller: Caller,
-    Path((session, source)): Path<(String, String)>,
-    Strict(body): Strict<ReadResourceRequest>,
-) -> Result<Json<Value>, Refusal> {
-    read(&app, &caller, &session, &source, Readable::Resource { uri: body.uri }).await
-}
-
-/// Prompts of an MCP server, as it lists them.
-#[utoipa::path(operation_id = "sources_prompts", get, path = "/api/v1/sessions/{session}/sources/{source}/prompts", tag = "sources",
-    params(("session" = String, Path), ("source" = String, Path), CursorQuery),
-    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn prompts(
-    State(app): State<App>,
-    caller: Caller,
-    Path((session, source)): Path<(String, String)>,
-    Asked(CursorQuery { cursor }): Asked<CursorQuery>,
-) -> Result<Json<Value>, Refusal> {
-    read(&app, &caller, &session, &source, Readable::Prompts { cursor }).await
-}
-
-/// One prompt of an MCP server, as it gives it.
-#[utoipa::path(operation_id = "sources_get_prompt", post, path = "/api/v1/sessions/{session}/sources/{source}/prompts/get", tag = "sources",
-    params(("session" = String, Path), ("source" = String, Path)), request_body = GetPromptRequest,
-    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn get_prompt(
-    State(app): State<App>,
-    caller: Caller,
-    Path((session, source)): Path<(String, String)>,
-    Strict(body): Strict<GetPromptRequest>,
-) -> Result<Json<Value>, Refusal> {
-    read(&app, &caller, &session, &source, Readable::Prompt { name: body.name, arguments: body.arguments }).await
-}
-
-async fn read(app: &App, caller: &Caller, session: &str, source: &str, what: Readable) -> Result<Json<Value>, Refusal> {
-    Ok(Json(sources::read(app, &caller.principal, session, source, what).await?))
 }
 
 /// A source that was just written. What fails from here on does not undo it.

@@ -3,7 +3,6 @@
 
 mod settings;
 
-use super::sessions::readable;
 use super::{Error, must, must_be_person, must_read, reviews};
 use crate::App;
 use crate::packages::{OURS, findings_of};
@@ -11,14 +10,14 @@ use api::source::{EditSourceRequest, NewSourceRequest, ReviewedActionRequest, So
 use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
-use countersign_core::ports::{AddedSources, Invocations, Rules};
+use countersign_core::ports::{AddedSources, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
-use countersign_core::switch::SwitchScope;
-use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, Session, SourceId};
+use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId};
 use pipeline::{DefinitionNow, Reviewed, SourceListing};
-use serde_json::Value;
-use sources::mcp::{Known, McpSource, Readable};
+use policy::scan::Others;
+use sources::mcp::{Known, McpSource};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Added, Changed, Page, PageRequest, Review};
@@ -84,7 +83,7 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewSourceRequest) ->
     };
     let half = |why: Error| Error::interrupted(&why, half_done(&id, "added"), format!("sources/{id}"));
     take_over(app, &by.org, &added, &tried).await.map_err(half)?;
-    review_new(app, by, &id, &tried.actions).await.map_err(half)?;
+    review_new(app, by, &id, &tried).await.map_err(half)?;
     Ok(added)
 }
 
@@ -124,12 +123,17 @@ async fn take_over(app: &App, org: &OrgId, added: &AddedSource, tried: &Tried) -
 }
 
 /// SECURITY: an action in whose definition the scan found something is not reviewed with the others, since whoever adds a source has not been
-/// shown it. Its calls need an approval until a person has read it. So do those of an action that the source has since defined otherwise.
-async fn review_new(app: &App, by: &Principal, id: &SourceId, actions: &[Arc<Action>]) -> Result<(), Error> {
+/// shown it. Its calls need an approval until a person has read it. So do those of an action that the source has since defined otherwise. What
+/// is found in the instructions of the server holds for every action.
+async fn review_new(app: &App, by: &Principal, id: &SourceId, tried: &Tried) -> Result<(), Error> {
     let mut others = app.pipeline().actions_now(&by.org).await;
     others.retain(|action| action.id.source() != id.as_str());
-    let findings = findings_of(actions, &others);
-    for action in actions.iter().filter(|action| findings.iter().all(|found| found.action != action.id.as_str())) {
+    let in_guide = |guide: Cow<'_, str>| policy::scan::scan_guide(&guide, &Others::new(others.iter().map(AsRef::as_ref)));
+    if tried.source.guide().map(in_guide).is_some_and(|found| !found.is_empty()) {
+        return Ok(());
+    }
+    let findings = findings_of(&tried.actions, &others);
+    for action in tried.actions.iter().filter(|action| findings.iter().all(|found| found.action != action.id.as_str())) {
         app.pipeline().review_installed(by, &action.id, Some(policy::digest::textual(action))).await?;
     }
     Ok(())
@@ -179,11 +183,11 @@ async fn must_offer(app: &App, by: &Principal, id: &SourceId, tried: &Tried, too
     }
 }
 
-/// What the server says of an action, and the code that performs it.
-type Said = (Option<Digest>, Option<Digest>);
+/// What a server says of an action and of all its actions, and the code that performs it.
+type Said = [Option<Digest>; 3];
 
-const fn said_of(action: &Action) -> Said {
-    (action.upstream_sha256, action.package_sha256)
+fn said_of(action: &Action) -> Said {
+    [action.upstream_sha256, action.guide_sha256, action.package_sha256]
 }
 
 /// Actions that are as they were reviewed, if whoever asks can review them: what the server says of each, and how its texts were reviewed.
@@ -244,7 +248,7 @@ pub(crate) async fn test(app: &App, by: &Principal, name: &str) -> Result<Tested
 pub(crate) async fn refresh(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
     must(by, Permission::ManagePolicy)?;
     let added = find_present(app, by, name).await?;
-    must_not_be_stopped(app, &by.org, None, &added.id).await?;
+    must_not_be_stopped(app, &by.org, &added.id).await?;
     if app.pipeline().catalogue().refresh(&by.org, added.id.as_str()).await.is_none() {
         return Err(unknown(name));
     }
@@ -331,28 +335,12 @@ async fn listing_of(app: &App, org: &OrgId, id: &SourceId) -> Option<SourceListi
     app.pipeline().catalogue().list(org).await.into_iter().find(|listing| listing.id == id.as_str())
 }
 
-/// Reads something of a source that is no action, as the server wrote it.
-pub(crate) async fn read(app: &App, by: &Principal, session: &str, name: &str, what: Readable) -> Result<Value, Error> {
-    let session = readable(app, by, session).await?;
-    if session.ended_at.is_some() {
-        return Err(pipeline::Error::SessionEnded { session: session.id }.into());
-    }
-    let id = SourceId::parse(name).map_err(|_| unknown(name))?;
-    let source = app.parts.added.find(&by.org, &id).await?;
-    let source = source.filter(|source| session.is_connected_to(&id) && source.is_for(&session.space)).ok_or_else(|| unknown(name))?;
-    must_not_be_stopped(app, &by.org, Some(&session), &id).await?;
-    let timeout_ms = app.store().find_source(&by.org, &id).await?.map_or(0, |added| added.settings.call_timeout_ms);
-    source.read(what, timeout_ms).await.map_err(Error::Source)
-}
-
-/// Refuses what a kill switch stops: in this session, or for everybody.
-async fn must_not_be_stopped(app: &App, org: &OrgId, session: Option<&Session>, id: &SourceId) -> Result<(), Error> {
+/// Refuses what a kill switch stops for everybody.
+async fn must_not_be_stopped(app: &App, org: &OrgId, id: &SourceId) -> Result<(), Error> {
     let covers = |scope: &SwitchScope| match scope {
         SwitchScope::Org => true,
-        SwitchScope::Space(space) => session.is_some_and(|session| session.space == *space),
-        SwitchScope::Session(stopped) => session.is_some_and(|session| session.id == *stopped),
         SwitchScope::Source(source) => source == id,
-        SwitchScope::Action(_) => false,
+        SwitchScope::Space(_) | SwitchScope::Session(_) | SwitchScope::Action(_) => false,
     };
     let switches = app.store().list_switches(org).await?;
     match switches.iter().find(|switch| covers(&switch.scope)) {

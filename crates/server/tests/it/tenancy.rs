@@ -197,8 +197,6 @@ fn body_for(path: &str) -> Value {
         ("/users/{user}", json!({ "role": "viewer" })),
         ("/spaces/{space}", json!({ "band": "black" })),
         ("/secrets/{secret}", json!({ "value": "x", "version": 1 })),
-        ("/resources/read", json!({ "uri": "kit://a" })),
-        ("/prompts/get", json!({ "name": "greet" })),
     ];
     ways.into_iter().find(|(way, _)| path.ends_with(way)).map_or_else(|| json!({}), |(_, body)| body)
 }

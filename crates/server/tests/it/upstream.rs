@@ -25,6 +25,7 @@ struct Memory {
     /// The credential that it wants, if it wants one.
     wants: Option<String>,
     called: Vec<Value>,
+    instructions: Option<String>,
 }
 
 /// A tool that may be anything.
@@ -65,6 +66,11 @@ impl Upstream {
         self.state.lock().wants = Some(authorization.to_owned());
     }
 
+    /// What it tells every client that connects from now on.
+    pub(crate) fn instruct(&self, instructions: &str) {
+        self.state.lock().instructions = Some(instructions.to_owned());
+    }
+
     /// The names of the tools that were called, in order.
     pub(crate) fn called(&self) -> Vec<Value> {
         self.state.lock().called.clone()
@@ -86,7 +92,7 @@ async fn answer(State(state): State<Arc<Mutex<Memory>>>, headers: HeaderMap, Jso
     let result = match method {
         "initialize" => {
             json!({ "protocolVersion": params["protocolVersion"], "capabilities": { "tools": {}, "resources": {}, "prompts": {} },
-            "serverInfo": { "name": "upstream", "version": "1" } })
+            "serverInfo": { "name": "upstream", "version": "1" }, "instructions": memory.instructions })
         }
         "tools/list" => {
             let next = memory.next.take().unwrap_or_else(|| memory.tools.clone());

@@ -21,6 +21,7 @@ use countersign_core::effect::{Check, Reconciled};
 use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, Random, SourceId};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -212,8 +213,8 @@ impl Source for Files {
         "Files"
     }
 
-    fn guide(&self) -> Option<&str> {
-        Some(include_str!("files/guide.md"))
+    fn guide(&self) -> Option<Cow<'_, str>> {
+        Some(include_str!("files/guide.md").into())
     }
 
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {

@@ -11,6 +11,7 @@ use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
 use ipnet::IpNet;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The hosts and networks that the operator allows. The default allows nothing.
@@ -77,8 +78,8 @@ impl Source for Http {
         "HTTP"
     }
 
-    fn guide(&self) -> Option<&str> {
-        Some(include_str!("http/guide.md"))
+    fn guide(&self) -> Option<Cow<'_, str>> {
+        Some(include_str!("http/guide.md").into())
     }
 
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {

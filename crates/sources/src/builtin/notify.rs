@@ -10,6 +10,7 @@ use countersign_core::source::{CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Clock, Future, NotificationId, OrgId, Random, SourceId, Tier, ledger, random_bytes};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The source `notify`.
@@ -74,8 +75,8 @@ impl Source for Notify {
         "Notifications"
     }
 
-    fn guide(&self) -> Option<&str> {
-        Some(include_str!("notify/guide.md"))
+    fn guide(&self) -> Option<Cow<'_, str>> {
+        Some(include_str!("notify/guide.md").into())
     }
 
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {

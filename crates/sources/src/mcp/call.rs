@@ -1,18 +1,31 @@
 //! Calls a tool, and says what its answer means. An answer that is an error leaves the effect unknown: a tool may have done half of its work.
 
 use super::connection::{Connection, Until};
-use super::listing::{METHOD_NOT_FOUND, Rpc, rpc};
 use super::slot::{Answer, Raw};
+use super::wire::object;
 use crate::words::{failed, refused, said};
 use countersign_core::ActionId;
 use countersign_core::effect::Progress;
 use countersign_core::source::{Error, Output};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Errors with which a server refuses a request before it does anything: it could not read the request, or does not want such requests.
-const REFUSALS: [i64; 5] = [-32700, -32600, -32020, -32021, -32022];
-const INVALID_PARAMS: i64 = -32602;
+/// A JSON-RPC error.
+#[derive(Deserialize)]
+pub(super) struct Rpc {
+    pub(super) code: i64,
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) data: Value,
+}
+
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+
+/// Errors of servers that ran no tool: the request could not be read as JSON, its headers say something else than it does, or it is of another
+/// revision. A tool itself can answer any other error, also that params or the request are invalid, after it did a part of its work.
+const BEFORE_ANY_TOOL: [i64; 3] = [-32700, -32020, -32022];
 
 pub(super) async fn call(
     connection: &Connection,
@@ -72,13 +85,17 @@ fn first_text(value: &Value) -> Option<&str> {
     value["content"].as_array()?.iter().find_map(|block| block["text"].as_str()).filter(|text| !text.trim().is_empty())
 }
 
-fn refusal(action: &ActionId, Rpc { code, message, data }: Rpc) -> Error {
+pub(super) fn rpc(raw: &Raw) -> Rpc {
+    object(&raw.text).unwrap_or(Rpc { code: 0, message: String::new(), data: Value::Null })
+}
+
+/// What an error of the protocol says about the effect.
+pub(super) fn refusal(action: &ActionId, Rpc { code, message, data }: Rpc) -> Error {
     let source = action.source();
     let words = said(&message);
     match code {
         METHOD_NOT_FOUND => failed("unknown_action", format!("source `{source}` does not know `{action}`: {words}; nothing was done")),
-        INVALID_PARAMS => failed("invalid_params", format!("source `{source}` refuses the call: {words}; nothing was done")),
-        code if REFUSALS.contains(&code) => {
+        code if BEFORE_ANY_TOOL.contains(&code) => {
             failed("source_refused", format!("source `{source}` refused the request: {words}; nothing was done"))
         }
         code => Error::Reported {

@@ -13,7 +13,7 @@ use countersign_core::resident::{Child, Residents, Spec};
 use countersign_core::source::{AfterError, Error};
 use countersign_core::{Future, Secret, jail};
 use rmcp::RoleClient;
-use rmcp::model::{ClientRequest, GetExtensions, ProtocolVersion, ServerPeerInfo, SubscriptionFilter};
+use rmcp::model::{ClientRequest, GetExtensions, ProtocolVersion, ServerCapabilities, ServerPeerInfo, SubscriptionFilter};
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RequestHandle,
     RunningService, ServiceError,
@@ -179,6 +179,11 @@ impl Connection {
     /// Whether the server speaks a revision without sessions.
     pub(super) fn is_modern(&self) -> bool {
         !self.info.protocol_version.has_initialize()
+    }
+
+    /// What the server says that it can be asked for.
+    pub(super) fn capabilities(&self) -> &ServerCapabilities {
+        &self.info.capabilities
     }
 
     pub(super) fn instructions(&self) -> Option<&str> {

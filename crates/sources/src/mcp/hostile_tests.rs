@@ -111,22 +111,35 @@ async fn a_server_that_begins_with_a_lie_is_unreachable() {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_had_no_effect() {
-    for (status, headers, code) in [
-        ("400 Bad Request", "", "source_refused"),
-        ("413 Payload Too Large", "", "source_refused"),
-        ("307 Temporary Redirect", "location: http://169.254.169.254/\r\n", "source_refused"),
-        ("302 Found", "location: https://example.com/\r\n", "source_refused"),
-        ("401 Unauthorized", "", "source_unauthorized"),
-        ("403 Forbidden", "", "source_unauthorized"),
-        ("429 Too Many Requests", "retry-after: 2\r\n", "source_busy"),
-        ("503 Service Unavailable", "retry-after: 2\r\n", "source_busy"),
+async fn only_what_cannot_have_reached_a_tool_had_no_effect() {
+    for (status, headers, code, after) in [
+        ("401 Unauthorized", "", "source_unauthorized", AfterError::NoEffect),
+        ("403 Forbidden", "", "source_unauthorized", AfterError::NoEffect),
+        ("405 Method Not Allowed", "", "source_refused", AfterError::NoEffect),
+        ("413 Payload Too Large", "", "source_refused", AfterError::NoEffect),
+        ("415 Unsupported Media Type", "", "source_refused", AfterError::NoEffect),
+        ("429 Too Many Requests", "", "source_refused", AfterError::NoEffect),
+        ("429 Too Many Requests", "retry-after: 2\r\n", "source_busy", AfterError::NoEffect),
+        ("400 Bad Request", "", "source_broke", AfterError::Unknown),
+        ("409 Conflict", "", "source_broke", AfterError::Unknown),
+        ("422 Unprocessable Content", "", "source_broke", AfterError::Unknown),
+        ("302 Found", "location: https://example.com/\r\n", "source_broke", AfterError::Unknown),
+        ("307 Temporary Redirect", "location: http://169.254.169.254/\r\n", "source_broke", AfterError::Unknown),
+        ("503 Service Unavailable", "retry-after: 2\r\n", "source_broke", AfterError::Unknown),
     ] {
         let server = Server::legacy(move |request| (request.method() == "tools/call").then(|| http(status, headers, ""))).await;
         let error = call(&server.source()).await.unwrap_err();
-        assert_eq!((error.code(), error.after()), (code, AfterError::NoEffect), "{status}: {error}");
+        assert_eq!((error.code(), error.after()), (code, after), "{status}: {error}");
         assert!(error.to_string().contains("`kit`"), "{status}: {error}");
         assert_eq!(server.methods().iter().filter(|method| *method == "tools/call").count(), 1, "{status}");
+    }
+    let gone = Server::modern(|request| (request.method() == "tools/call").then(|| http("404 Not Found", "", ""))).await;
+    let error = call(&gone.source()).await.unwrap_err();
+    assert_eq!((error.code(), error.after()), ("source_refused", AfterError::NoEffect), "{error}");
+    // A listing has no effect, whatever it is answered with.
+    for status in ["400 Bad Request", "302 Found"] {
+        let server = Server::legacy(move |request| (request.method() == "tools/list").then(|| http(status, "", ""))).await;
+        assert_eq!(list(&server.source()).await.unwrap_err().code(), "source_refused", "{status}");
     }
 }
 

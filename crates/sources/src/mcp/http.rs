@@ -1,7 +1,7 @@
 //! Streamable HTTP: the requests of the MCP library, sent under the rules of `web`, and the answers, read within bounds.
 //!
-//! This file decides what a status says about the effect: a request that the server refused had none, after anything else it may have
-//! happened.
+//! This file decides what a status says about the effect: a call that was refused with one of a few statuses had none, after anything else it
+//! may have happened.
 
 use super::given::in_headers;
 use super::sse::{Event, Events, Wrong};
@@ -40,6 +40,16 @@ const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
+
+/// Statuses of servers that ran no tool, besides those for refused credentials. Behind any other status a tool may stand that did a part of its
+/// work.
+const BEFORE_ANY_TOOL: [StatusCode; 5] = [
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    StatusCode::TOO_MANY_REQUESTS,
+];
 
 type Answered = Result<StreamableHttpPostResponse, Trouble>;
 type LibraryError = StreamableHttpError<Error>;
@@ -174,12 +184,13 @@ impl Client {
             };
             return Err(refused("source_unauthorized", message).into());
         }
-        if let Some(retry_after_ms) = asks_to_come_back(&response) {
+        let is = |fits: fn(&ClientRequest) -> bool| matches!(message, ClientJsonRpcMessage::Request(request) if fits(&request.request));
+        let is_discover = is(|request| matches!(request, ClientRequest::DiscoverRequest(_)));
+        let is_certain = BEFORE_ANY_TOOL.contains(&status) || !is(|request| matches!(request, ClientRequest::CallToolRequest(_)));
+        if let Some(retry_after_ms) = asks_to_come_back(&response).filter(|_| is_certain) {
             let source_id = self.wire.source_id().to_owned();
             return Err(Error::Busy { source_id, message: format!("it answered {status}"), retry_after_ms }.into());
         }
-        let is_discover =
-            matches!(message, ClientJsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::DiscoverRequest(_)));
         if let Some(id) = id.filter(|_| is_discover || has_type(&response, JSON)) {
             let text = self.text(response, MCP_CONTROL_BYTES_MAX).await.unwrap_or_default();
             if is_error(&text) {
@@ -194,7 +205,9 @@ impl Client {
             }
         }
         let source = self.wire.source_id();
-        Err(Trouble::Error(if status.is_redirection() {
+        Err(Trouble::Error(if !is_certain {
+            self.broken(&Unusable::answer(format!("answered {status}")))
+        } else if status.is_redirection() {
             failed(
                 "source_refused",
                 format!("source `{source}` sends us elsewhere (it answered {status}), which is not followed; nothing was done"),

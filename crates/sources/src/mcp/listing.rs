@@ -1,23 +1,25 @@
-//! Lists the tools of a server, page by page within bounds. A tool that cannot be offered is left out and reported; the others are listed
-//! all the same.
+//! Lists the tools of a server, page by page within bounds, and beside them the requests of the protocol that it answers. A tool that cannot be
+//! offered is left out and reported; the others are listed all the same.
 
+use super::call::{METHOD_NOT_FOUND, rpc};
 use super::connection::{Connection, Until};
+use super::readable;
 use super::slot::{Answer, Raw};
 use super::tier::Because;
 use super::tool::{Common, Skipped};
 use super::wire::object;
 use crate::words::{failed, said, shown};
-use countersign_core::Action;
-use countersign_core::limits::{MCP_LISTING_BYTES_MAX, MCP_PAGES_MAX, MCP_SKIPPED_MAX, MCP_TOOLS_MAX};
+use countersign_core::limits::{MCP_INSTRUCTIONS_CHARS_MAX, MCP_LISTING_BYTES_MAX, MCP_PAGES_MAX, MCP_SKIPPED_MAX, MCP_TOOLS_MAX};
 use countersign_core::source::Error;
-use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
+use countersign_core::{Action, Digest, clean};
+use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerCapabilities};
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// The tools that a server offers.
+/// What a server offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listed {
     pub actions: Vec<Arc<Action>>,
@@ -27,6 +29,8 @@ pub struct Listed {
     pub skipped_more: usize,
     /// Why each action has its tier, by the name of its tool.
     pub because: BTreeMap<String, Because>,
+    /// The server's instructions, made safe to show. Their digest is part of each action.
+    pub guide: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -38,27 +42,19 @@ struct Page<'a> {
     next_cursor: Option<String>,
 }
 
-/// A JSON-RPC error.
-#[derive(Deserialize)]
-pub(super) struct Rpc {
-    pub(super) code: i64,
-    #[serde(default)]
-    pub(super) message: String,
-    #[serde(default)]
-    pub(super) data: Value,
-}
-
-pub(super) const METHOD_NOT_FOUND: i64 = -32601;
-
-/// Lists all tools, or says why not: a listing that is not complete would look like tools that are gone.
+/// Lists everything, or says why not: a listing that is not complete would look like tools that are gone.
 pub(super) async fn list(connection: &Connection, common: &Common, until: Until) -> Result<Listed, Error> {
-    let (mut reading, mut cursor, mut bytes) = (Reading::new(common), None, 0);
-    for _ in 0..MCP_PAGES_MAX {
+    let capabilities = connection.capabilities();
+    let (mut reading, mut cursor, mut bytes) = (Reading::new(common, connection.instructions()), None, 0);
+    for page in 0..MCP_PAGES_MAX {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
         let Raw { text, taken } = match connection.ask(request, None, until).await? {
             Answer::Result(raw) => raw,
-            Answer::Error(raw) if rpc(&raw).code == METHOD_NOT_FOUND => return Ok(Listed::default()),
+            // It has no tools, and never said that it had some.
+            Answer::Error(raw) if page == 0 && capabilities.tools.is_none() && rpc(&raw).code == METHOD_NOT_FOUND => {
+                return Ok(reading.with_readables(capabilities));
+            }
             Answer::Error(raw) => return Err(reading.invalid(&format!("answers an error: {}", said(&rpc(&raw).message)))),
             Answer::Failed(error) => return Err(error),
         };
@@ -69,26 +65,33 @@ pub(super) async fn list(connection: &Connection, common: &Common, until: Until)
         let next = reading.page(&text)?;
         drop(taken);
         match next {
-            None => return Ok(reading.listed),
+            None => return Ok(reading.with_readables(capabilities)),
             next => cursor = next,
         }
     }
     Err(reading.invalid(&format!("sends a listing of more than {MCP_PAGES_MAX} pages")))
 }
 
-pub(super) fn rpc(raw: &Raw) -> Rpc {
-    object(&raw.text).unwrap_or(Rpc { code: 0, message: String::new(), data: Value::Null })
-}
-
 struct Reading<'c> {
     common: &'c Common,
     names: HashSet<String>,
+    guide_sha256: Option<Digest>,
     listed: Listed,
 }
 
 impl<'c> Reading<'c> {
-    fn new(common: &'c Common) -> Self {
-        Self { common, names: HashSet::new(), listed: Listed::default() }
+    fn new(common: &'c Common, instructions: Option<&str>) -> Self {
+        let guide = instructions.and_then(guide);
+        let guide_sha256 = guide.as_ref().map(|guide| Digest::new(Sha256::digest(guide).into()));
+        Self { common, names: HashSet::new(), guide_sha256, listed: Listed { guide, ..Listed::default() } }
+    }
+
+    /// The whole listing: the requests of the protocol come after the tools.
+    fn with_readables(mut self, capabilities: &ServerCapabilities) -> Listed {
+        for (action, because) in readable::actions(self.common, capabilities) {
+            self.take(action, because);
+        }
+        self.listed
     }
 
     /// Takes a page, and returns the cursor of the next.
@@ -118,7 +121,7 @@ impl<'c> Reading<'c> {
         }
         self.listed.because.insert(name.clone(), because);
         self.names.insert(name);
-        self.listed.actions.push(Arc::new(action));
+        self.listed.actions.push(Arc::new(Action { guide_sha256: self.guide_sha256, ..action }));
     }
 
     fn skip(&mut self, skipped: Skipped) {
@@ -132,4 +135,10 @@ impl<'c> Reading<'c> {
     fn invalid(&self, does: &str) -> Error {
         failed("listing_invalid", format!("source `{}` {does}; its tools are not listed", self.common.source))
     }
+}
+
+/// A server's instructions as a guide. They were written by others, and are shown to agents and people.
+fn guide(instructions: &str) -> Option<String> {
+    let text: String = clean::block(instructions).chars().take(MCP_INSTRUCTIONS_CHARS_MAX).collect();
+    Some(text).filter(|text| !text.trim().is_empty())
 }

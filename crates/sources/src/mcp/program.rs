@@ -88,6 +88,13 @@ fn is_plain(path: &Path) -> bool {
     parts.next() == Some(Component::RootDir) && path != Path::new("/") && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
+/// What a program sees of the org's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    Nothing,
+    Workspace,
+}
+
 /// Every program that an operator allows.
 #[derive(Clone)]
 pub struct AllowedPrograms {
@@ -122,6 +129,12 @@ impl AllowedPrograms {
     /// Whether an operator allows this command with these variables.
     pub fn check(&self, command: &[String], env: &[Variable]) -> Result<(), Error> {
         self.find(command, env).map(|_| ())
+    }
+
+    /// Whether this command sees the workspace of its org.
+    pub fn sight(&self, command: &[String]) -> Sight {
+        let sees = self.allowed.iter().any(|(program, _)| program.command == command && program.workspace);
+        if sees { Sight::Workspace } else { Sight::Nothing }
     }
 
     fn find(&self, command: &[String], env: &[Variable]) -> Result<&(AllowedProgram, Option<Arc<Network>>), Error> {
@@ -353,6 +366,8 @@ mod tests {
             programs.check(&command, &env).map_err(|error| error.code())
         };
         assert_eq!(check(&["node", "index.js"], "LEVEL"), Ok(()));
+        let sight = |command: &[&str]| programs.sight(&started(command, &[]).command);
+        assert_eq!((sight(&["node", "index.js"]), sight(&["node"])), (Sight::Workspace, Sight::Nothing));
         for (command, name) in [
             (&["node"][..], "LEVEL"),
             (&["node", "index.js", "--more"], "LEVEL"),

@@ -5,7 +5,7 @@ use super::super::testing::Server as Raw;
 use super::*;
 use crate::builtin::tests::context;
 use countersign_core::Secret;
-use countersign_core::effect::Progress;
+use countersign_core::effect::{Progress, Scope};
 use countersign_core::jail::{self, Ended};
 use countersign_core::resident::{Child, Resident, Spec, StderrTail};
 use parking_lot::Mutex;
@@ -91,7 +91,7 @@ async fn works(source: &McpSource, version: &str) {
     let actions = source.list(&context().org).await.unwrap();
     assert_eq!(actions.iter().map(|action| action.id.as_str()).collect::<Vec<_>>(), ["kit.add", "kit.fail", "kit.slow"]);
     assert_eq!(source.known().unwrap().version, version);
-    assert_eq!(source.guide(), Some("Ask before you set."));
+    assert_eq!(source.guide().as_deref(), Some("Ask before you set."));
     let lines = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&lines);
     let told = CallContext { progress: Some(Progress::new(move |line| heard.lock().push(line.to_owned()))), ..context() };
@@ -108,7 +108,7 @@ async fn works(source: &McpSource, version: &str) {
     );
     let late = call(&CallContext { timeout_ms: 300, ..context() }, "slow").await.unwrap_err();
     assert_eq!(late.code(), "source_timed_out");
-    assert_eq!(call(&context(), "none").await.unwrap_err().code(), "invalid_params");
+    assert_eq!(call(&context(), "none").await.unwrap_err().code(), "source_reported_error");
     assert!(call(&context(), "add").await.is_ok(), "it still works");
 }
 
@@ -215,10 +215,15 @@ fn program<S>(serve: S) -> (McpSource, Arc<InProcess<S>>)
 where
     S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
 {
-    program_with(serve, WithSecret::new("canary-7731"), None)
+    program_with(serve, WithSecret::new("canary-7731"), None, Sight::Nothing)
 }
 
-fn program_with<S>(serve: S, secret: Arc<WithSecret>, package: Option<(Digest, Vec<HostRule>)>) -> (McpSource, Arc<InProcess<S>>)
+fn program_with<S>(
+    serve: S,
+    secret: Arc<WithSecret>,
+    package: Option<(Digest, Vec<HostRule>)>,
+    sight: Sight,
+) -> (McpSource, Arc<InProcess<S>>)
 where
     S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
 {
@@ -226,7 +231,7 @@ where
     let config = McpConfig {
         id: SourceId::parse("kit").unwrap(),
         title: "Kit".to_owned(),
-        server: Server::Program { residents: Arc::clone(&programs) as Arc<dyn Residents>, program: secret, package },
+        server: Server::Program { residents: Arc::clone(&programs) as Arc<dyn Residents>, program: secret, package, sight },
         connection: None,
         server_sha256: None,
         spaces: None,
@@ -259,7 +264,7 @@ async fn a_server_of_the_library_works_as_a_program_in_both_lifecycles() {
 #[tokio::test]
 async fn the_code_of_a_package_is_part_of_each_action_and_no_other_code_is_called() {
     let code = Digest::new([7; 32]);
-    let (source, _) = program_with(serve(MODERN), WithSecret::new("canary-7731"), Some((code, vec!["api.example.com".parse().unwrap()])));
+    let (source, _) = program_with(serve(MODERN), WithSecret::new("canary-7731"), Some((code, vec!["api.example.com".parse().unwrap()])), Sight::Nothing);
     let actions = source.list(&context().org).await.unwrap();
     assert_eq!((source.code(), actions[0].package_sha256, actions[0].profile), (Some(code), Some(code), Profile::Resident));
     assert_eq!(actions[0].hosts, ["api.example.com"]);
@@ -268,6 +273,22 @@ async fn the_code_of_a_package_is_part_of_each_action_and_no_other_code_is_calle
         assert_eq!(call(other).await.unwrap_err().code(), "package_changed");
     }
     assert!(call(Some(code)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_program_that_sees_the_workspace_reads_files_and_cannot_be_kept_to_a_part_of_it() {
+    let narrow = Scope { allowed_dirs: vec!["src".to_owned()], ..Scope::default() };
+    for (sight, effects, expected) in [
+        (Sight::Nothing, vec![Effect::NetworkCall], Ok(())),
+        (Sight::Workspace, vec![Effect::NetworkCall, Effect::FilesystemRead], Err("outside_scope")),
+    ] {
+        let (source, _) = program_with(serve(LEGACY), WithSecret::new("canary-7731"), None, sight);
+        let actions = source.list(&context().org).await.unwrap();
+        assert!(actions.iter().all(|action| action.effects == effects), "{sight:?}");
+        let asked = |scope| Asked { action: &actions[0].id, params: None, scope, code: None };
+        assert_eq!(source.check(asked(&narrow)).await.map_err(|error| error.code()), expected, "{sight:?}");
+        assert_eq!(source.check(asked(&Scope::default())).await, Ok(()), "{sight:?}");
+    }
 }
 
 #[tokio::test]
@@ -283,7 +304,7 @@ async fn a_program_ends_with_its_source() {
 #[tokio::test]
 async fn a_secret_that_was_replaced_reaches_the_program_with_the_next_call_and_running_calls_end_in_the_old_one() {
     let secret = WithSecret::new("canary-7731");
-    let (source, started) = program_with(serve(MODERN), Arc::clone(&secret), None);
+    let (source, started) = program_with(serve(MODERN), Arc::clone(&secret), None, Sight::Nothing);
     let add = ActionId::parse("kit.add").unwrap();
     for _ in 0..2 {
         source.call(&context(), &add, &json!({})).await.unwrap();

@@ -4,24 +4,25 @@ use super::call;
 use super::connection::{Connection, Lifecycle, Startable, Until, Upstream};
 use super::http::Credentials;
 use super::listing::{self, Listed};
-use super::readable::{self, Readable};
+use super::program::Sight;
+use super::readable::Readable;
 use super::tier::Tiers;
 use super::tool::Common;
 use super::wire::Wire;
 use crate::web::{Allowed, Exchange, HostList, HostRule};
 use crate::words::{patience, refused};
-use countersign_core::action::Profile;
-use countersign_core::clean;
-use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS, MCP_INSTRUCTIONS_CHARS_MAX};
+use countersign_core::action::{Effect, Profile};
+use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS};
 use countersign_core::resident::Residents;
-use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, ConnectionId, Digest, Future, OrgId, SourceId, SpaceId};
 use ipnet::IpNet;
 use parking_lot::RwLock;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::timeout_at;
 use url::Url;
@@ -60,6 +61,7 @@ pub enum Server {
         program: Arc<dyn Startable>,
         /// Digest of the package that it comes from, and the hosts that the package names. Absent for a command of the operator.
         package: Option<(Digest, Vec<HostRule>)>,
+        sight: Sight,
     },
     /// It cannot be set up. Every request gets this error.
     Nowhere { why: Error },
@@ -85,8 +87,6 @@ pub struct McpSource {
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
     /// Whether the server wanted `initialize` when it was last connected to.
     wants_initialize: AtomicBool,
-    /// The server's own instructions, as it gave them first. Later ones would be a change that nobody reviewed.
-    guide: OnceLock<Option<String>>,
     known: RwLock<Option<Known>>,
     /// Whether the server wants params of some tools in headers. A new connection learns which by listing the tools.
     wants_header_params: AtomicBool,
@@ -112,6 +112,7 @@ impl McpSource {
     /// A source that cannot be set up is one all the same: every request to it says why.
     pub fn new(config: McpConfig) -> Self {
         let McpConfig { id, title, server, connection: account, server_sha256, spaces, tiers, list_timeout_ms, call_timeout_ms } = config;
+        let mut effects = vec![Effect::NetworkCall];
         let (upstream, profile, hosts, code) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
                 let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
@@ -123,7 +124,8 @@ impl McpSource {
                 };
                 (upstream, Profile::InProcess, hosts, None)
             }
-            Server::Program { residents, program, package } => {
+            Server::Program { residents, program, package, sight } => {
+                effects.extend((sight == Sight::Workspace).then_some(Effect::FilesystemRead));
                 let (code, hosts) = package.unzip();
                 let hosts = hosts.unwrap_or_default().iter().map(ToString::to_string).collect();
                 (Upstream::Program { residents, program }, Profile::Resident, hosts, code)
@@ -132,7 +134,7 @@ impl McpSource {
         };
         let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
         Self {
-            common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts, server_sha256, code },
+            common: Common { source: id.clone(), tiers, timeout_ms, profile, hosts, effects, server_sha256, code },
             id,
             title,
             account,
@@ -141,7 +143,6 @@ impl McpSource {
             list_timeout_ms: list_timeout_ms.clamp(1, LIST_TIMEOUT_MS),
             connection: tokio::sync::Mutex::default(),
             wants_initialize: AtomicBool::new(false),
-            guide: OnceLock::new(),
             known: RwLock::default(),
             wants_header_params: AtomicBool::new(false),
             changes: Arc::default(),
@@ -179,7 +180,6 @@ impl McpSource {
         let lifecycle = if self.wants_initialize.swap(false, Ordering::Relaxed) { Lifecycle::Initialize } else { Lifecycle::Auto };
         let open = Arc::new(Connection::open(&self.upstream, wire, lifecycle, until).await?);
         self.wants_initialize.store(!open.is_modern(), Ordering::Relaxed);
-        self.guide.get_or_init(|| open.instructions().and_then(guide));
         *connection = Some(Arc::clone(&open));
         Ok(open)
     }
@@ -194,14 +194,6 @@ impl McpSource {
             }
         }
         answer
-    }
-
-    /// Reads something that is no tool, and returns it as the server wrote it.
-    pub async fn read(&self, what: Readable, timeout_ms: u64) -> Result<Value, Error> {
-        let timeout_ms = timeout_ms.clamp(1, CALL_TIMEOUT_MS);
-        let until = Until::after(Duration::from_millis(timeout_ms), timeout_ms);
-        let connection = self.connected(until).await?;
-        self.reconsider(&connection, readable::read(&connection, &self.id, what, until).await).await
     }
 
     /// Lists the tools now.
@@ -233,8 +225,8 @@ impl Source for McpSource {
         &self.title
     }
 
-    fn guide(&self) -> Option<&str> {
-        self.guide.get()?.as_deref()
+    fn guide(&self) -> Option<Cow<'_, str>> {
+        self.known.read().as_ref()?.listed.guide.clone().map(Cow::Owned)
     }
 
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
@@ -261,6 +253,19 @@ impl Source for McpSource {
         true
     }
 
+    /// A program sees the whole workspace for as long as it runs, so it cannot be kept to a part of it for one call.
+    fn check<'a>(&'a self, asked: Asked<'a>) -> Future<'a, Result<(), Error>> {
+        let sees_too_much = self.common.effects.contains(&Effect::FilesystemRead) && !asked.scope.is_unbounded();
+        let checked = if sees_too_much {
+            let why =
+                format!("the program of source `{}` sees the whole workspace, so `{}` cannot be kept to a scope", self.id, asked.action);
+            Err(refused("outside_scope", format!("{why}; nothing was asked")))
+        } else {
+            Ok(())
+        };
+        Box::pin(std::future::ready(checked))
+    }
+
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(async move {
             if self.common.code.is_some() && self.common.code != context.code {
@@ -270,6 +275,9 @@ impl Source for McpSource {
             let until = Until::after(patience(context), context.timeout_ms);
             let connection = self.connected(until).await?;
             let asked = async {
+                if let Some(readable) = Readable::named(action.name()) {
+                    return readable.ask(&connection, action, params, until).await;
+                }
                 if self.wants_header_params.load(Ordering::Relaxed) && !connection.has_header_params() {
                     listing::list(&connection, &self.common, until).await?;
                 }
@@ -284,15 +292,19 @@ impl Source for McpSource {
     }
 }
 
+/// The error of JSON-RPC for a request that is none.
+const INVALID_REQUEST: i64 = -32600;
+
 /// Whether another connection might give another answer.
 fn is_doubtful(error: &Error) -> bool {
     match error {
         Error::Unreachable { .. } | Error::Broken { .. } => true,
         Error::Refused { code, .. } | Error::Failed { code, .. } => matches!(*code, "source_refused" | "source_unauthorized"),
+        // The request itself is invalid, for example because the server forgot who asks.
+        Error::Reported { content, .. } => content["error"]["code"] == INVALID_REQUEST,
         Error::Busy { .. }
         | Error::NoTurn { .. }
         | Error::TimedOut { .. }
-        | Error::Reported { .. }
         | Error::WorkspaceElsewhere
         | Error::PreviewUnsupported { .. } => false,
     }
@@ -308,12 +320,6 @@ fn host_of(url: &str) -> Result<String, crate::Error> {
     let url = Url::parse(url).map_err(|_| invalid())?;
     let rule: HostRule = url.origin().ascii_serialization().parse().map_err(|_| invalid())?;
     Ok(rule.to_string())
-}
-
-/// A server's instructions as a guide. They were written by others, and are shown to agents and people.
-fn guide(instructions: &str) -> Option<String> {
-    let text: String = clean::block(instructions).chars().take(MCP_INSTRUCTIONS_CHARS_MAX).collect();
-    Some(text).filter(|text| !text.trim().is_empty())
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ async fn a_server_with_sessions_is_listed_and_called() {
     let called = server.came(is("tools/call")).await;
     assert_eq!((called.params()["name"].as_str(), &called.params()["arguments"]), (Some("look"), &json!({ "q": 1 })));
     assert_eq!((called.header("mcp-session-id"), called.header("mcp-protocol-version")), (Some("s1"), Some("2025-11-25")));
-    assert_eq!(source.guide(), Some("Use it\\u{202e} with care."));
+    assert_eq!(source.guide().as_deref(), Some("Use it\\u{202e} with care."));
     assert_eq!(source.known().unwrap().version, "2025-11-25");
     let methods = server.methods();
     assert_eq!(methods, ["server/discover", "initialize", "notifications/initialized", "tools/list", "tools/call"], "one connection");
@@ -179,10 +179,14 @@ async fn an_error_that_a_tool_reports_keeps_its_content_and_leaves_the_effect_un
 #[tokio::test]
 async fn an_error_of_the_protocol_says_whether_anything_can_have_happened() {
     for (number, code, after) in [
+        (-32700, "source_refused", AfterError::NoEffect),
         (-32601, "unknown_action", AfterError::NoEffect),
-        (-32602, "invalid_params", AfterError::NoEffect),
-        (-32600, "source_refused", AfterError::NoEffect),
+        (-32020, "source_refused", AfterError::NoEffect),
         (-32022, "source_refused", AfterError::NoEffect),
+        // A tool can find in the middle of its work that params are invalid, or that it needs something of its client.
+        (-32602, "source_reported_error", AfterError::Unknown),
+        (-32600, "source_reported_error", AfterError::Unknown),
+        (-32021, "source_reported_error", AfterError::Unknown),
         (-32603, "source_reported_error", AfterError::Unknown),
         (-32000, "source_reported_error", AfterError::Unknown),
         (1, "source_reported_error", AfterError::Unknown),
@@ -390,7 +394,7 @@ async fn a_server_that_forgot_its_session_without_saying_so_is_begun_with_anew_b
     })
     .await;
     let source = server.source();
-    assert_eq!(call(&source, "kit.set", json!({})).await.unwrap_err().code(), "source_refused");
+    assert_eq!(call(&source, "kit.set", json!({})).await.unwrap_err().code(), "source_broke");
     assert!(call(&source, "kit.set", json!({})).await.is_ok());
 }
 
@@ -444,8 +448,53 @@ async fn a_server_without_sessions_is_asked_to_tell_when_its_list_changes() {
     }
 }
 
+/// Answers `initialize` like that.
+fn begins(request: &Request, capabilities: &Value, instructions: &str) -> Option<Reply> {
+    let info = json!({ "protocolVersion": "2025-06-18", "capabilities": capabilities, "instructions": instructions,
+        "serverInfo": { "name": "kit", "version": "1" } });
+    (request.method() == "initialize").then(|| answer(request, info))
+}
+
 #[tokio::test]
-async fn prompts_and_resources_are_passed_through() {
+async fn resources_and_prompts_are_actions_where_the_server_has_them() {
+    use crate::mcp::Because;
+    let resources = ["kit.resources.list", "kit.resources.templates.list", "kit.resources.read"];
+    let prompts = ["kit.prompts.list", "kit.prompts.get"];
+    for (capabilities, expected) in [
+        (json!({ "tools": {} }), vec![]),
+        (json!({ "tools": {}, "resources": {} }), resources.to_vec()),
+        (json!({ "prompts": { "listChanged": true } }), prompts.to_vec()),
+        (json!({ "resources": {}, "prompts": {} }), [&resources[..], &prompts[..]].concat()),
+    ] {
+        let server = Server::legacy(move |request| begins(request, &capabilities, "")).await;
+        let source = server.source();
+        assert_eq!(listed(&source).await, [&["kit.look", "kit.set"][..], &expected[..]].concat());
+    }
+    let server = Server::legacy(|request| match request.method() {
+        "tools/list" => Some(answer(request, json!({ "tools": [tool("look"), tool("resources.read")] }))),
+        _ => begins(request, &json!({ "tools": {}, "resources": {}, "prompts": {} }), "With care."),
+    })
+    .await;
+    let tiers = [("prompts.get".to_owned(), Tier::R3)];
+    let source = server.source_with(|config| {
+        config.tiers.overrides.extend(tiers);
+        config.tiers.default = Some(Tier::R4);
+    });
+    let listed = source.refresh().await.unwrap();
+    let skipped: Vec<_> = listed.skipped.iter().map(|skipped| (skipped.tool.as_deref(), skipped.why.as_str())).collect();
+    assert_eq!(skipped, [(Some("resources.read"), "its name is that of a request of the protocol")]);
+    let (reads, gets) = (&listed.actions[3], &listed.actions[5]);
+    assert_eq!((reads.id.as_str(), reads.tier, listed.because["resources.read"]), ("kit.resources.read", Tier::R1, Because::Protocol));
+    assert_eq!((gets.id.as_str(), gets.tier, listed.because["prompts.get"]), ("kit.prompts.get", Tier::R3, Because::Override));
+    assert_eq!(reads.params_schema["required"], json!(["uri"]));
+    // What the server wrote is no part of them but for its instructions, which are part of all.
+    assert_eq!((reads.upstream_sha256, reads.guide_sha256), (None, listed.actions[0].guide_sha256));
+    assert!(reads.guide_sha256.is_some());
+    assert_eq!((&reads.effects, reads.timeout_ms, &reads.hosts), (&listed.actions[0].effects, 10_000, &listed.actions[0].hosts));
+}
+
+#[tokio::test]
+async fn resources_and_prompts_are_read_by_calls() {
     let server = Server::legacy(|request| match request.method() {
         "prompts/get" => Some(answer(request, json!({ "messages": [], "odd": request.params()["arguments"] }))),
         "resources/read" if request.params()["uri"] == "a://b" => {
@@ -458,18 +507,65 @@ async fn prompts_and_resources_are_passed_through() {
     })
     .await;
     let source = server.source();
-    let arguments = json!({ "a": "b" }).as_object().cloned().unwrap();
-    for (what, expected) in [
-        (Readable::Prompt { name: "p".to_owned(), arguments }, Ok(json!({ "messages": [], "odd": { "a": "b" } }))),
-        (Readable::Resource { uri: "a://b".to_owned() }, Ok(json!({ "contents": [{ "uri": "a://b", "text": "x" }] }))),
-        (Readable::Resource { uri: "a://c".to_owned() }, Err("source_refused")),
-        (Readable::Prompts { cursor: Some("7".to_owned()) }, Ok(json!({ "prompts": [], "nextCursor": "7" }))),
-        (Readable::Resources { cursor: None }, Err("source_refused")),
-        (Readable::Templates { cursor: None }, Err("source_broke")),
+    for (name, params, expected) in [
+        ("prompts.get", json!({ "name": "p", "arguments": { "a": "b" } }), Ok(json!({ "messages": [], "odd": { "a": "b" } }))),
+        ("resources.read", json!({ "uri": "a://b" }), Ok(json!({ "contents": [{ "uri": "a://b", "text": "x" }] }))),
+        ("resources.read", json!({ "uri": "a://c" }), Err("source_reported_error")),
+        ("resources.read", json!({ "url": "a://c" }), Err("invalid_params")),
+        ("prompts.list", json!({ "cursor": "7" }), Ok(json!({ "prompts": [], "nextCursor": "7" }))),
+        ("resources.list", json!({}), Err("unknown_action")),
+        ("resources.templates.list", json!({}), Err("source_broke")),
     ] {
-        let found = source.read(what.clone(), 5_000).await;
-        assert_eq!(found.map_err(|error| error.code()), expected, "{what:?}");
+        let found = call(&source, &format!("kit.{name}"), params.clone()).await.map(|output| output.value);
+        assert_eq!(found.map_err(|error| error.code()), expected, "{name} {params}");
     }
+    assert!(server.methods().iter().all(|method| method != "tools/call"));
+}
+
+#[tokio::test]
+async fn other_instructions_are_another_definition_of_every_action() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let server = Server::legacy(move |request| {
+        let number = if request.method() == "initialize" { begun.fetch_add(1, Ordering::SeqCst) } else { 0 };
+        begins(request, &json!({ "tools": {} }), ["Look first.", "Set at once.", ""][number.min(2)])
+    })
+    .await;
+    let source = server.source();
+    assert_eq!(source.guide(), None);
+    let mut digests = Vec::new();
+    for guide in [Some("Look first."), Some("Set at once."), None] {
+        let actions = source.list(&context().org).await.unwrap();
+        assert_eq!(source.guide().as_deref(), guide);
+        assert_eq!(actions[0].guide_sha256, actions[1].guide_sha256);
+        digests.push(actions[0].guide_sha256);
+        // A new connection alone changes nothing: the guide is that of the listing.
+        source.disconnect().await;
+        call(&source, "kit.look", json!({})).await.unwrap();
+        assert_eq!(source.guide().as_deref(), guide);
+    }
+    assert!(digests[0].is_some() && digests[1].is_some() && digests[0] != digests[1] && digests[2].is_none(), "{digests:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_says_that_it_has_tools_lists_them_or_its_listing_is_an_error() {
+    for (capabilities, expected) in
+        [(json!({}), Ok(0)), (json!({ "prompts": {} }), Ok(2)), (json!({ "tools": {} }), Err("listing_invalid"))]
+    {
+        let server = Server::legacy(move |request| match request.method() {
+            "tools/list" => Some(error(request, -32601, "unknown")),
+            _ => begins(request, &capabilities, ""),
+        })
+        .await;
+        let found = server.source().list(&context().org).await;
+        assert_eq!(found.map(|actions| actions.len()).map_err(|error| error.code()), expected);
+    }
+    let server = Server::legacy(|request| match (request.method(), request.params()["cursor"].as_str()) {
+        ("tools/list", None) => Some(answer(request, json!({ "tools": [tool("a")], "nextCursor": "2" }))),
+        ("tools/list", Some(_)) => Some(error(request, -32601, "unknown")),
+        _ => begins(request, &json!({}), ""),
+    })
+    .await;
+    assert_eq!(server.source().list(&context().org).await.unwrap_err().code(), "listing_invalid", "it has listed some");
 }
 
 /// Tokens `t0`, `t1` and so on: one more after each refusal, up to the last.
@@ -668,7 +764,7 @@ async fn a_source_that_cannot_be_set_up_says_why_to_every_request() {
     let source = server.source_with(|config| config.server = super::Server::Nowhere { why: why.clone() });
     assert_eq!(source.list(&context().org).await.unwrap_err(), why);
     assert_eq!(call(&source, "kit.look", json!({})).await.unwrap_err(), why);
-    assert_eq!(source.read(Readable::Prompts { cursor: None }, 1_000).await.unwrap_err(), why);
+    assert_eq!(call(&source, "kit.prompts.list", json!({})).await.unwrap_err(), why);
 }
 
 #[tokio::test]

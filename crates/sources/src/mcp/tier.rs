@@ -2,6 +2,7 @@
 //! then the default of the source.
 
 use countersign_core::Tier;
+use countersign_core::action::PROTOCOL_ACTIONS;
 use countersign_core::ports::sources::Hints;
 use std::collections::BTreeMap;
 
@@ -35,6 +36,8 @@ pub struct Tiered {
 pub enum Because {
     /// An admin set it.
     Override,
+    /// It is no tool, but a request of the protocol that reads.
+    Protocol,
     /// The server says that the tool may destroy something.
     DestructiveHint,
     /// The server says that the tool only reads, and it is trusted.
@@ -51,6 +54,7 @@ impl Because {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Override => "override",
+            Self::Protocol => "protocol",
             Self::DestructiveHint => "destructive_hint",
             Self::ReadOnlyHint => "read_only_hint",
             Self::Default => "default",
@@ -91,6 +95,9 @@ const BEGINS: [(&str, Tier); 16] = [
 pub fn tier(tool: &str, annotations: Annotations, tiers: &Tiers) -> Tiered {
     if let Some(&tier) = tiers.overrides.get(tool) {
         return Tiered { tier, because: Because::Override };
+    }
+    if PROTOCOL_ACTIONS.contains(&tool) {
+        return Tiered { tier: Tier::R1, because: Because::Protocol };
     }
     let by_rule = match (annotations, tiers) {
         (Annotations { destructive: Some(true), .. }, _) => Tiered { tier: Tier::R4, because: Because::DestructiveHint },
@@ -198,6 +205,7 @@ mod tests {
             ("look", Tier::R4, Trusted, None, "destructive_hint"),
             ("delete_file", Tier::R4, Untrusted, None, "name"),
             ("look", Tier::R0, Untrusted, None, "unknown"),
+            ("resources.read", Tier::R1, Untrusted, Some(Tier::R4), "protocol"),
         ] {
             assert_eq!(because(tool, has, &tiers(hints, default)).as_str(), expected, "{tool} {has}");
         }

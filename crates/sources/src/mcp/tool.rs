@@ -3,10 +3,10 @@
 use super::header_params;
 use super::tier::{Annotations, Because, Tiered, Tiers, tier};
 use crate::words::shown;
-use countersign_core::action::{Class, Effect, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Class, Effect, PROTOCOL_ACTIONS, Profile, Repeatability, Reversibility};
 use countersign_core::json::{canonical_exact, parse_strict};
 use countersign_core::limits::MCP_TOOL_BYTES_MAX;
-use countersign_core::{Action, ActionId, Digest, SourceId};
+use countersign_core::{Action, ActionId, Digest, SourceId, Tier};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +18,7 @@ pub(super) struct Common {
     pub(super) timeout_ms: u64,
     pub(super) profile: Profile,
     pub(super) hosts: Vec<String>,
+    pub(super) effects: Vec<Effect>,
     pub(super) server_sha256: Option<Digest>,
     /// Digest of the package whose code performs them.
     pub(super) code: Option<Digest>,
@@ -35,6 +36,26 @@ pub struct Skipped {
 const STRUCTURED: &str = "/properties/structuredContent";
 
 impl Common {
+    /// An action of this source with nothing of its own yet.
+    pub(super) fn base(&self, id: ActionId, tier: Tier) -> Action {
+        let (requires, reversibility, repeatability) = match tier.class() {
+            Class::Read => ("http.get", Reversibility::NoEffect, Repeatability::Repeatable),
+            Class::Write | Class::Danger => ("http.request", Reversibility::NotReversible, Repeatability::NotRepeatable),
+        };
+        Action {
+            requires: vec![requires.to_owned()],
+            effects: self.effects.clone(),
+            timeout_ms: self.timeout_ms,
+            reversibility,
+            repeatability,
+            profile: self.profile,
+            package_sha256: self.code,
+            server_sha256: self.server_sha256,
+            hosts: self.hosts.clone(),
+            ..Action::new(id, tier)
+        }
+    }
+
     /// The action of a tool and why it has its tier, or why there is none.
     pub(super) fn action(&self, raw: &str) -> Result<(Action, Because), Skipped> {
         let unnamed = |why: String| Skipped { tool: None, why };
@@ -49,6 +70,9 @@ impl Common {
     fn define(&self, tool: &Value, name: &str) -> Result<(Action, Because), String> {
         let id = ActionId::parse(&format!("{}.{name}", self.source))
             .map_err(|_| "its name is not 1 to 128 letters, digits, `_`, `-` and `.`".to_owned())?;
+        if PROTOCOL_ACTIONS.contains(&name) {
+            return Err("its name is that of a request of the protocol".to_owned());
+        }
         let params = tool["inputSchema"].as_object().ok_or("its `inputSchema` is not an object")?;
         let result = match &tool["outputSchema"] {
             Value::Null => None,
@@ -67,10 +91,6 @@ impl Common {
         let hints = &tool["annotations"];
         let annotations = Annotations { read_only: hints["readOnlyHint"].as_bool(), destructive: hints["destructiveHint"].as_bool() };
         let Tiered { tier, because } = tier(name, annotations, &self.tiers);
-        let (requires, reversibility) = match tier.class() {
-            Class::Read => ("http.get", Reversibility::NoEffect),
-            Class::Write | Class::Danger => ("http.request", Reversibility::NotReversible),
-        };
         let title = tool["title"].as_str().or_else(|| hints["title"].as_str());
         let description = tool["description"].as_str().filter(|text| !text.trim().is_empty());
         let action = Action {
@@ -78,20 +98,8 @@ impl Common {
             description: description.map_or_else(|| format!("A tool of `{}`, which does not describe it.", self.source), str::to_owned),
             params_schema: params_schema(params),
             result_schema: result_schema(result),
-            requires: vec![requires.to_owned()],
-            effects: vec![Effect::NetworkCall],
-            timeout_ms: self.timeout_ms,
-            reversibility,
-            repeatability: match tier.class() {
-                Class::Read => Repeatability::Repeatable,
-                Class::Write | Class::Danger => Repeatability::NotRepeatable,
-            },
-            profile: self.profile,
-            package_sha256: self.code,
             upstream_sha256: Some(Digest::new(Sha256::digest(text).into())),
-            server_sha256: self.server_sha256,
-            hosts: self.hosts.clone(),
-            ..Action::new(id, tier)
+            ..self.base(id, tier)
         };
         Ok((action, because))
     }
@@ -156,7 +164,6 @@ fn lead_inside(schema: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countersign_core::Tier;
     use countersign_core::ports::sources::Hints;
 
     fn common() -> Common {
@@ -166,6 +173,7 @@ mod tests {
             timeout_ms: 5_000,
             profile: Profile::InProcess,
             hosts: vec!["kit.example".to_owned()],
+            effects: vec![Effect::NetworkCall],
             server_sha256: None,
             code: None,
         }
@@ -214,6 +222,7 @@ mod tests {
             (r#"{"name":"a","name":"b","inputSchema":{}}"#, None, "its definition cannot be read"),
             (&long, None, "its definition is longer than 262144 bytes"),
             (r#"{"name":"a"}"#, Some("a"), "its `inputSchema` is not an object"),
+            (r#"{"name":"prompts.get","inputSchema":{}}"#, Some("prompts.get"), "its name is that of a request of the protocol"),
             (r#"{"name":"a","inputSchema":true}"#, Some("a"), "its `inputSchema` is not an object"),
             (r#"{"name":"a","inputSchema":{},"outputSchema":[]}"#, Some("a"), "its `outputSchema` is not an object"),
             (r#"{"name":"a b","inputSchema":{}}"#, Some("a b"), "its name is not 1 to 128"),

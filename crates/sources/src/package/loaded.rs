@@ -164,6 +164,7 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
         package_sha256: Some(digest),
         upstream_sha256: None,
         server_sha256: None,
+        guide_sha256: None,
         hosts: manifest.hosts.iter().map(ToString::to_string).collect(),
         id,
     }

@@ -13,6 +13,7 @@ use countersign_core::effect::{Check, Reconciled};
 use countersign_core::source::{CallContext, Error, Output, Past, Source};
 use countersign_core::{Action, ActionId, Digest, Future, OrgId, SourceId};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Keeps a copy of the definition that an effect is about to be made under. A definition that was kept before is not written again.
@@ -118,7 +119,7 @@ impl Source for Former {
         self.id.as_str()
     }
 
-    fn guide(&self) -> Option<&str> {
+    fn guide(&self) -> Option<Cow<'_, str>> {
         None
     }
 

@@ -22,6 +22,7 @@ use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
 use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -342,7 +343,7 @@ impl Source for PackageSource {
         self.id.as_str()
     }
 
-    fn guide(&self) -> Option<&str> {
+    fn guide(&self) -> Option<Cow<'_, str>> {
         None
     }
 

@@ -45,6 +45,7 @@ pub(super) async fn safest(harvest: &HarvestView, client: &Client) -> Option<Str
 fn because(word: &str) -> &str {
     match word {
         "override" => "an admin set it",
+        "protocol" => "the protocol says it only reads",
         "destructive_hint" => "the server says it may destroy something",
         "read_only_hint" => "the server says it only reads",
         "default" => "the source's default",
