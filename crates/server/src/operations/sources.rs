@@ -10,8 +10,9 @@ use api::source::{EditSourceRequest, NewSourceRequest, ReviewedActionRequest, So
 use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
-use countersign_core::ports::{AddedSources, Invocations};
+use countersign_core::ports::{AddedSources, Invocations, Rules};
 use countersign_core::principal::Permission;
+use countersign_core::switch::SwitchScope;
 use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
 use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId};
 use pipeline::{DefinitionNow, Reviewed, SourceListing};

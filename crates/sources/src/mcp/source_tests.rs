@@ -653,7 +653,6 @@ async fn a_server_that_repeats_its_credential_is_not_quoted() {
                     look["description"] = json!(format!("Looks as {sent}."));
                     Some(answer(request, json!({ "tools": [look] })))
                 }
-                "prompts/list" => Some(answer(request, json!({ "prompts": [{ "name": bare }] }))),
                 "tools/call" => Some(match how {
                     "result" => answer(request, text(sent)),
                     "nested" => answer(request, text(&json!({ "headers": [sent, bare] }).to_string())),
@@ -684,15 +683,14 @@ async fn a_server_that_repeats_its_credential_is_not_quoted() {
         let context = CallContext { progress: Some(Progress::new(move |line| heard.lock().push(line.to_owned()))), ..context() };
         let listed = source.refresh().await.unwrap();
         let called = source.call(&context, &ActionId::parse("kit.look").unwrap(), &json!({})).await;
-        let prompts = source.read(Readable::Prompts { cursor: None }, 5_000).await.unwrap();
         let called = match &called {
             Ok(output) => output.value.to_string(),
             Err(error) => format!("{error} {:?}", error.reported()),
         };
-        let said = format!("{called} {:?} {prompts} {:?} {:?}", listed.actions, lines.lock(), fixed.0.lock());
+        let said = format!("{called} {:?} {:?} {:?}", listed.actions, lines.lock(), fixed.0.lock());
         assert!(!said.contains("7731"), "{how}: {said}");
-        // The listing, the prompts, and the call, in whichever way it said it.
-        assert!(said.matches("[secret]").count() >= 3, "{how}: {said}");
+        // The listing and the call, in whichever way it said it.
+        assert!(said.matches("[secret]").count() >= 2, "{how}: {said}");
         assert!(server.requests().iter().all(|request| request.header("authorization") == Some(Fixed::SENT)));
     }
 }

@@ -269,7 +269,7 @@ async fn a_review_ends_the_grants_for_other_definitions(kind: Kind) {
         grant(store, &tenant, "github.*", None).await,
     ];
     let GrantedDefinition { structural, textual } = of(2);
-    let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None };
+    let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None, changed_at: None };
     store.review(&tenant.org, &ActionId::parse("github.merge").unwrap(), pin, &tenant.person()).await.unwrap();
     let expected = [GrantState::Revoked, GrantState::Active, GrantState::Active, GrantState::Active];
     assert_eq!(states(store, &tenant, &grants).await, expected);
