@@ -427,7 +427,7 @@ mod tests {
     }
 
     /// What has failed at its work, of all that is documented.
-    const FAILURES: [&str; 41] = [
+    const FAILURES: [&str; 43] = [
         "body_too_large",
         "breaker_open",
         "content_changed",
@@ -450,8 +450,10 @@ mod tests {
         "package_failed",
         "package_flooded",
         "package_interpreter_missing",
+        "package_invalid",
         "package_killed",
         "package_lost",
+        "package_missing",
         "package_out_of_memory",
         "package_timed_out",
         "program_missing",

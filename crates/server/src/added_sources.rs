@@ -16,7 +16,7 @@ use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
 use pipeline::Catalogue;
 use sources::connection::Connected;
-use sources::mcp::{AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Packaged, Server, Sight, Started, Tiers};
+use sources::mcp::{AllowedPrograms, Credentials, McpConfig, McpSource, OfConnection, Packaged, Reach, Server, Started, Tiers};
 use sources::package::PackageServer;
 use sources::web::HostRule;
 use std::collections::{BTreeSet, HashMap};
@@ -176,18 +176,18 @@ impl AddedRegistry {
                     workspace: home.map(|home| home.place.folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
-                Server::Program { residents, program, package: None, sight: self.config.programs.sight(command) }
+                Server::Program { residents, program, package: None, reach: self.config.programs.reach(command) }
             }
             McpServer::Package { package, env } => {
                 let (residents, server) = match self.packaged(org, package) {
                     Ok(found) => found,
                     Err(why) => return Server::Nowhere { why },
                 };
-                let sight = if server.manifest().sees_workspace() { Sight::Workspace } else { Sight::Nothing };
-                let package = Some((server.digest(), server.manifest().hosts.clone()));
+                let reach = Reach { hosts: server.manifest().hosts.clone(), workspace: server.manifest().sees_workspace() };
+                let package = Some(server.digest());
                 let secrets = Arc::new(self.config.store.clone());
                 let program = Arc::new(Packaged { org: org.clone(), source: id.clone(), server, env: env.clone(), secrets });
-                Server::Program { residents, program, package, sight }
+                Server::Program { residents, program, package, reach }
             }
         }
     }

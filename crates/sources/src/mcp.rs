@@ -34,7 +34,7 @@ pub use credentials::OfConnection;
 pub use http::Credentials;
 pub use listing::Listed;
 pub use packaged::Packaged;
-pub use program::{AllowedProgram, AllowedPrograms, Sight, Started};
+pub use program::{AllowedProgram, AllowedPrograms, Reach, Started};
 pub use source::{Known, McpConfig, McpSource, Server};
 pub use tier::{Annotations, Because, Tiered, Tiers, because, tier};
 pub use tool::Skipped;

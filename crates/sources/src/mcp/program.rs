@@ -88,11 +88,13 @@ fn is_plain(path: &Path) -> bool {
     parts.next() == Some(Component::RootDir) && path != Path::new("/") && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// What a program sees of the org's files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    Nothing,
-    Workspace,
+/// What a program can reach beside the server that it answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// The hosts that it may send requests to. An empty list means no network.
+    pub hosts: Vec<HostRule>,
+    /// Whether it sees the workspace of its org.
+    pub workspace: bool,
 }
 
 /// Every program that an operator allows.
@@ -131,10 +133,10 @@ impl AllowedPrograms {
         self.find(command, env).map(|_| ())
     }
 
-    /// Whether this command sees the workspace of its org.
-    pub fn sight(&self, command: &[String]) -> Sight {
-        let sees = self.allowed.iter().any(|(program, _)| program.command == command && program.workspace);
-        if sees { Sight::Workspace } else { Sight::Nothing }
+    /// What this command can reach.
+    pub fn reach(&self, command: &[String]) -> Reach {
+        let found = self.allowed.iter().find(|(program, _)| program.command == command);
+        found.map(|(program, _)| Reach { hosts: program.hosts.clone(), workspace: program.workspace }).unwrap_or_default()
     }
 
     fn find(&self, command: &[String], env: &[Variable]) -> Result<&(AllowedProgram, Option<Arc<Network>>), Error> {
@@ -231,12 +233,7 @@ impl Environment {
 }
 
 /// The environment of a program now, with the variables that its source declares and the secrets among them.
-pub(super) async fn environment(
-    org: &OrgId,
-    source: &SourceId,
-    env: &[Variable],
-    secrets: &dyn Secrets,
-) -> Result<Environment, Error> {
+pub(super) async fn environment(org: &OrgId, source: &SourceId, env: &[Variable], secrets: &dyn Secrets) -> Result<Environment, Error> {
     // Read before the values. A value that is replaced in between has the program started once more than needed, and never once less.
     let versions = versions(org, source, env, secrets).await?;
     let mut variables = Vec::from(ENVIRONMENT.map(|(name, value)| (name.to_owned(), Secret::new(value.to_owned()))));
@@ -257,12 +254,7 @@ pub(super) async fn environment(
 }
 
 /// The version of each secret in an environment, in the order of the variables.
-pub(super) async fn versions(
-    org: &OrgId,
-    source: &SourceId,
-    env: &[Variable],
-    secrets: &dyn Secrets,
-) -> Result<Vec<Option<i64>>, Error> {
+pub(super) async fn versions(org: &OrgId, source: &SourceId, env: &[Variable], secrets: &dyn Secrets) -> Result<Vec<Option<i64>>, Error> {
     let mut versions = Vec::new();
     for variable in env {
         let VariableValue::Secret(name) = &variable.value else { continue };
@@ -366,8 +358,8 @@ mod tests {
             programs.check(&command, &env).map_err(|error| error.code())
         };
         assert_eq!(check(&["node", "index.js"], "LEVEL"), Ok(()));
-        let sight = |command: &[&str]| programs.sight(&started(command, &[]).command);
-        assert_eq!((sight(&["node", "index.js"]), sight(&["node"])), (Sight::Workspace, Sight::Nothing));
+        let reach = |command: &[&str]| programs.reach(&started(command, &[]).command);
+        assert_eq!((reach(&["node", "index.js"]).workspace, reach(&["node"])), (true, Reach::default()));
         for (command, name) in [
             (&["node"][..], "LEVEL"),
             (&["node", "index.js", "--more"], "LEVEL"),

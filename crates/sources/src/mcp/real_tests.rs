@@ -215,15 +215,10 @@ fn program<S>(serve: S) -> (McpSource, Arc<InProcess<S>>)
 where
     S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
 {
-    program_with(serve, WithSecret::new("canary-7731"), None, Sight::Nothing)
+    program_with(serve, WithSecret::new("canary-7731"), None, Reach::default())
 }
 
-fn program_with<S>(
-    serve: S,
-    secret: Arc<WithSecret>,
-    package: Option<(Digest, Vec<HostRule>)>,
-    sight: Sight,
-) -> (McpSource, Arc<InProcess<S>>)
+fn program_with<S>(serve: S, secret: Arc<WithSecret>, package: Option<Digest>, reach: Reach) -> (McpSource, Arc<InProcess<S>>)
 where
     S: Fn(tokio::io::DuplexStream, Arc<InMemory>) + Send + Sync + 'static,
 {
@@ -231,7 +226,7 @@ where
     let config = McpConfig {
         id: SourceId::parse("kit").unwrap(),
         title: "Kit".to_owned(),
-        server: Server::Program { residents: Arc::clone(&programs) as Arc<dyn Residents>, program: secret, package, sight },
+        server: Server::Program { residents: Arc::clone(&programs) as Arc<dyn Residents>, program: secret, package, reach },
         connection: None,
         server_sha256: None,
         spaces: None,
@@ -264,7 +259,12 @@ async fn a_server_of_the_library_works_as_a_program_in_both_lifecycles() {
 #[tokio::test]
 async fn the_code_of_a_package_is_part_of_each_action_and_no_other_code_is_called() {
     let code = Digest::new([7; 32]);
-    let (source, _) = program_with(serve(MODERN), WithSecret::new("canary-7731"), Some((code, vec!["api.example.com".parse().unwrap()])), Sight::Nothing);
+    let (source, _) = program_with(
+        serve(MODERN),
+        WithSecret::new("canary-7731"),
+        Some(code),
+        Reach { hosts: vec!["api.example.com".parse().unwrap()], workspace: false },
+    );
     let actions = source.list(&context().org).await.unwrap();
     assert_eq!((source.code(), actions[0].package_sha256, actions[0].profile), (Some(code), Some(code), Profile::Resident));
     assert_eq!(actions[0].hosts, ["api.example.com"]);
@@ -278,16 +278,18 @@ async fn the_code_of_a_package_is_part_of_each_action_and_no_other_code_is_calle
 #[tokio::test]
 async fn a_program_that_sees_the_workspace_reads_files_and_cannot_be_kept_to_a_part_of_it() {
     let narrow = Scope { allowed_dirs: vec!["src".to_owned()], ..Scope::default() };
-    for (sight, effects, expected) in [
-        (Sight::Nothing, vec![Effect::NetworkCall], Ok(())),
-        (Sight::Workspace, vec![Effect::NetworkCall, Effect::FilesystemRead], Err("outside_scope")),
+    let hosts = vec!["api.example.com".parse().unwrap()];
+    for (reach, effects, expected) in [
+        (Reach::default(), vec![], Ok(())),
+        (Reach { hosts: hosts.clone(), workspace: false }, vec![Effect::NetworkCall], Ok(())),
+        (Reach { hosts, workspace: true }, vec![Effect::NetworkCall, Effect::FilesystemRead], Err("outside_scope")),
     ] {
-        let (source, _) = program_with(serve(LEGACY), WithSecret::new("canary-7731"), None, sight);
+        let (source, _) = program_with(serve(LEGACY), WithSecret::new("canary-7731"), None, reach.clone());
         let actions = source.list(&context().org).await.unwrap();
-        assert!(actions.iter().all(|action| action.effects == effects), "{sight:?}");
+        assert!(actions.iter().all(|action| action.effects == effects), "{reach:?}");
         let asked = |scope| Asked { action: &actions[0].id, params: None, scope, code: None };
-        assert_eq!(source.check(asked(&narrow)).await.map_err(|error| error.code()), expected, "{sight:?}");
-        assert_eq!(source.check(asked(&Scope::default())).await, Ok(()), "{sight:?}");
+        assert_eq!(source.check(asked(&narrow)).await.map_err(|error| error.code()), expected, "{reach:?}");
+        assert_eq!(source.check(asked(&Scope::default())).await, Ok(()), "{reach:?}");
     }
 }
 
@@ -304,7 +306,7 @@ async fn a_program_ends_with_its_source() {
 #[tokio::test]
 async fn a_secret_that_was_replaced_reaches_the_program_with_the_next_call_and_running_calls_end_in_the_old_one() {
     let secret = WithSecret::new("canary-7731");
-    let (source, started) = program_with(serve(MODERN), Arc::clone(&secret), None, Sight::Nothing);
+    let (source, started) = program_with(serve(MODERN), Arc::clone(&secret), None, Reach::default());
     let add = ActionId::parse("kit.add").unwrap();
     for _ in 0..2 {
         source.call(&context(), &add, &json!({})).await.unwrap();

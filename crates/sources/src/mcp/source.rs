@@ -4,7 +4,7 @@ use super::call;
 use super::connection::{Connection, Lifecycle, Startable, Until, Upstream};
 use super::http::Credentials;
 use super::listing::{self, Listed};
-use super::program::Sight;
+use super::program::Reach;
 use super::readable::Readable;
 use super::tier::Tiers;
 use super::tool::Common;
@@ -59,9 +59,9 @@ pub enum Server {
     Program {
         residents: Arc<dyn Residents>,
         program: Arc<dyn Startable>,
-        /// Digest of the package that it comes from, and the hosts that the package names. Absent for a command of the operator.
-        package: Option<(Digest, Vec<HostRule>)>,
-        sight: Sight,
+        /// Digest of the package that it comes from. Absent for a command of the operator.
+        package: Option<Digest>,
+        reach: Reach,
     },
     /// It cannot be set up. Every request gets this error.
     Nowhere { why: Error },
@@ -112,8 +112,7 @@ impl McpSource {
     /// A source that cannot be set up is one all the same: every request to it says why.
     pub fn new(config: McpConfig) -> Self {
         let McpConfig { id, title, server, connection: account, server_sha256, spaces, tiers, list_timeout_ms, call_timeout_ms } = config;
-        let mut effects = vec![Effect::NetworkCall];
-        let (upstream, profile, hosts, code) = match server {
+        let (upstream, profile, hosts, code, effects) = match server {
             Server::Http { url, allowed_hosts, allowed_networks, credentials } => {
                 let hosts = HostList { rules: allowed_hosts, setting: "source_allowed_hosts", who: "an operator" };
                 let allowed = Arc::new(Allowed::new(hosts, allowed_networks, "source_allowed_networks"));
@@ -122,15 +121,15 @@ impl McpSource {
                     Ok((host, exchange)) => (Upstream::Http { exchange, allowed, url, credentials }, vec![host]),
                     Err(error) => (Upstream::Nowhere { why: not_set_up(&id, &error) }, Vec::new()),
                 };
-                (upstream, Profile::InProcess, hosts, None)
+                (upstream, Profile::InProcess, hosts, None, vec![Effect::NetworkCall])
             }
-            Server::Program { residents, program, package, sight } => {
-                effects.extend((sight == Sight::Workspace).then_some(Effect::FilesystemRead));
-                let (code, hosts) = package.unzip();
-                let hosts = hosts.unwrap_or_default().iter().map(ToString::to_string).collect();
-                (Upstream::Program { residents, program }, Profile::Resident, hosts, code)
+            Server::Program { residents, program, package, reach } => {
+                let network = (!reach.hosts.is_empty()).then_some(Effect::NetworkCall);
+                let effects = network.into_iter().chain(reach.workspace.then_some(Effect::FilesystemRead)).collect();
+                let hosts = reach.hosts.iter().map(ToString::to_string).collect();
+                (Upstream::Program { residents, program }, Profile::Resident, hosts, package, effects)
             }
-            Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new(), None),
+            Server::Nowhere { why } => (Upstream::Nowhere { why }, Profile::InProcess, Vec::new(), None, Vec::new()),
         };
         let timeout_ms = call_timeout_ms.clamp(1, CALL_TIMEOUT_MS);
         Self {

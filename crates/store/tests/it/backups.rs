@@ -57,11 +57,12 @@ async fn a_backup_taken_while_sixteen_write_is_of_one_moment(kind: Kind) {
             })
         })
         .collect();
-    let mut backups = Vec::new();
+    let (mut backups, mut size) = (Vec::new(), 0);
     while backups.len() < 3 {
-        // Back up only once the log holds enough for a backup to catch it half-written.
-        if world.store.log_size(&tenant.org).await.unwrap() > 50 * (backups.len() as u64 + 1) {
+        // Back up only once the log holds enough more for a backup to catch it half-written.
+        if world.store.log_size(&tenant.org).await.unwrap() > size + 50 {
             backups.push(backup(&world.store).await);
+            size = world.store.log_size(&tenant.org).await.unwrap();
         }
         tokio::task::yield_now().await;
     }
