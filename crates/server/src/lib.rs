@@ -18,6 +18,7 @@ mod loops;
 mod master_key;
 mod operations;
 mod ports;
+mod stream;
 mod telemetry;
 
 pub use added_sources::{AddedConfig, AddedRegistry};

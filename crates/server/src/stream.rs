@@ -97,7 +97,9 @@ impl Told {
 #[derive(Debug)]
 pub(crate) enum NotOpened {
     /// So many are open already.
-    TooMany { streams_max: usize },
+    TooMany {
+        streams_max: usize,
+    },
     /// The cursor is after the newest event.
     Ahead,
     Store(store::Error),
