@@ -388,7 +388,7 @@ pub const STREAM_EVENTS_KEPT: usize = 1_024;
 pub const STREAM_OPEN_SECONDS: u64 = 10;
 /// WebSockets that are open without a token, and how long one may take to send it; the next is refused with `too_many_streams`, and one
 /// that sends none is closed.
-pub const STREAM_STRANGERS_MAX: usize = 256;
+pub const STREAM_STRANGERS_MAX: usize = 64;
 pub const STREAM_TOKEN_SECONDS: u64 = 10;
 /// Bytes of a message that a client sends over a WebSocket; a longer one is refused with `body_too_large`, one of twice as many bytes closes
 /// the connection.
