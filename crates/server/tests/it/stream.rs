@@ -2,6 +2,7 @@
 //! WebSocket calls are answered as over HTTP.
 
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
+use crate::upstream::Upstream;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ on_both_engines!(
 );
 on_sqlite!(
     what_happens_is_told_at_once_under_our_names_and_the_older_ones,
+    sources_and_drift_are_told_to_people_and_not_to_agents,
     an_agent_does_not_learn_from_events_that_it_touched_a_canary,
     over_a_websocket_the_same_is_told_and_calls_are_answered,
     a_token_comes_in_a_header_a_subprotocol_or_the_first_message,
@@ -195,8 +197,7 @@ async fn what_happens_is_told_at_once_under_our_names_and_the_older_ones(kind: K
     }
     server.owner.approve(&id).await.ok();
     let ran = stream.all_until(|said| said.name == "action_completed").await;
-    let expected = ["invocation.approved", "invocation.started", "invocation.succeeded", "action_completed"];
-    assert!(expected.iter().all(|name| names(&ran).contains(name)), "{:?}", names(&ran));
+    assert_eq!(names(&ran), ["invocation.approved", "invocation.succeeded", "action_completed"]);
     let last = ran.last().unwrap();
     assert_eq!(last.json["data"]["status"], "completed");
     assert!(last.json["receipt"].as_str().is_some_and(|receipt| receipt.starts_with("rcp_")), "{last:?}");
@@ -212,6 +213,22 @@ async fn what_happens_is_told_at_once_under_our_names_and_the_older_ones(kind: K
     agent.invoke("fake.write", json!({ "text": "c" })).await;
     assert_eq!(stream.until("action_completed").await["data"]["status"], "failed");
     server.verify().await;
+}
+
+async fn sources_and_drift_are_told_to_people_and_not_to_agents(kind: Kind) {
+    let upstream = Upstream::start().await;
+    let server = TestServer::start_reaching(kind, &[&upstream.url]).await;
+    let agent = server.agent().await;
+    let (mut stream, mut own) = (server.owner.stream("").await, agent.client.stream("").await);
+    server.owner.post("/api/v1/sources", json!({ "name": "kit", "url": upstream.mcp() })).await.ok();
+    assert_eq!(stream.until("source.added").await["subject"], "kit");
+    server.owner.review("fake.write").await;
+    server.source.redefine("write", |action| action.description = "Writes something else.".into());
+    let id = agent.pending("fake.write", json!({})).await;
+    assert_eq!(stream.until("action.drifted").await["subject"], "fake.write");
+    server.owner.send(reqwest::Method::DELETE, "/api/v1/sources/kit", None).await;
+    assert_eq!(stream.until("source.removed").await["subject"], "kit");
+    assert_eq!(names(&own.until_held(&id).await), ["invocation.held", "action_approval_request"]);
 }
 
 async fn a_stream_goes_on_after_a_restart_with_nothing_missed_or_doubled(kind: Kind) {
