@@ -1,5 +1,6 @@
 //! The envelopes of two older contracts, field by field, and the only place that knows their words: an action request answered
-//! with a receipt (`tool_id`, `ok`, `skipped`), and an action plan answered with a result (`actionType`, `queued`, `rejected`).
+//! with a receipt (`tool_id`, `ok`, `skipped`), and an action plan answered with a result (`actionType`, `queued`, `rejected`). A third
+//! has names for events (`action_completed`).
 //! Whatever a caller says of risk, time, place or checks can only tighten what we would do.
 
 use crate::invocation::{InvocationView, ScopeView};
@@ -386,6 +387,30 @@ fn plan_status(status: Status, code: Option<&str>) -> PlanStatus {
         Status::Denied | Status::Quarantined | Status::Expired | Status::Cancelled => PlanStatus::Rejected,
         Status::Failed | Status::InDoubt => PlanStatus::Failed,
     }
+}
+
+/// An event under its older name, and the status that it announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    pub name: &'static str,
+    pub status: &'static str,
+}
+
+/// How the event of a status was called; `None` for what that contract has no event for.
+pub const fn announced(status: Status) -> Option<Announced> {
+    let (name, status) = match status {
+        Status::Pending => ("action_approval_request", "pending"),
+        Status::Succeeded => ("action_completed", "completed"),
+        Status::Failed | Status::Reverted => ("action_completed", "failed"),
+        Status::Denied => ("action_approval_result", "denied"),
+        Status::Approved | Status::Running | Status::Quarantined | Status::Expired | Status::Cancelled | Status::InDoubt => return None,
+    };
+    Some(Announced { name, status })
+}
+
+/// Whether an event with this name carries an action request: our name for it, and the older one.
+pub fn is_decision(name: &str) -> bool {
+    matches!(name, "action.decision" | "ACTION_DECISION")
 }
 
 impl From<Verdict> for PolicyVerdict {

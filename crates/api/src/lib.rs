@@ -14,6 +14,7 @@ pub mod receipt;
 pub mod rules;
 pub mod secret;
 pub mod source;
+pub mod stream;
 
 pub use problem::{Code, Problem};
 

@@ -116,6 +116,7 @@ codes! {
     UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";
     RateLimited = "rate_limited", 429, "Too many invocations in a minute";
     TooManyPending = "too_many_pending", 429, "Too many invocations are pending";
+    TooManyStreams = "too_many_streams", 429, "Too many streams are open";
     FileNotFound = "file_not_found", 404, "There is no such file or folder";
     NotARegularFile = "not_a_regular_file", 422, "The path is not a regular file";
     NotUtf8 = "not_utf8", 422, "The file is not UTF-8 text";

@@ -85,6 +85,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::ConnectionNotAllowed => Some("see what each connection is for with `countersign connection list`"),
         Code::LoginFailed => Some("correct that, then log in again with `countersign connection login NAME`"),
         Code::TooManyPending => Some("see what is pending with `countersign inbox`"),
+        Code::TooManyStreams => Some("close streams that nobody reads, then do it again"),
         Code::FileNotFound | Code::NotARegularFile => Some("see what is there with `countersign action invoke files.list`"),
         Code::PathOutsideWorkspace | Code::PathNotAllowed => Some(
             "name files relative to the workspace, such as `notes/today.md`; see what is there with `countersign action invoke files.list`",

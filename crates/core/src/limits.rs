@@ -385,3 +385,23 @@ pub const TOKEN_LIFETIME_DAYS_MAX: u64 = 3_650;
 pub const DRIFT_ENDS_PER_WRITE: usize = 100;
 /// The longest a reader of events waits for a notice; then it reads again without one.
 pub const EVENT_WAIT_SECONDS: u64 = 5;
+/// Streams that are open at once, of all orgs and of one; the next is refused with `too_many_streams`.
+pub const STREAMS_MAX: usize = 10_000;
+pub const STREAMS_PER_ORG_MAX: usize = 6_000;
+/// Events that are kept in memory for the streams of an org; a reader that is further behind is dropped, and goes on from its cursor.
+pub const STREAM_EVENTS_KEPT: usize = 1_024;
+/// How long opening a stream may take; then it is refused with `store_unavailable`.
+pub const STREAM_OPEN_SECONDS: u64 = 10;
+/// WebSockets that are open without a token, and how long one may take to send it; the next is refused with `too_many_streams`, and one
+/// that sends none is closed.
+pub const STREAM_STRANGERS_MAX: usize = 64;
+pub const STREAM_TOKEN_SECONDS: u64 = 10;
+/// Bytes of a message that a client sends over a WebSocket; a longer one is refused with `body_too_large`, one of twice as many bytes closes
+/// the connection.
+pub const STREAM_MESSAGE_BYTES_MAX: usize = BODY_BYTES_MAX;
+/// Messages of one WebSocket that are worked on at once; further ones are not read until one of them is answered.
+pub const STREAM_MESSAGES_AT_ONCE: usize = 8;
+/// How long a client may read nothing while something is sent to it; then its connection is closed.
+pub const WRITE_STALL_SECONDS: u64 = 60;
+/// Connections that are served at once; the next waits to be accepted.
+pub const CONNECTIONS_MAX: usize = 16_384;

@@ -52,6 +52,11 @@ impl Pipeline {
         &self.walk.inner.catalogue
     }
 
+    /// After this long without news, whoever is kept waiting gets a sign that the connection is alive.
+    pub fn silence(&self) -> Duration {
+        Duration::from_millis(self.walk.inner.settings.progress_silence_ms)
+    }
+
     /// Answers every caller who waits for a change with the current state, so that they do not delay a shutdown.
     pub fn stop_waiting(&self) {
         self.walk.inner.closing.cancel();

@@ -6,6 +6,7 @@ use crate::data_dir::{self, DataDir, HeldData};
 use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
 use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
+use crate::stream::{Bounds, Streams};
 use crate::{Error, OsRandom, SystemClock};
 use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
@@ -52,11 +53,13 @@ pub struct Parts {
 #[derive(Clone)]
 pub struct App {
     pub(crate) parts: Arc<Parts>,
+    streams: Streams,
 }
 
 impl App {
     pub fn new(parts: Parts) -> Self {
-        Self { parts: Arc::new(parts) }
+        let streams = Streams::new(Arc::new(parts.store.clone()), Bounds::new(parts.pipeline.silence()));
+        Self { parts: Arc::new(parts), streams }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -70,6 +73,10 @@ impl App {
 
     pub(crate) fn pipeline(&self) -> &Pipeline {
         &self.parts.pipeline
+    }
+
+    pub(crate) const fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// Waits for running calls, then signs a last checkpoint over everything they recorded. Returns whether all of them have ended.

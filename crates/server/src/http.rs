@@ -13,6 +13,7 @@ mod consents;
 mod crossings;
 mod describe;
 mod docs;
+mod events;
 mod explain;
 mod foresight;
 mod grants;
@@ -36,9 +37,13 @@ mod receipts;
 mod reviews;
 mod secrets;
 mod sessions;
+mod socket;
 mod sources;
 mod spaces;
+mod stalled;
+mod stream;
 mod switches;
+mod teller;
 mod tokens;
 mod trace;
 mod users;
@@ -58,7 +63,17 @@ use utoipa_axum::routes;
     info(title = "Countersign", description = "The action control plane for AI agents.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     servers((url = "/", description = "The server that answers.")),
     modifiers(&BearerToken),
-    components(schemas(countersign_core::grant::GrantState, api::invocation::ProgressEvent, api::invocation::MissedEvent, api::invocation::EndEvent)),
+    components(schemas(
+        countersign_core::grant::GrantState,
+        api::invocation::ProgressEvent,
+        api::invocation::MissedEvent,
+        api::invocation::EndEvent,
+        api::stream::StreamEvent,
+        api::stream::StreamNotice,
+        api::stream::AuthenticateMessage,
+        api::stream::AnswerMessage,
+        api::stream::MessageAnswer
+    )),
     security(("token" = []))
 )]
 struct Document;
@@ -110,6 +125,9 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(breakers::close))
         .routes(routes!(compat::execute))
         .routes(routes!(compat::plan))
+        .routes(routes!(stream::follow))
+        .routes(routes!(socket::connect))
+        .routes(routes!(events::send))
         .routes(routes!(links::create))
         .routes(routes!(invocations::entries))
         .routes(routes!(receipts::list))

@@ -18,6 +18,7 @@ mod loops;
 mod master_key;
 mod operations;
 mod ports;
+mod stream;
 mod telemetry;
 
 pub use added_sources::{AddedConfig, AddedRegistry};
@@ -130,6 +131,7 @@ async fn follow_earlier(store: &Store, data: &data_dir::DataDir) -> Result<(), E
 /// Serves until the process is asked to stop, then waits for running calls to end.
 pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Result<(), Error> {
     let metrics = telemetry::init_metrics();
+    ports::allow_open_files();
     let data = data_dir::DataDir::open(&config)?;
     let listener = http::listen(&config.listen).await?;
     let url = format!("http://{}", http::address_of(&listener, &config.listen));

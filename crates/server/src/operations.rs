@@ -20,6 +20,7 @@ pub(crate) mod secrets;
 pub(crate) mod sessions;
 pub(crate) mod sources;
 pub(crate) mod spaces;
+pub(crate) mod stream;
 pub(crate) mod switches;
 pub(crate) mod tokens;
 pub(crate) mod users;

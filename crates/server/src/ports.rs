@@ -54,6 +54,20 @@ fn draw(bytes: &mut [u8]) {
     }
 }
 
+/// Every connection is an open file. A system allows few of them unless a process asks for more.
+pub(crate) fn allow_open_files() {
+    use countersign_core::limits::CONNECTIONS_MAX;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // As many again for WebSockets, files and the database.
+    let wanted = limit.maximum.unwrap_or(u64::MAX).min(4 * CONNECTIONS_MAX as u64);
+    if limit.current.is_some_and(|current| current < wanted)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })
+    {
+        tracing::warn!(%error, "no more files can be open than the system allows at first; that limits connections");
+    }
+}
+
 /// Listens for SIGINT and SIGTERM from now on; the future resolves at the first of them.
 pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};

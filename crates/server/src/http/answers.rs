@@ -33,7 +33,8 @@ pub(super) async fn approve_in_session(
     OrEmpty(body): OrEmpty<ApproveRequest>,
 ) -> Result<Response, Refusal> {
     let id = answers::of_session(&app, &caller.principal, &session, &invocation).await?;
-    approve_one(&app, &caller, &id, body).await
+    let (status, approved) = approve_one(&app, &caller, &id, body).await?;
+    written(status, &approved)
 }
 
 /// Denies a pending invocation of a session.
@@ -47,7 +48,7 @@ pub(super) async fn deny_in_session(
     OrEmpty(body): OrEmpty<DenyRequest>,
 ) -> Result<Json<DenyResponse>, Refusal> {
     let id = answers::of_session(&app, &caller.principal, &session, &invocation).await?;
-    deny_one(&app, &caller, &id, body).await
+    Ok(Json(deny_one(&app, &caller, &id, body).await?))
 }
 
 /// Approves a pending invocation and runs it.
@@ -60,7 +61,8 @@ pub(super) async fn approve(
     Path(invocation): Path<String>,
     OrEmpty(body): OrEmpty<ApproveRequest>,
 ) -> Result<Response, Refusal> {
-    approve_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await
+    let (status, approved) = approve_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await?;
+    written(status, &approved)
 }
 
 /// Denies a pending invocation.
@@ -73,7 +75,7 @@ pub(super) async fn deny(
     Path(invocation): Path<String>,
     OrEmpty(body): OrEmpty<DenyRequest>,
 ) -> Result<Json<DenyResponse>, Refusal> {
-    deny_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await
+    Ok(Json(deny_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await?))
 }
 
 /// Settles an invocation in doubt: it succeeded, it failed, or the call is made again.
@@ -148,7 +150,13 @@ pub(super) async fn snooze(
     Ok(Json(SnoozeResponse { id: id.to_string(), until }))
 }
 
-async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: ApproveRequest) -> Result<Response, Refusal> {
+/// Approves a call, whichever way the request came.
+pub(super) async fn approve_one(
+    app: &App,
+    caller: &Caller,
+    id: &InvocationId,
+    body: ApproveRequest,
+) -> Result<(StatusCode, ApproveResponse), Refusal> {
     let shown = body.binding.as_deref().map(digest_of).transpose()?;
     let beyond = match (body.mode, body.grant) {
         (ApproveMode::Once, None) => BeyondAsked::Once,
@@ -180,7 +188,7 @@ async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: Approv
         Some(grant) => Some(titled(app, &approved.org, grant).await),
         None => None,
     };
-    written(status, &ApproveResponse { invocation, result, message, replayed, grant, mode: mode.map(super::modes::view) })
+    Ok((status, ApproveResponse { invocation, result, message, replayed, grant, mode: mode.map(super::modes::view) }))
 }
 
 fn grant_asked(grant: GrantOfferRequest) -> Result<BeyondAsked, Refusal> {
@@ -206,9 +214,10 @@ pub(super) fn calls_of(calls_max: Option<u32>, max_calls: Option<u32>) -> Result
     }
 }
 
-async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<Json<DenyResponse>, Refusal> {
+/// Denies a call, whichever way the request came.
+pub(super) async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<DenyResponse, Refusal> {
     let denied = app.pipeline().deny(&caller.principal, id, body.reason).await?;
-    Ok(Json(DenyResponse { invocation: InvocationView::from(denied) }))
+    Ok(DenyResponse { invocation: InvocationView::from(denied) })
 }
 
 /// The binding that was shown.

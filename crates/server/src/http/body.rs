@@ -81,7 +81,7 @@ async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
     countersign_core::json::parse_strict(bytes).map_err(|error| {
         let mut refusal = Refusal::new(Code::MalformedJson, format!("the body is not JSON we accept: {error}"));
         refusal.0.errors = vec![api::problem::FieldError::new(error.pointer, error.message)];
@@ -89,7 +89,7 @@ fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
     })
 }
 
-fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
+pub(super) fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
     T::deserialize(Named(value))
         .map_err(|error| Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}")))
 }

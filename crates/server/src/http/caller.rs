@@ -5,8 +5,8 @@ use super::trace::TraceId;
 use crate::{App, operations};
 use api::Code;
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use countersign_core::{Principal, Session};
 use store::Refused;
 
@@ -20,7 +20,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let token = bearer(parts).ok_or_else(|| Refusal::new(Code::Unauthenticated, "this needs a token"))?;
+        let token = bearer(&parts.headers).ok_or_else(needs_token)?;
         let authenticated = app.store().authenticate(token).await;
         if authenticated.is_err() && answers(parts) {
             pipeline::count_conflict("store_unavailable");
@@ -29,6 +29,15 @@ impl FromRequestParts<App> for Caller {
         let trace_id = parts.extensions.get::<TraceId>().map_or_else(String::new, |id| id.0.clone());
         Ok(Self { principal, trace_id })
     }
+}
+
+/// Whose token it is now.
+pub(super) async fn principal_of(app: &App, token: &str) -> Result<Principal, Refusal> {
+    app.store().authenticate(token).await?.map_err(|refused| refusal(refused, "token"))
+}
+
+pub(super) fn needs_token() -> Refusal {
+    Refusal::new(Code::Unauthenticated, "this needs a token")
 }
 
 /// Why a token or an invitation was refused.
@@ -65,8 +74,8 @@ fn answers(parts: &Parts) -> bool {
     path.contains("/invocations/") && ["/approve", "/deny"].iter().any(|way| path.ends_with(way))
 }
 
-fn bearer(parts: &Parts) -> Option<&str> {
-    let value = parts.headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }

@@ -35,10 +35,18 @@ pub(super) async fn execute(
     caller: Caller,
     Strict(body): Strict<ActionRequest>,
 ) -> Result<(StatusCode, Json<ActionReceipt>), Refusal> {
-    let session = session_of(&app, &caller, "session_id", body.session_id.as_deref()).await?;
-    in_its_space(&app, &session, body.space_id.as_deref()).await?;
+    let principal = caller.principal.clone();
+    let (outcome, echo) = perform(&app, caller, body).await?;
+    let Answered { status, view, entry, result, replayed } = answered(&app, &principal, outcome).await;
+    Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
+}
+
+/// Makes the call that an action request asks for, whichever way the request came.
+pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> Result<(Outcome, Echo), Refusal> {
+    let session = session_of(app, &caller, "session_id", body.session_id.as_deref()).await?;
+    in_its_space(app, &session, body.space_id.as_deref()).await?;
     let named = body.params.get("space_id").and_then(Value::as_str).map(str::to_owned);
-    let params = with_its_space(&app, &session, &body.tool_id, body.params).await?;
+    let params = with_its_space(app, &session, &body.tool_id, body.params).await?;
     let qos = body.qos.unwrap_or_default();
     let context = body.policy_ctx.unwrap_or_default();
     let action_id = short("action_id", body.action_id)?;
@@ -49,7 +57,6 @@ pub(super) async fn execute(
         space_id: body.space_id.or(named),
         trace_id: body.trace_id.clone(),
     };
-    let principal = caller.principal.clone();
     let outcome = app
         .pipeline()
         .invoke(Request {
@@ -80,8 +87,7 @@ pub(super) async fn execute(
             principal: caller.principal,
         })
         .await?;
-    let Answered { status, view, entry, result, replayed } = answered(&app, &principal, outcome).await;
-    Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
+    Ok((outcome, echo))
 }
 
 /// Performs a planned action, in the form of the plan contract.

@@ -36,6 +36,7 @@ pages![
     "concepts/identity",
     "concepts/invocation",
     "concepts/kill-switch",
+    "concepts/live-stream",
     "concepts/modes-and-decisions",
     "concepts/packages",
     "concepts/policies",

@@ -96,6 +96,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::UnsupportedMediaType => "send `content-type: application/json`",
         Code::RateLimited => "wait for `retry_after_ms`, then send it again: nothing was done",
         Code::TooManyPending => "ask an approver to answer what is pending",
+        Code::TooManyStreams => "close streams that nobody reads, then open it again",
         Code::FileNotFound | Code::NotARegularFile => LIST_FILES,
         Code::PathOutsideWorkspace => {
             "name files relative to the workspace, such as `notes/today.md`; see what is there: invoke `files.list`"

@@ -1,8 +1,9 @@
 //! The listening socket: bounded headers, bounded time to send them, and a stop that lets running requests end.
 
+use super::stalled::Unstalled;
 use crate::{App, Error};
 use axum::body::Body;
-use countersign_core::limits::{HEADER_BYTES_MAX, HEADER_READ_SECONDS, SHUTDOWN_SECONDS};
+use countersign_core::limits::{CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_READ_SECONDS, SHUTDOWN_SECONDS, WRITE_STALL_SECONDS};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -11,9 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-
-/// Connections served at once; the next waits to be accepted.
-const CONNECTIONS_MAX: usize = 4_096;
 
 pub async fn listen(address: &str) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|error| Error::Listen { address: address.to_owned(), message: error.to_string() })
@@ -78,7 +76,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
             let (app, router) = (app.clone(), router.clone());
             async move { Ok::<_, Infallible>(super::trace::answer(&app, router, request.map(Body::new)).await) }
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let stream = Unstalled::new(stream, Duration::from_secs(WRITE_STALL_SECONDS));
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -90,7 +89,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     drop(listener);
     tracing::info!("stopping: finishing what runs");
     app.pipeline().stop_waiting();
-    if tokio::time::timeout(Duration::from_secs(SHUTDOWN_SECONDS), graceful.shutdown()).await.is_err() {
+    let ended = async { tokio::join!(graceful.shutdown(), app.streams().close()) };
+    if tokio::time::timeout(Duration::from_secs(SHUTDOWN_SECONDS), ended).await.is_err() {
         tracing::warn!("some requests did not end in time and were cut off");
     }
 }

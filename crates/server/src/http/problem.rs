@@ -227,6 +227,7 @@ impl From<operations::Error> for Refusal {
             E::GrantEnded { .. } => Self::new(Code::GrantEnded, detail),
             E::NeverGranted { .. } => Self::new(Code::NotGrantable, detail),
             E::TooManyRequests { .. } => Self::new(Code::TooManyPending, detail),
+            E::TooManyStreams { .. } => Self::new(Code::TooManyStreams, detail),
             E::DefinitionChanged { action } => {
                 Self::new(Code::DefinitionMismatch, detail).of(&action).hint(format!("read it again with `GET /api/v1/reviews/{action}`"))
             }

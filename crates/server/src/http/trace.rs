@@ -16,7 +16,7 @@ pub(super) struct TraceId(pub(super) String);
 
 /// Answers one request: every one has a trace id, and a bug in a handler costs that request and no more.
 pub(super) async fn answer(app: &App, router: Router, mut request: Request) -> Response {
-    let id = from_caller(request.headers()).unwrap_or_else(|| hex::encode(countersign_core::random_bytes::<16>(&*app.parts.random)));
+    let id = from_caller(request.headers()).unwrap_or_else(|| fresh(app));
     request.extensions_mut().insert(TraceId(id.clone()));
     let span = tracing::info_span!("request", trace_id = id);
     let method = request.method().clone();
@@ -35,6 +35,11 @@ pub(super) async fn answer(app: &App, router: Router, mut request: Request) -> R
     response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     response.headers_mut().entry("cache-control").or_insert(HeaderValue::from_static("no-store"));
     super::problem::with_trace(response, &id)
+}
+
+/// A trace id that nobody had before.
+pub(super) fn fresh(app: &App) -> String {
+    hex::encode(countersign_core::random_bytes::<16>(&*app.parts.random))
 }
 
 /// `00-<trace id>-<span id>-<flags>`; anything else is ignored.

@@ -85,6 +85,8 @@ pub(crate) enum Error {
     NeverGranted { action: ActionId },
     #[error("{open} requests for grants of this session are pending already; retrying is safe once one is answered")]
     TooManyRequests { open: usize },
+    #[error("{streams_max} streams are open already, which is as many as there may be; retrying is safe once one is closed")]
+    TooManyStreams { streams_max: usize },
     #[error("`{action}` has changed since it was shown; nothing was reviewed")]
     DefinitionChanged { action: ActionId },
     #[error("package `{name}` was not installed: its findings must be read and accepted first")]

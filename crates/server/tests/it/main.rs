@@ -41,6 +41,7 @@ mod recovery;
 mod redaction;
 mod secrets;
 mod sources;
+mod stream;
 mod tenancy;
 mod upstream;
 mod verification;

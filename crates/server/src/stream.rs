@@ -1,0 +1,245 @@
+//! The live stream. One reader for each org reads its events and hands them to every open stream of the org, so an idle stream costs a place
+//! in a list and no query. A stream that begins in the past first reads on by itself (`stream/subscription.rs`).
+//! Who may open a stream, and what each principal is told, is decided in `operations/stream.rs`; how it is sent, in `http/stream.rs`.
+
+mod subscription;
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;
+
+pub(crate) use subscription::{Next, Subscription};
+
+use api::stream::{Cursor, Frame, frames, session_of};
+use countersign_core::limits::{STREAM_EVENTS_KEPT, STREAM_OPEN_SECONDS, STREAM_STRANGERS_MAX, STREAMS_MAX, STREAMS_PER_ORG_MAX};
+use countersign_core::ports::EventFeed;
+use countersign_core::ports::events::Event;
+use countersign_core::{OrgId, SessionId, Status};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// Events read at a time.
+const EVENTS_READ: u32 = 256;
+/// Under load one read covers the events of this long.
+const PAUSE: Duration = Duration::from_millis(20);
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Every open stream of this server. Cheap to clone; clones share everything.
+#[derive(Clone)]
+pub(crate) struct Streams(Arc<Inner>);
+
+struct Inner {
+    feed: Arc<dyn EventFeed>,
+    bounds: Bounds,
+    open: Mutex<Open>,
+    /// Places for those who have not said yet who they are.
+    strangers: Arc<Semaphore>,
+    closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) streams_max: usize,
+    pub(crate) streams_per_org_max: usize,
+    pub(crate) events_kept: usize,
+    /// How long a stream may be silent.
+    pub(crate) silence: Duration,
+}
+
+impl Bounds {
+    pub(crate) const fn new(silence: Duration) -> Self {
+        Self { streams_max: STREAMS_MAX, streams_per_org_max: STREAMS_PER_ORG_MAX, events_kept: STREAM_EVENTS_KEPT, silence }
+    }
+}
+
+#[derive(Default)]
+struct Open {
+    streams: usize,
+    orgs: HashMap<OrgId, OrgStreams>,
+}
+
+struct OrgStreams {
+    streams: usize,
+    told: broadcast::Sender<Arc<Told>>,
+    /// Whether the reader knows from which event on it reads.
+    has_begun: watch::Receiver<bool>,
+}
+
+/// An event, as whoever may read everything in its org is told it.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) event: Event,
+    /// The session of the call or batch that it is about.
+    pub(crate) session: Option<SessionId>,
+    pub(crate) frames: Vec<Frame>,
+}
+
+impl Told {
+    fn new(org: &OrgId, event: Event) -> Arc<Self> {
+        Arc::new(Self { session: session_of(&event), frames: frames(org, &event, None), event })
+    }
+
+    /// The same event for a reader who is told another status.
+    pub(crate) fn with_status(&self, org: &OrgId, status: Status) -> Arc<Self> {
+        let frames = frames(org, &self.event, Some(status));
+        Arc::new(Self { session: self.session.clone(), frames, event: self.event.clone() })
+    }
+}
+
+/// Why a stream was not opened.
+#[derive(Debug)]
+pub(crate) enum NotOpened {
+    /// So many are open already.
+    TooMany {
+        streams_max: usize,
+    },
+    /// The cursor is after the newest event.
+    Ahead,
+    Store(store::Error),
+}
+
+impl From<store::Error> for NotOpened {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The place of a stream. Dropping it gives the place free.
+struct Place {
+    streams: Streams,
+    org: OrgId,
+    _task: TaskTrackerToken,
+}
+
+/// What a stream joins its org with.
+struct Joined {
+    place: Place,
+    told: broadcast::Receiver<Arc<Told>>,
+    has_begun: watch::Receiver<bool>,
+}
+
+impl Streams {
+    pub(crate) fn new(feed: Arc<dyn EventFeed>, bounds: Bounds) -> Self {
+        Self(Arc::new(Inner {
+            feed,
+            bounds,
+            open: Mutex::default(),
+            strangers: Arc::new(Semaphore::new(STREAM_STRANGERS_MAX)),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// Opens a stream of everything in the org after a cursor; without one, of what comes from now on.
+    pub(crate) async fn subscribe(&self, org: &OrgId, after: Option<Cursor>) -> Result<Subscription, NotOpened> {
+        let Joined { place, told, mut has_begun } = self.join(org)?;
+        let opening = async {
+            // The reader hands on what is committed after it has begun. What is committed before that, a stream reads by itself.
+            let _ended = has_begun.wait_for(|has_begun| *has_begun).await;
+            self.0.feed.newest_event(org).await
+        };
+        let limit = Duration::from_secs(STREAM_OPEN_SECONDS);
+        let away = || store::Error::Unavailable { message: format!("no event was read within {STREAM_OPEN_SECONDS} seconds") };
+        let newest = tokio::time::timeout(limit, opening).await.map_err(|_elapsed| away())??;
+        match after {
+            Some(after) if after.seq > newest => Err(NotOpened::Ahead),
+            Some(after) => Ok(Subscription::new(place, told, after)),
+            None => Ok(Subscription::new(place, told, Cursor::after(newest))),
+        }
+    }
+
+    /// A place for somebody who has not said yet who they are.
+    pub(crate) fn stranger(&self) -> Result<OwnedSemaphorePermit, NotOpened> {
+        Arc::clone(&self.0.strangers).try_acquire_owned().map_err(|_full| NotOpened::TooMany { streams_max: STREAM_STRANGERS_MAX })
+    }
+
+    /// Ends every stream, and returns when all have ended.
+    pub(crate) async fn close(&self) {
+        self.0.closing.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+
+    fn join(&self, org: &OrgId) -> Result<Joined, NotOpened> {
+        let bounds = &self.0.bounds;
+        let mut open = self.0.open.lock();
+        let of_org = open.orgs.get(org).map_or(0, |of_org| of_org.streams);
+        for (streams, streams_max) in [(open.streams, bounds.streams_max), (of_org, bounds.streams_per_org_max)] {
+            if streams >= streams_max {
+                return Err(NotOpened::TooMany { streams_max });
+            }
+        }
+        open.streams += 1;
+        let of_org = open.orgs.entry(org.clone()).or_insert_with(|| self.begin(org));
+        of_org.streams += 1;
+        metrics::gauge!("countersign_streams").increment(1.0);
+        let place = Place { streams: self.clone(), org: org.clone(), _task: self.0.tasks.token() };
+        Ok(Joined { place, told: of_org.told.subscribe(), has_begun: of_org.has_begun.clone() })
+    }
+
+    fn begin(&self, org: &OrgId) -> OrgStreams {
+        let (told, _) = broadcast::channel(self.0.bounds.events_kept);
+        let (begins, has_begun) = watch::channel(false);
+        tokio::spawn(self.clone().read(org.clone(), told.clone(), begins));
+        OrgStreams { streams: 0, told, has_begun }
+    }
+
+    /// Runs as long as the org has an open stream.
+    async fn read(self, org: OrgId, told: broadcast::Sender<Arc<Told>>, begins: watch::Sender<bool>) {
+        let mut seen = None;
+        while !self.is_over(&org) {
+            let read = match seen {
+                None => self.0.feed.newest_event(&org).await.inspect(|_| {
+                    begins.send_replace(true);
+                }),
+                Some(seen) => {
+                    tokio::select! {
+                        () = self.0.feed.wait_for_event(&org, seen) => {}
+                        () = self.0.closing.cancelled() => continue,
+                    }
+                    self.0.feed.list_events_after(&org, seen, EVENTS_READ).await.map(|events| {
+                        let last = events.last().map_or(seen, |last| last.seq);
+                        for event in events {
+                            // It fails if nobody listens right now, which is fine.
+                            let _unheard = told.send(Told::new(&org, event));
+                        }
+                        last
+                    })
+                }
+            };
+            if let Err(error) = &read {
+                tracing::warn!(%error, "events cannot be read; streams are silent until they can");
+            }
+            tokio::time::sleep(if read.is_ok() { PAUSE } else { STORE_PAUSE }).await;
+            seen = read.ok().or(seen);
+        }
+    }
+
+    fn is_over(&self, org: &OrgId) -> bool {
+        let mut open = self.0.open.lock();
+        let is_over = self.0.closing.is_cancelled() || open.orgs.get(org).is_none_or(|of_org| of_org.streams == 0);
+        if is_over {
+            open.orgs.remove(org);
+        }
+        is_over
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.streams.0.open.lock();
+        open.streams -= 1;
+        if let Some(of_org) = open.orgs.get_mut(&self.org) {
+            // At the end of the server its reader is gone already, and one that joined later has another count.
+            of_org.streams = of_org.streams.saturating_sub(1);
+        }
+        metrics::gauge!("countersign_streams").decrement(1.0);
+    }
+}
