@@ -42,6 +42,7 @@ mod redaction;
 mod secrets;
 mod sources;
 mod tenancy;
+mod tls;
 mod upstream;
 mod verification;
 mod visibility;

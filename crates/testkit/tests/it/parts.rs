@@ -56,7 +56,8 @@ const SERVER: Crate = Crate {
     folder: "crates/server/src",
     shared: &[],
     parts: &[
-        ("config", &[]),
+        ("tls", &[]),
+        ("config", &["tls"]),
         ("ports", &[]),
         ("jail", &[]),
         ("lease", &[]),
@@ -70,7 +71,7 @@ const SERVER: Crate = Crate {
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),
         ("operations", &["added_sources", "master_key", "packages"]),
-        ("http", &["added_sources", "operations", "packages"]),
+        ("http", &["added_sources", "operations", "packages", "tls"]),
     ],
 };
 
