@@ -1,6 +1,7 @@
 //! The HTTP client. It sends requests, reads the answer or the problem, and says plainly when the server cannot be reached. It follows no
 //! redirect, uses no proxy and sends the token to one address only. It never repeats a request by itself.
 
+mod door;
 mod events;
 mod refused;
 
@@ -195,11 +196,15 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &[&str]) -> Result<reqwest::RequestBuilder, Failure> {
+        self.at(method, &[&["api", "v1"], path].concat())
+    }
+
+    /// A request to this path below the server's address, with the token.
+    fn at(&self, method: Method, path: &[&str]) -> Result<reqwest::RequestBuilder, Failure> {
         let mut url = self.base.clone();
         url.path_segments_mut()
             .map_err(|()| Failure::usage(format!("`{}` is not the address of a server", self.base)))?
             .pop_if_empty()
-            .extend(["api", "v1"])
             .extend(path);
         let request = self.http.request(method, url);
         Ok(match &self.token {
