@@ -1,7 +1,7 @@
 //! `countersign mcp`: an MCP server on stdin and stdout, for clients that start programs. It holds nothing of its own: every message goes
 //! to the server's `/mcp`, and what comes back is written as it is. Nothing else is ever written to stdout.
 
-mod bridge;
+pub(super) mod bridge;
 mod message;
 mod sse;
 
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign connect claude-code                  make a token, and print what starts this command
-  countersign mcp --context claude-code            speak MCP on stdin and stdout, with the token of that context
+  countersign mcp --context claude-code            speak MCP, with the token of that context
   COUNTERSIGN_TOKEN=cs_agent_… countersign mcp     with the token of a variable";
 
 /// Messages that wait to be written. If the client does not read, the server is not read either.

@@ -28,14 +28,14 @@ const GRACE: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// What is written.
-pub(super) enum Out {
+pub(in crate::commands) enum Out {
     /// A message to the client.
     Line(String),
     /// Something for the log of the client.
     Note(String),
 }
 
-pub(super) struct Bridge {
+pub(in crate::commands) struct Bridge {
     client: Client,
     /// The session to act in, for a token that has none of its own.
     session: Option<String>,
@@ -70,13 +70,13 @@ enum Ended {
 }
 
 impl Bridge {
-    pub(super) fn new(client: Client, session: Option<String>, out: mpsc::Sender<Out>) -> Arc<Self> {
+    pub(in crate::commands) fn new(client: Client, session: Option<String>, out: mpsc::Sender<Out>) -> Arc<Self> {
         let (opened, opening, open) = (Mutex::default(), tokio::sync::Mutex::default(), Mutex::default());
         Arc::new(Self { client, session, out, opened, opening, open })
     }
 
     /// Takes what the client writes until it closes stdin. Then the session ends, and with it everything that is still open.
-    pub(super) async fn listen(self: Arc<Self>, mut lines: mpsc::Receiver<Line>) {
+    pub(in crate::commands) async fn listen(self: Arc<Self>, mut lines: mpsc::Receiver<Line>) {
         while let Some(line) = lines.recv().await {
             match line {
                 Line::Text(text) => {
