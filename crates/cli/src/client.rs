@@ -196,7 +196,7 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &[&str]) -> Result<reqwest::RequestBuilder, Failure> {
-        self.at(method, &[&["api", "v1"], path].concat())
+        self.at(method, &[["api", "v1"].as_slice(), path].concat())
     }
 
     /// A request to this path below the server's address, with the token.

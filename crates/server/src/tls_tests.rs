@@ -35,6 +35,7 @@ fn files_that_cannot_be_used_are_refused_with_the_reason() {
     check(Some(EXPIRED.cert), Some(EXPIRED.key), "has expired: it was valid until 2021-01-01T00:00:00");
     check(Some(&"x".repeat(TLS_FILE_BYTES_MAX + 1)), Some(FIRST.key), "it is larger than");
     check(Some(&format!("{}{ROOT}", FIRST.cert)), Some(FIRST.key), "");
+    assert!(Tls::open(files(folder.path()), now()).is_ok(), "the chain follows the certificate");
 }
 
 #[test]

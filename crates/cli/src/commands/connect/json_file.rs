@@ -15,7 +15,7 @@ fn plain(text: &str) -> Result<String, String> {
     }
     let (mut at, mut comma) = (0, None);
     while at < bytes.len() {
-        match (bytes[at], bytes.get(at + 1)) {
+        match (bytes[at], bytes.get(at + 1).copied()) {
             (b'"', _) => {
                 comma = None;
                 at = end_of_string(&bytes, at)?;
