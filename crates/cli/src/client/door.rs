@@ -5,13 +5,9 @@ use crate::exit::Failure;
 use reqwest::{Method, RequestBuilder, Response};
 
 impl Client {
-    /// A request to `/mcp`. `session` is the session to act in, for a token that has none of its own.
-    pub(crate) fn mcp(&self, method: Method, session: Option<&str>) -> Result<RequestBuilder, Failure> {
-        let request = self.at(method, &["mcp"])?;
-        Ok(match session {
-            Some(session) => request.query(&[("session", session)]),
-            None => request,
-        })
+    /// A request to `/mcp`, with what its address asks for.
+    pub(crate) fn mcp(&self, method: Method, wishes: &[(&str, String)]) -> Result<RequestBuilder, Failure> {
+        Ok(self.at(method, &["mcp"])?.query(wishes))
     }
 
     /// Why a request had no answer. A call may have been made all the same.

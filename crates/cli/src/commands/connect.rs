@@ -118,14 +118,13 @@ impl Connect {
         let context = Context { ca_cert, session: Some(created.id.clone()), ..Context::new(client.url(), &token) };
         contexts.contexts.insert(name.clone(), context);
         contexts.save(&path)?;
+        let hold = self.client.hold();
         let entry = if self.http {
-            Entry::Http { url: mcp_url(client.url()), token: token.expose().clone() }
+            Entry::Http { url: mcp_url(client.url()), hold, token: token.expose().clone() }
         } else {
-            Entry::Stdio {
-                command: own_path()?,
-                args: vec!["mcp".into(), "--context".into(), name.clone()],
-                env: found_by(setting.environment),
-            }
+            let hold = hold.into_iter().flat_map(|seconds| ["--hold".to_owned(), seconds.to_string()]);
+            let args = ["mcp", "--context", &name].into_iter().map(str::to_owned).chain(hold).collect();
+            Entry::Stdio { command: own_path()?, args, env: found_by(setting.environment) }
         };
         Ok(Made { session: created.id, context: name, entry })
     }

@@ -27,6 +27,9 @@ pub(crate) struct Mcp {
     /// The session to act in, by its title or id, for a token that has none of its own; an agent's token has one
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    /// How long the client waits for an answer; by its name when absent. A call that a person decides later gets a reference before that
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
+    hold: Option<u64>,
 }
 
 impl Mcp {
@@ -38,10 +41,12 @@ impl Mcp {
         let setting = Setting { environment: &environment, ..setting };
         let client = setting.client()?;
         let session = maybe_id_of::<SessionView>(self.session.as_deref(), &client).await?;
+        let session = session.into_iter().map(|session| ("session", session));
+        let hold = self.hold.into_iter().map(|seconds| ("hold", seconds.to_string()));
         let terminal = setting.terminal;
         let (out, mut written) = mpsc::channel(WAITING_MAX);
         let lines = terminal.lines(MCP_LINE_BYTES_MAX);
-        let mut listening = tokio::spawn(Bridge::new(client, session, out).listen(lines));
+        let mut listening = tokio::spawn(Bridge::new(client, session.chain(hold).collect(), out).listen(lines));
         let ended = loop {
             tokio::select! {
                 biased;

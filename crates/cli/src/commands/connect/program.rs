@@ -28,7 +28,7 @@ pub(super) enum Entry {
     /// It starts a program, which has the token in a context.
     Stdio { command: String, args: Vec<String>, env: Vec<(String, String)> },
     /// It asks by itself, and has the token in its settings.
-    Http { url: String, token: String },
+    Http { url: String, hold: Option<u64>, token: String },
 }
 
 impl Program {
@@ -55,6 +55,14 @@ impl Program {
         }
     }
 
+    /// How long it waits, where that is known for certain: then the server holds a call as long. Otherwise the server knows it by its name.
+    pub(super) const fn hold(self) -> Option<u64> {
+        match self {
+            Self::Codex => Some(PATIENCE_SECONDS),
+            Self::ClaudeCode | Self::Cursor | Self::Vscode | Self::Generic => None,
+        }
+    }
+
     const fn section(self) -> &'static str {
         match self {
             Self::ClaudeCode | Self::Cursor | Self::Generic => "mcpServers",
@@ -70,10 +78,14 @@ impl Program {
             (Self::ClaudeCode | Self::Vscode, Entry::Stdio { command, args, .. }) => {
                 json!({ "type": "stdio", "command": command, "args": args })
             }
-            (Self::Codex, Entry::Http { url, token }) => json!({ "url": url, "http_headers": { "Authorization": bearer(token) } }),
-            (Self::Cursor, Entry::Http { url, token }) => json!({ "url": url, "headers": { "Authorization": bearer(token) } }),
-            (Self::ClaudeCode | Self::Vscode | Self::Generic, Entry::Http { url, token }) => {
-                json!({ "type": "http", "url": url, "headers": { "Authorization": bearer(token) } })
+            (Self::Codex, Entry::Http { url, hold, token }) => {
+                json!({ "url": held(url, *hold), "http_headers": { "Authorization": bearer(token) } })
+            }
+            (Self::Cursor, Entry::Http { url, hold, token }) => {
+                json!({ "url": held(url, *hold), "headers": { "Authorization": bearer(token) } })
+            }
+            (Self::ClaudeCode | Self::Vscode | Self::Generic, Entry::Http { url, hold, token }) => {
+                json!({ "type": "http", "url": held(url, *hold), "headers": { "Authorization": bearer(token) } })
             }
         };
         if let Entry::Stdio { env, .. } = entry
@@ -108,6 +120,10 @@ impl Program {
     }
 }
 
+fn held(url: &str, hold: Option<u64>) -> String {
+    hold.map_or_else(|| url.to_owned(), |seconds| format!("{url}?hold={seconds}"))
+}
+
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
@@ -125,7 +141,7 @@ mod tests {
     #[test]
     fn each_client_gets_its_own_form_and_its_timeout() {
         let stdio = Entry::Stdio { command: "/bin/countersign".into(), args: vec!["mcp".into()], env: vec![("A".into(), "b".into())] };
-        let http = Entry::Http { url: "https://cs.example/mcp".into(), token: "cs_agent_1".into() };
+        let http = Entry::Http { url: "https://cs.example/mcp".into(), hold: None, token: "cs_agent_1".into() };
         let stdio_of = |program: Program| program.value(&stdio);
         assert_eq!(
             stdio_of(Program::ClaudeCode),
@@ -151,7 +167,7 @@ mod tests {
     #[test]
     fn what_is_written_is_found_again_in_every_form() {
         for program in Program::value_variants() {
-            let value = program.value(&Entry::Http { url: "u".into(), token: "t".into() });
+            let value = program.value(&Entry::Http { url: "u".into(), hold: program.hold(), token: "t".into() });
             let path = Path::new("x");
             let text = program.insert("", &value, path).unwrap();
             assert_eq!(program.find(&text, path).unwrap(), Some(value), "{text}");

@@ -54,9 +54,10 @@ pub(super) async fn prove(entry: &Entry, server: Server) -> Result<Seen, Failure
     let (out, from) = mpsc::channel(64);
     let talk = Talk { to, from, notes: Vec::new() };
     match entry {
-        Entry::Http { .. } => {
+        Entry::Http { hold, .. } => {
             let client = Client::new(server, Rehearsal::Off)?;
-            tokio::spawn(Bridge::new(client, None, out).listen(lines));
+            let wishes = hold.iter().map(|seconds| ("hold", seconds.to_string())).collect();
+            tokio::spawn(Bridge::new(client, wishes, out).listen(lines));
             talk.greet().await
         }
         Entry::Stdio { command, args, env } => {

@@ -37,8 +37,8 @@ pub(in crate::commands) enum Out {
 
 pub(in crate::commands) struct Bridge {
     client: Client,
-    /// The session to act in, for a token that has none of its own.
-    session: Option<String>,
+    /// What the address asks for: the session, for a token that has none of its own, and how long the client waits.
+    wishes: Vec<(&'static str, String)>,
     out: mpsc::Sender<Out>,
     /// The session that `initialize` opened, if the client has that lifecycle.
     opened: Mutex<Opened>,
@@ -70,9 +70,9 @@ enum Ended {
 }
 
 impl Bridge {
-    pub(in crate::commands) fn new(client: Client, session: Option<String>, out: mpsc::Sender<Out>) -> Arc<Self> {
+    pub(in crate::commands) fn new(client: Client, wishes: Vec<(&'static str, String)>, out: mpsc::Sender<Out>) -> Arc<Self> {
         let (opened, opening, open) = (Mutex::default(), tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { client, session, out, opened, opening, open })
+        Arc::new(Self { client, wishes, out, opened, opening, open })
     }
 
     /// Takes what the client writes until it closes stdin. Then the session ends, and with it everything that is still open.
@@ -188,7 +188,7 @@ impl Bridge {
     }
 
     async fn send(&self, message: &Message) -> Result<Response, Failure> {
-        let mut request = self.client.mcp(Method::POST, self.session.as_deref())?;
+        let mut request = self.client.mcp(Method::POST, &self.wishes)?;
         request = request.header(header::CONTENT_TYPE, "application/json").header(header::ACCEPT, format!("application/json, {EVENTS}"));
         request = match &message.version {
             Some(version) => {
@@ -302,7 +302,7 @@ impl Bridge {
         let (mut last, mut pause) = (None::<String>, PAUSES.0);
         let Some(session) = self.opened().id.clone() else { return };
         loop {
-            let Ok(request) = self.client.mcp(Method::GET, self.session.as_deref()) else { return };
+            let Ok(request) = self.client.mcp(Method::GET, &self.wishes) else { return };
             let request = self.of_session(request).header(header::ACCEPT, EVENTS);
             let request = last.iter().fold(request, |request, last| request.header("last-event-id", last));
             if let Ok(response) = self.head(request).await {
@@ -333,7 +333,7 @@ impl Bridge {
 
     async fn end_session(&self) {
         let opened = std::mem::take(&mut *self.opened());
-        let (Some(id), Ok(request)) = (opened.id, self.client.mcp(Method::DELETE, self.session.as_deref())) else { return };
+        let (Some(id), Ok(request)) = (opened.id, self.client.mcp(Method::DELETE, &self.wishes)) else { return };
         let request = opened.revision.iter().fold(request.header(SESSION, id), |request, revision| request.header(REVISION, revision));
         // The server ends it by itself after a while.
         let _gone = tokio::time::timeout(GRACE, request.send()).await;
