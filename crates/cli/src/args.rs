@@ -7,10 +7,11 @@ pub(crate) use help::command;
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, connection::Connection, consent::Consent,
-    context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link,
-    login, man, mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy, quarantine::Quarantine,
-    receipt::Receipt, secret::Secret, serve, session::Session, show, snooze, source::Source, space::Space, token::Token, user::User,
+    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, connect, connection::Connection,
+    consent::Consent, context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key,
+    kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy,
+    quarantine::Quarantine, receipt::Receipt, secret::Secret, serve, session::Session, show, snooze, source::Source, space::Space,
+    token::Token, user::User,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};
@@ -57,6 +58,12 @@ pub(crate) enum Command {
     /// Manage the servers you logged in to
     #[command(subcommand)]
     Context(context::Context),
+    /// Connect an MCP client, such as a coding agent, to this server
+    #[command(before_help = connect::EXAMPLES)]
+    Connect(connect::Connect),
+    /// Speak MCP on stdin and stdout, for a client that starts programs
+    #[command(before_help = mcp::EXAMPLES)]
+    Mcp(mcp::Mcp),
     /// Manage tokens of people and services
     #[command(subcommand)]
     Token(Token),

@@ -1,6 +1,7 @@
 //! The HTTP client. It sends requests, reads the answer or the problem, and says plainly when the server cannot be reached. It follows no
 //! redirect, uses no proxy and sends the token to one address only. It never repeats a request by itself.
 
+mod door;
 mod events;
 mod refused;
 
@@ -16,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
+use std::path::Path;
 use std::time::Duration;
 use url::Url;
 
@@ -57,7 +59,9 @@ impl Client {
             .connect_timeout(Duration::from_secs(CONNECT_SECONDS))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
-        if server.url.scheme() == "http" {
+        if let Some(file) = &server.ca_cert {
+            builder = builder.tls_certs_only(certificates(file)?);
+        } else if server.url.scheme() == "http" {
             // No certificate is verified over plain HTTP, so the client must also start on a machine that has no CA certificates.
             builder = builder.tls_certs_only([]);
         }
@@ -192,11 +196,15 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &[&str]) -> Result<reqwest::RequestBuilder, Failure> {
+        self.at(method, &[["api", "v1"].as_slice(), path].concat())
+    }
+
+    /// A request to this path below the server's address, with the token.
+    fn at(&self, method: Method, path: &[&str]) -> Result<reqwest::RequestBuilder, Failure> {
         let mut url = self.base.clone();
         url.path_segments_mut()
             .map_err(|()| Failure::usage(format!("`{}` is not the address of a server", self.base)))?
             .pop_if_empty()
-            .extend(["api", "v1"])
             .extend(path);
         let request = self.http.request(method, url);
         Ok(match &self.token {
@@ -222,6 +230,11 @@ impl Client {
     fn unreachable(&self, error: &reqwest::Error, effect: Effect) -> Failure {
         let url = &self.base;
         let unreachable = |message: String| Failure::new(Exit::Unreachable, message).cause(reasons(error));
+        let why = reasons(error);
+        if error.is_connect() && why.contains("certificate") {
+            return unreachable(format!("the certificate of the server at `{url}` is not trusted; nothing was sent"))
+                .hint("name the certificate of its CA with --ca-cert FILE, and the server by a name that its certificate has");
+        }
         if error.is_connect() {
             let failure = unreachable(format!("the server at `{url}` cannot be reached; nothing was sent, retrying is safe"));
             return refused::nobody_there(failure, &self.place);
@@ -348,6 +361,16 @@ fn problem_of(status: StatusCode, raw: Option<Value>) -> Failure {
             failure.cause("the answer is not a problem this version knows").hint("countersign status")
         }
     }
+}
+
+/// The certificates of a file.
+fn certificates(file: &Path) -> Result<Vec<reqwest::Certificate>, Failure> {
+    let pem = std::fs::read(file).map_err(|error| Failure::file(file, &error))?;
+    let found = reqwest::Certificate::from_pem_bundle(&pem).unwrap_or_default();
+    if found.is_empty() {
+        return Err(Failure::usage(format!("`{}` holds no certificate in PEM", file.display())));
+    }
+    Ok(found)
 }
 
 /// The causes of an error, in one line.

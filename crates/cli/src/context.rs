@@ -27,6 +27,8 @@ pub(crate) struct Environment {
     /// Whether COUNTERSIGN_TOKEN was set to an empty text.
     pub(crate) token_is_empty: bool,
     pub(crate) context: Option<String>,
+    /// The file with the certificates of the CAs to trust, if not the system's.
+    pub(crate) ca_cert: Option<PathBuf>,
     /// A server's data folder, which holds its first owner's token.
     pub(crate) data: Option<PathBuf>,
     /// The folder that holds the contexts.
@@ -45,6 +47,7 @@ impl Environment {
             token: filled("COUNTERSIGN_TOKEN").map(Secret::new),
             token_is_empty: variables.get("COUNTERSIGN_TOKEN").is_some_and(String::is_empty),
             context: filled("COUNTERSIGN_CONTEXT"),
+            ca_cert: filled("COUNTERSIGN_CA_CERT").map(PathBuf::from),
             data: filled("COUNTERSIGN_DATA").map(PathBuf::from),
             config: filled("COUNTERSIGN_CONFIG_HOME").map(PathBuf::from).or_else(xdg).or_else(home),
             variables,
@@ -63,6 +66,17 @@ impl Environment {
 
     pub(crate) fn owner_token_file(&self) -> PathBuf {
         self.data_folder().join("owner.token")
+    }
+
+    /// The token of the first owner, if the server at this address is that of the data folder.
+    fn owner_token(&self, url: &Url) -> Result<(Option<Secret<String>>, Origin), Failure> {
+        let file = self.owner_token_file();
+        match std::fs::read_to_string(&file) {
+            Ok(text) if is_same_server(&self.local_url()?.0, url) => {
+                Ok((Some(Secret::new(text.trim().to_owned())), Origin::OwnerFile(file)))
+            }
+            Ok(_) | Err(_) => Ok((None, Origin::Nowhere(self.data_folder()))),
+        }
     }
 
     /// The address that the server wrote to its data folder; otherwise the default address.
@@ -88,11 +102,23 @@ impl Environment {
 pub(crate) struct Context {
     pub(crate) url: String,
     token: String,
+    /// The certificates of the CAs to trust for this server, if not the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// The session of the program that `countersign connect` made this context for. Such a context is used only where it is named: a person
+    /// must not act as an agent by accident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<String>,
 }
 
 impl Context {
     pub(crate) fn new(url: &Url, token: &Secret<String>) -> Self {
-        Self { url: url.to_string(), token: token.expose().clone() }
+        Self { url: url.to_string(), token: token.expose().clone(), ca_cert: None, session: None }
+    }
+
+    /// Whether it has this token.
+    pub(crate) fn has_token(&self, token: &str) -> bool {
+        self.token == token
     }
 }
 
@@ -130,7 +156,7 @@ impl Contexts {
     fn fitting(&self, url: Option<&Url>) -> Option<(&String, &Context)> {
         let fits = |context: &Context| url.is_none_or(|url| parse_url(&context.url).is_ok_and(|own| own == *url));
         let current = self.current.as_ref().and_then(|name| self.contexts.get_key_value(name));
-        let any = || self.contexts.iter().find(|(_, context)| url.is_some() && fits(context));
+        let any = || self.contexts.iter().find(|(_, context)| url.is_some() && context.session.is_none() && fits(context));
         current.filter(|(_, context)| fits(context)).or_else(any)
     }
 
@@ -187,6 +213,8 @@ pub(crate) struct Server {
     pub(crate) place: Place,
     pub(crate) token: Option<Secret<String>>,
     pub(crate) origin: Origin,
+    /// The file with the certificates of the CAs to trust; the system's if absent.
+    pub(crate) ca_cert: Option<PathBuf>,
 }
 
 impl Server {
@@ -201,20 +229,15 @@ impl Server {
         let named = named_context(context, environment, given.as_ref())?;
         let context_url = named.as_ref().map(|(_, context)| parse_url(&context.url)).transpose()?;
         let (url, place) = address(given, context_url.clone(), environment)?;
-        if let Some(token) = &environment.token {
-            return Ok(Self { url, place, token: Some(token.clone()), origin: Origin::Environment });
-        }
         // SECURITY: a token goes to the address it was given for and to no other.
-        if let Some((name, context)) = named.filter(|_| context_url.as_ref() == Some(&url)) {
-            return Ok(Self { url, place, token: Some(Secret::new(context.token)), origin: Origin::Context(name) });
-        }
-        let file = environment.owner_token_file();
-        match std::fs::read_to_string(&file) {
-            Ok(text) if is_same_server(&environment.local_url()?.0, &url) => {
-                Ok(Self { url, place, token: Some(Secret::new(text.trim().to_owned())), origin: Origin::OwnerFile(file) })
-            }
-            Ok(_) | Err(_) => Ok(Self { url, place, token: None, origin: Origin::Nowhere(environment.data_folder()) }),
-        }
+        let named = named.filter(|_| context_url.as_ref() == Some(&url));
+        let ca_cert = environment.ca_cert.clone().or_else(|| named.as_ref().and_then(|(_, context)| context.ca_cert.clone()));
+        let (token, origin) = match (&environment.token, named) {
+            (Some(token), _) => (Some(token.clone()), Origin::Environment),
+            (None, Some((name, context))) => (Some(Secret::new(context.token)), Origin::Context(name)),
+            (None, None) => environment.owner_token(&url)?,
+        };
+        Ok(Self { url, place, token, origin, ca_cert })
     }
 
     /// Finds the server to log in to, which is the one that every other command would use, and the name of its context.

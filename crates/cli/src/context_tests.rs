@@ -126,3 +126,29 @@ fn a_login_elsewhere_takes_no_name_from_another_server() {
         assert_eq!(named(&contexts, url), name, "{url}");
     }
 }
+
+#[test]
+fn a_context_made_for_an_agent_is_used_only_where_it_is_named() {
+    let folder = Folder::new().with_contexts("two", &[ONE, TWO]).with_owner_token("owner");
+    let path = folder.environment(&[]).contexts_file().unwrap();
+    let mut contexts = Contexts::load(&path).unwrap();
+    contexts.contexts.get_mut("one").unwrap().session = Some("ses_1".to_owned());
+    contexts.save(&path).unwrap();
+    folder.check(Some(ONE.1), None, &[], ONE.1, None);
+    folder.check(None, Some("one"), &[], ONE.1, Some(ONE.2));
+}
+
+#[test]
+fn a_ca_is_trusted_for_the_server_of_its_context_and_where_it_is_named() {
+    let folder = Folder::new().with_contexts("one", &[ONE, TWO]);
+    let path = folder.environment(&[]).contexts_file().unwrap();
+    let mut contexts = Contexts::load(&path).unwrap();
+    contexts.contexts.get_mut("one").unwrap().ca_cert = Some("/one.pem".into());
+    contexts.save(&path).unwrap();
+    let found =
+        |url: Option<&str>, variables: &[(&str, &str)]| Server::find(url, None, &folder.environment(variables)).ok().unwrap().ca_cert;
+    assert_eq!(found(None, &[]), Some("/one.pem".into()));
+    assert_eq!(found(Some(TWO.1), &[]), None);
+    assert_eq!(found(Some("https://three.example/"), &[]), None);
+    assert_eq!(found(None, &[("COUNTERSIGN_CA_CERT", "/ca.pem")]), Some("/ca.pem".into()));
+}

@@ -9,6 +9,7 @@ use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
 use clap::{Args, ValueEnum};
 use countersign_core::ActionId;
 use countersign_core::limits::PAGE_ROWS_DEFAULT;
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
@@ -37,6 +38,9 @@ pub(crate) struct Global {
     /// The context made by `countersign login`; else COUNTERSIGN_CONTEXT, else the current one
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
+    /// Trust only the CAs whose certificates are in this file, in PEM; else COUNTERSIGN_CA_CERT, else the context's
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) ca_cert: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,7 +6,7 @@ mod prompt;
 mod table;
 
 pub(crate) use document::{Fields, Syntax};
-pub(crate) use prompt::Consent;
+pub(crate) use prompt::{Consent, Line};
 pub(crate) use table::{Cell, Column, Record, Table};
 
 use crate::exit::{Exit, Failure};

@@ -72,6 +72,8 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Logout(logout) => logout.run(setting),
         Command::Whoami => status::whoami(&setting.client_introduced()?, setting.terminal).await,
         Command::Context(context) => context.run(setting),
+        Command::Connect(connect) => connect.run(setting).await,
+        Command::Mcp(mcp) => mcp.run(setting).await,
         Command::Token(token) => token.run(&setting.client()?, setting.terminal).await,
         Command::Session(session) => session.run(&setting.client()?, setting.terminal).await,
         Command::Space(space) => space.run(&setting.client()?, setting.terminal).await,

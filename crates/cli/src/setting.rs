@@ -36,8 +36,11 @@ impl Setting<'_> {
         Ok(())
     }
 
-    fn server(&self) -> Result<Server, Failure> {
-        Server::find(self.global.url.as_deref(), self.global.context.as_deref(), self.environment)
+    /// The server that the flags and the environment name.
+    pub(crate) fn server(&self) -> Result<Server, Failure> {
+        let server = Server::find(self.global.url.as_deref(), self.global.context.as_deref(), self.environment)?;
+        let ca_cert = self.global.ca_cert.clone().or(server.ca_cert);
+        Ok(Server { ca_cert, ..server })
     }
 
     const fn rehearsal(&self) -> Rehearsal {

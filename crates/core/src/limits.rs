@@ -128,6 +128,20 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// How long a client may take to send its headers; then the connection is closed.
 pub const HEADER_READ_SECONDS: u64 = 10;
+/// How long a client may take for the TLS handshake; then the connection is closed.
+pub const TLS_HANDSHAKE_SECONDS: u64 = 10;
+/// Bytes of a file with a certificate or a key; a larger one cannot be used.
+pub const TLS_FILE_BYTES_MAX: usize = 1024 * 1024;
+/// How often the files of the certificate are looked at; a new certificate is in use that much later at most.
+pub const TLS_LOOK_SECONDS: u64 = 5;
+/// How long before the end of the certificate the log warns of it.
+pub const TLS_WARNING_SECONDS: u64 = 7 * 24 * 60 * 60;
+/// Addresses of proxies that are read from one request, the nearest first; what stands before them is not looked at.
+pub const FORWARDED_HOPS_MAX: usize = 20;
+/// Bytes of one message over `countersign mcp`, in either direction; a longer one is answered with an error.
+pub const MCP_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Requests that one `countersign mcp` has open at once; the next is answered with an error.
+pub const MCP_OPEN_REQUESTS_MAX: usize = 256;
 /// How long a client may take to send its body; then it gets `request_timeout`.
 pub const BODY_READ_SECONDS: u64 = 30;
 /// Nesting of accepted JSON; deeper is refused with `malformed_json`.

@@ -45,6 +45,8 @@ pub struct Parts {
     pub master_key: MasterKeyFiles,
     /// Where people and authorization servers reach this server.
     pub address: Own,
+    /// Whether the operator named that address. If not, it may be another for callers who come through a proxy.
+    pub has_public_url: bool,
     /// The profiles that code of packages can have here; absent where none runs.
     pub profiles: Option<Vec<Profile>>,
 }
@@ -186,8 +188,21 @@ pub(crate) async fn compose(
     );
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
-    let master_key = MasterKeyFiles::of(config);
-    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), added, connections, master_key, address, profiles }, token))
+    let parts = Parts {
+        store,
+        pipeline,
+        random,
+        clock,
+        metrics,
+        homes: Some(homes),
+        added,
+        connections,
+        master_key: MasterKeyFiles::of(config),
+        address,
+        has_public_url: config.public_url.is_some(),
+        profiles,
+    };
+    Ok((parts, token))
 }
 
 /// In a debug build, kills the process at the point that `FAULT_POINT` names, or the n-th time it gets there (`name:n`), so that a test can

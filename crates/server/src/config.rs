@@ -1,6 +1,7 @@
 //! The operator's settings: flags, then environment, then file, then defaults. An unknown key is an error, so that a typo is noticed at
 //! once.
 
+use crate::tls::TlsFiles;
 use countersign_core::limits;
 use ipnet::IpNet;
 use pipeline::RewardWeights;
@@ -15,13 +16,17 @@ const DEFAULT_DATA: &str = "./countersign-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 const FILE_NAME: &str = "countersign.toml";
 /// Variables with the same prefix that the command line reads, not the server.
-const CLIENT_VARIABLES: &[&str] = &["URL", "TOKEN", "SESSION", "ORG", "CONTEXT", "CONFIG_HOME"];
+const CLIENT_VARIABLES: &[&str] = &["URL", "TOKEN", "SESSION", "ORG", "CONTEXT", "CONFIG_HOME", "CA_CERT"];
 
 /// Everything the server is built from.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub data: PathBuf,
     pub listen: String,
+    /// The certificate to show and its key; absent: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// The proxies whose word counts for who a client is and what it asked for.
+    pub trusted_proxies: Vec<IpNet>,
     /// A PostgreSQL URL; absent: SQLite inside `data`.
     pub database: Option<String>,
     pub redis: Option<String>,
@@ -67,6 +72,8 @@ pub enum LogFormat {
 pub struct Flags {
     pub data: Option<PathBuf>,
     pub listen: Option<String>,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
     pub database: Option<String>,
     pub redis: Option<String>,
     pub config: Option<PathBuf>,
@@ -89,6 +96,9 @@ pub enum ConfigError {
 #[serde(deny_unknown_fields)]
 struct File {
     listen: Option<String>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    trusted_proxies: Option<Vec<String>>,
     database: Option<String>,
     redis: Option<String>,
     master_key_file: Option<PathBuf>,
@@ -145,8 +155,11 @@ impl Config {
         let package_networks = env.package_allowed_networks.or(file.package_allowed_networks).unwrap_or_default();
         let source_hosts = env.source_allowed_hosts.or(file.source_allowed_hosts).unwrap_or_default();
         let source_networks = env.source_allowed_networks.or(file.source_allowed_networks).unwrap_or_default();
+        let proxies = env.trusted_proxies.or(file.trusted_proxies).unwrap_or_default();
+        let tls = tls(flags.tls_cert.or(env.tls_cert).or(file.tls_cert), flags.tls_key.or(env.tls_key).or(file.tls_key))?;
         Ok(Self {
             listen: listen_address(flags.listen.or(env.listen).or(file.listen))?,
+            trusted_proxies: parse_all("trusted_proxies", &proxies)?,
             database: flags.database.or(env.database).or(file.database),
             redis: flags.redis.or(env.redis).or(file.redis),
             http_allowed_hosts: parse_all("http.allowed_hosts", &hosts)?,
@@ -164,7 +177,8 @@ impl Config {
             package_allowed_networks: parse_all("package_allowed_networks", &package_networks)?,
             source_allowed_hosts: parse_all("source_allowed_hosts", &source_hosts)?,
             source_allowed_networks: parse_all("source_allowed_networks", &source_networks)?,
-            public_url: env.public_url.or(file.public_url).map(public_url).transpose()?,
+            public_url: env.public_url.or(file.public_url).map(|text| public_url(text, tls.as_ref())).transpose()?,
+            tls,
             mcp_commands: mcp_commands(file.mcp_commands)?,
             max_sources: max_sources(env.max_sources.or(file.max_sources))?,
             command_allowlist: parse_all("command_allowlist", &commands)?,
@@ -183,6 +197,9 @@ struct Environment {
     data: Option<PathBuf>,
     config: Option<PathBuf>,
     listen: Option<String>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    trusted_proxies: Option<Vec<String>>,
     database: Option<String>,
     redis: Option<String>,
     http_allowed_hosts: Option<Vec<String>>,
@@ -208,6 +225,9 @@ const VARIABLES: &[&str] = &[
     "DATA",
     "CONFIG",
     "LISTEN",
+    "TLS_CERT",
+    "TLS_KEY",
+    "TRUSTED_PROXIES",
     "DATABASE",
     "REDIS",
     "HTTP_ALLOWED_HOSTS",
@@ -240,6 +260,9 @@ impl Environment {
                 "DATA" => read.data = Some(value.into()),
                 "CONFIG" => read.config = Some(value.into()),
                 "LISTEN" => read.listen = Some(value),
+                "TLS_CERT" => read.tls_cert = Some(value.into()),
+                "TLS_KEY" => read.tls_key = Some(value.into()),
+                "TRUSTED_PROXIES" => read.trusted_proxies = Some(list()),
                 "DATABASE" => read.database = Some(value),
                 "REDIS" => read.redis = Some(value),
                 "HTTP_ALLOWED_HOSTS" => read.http_allowed_hosts = Some(list()),
@@ -288,8 +311,23 @@ fn listen_address(named: Option<String>) -> Result<String, ConfigError> {
     })
 }
 
-/// Checks that the setting is the beginning of an address, to which paths can be added.
-fn public_url(text: String) -> Result<String, ConfigError> {
+/// A certificate is of no use without its key, and the key without it.
+fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, ConfigError> {
+    let alone = |name: &str, other: &str| ConfigError::InvalidValue { name: name.into(), message: format!("it needs `{other}` beside it") };
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(alone("tls_cert", "tls_key")),
+        (None, Some(_)) => Err(alone("tls_key", "tls_cert")),
+    }
+}
+
+/// Checks that the setting is the beginning of an address, to which paths can be added. A server with a certificate answers no plain HTTP.
+fn public_url(text: String, tls: Option<&TlsFiles>) -> Result<String, ConfigError> {
+    if tls.is_some() && text.starts_with("http://") {
+        let message = format!("`{text}` is not encrypted, and this server has a certificate: begin it with https://");
+        return Err(ConfigError::InvalidValue { name: "public_url".into(), message });
+    }
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let is_plain = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#', '@', ' ']));
     if is_plain {

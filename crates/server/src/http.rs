@@ -33,6 +33,7 @@ mod policies;
 mod problem;
 mod progress;
 mod quarantines;
+mod reached;
 mod receipts;
 mod reviews;
 mod secrets;
@@ -49,7 +50,7 @@ mod trace;
 mod users;
 
 pub(crate) use listener::reachable;
-pub use listener::{address_of, is_open_to_others, listen, serve};
+pub use listener::{Way, address_of, is_open_to_others, listen, serve, serve_over};
 
 use crate::App;
 use axum::Router;

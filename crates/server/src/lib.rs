@@ -20,6 +20,7 @@ mod operations;
 mod ports;
 mod stream;
 mod telemetry;
+mod tls;
 
 pub use added_sources::{AddedConfig, AddedRegistry};
 pub use compose::{App, Parts, open_store, open_store_unchanged, replace_master_key};
@@ -33,8 +34,11 @@ pub use loops::measure;
 pub use master_key::MasterKeyFiles;
 pub use ports::{OsRandom, SystemClock};
 pub use telemetry::{init_logs, init_metrics};
+pub use tls::{Look, Tls, TlsError, TlsFiles};
 
+use countersign_core::Clock as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +62,8 @@ pub enum Error {
     Source(String),
     #[error("the shared rate limit cannot start: {0}")]
     Limiter(store::Error),
+    #[error("TLS cannot be used: {0}")]
+    Tls(#[from] TlsError),
 }
 
 /// The facts that are printed once the server accepts requests.
@@ -133,9 +139,11 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     let metrics = telemetry::init_metrics();
     ports::allow_open_files();
     let data = data_dir::DataDir::open(&config)?;
+    let tls = config.tls.clone().map(|files| Tls::open(files, SystemClock.now())).transpose()?.map(Arc::new);
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let listener = http::listen(&config.listen).await?;
-    let url = format!("http://{}", http::address_of(&listener, &config.listen));
-    let address = config.public_url.clone().unwrap_or_else(|| http::reachable(&listener, &config.listen));
+    let url = format!("{scheme}://{}", http::address_of(&listener, &config.listen));
+    let address = config.public_url.clone().unwrap_or_else(|| http::reachable(&listener, &config.listen, scheme));
     let (parts, first) = compose::compose(&config, &data, sources::oauth::Own::new(&address), metrics).await?;
     follow_earlier(&parts.store, &data).await?;
     // The lease starts before any other work, because reconciling what a crash left may take long.
@@ -153,19 +161,24 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     data.write_url(&told.url)?;
     let stop = CancellationToken::new();
     let background = loops::start(&parts, &stop);
+    if let Some(tls) = &tls {
+        // Its end needs no waiting for: it only reads.
+        tokio::spawn(Arc::clone(tls).keep_fresh(SystemClock, stop.clone()));
+    }
     let app = App::new(parts);
     let folder = std::path::absolute(&told.data).unwrap_or_else(|_| told.data.clone());
     tracing::info!(url = told.url, store = told.store, data = %folder.display(), "serving");
-    if http::is_open_to_others(&listener) {
+    if tls.is_none() && http::is_open_to_others(&listener) {
         tracing::warn!(
-            "other machines can reach this address, and nothing sent to it is encrypted: put TLS in front, and listen on 127.0.0.1"
+            "other machines can reach this address, and nothing sent to it is encrypted: name a certificate with `tls_cert` and `tls_key`, or put a TLS proxy in front and listen on 127.0.0.1"
         );
     }
     // The signal handlers are installed before `started` reports the server: a signal before that would kill the process without a clean
     // shutdown.
     let asked_to_stop = ports::asked_to_stop();
     started(&told);
-    http::serve(listener, app.clone(), asked_to_stop).await;
+    let way = http::Way { tls, trusted_proxies: config.trusted_proxies.clone() };
+    http::serve_over(listener, way, app.clone(), asked_to_stop).await;
     stop.cancel();
     background.await;
     let is_over = app.finish().await;

@@ -7,6 +7,7 @@
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the source that obeys is asked directly here"))]
 
 mod build;
+pub mod certificates;
 pub mod clock;
 pub mod commands;
 mod nobody;

@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory as _};
 /// Every command is in exactly one group. Groups and commands are shown in this order.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
-    ("Identity", &["login", "logout", "whoami", "context", "token", "session", "space", "user", "org"]),
+    ("Identity", &["login", "logout", "whoami", "context", "connect", "mcp", "token", "session", "space", "user", "org"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification"]),
     ("Actions", &["action", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),
     ("Permission", &["mode", "grant", "policy", "consent", "quarantine", "canary"]),

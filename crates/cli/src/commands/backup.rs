@@ -51,7 +51,7 @@ pub(crate) struct Restore {
 impl Backup {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         setting.no_dry_run("backup")?;
-        let config = self.server.load(None, None, &setting)?;
+        let config = self.server.load(&setting)?;
         let terminal = setting.terminal;
         if !config.data_dir().exists() {
             return Err(Failure::new(Exit::NotFound, format!("there is no data folder `{}`", config.data_dir().display()))
@@ -80,7 +80,7 @@ impl Restore {
         setting.no_dry_run("restore")?;
         let file = open_backup(&self.file)?;
         let given = self.server.data.clone();
-        let config = self.server.load(None, None, &setting)?;
+        let config = self.server.load(&setting)?;
         let terminal = setting.terminal;
         must_have_key(&config)?;
         // From here on no other process writes to this folder, so everything that is new in it was made by this restore and may be removed.
@@ -173,6 +173,7 @@ fn unusable(error: &server::Error, config: &server::Config) -> Failure {
         | server::Error::Store(_)
         | server::Error::Recover(_)
         | server::Error::Source(_)
+        | server::Error::Tls(_)
         | server::Error::Limiter(_) => Failure::failed(format!("nothing was restored: {error}")).hint("countersign doctor"),
     }
 }

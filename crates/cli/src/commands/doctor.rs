@@ -47,7 +47,7 @@ struct Finding {
 
 impl Doctor {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
-        let config = self.server.load(None, None, &setting);
+        let config = self.server.load(&setting);
         let mut findings = here::check(config.as_ref(), setting.environment);
         let listen = config.as_ref().ok().map(|config| config.listen.as_str());
         match setting.client() {

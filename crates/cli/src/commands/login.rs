@@ -13,6 +13,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign login                                              asks for the token
   countersign login --url https://countersign.example --context work
+  countersign login --url https://cs.internal:7117 --ca-cert ca.pem    the CA is kept with the context
   countersign login --token-stdin < ./countersign-data/owner.token
 
 An invitation works in place of a token: it is redeemed for a token of your own, once.";
@@ -57,9 +58,13 @@ impl Login {
         if token.expose().is_empty() {
             return Err(Failure::usage("the token is empty"));
         }
+        let kept = || contexts.contexts.get(&name).and_then(|context| context.ca_cert.clone());
+        let ca_cert = global.ca_cert.clone().or_else(|| environment.ca_cert.clone()).or_else(kept);
+        // The context is used from other folders too.
+        let ca_cert = ca_cert.map(|file| std::path::absolute(&file).unwrap_or(file));
         let connect = |token: Secret<String>, origin: Origin| {
-            let (url, place) = (url.clone(), place.clone());
-            Client::new(Server { url, place, token: Some(token), origin }, Rehearsal::Off)
+            let (url, place, ca_cert) = (url.clone(), place.clone(), ca_cert.clone());
+            Client::new(Server { url, place, token: Some(token), origin, ca_cert }, Rehearsal::Off)
         };
         let token = if token.expose().starts_with(INVITATION) {
             let request = RedeemRequest { invitation: token.expose().clone(), name: None };
@@ -68,7 +73,7 @@ impl Login {
         } else {
             token
         };
-        let context = Context::new(&url, &token);
+        let context = Context { ca_cert: ca_cert.clone(), ..Context::new(&url, &token) };
         let client = connect(token, Origin::Login)?;
         let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
         contexts.contexts.insert(name.clone(), context);

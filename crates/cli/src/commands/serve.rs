@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign serve                                  SQLite in ./countersign-data, on 127.0.0.1:7117
-  countersign serve --data /var/lib/countersign --listen 0.0.0.0:7117
+  countersign serve --listen 0.0.0.0:443 --tls-cert fullchain.pem --tls-key privkey.pem
   countersign serve --database postgres://countersign@db/countersign --redis redis://cache";
 
 /// What a server is started with; shared by every command that opens its store.
@@ -31,14 +31,25 @@ pub(crate) struct Serve {
     /// Where to listen; else COUNTERSIGN_LISTEN
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// The certificate for https, in PEM, with its chain; else COUNTERSIGN_TLS_CERT. It is read again when it changes
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM; else COUNTERSIGN_TLS_KEY
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
     /// Shares the rate limit between servers; else COUNTERSIGN_REDIS
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
 }
 
 impl ServerFlags {
-    pub(crate) fn load(self, listen: Option<String>, redis: Option<String>, setting: &Setting<'_>) -> Result<server::Config, Failure> {
-        let flags = server::Flags { data: self.data, listen, database: self.database, redis, config: self.config };
+    pub(crate) fn load(self, setting: &Setting<'_>) -> Result<server::Config, Failure> {
+        self.load_with(server::Flags::default(), setting)
+    }
+
+    /// `others` are the flags that only `serve` has.
+    fn load_with(self, others: server::Flags, setting: &Setting<'_>) -> Result<server::Config, Failure> {
+        let flags = server::Flags { data: self.data, database: self.database, config: self.config, ..others };
         server::Config::load(flags, setting.environment.variables.clone().into_iter())
             .map_err(|error| Failure::usage(error.to_string()).hint("countersign doctor"))
     }
@@ -47,7 +58,8 @@ impl ServerFlags {
 impl Serve {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         setting.no_dry_run("serve")?;
-        let config = self.server.load(self.listen, self.redis, &setting)?;
+        let Self { server: shared, listen, tls_cert, tls_key, redis } = self;
+        let config = shared.load_with(server::Flags { listen, tls_cert, tls_key, redis, ..server::Flags::default() }, &setting)?;
         let terminal = setting.terminal;
         let watched = if terminal.is_watched() { server::LogFormat::Text } else { server::LogFormat::Json };
         let log_format = config.log_format.unwrap_or(watched);
@@ -105,6 +117,7 @@ fn refused(error: &server::Error) -> Failure {
         server::Error::DataDir { .. } | server::Error::MasterKey(_) | server::Error::Store(_) | server::Error::Recover(_) => {
             failure.hint("countersign doctor")
         }
+        server::Error::Tls(_) => failure.hint("name the certificate with --tls-cert and its key with --tls-key, both in PEM"),
         server::Error::Source(_) | server::Error::Limiter(_) => failure.hint("look at the settings"),
     }
 }

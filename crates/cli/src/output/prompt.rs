@@ -6,6 +6,7 @@ use countersign_core::Secret;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{BufRead, Read as _};
 use std::sync::PoisonError;
+use tokio::sync::mpsc;
 
 /// Whether the user has already confirmed what needs confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,21 @@ impl Terminal {
         Ok(text)
     }
 
+    /// The lines of stdin as they come, until it ends. If nobody takes them, stdin is not read on.
+    pub(crate) fn lines(&self, bytes_max: usize) -> mpsc::Receiver<Line> {
+        let (send, lines) = mpsc::channel(1);
+        let stdin = self.stdin.clone();
+        tokio::task::spawn_blocking(move || {
+            let mut stdin = stdin.lock().unwrap_or_else(PoisonError::into_inner);
+            while let Some(line) = next_line(&mut **stdin, bytes_max) {
+                if send.blocking_send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        lines
+    }
+
     fn prompt(&mut self, question: &str) {
         let _closed = self.stderr.part(question);
     }
@@ -92,6 +108,46 @@ impl Terminal {
         let joined = tokio::task::spawn_blocking(move || read(&mut **stdin.lock().unwrap_or_else(PoisonError::into_inner)));
         joined.await.map_err(|error| Failure::failed(format!("reading stopped: {error}")))
     }
+}
+
+/// A line of stdin, without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Text(String),
+    /// It is too long or no text; why, in words.
+    Unreadable(String),
+}
+
+/// The next line; `None` at the end, and where stdin cannot be read. Of a line that is too long nothing is kept.
+fn next_line(stdin: &mut dyn BufRead, bytes_max: usize) -> Option<Line> {
+    let (mut bytes, mut is_too_long) = (Vec::new(), false);
+    loop {
+        let buffer = match stdin.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => return None,
+        };
+        if buffer.is_empty() && bytes.is_empty() && !is_too_long {
+            return None;
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let text = &buffer[..end.unwrap_or(buffer.len())];
+        is_too_long |= bytes.len() + text.len() > bytes_max;
+        if is_too_long {
+            bytes.clear();
+        } else {
+            bytes.extend_from_slice(text);
+        }
+        let (used, is_over) = (end.map_or(buffer.len(), |end| end + 1), buffer.is_empty());
+        stdin.consume(used);
+        if end.is_some() || is_over {
+            break;
+        }
+    }
+    if is_too_long {
+        return Some(Line::Unreadable(format!("a message has at most {bytes_max} bytes")));
+    }
+    Some(String::from_utf8(bytes).map_or_else(|_| Line::Unreadable("a message is UTF-8".to_owned()), Line::Text))
 }
 
 /// Turns off echo while it exists. Dropping it, also on an interrupt, restores the terminal.
@@ -114,6 +170,25 @@ impl Drop for Silence {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             let _stays = termios::tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, next_line};
+    use std::io::{BufReader, Cursor};
+
+    #[test]
+    fn lines_are_read_one_by_one_and_a_long_one_is_skipped_whole() {
+        for capacity in [1, 3, 100] {
+            let mut stdin = BufReader::with_capacity(capacity, Cursor::new(b"one\n\n123456789012\n\xff\nlast".to_vec()));
+            let lines: Vec<_> = std::iter::from_fn(|| next_line(&mut stdin, 10)).collect();
+            let text = |text: &str| Line::Text(text.to_owned());
+            let unreadable = |why: &str| Line::Unreadable(why.to_owned());
+            let expected =
+                [text("one"), text(""), unreadable("a message has at most 10 bytes"), unreadable("a message is UTF-8"), text("last")];
+            assert_eq!(lines, expected, "{capacity}");
         }
     }
 }

@@ -61,6 +61,9 @@ pub(crate) struct Upstream {
 struct Shared {
     seen: Mutex<Vec<Asked>>,
     came: Condvar,
+    /// How many clients hung up while it was silent.
+    gone: Mutex<usize>,
+    left: Condvar,
     answer: Mutex<Arc<Answer>>,
 }
 
@@ -70,7 +73,8 @@ impl Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let answer: Arc<Answer> = Arc::new(|_: &Asked| None);
-        let shared = Arc::new(Shared { seen: Mutex::default(), came: Condvar::new(), answer: Mutex::new(answer) });
+        let (gone, left) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { seen: Mutex::default(), came: Condvar::new(), gone, left, answer: Mutex::new(answer) });
         let serving = Arc::clone(&shared);
         // The threads end with the test's process; nothing joins them.
         std::thread::spawn(move || {
@@ -104,8 +108,19 @@ impl Upstream {
 
     /// Waits until a tool was called.
     pub(crate) fn wait_for_call(&self, tool: &str) {
+        self.wait_for(|asked| is_call_of(asked, tool));
+    }
+
+    /// Waits until it was sent such a request.
+    pub(crate) fn wait_for(&self, is_it: impl Fn(&Asked) -> bool) {
         let seen = self.shared.seen.lock().unwrap();
-        let _seen = self.shared.came.wait_while(seen, |seen| !seen.iter().any(|asked| is_call_of(asked, tool))).unwrap();
+        let _seen = self.shared.came.wait_while(seen, |seen| !seen.iter().any(&is_it)).unwrap();
+    }
+
+    /// Waits until a client hung up while it was silent.
+    pub(crate) fn wait_for_hang_up(&self) {
+        let gone = self.shared.gone.lock().unwrap();
+        let _gone = self.shared.left.wait_while(gone, |gone| *gone == 0).unwrap();
     }
 }
 
@@ -134,6 +149,8 @@ fn serve(mut connection: TcpStream, shared: &Shared) {
         Then::Again(again) => while connection.write_all(&again).is_ok() {},
         Then::Silence => {
             let _gone = connection.read(&mut [0]);
+            *shared.gone.lock().unwrap() += 1;
+            shared.left.notify_all();
         }
     }
 }

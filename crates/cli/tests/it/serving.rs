@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
+use testkit::certificates::{FIRST, ROOT, SECOND, replace};
 
 /// A secret that the test puts into every field a caller can fill.
 const SECRET: &str = "hunter2-4f1d9c77e0a94b63";
@@ -214,4 +215,24 @@ fn a_wrong_setting_is_told_in_one_line_with_its_place() {
         assert!(refused.stderr.contains("is not a host and a port"), "{wrong}: {}", refused.stderr);
     }
     assert!(!folder.path().join("other").exists(), "nothing was made");
+}
+
+#[test]
+fn a_private_ca_is_trusted_where_it_is_named_and_remembered_with_a_context() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key) = FIRST.write(folder.path());
+    let root = replace(folder.path(), "root.pem", ROOT);
+    let (root, other) = (root.to_str().unwrap(), replace(folder.path(), "other.pem", SECOND.cert));
+    let server = Server::start_with(&[("COUNTERSIGN_TLS_CERT", cert.to_str().unwrap()), ("COUNTERSIGN_TLS_KEY", key.to_str().unwrap())]);
+    assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
+    let owner = server.owner();
+    let refused = owner.run(&["whoami", "--ca-cert", other.to_str().unwrap()]).exits(9);
+    assert!(refused.stderr.contains("is not trusted") && refused.stderr.contains("--ca-cert FILE"), "{refused:#?}");
+    owner.run(&["whoami", "--ca-cert", root]).ok();
+    owner.with_variable("COUNTERSIGN_CA_CERT", root).run(&["whoami"]).ok();
+    owner.run(&["whoami", "--ca-cert", key.to_str().unwrap()]).exits(2);
+    let token = std::fs::read_to_string(server.data().join("owner.token")).unwrap();
+    let person = owner.without_token();
+    person.run_with_stdin(&["login", "--token-stdin", "--ca-cert", root], &token).ok();
+    person.run(&["whoami"]).ok();
 }

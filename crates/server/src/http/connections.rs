@@ -5,6 +5,7 @@ use super::caller::Caller;
 use super::links::{escaped, page, told};
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
+use super::reached::OwnAddress;
 use crate::App;
 use crate::operations::connections;
 use api::connection::{ConnectionTestResponse, ConnectionView, LoginStatus, LoginView, NewConnectionRequest, StartedLoginResponse};
@@ -79,9 +80,10 @@ pub(super) async fn test(
 pub(super) async fn start_login(
     State(app): State<App>,
     caller: Caller,
+    OwnAddress(own): OwnAddress,
     Path(connection): Path<String>,
 ) -> Result<Json<StartedLoginResponse>, Refusal> {
-    let started = connections::start_login(&app, &caller.principal, &connection).await?;
+    let started = connections::start_login(&app, &caller.principal, &connection, &own).await?;
     Ok(Json(StartedLoginResponse { url: started.url, expires_at: started.expires_at }))
 }
 
@@ -116,8 +118,8 @@ pub(super) async fn callback(State(app): State<App>, query: Result<Query<Callbac
 /// Describes this server as an OAuth client, for authorization servers that take such a document instead of a registration.
 #[utoipa::path(operation_id = "oauth_client", get, path = "/oauth/client.json", tag = "connections", security(()),
     responses((status = 200, description = "A client ID metadata document.", body = Object)))]
-pub(super) async fn client(State(app): State<App>) -> Json<Value> {
-    Json(client_document(&app.parts.address))
+pub(super) async fn client(OwnAddress(own): OwnAddress) -> Json<Value> {
+    Json(client_document(&own))
 }
 
 /// What an authorization server sends back. It may send more, which is ignored.

@@ -61,6 +61,7 @@ pages![
     "decisions/0011-leases",
     "decisions/0012-one-bell",
     "glossary",
+    "guides/agents",
     "guides/command-line",
     "guides/configuration",
     "guides/first-call",

@@ -1,17 +1,26 @@
-//! The listening socket: bounded headers, bounded time to send them, and a stop that lets running requests end.
+//! The listening socket: TLS or plain, bounded headers, bounded time to send them, and a stop that lets running requests end.
 
+use super::reached::{Reached, Scheme, TrustedProxies};
 use super::stalled::Unstalled;
+use crate::tls::Tls;
 use crate::{App, Error};
+use axum::Router;
 use axum::body::Body;
-use countersign_core::limits::{CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_READ_SECONDS, SHUTDOWN_SECONDS, WRITE_STALL_SECONDS};
+use countersign_core::limits::{
+    CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_READ_SECONDS, SHUTDOWN_SECONDS, TLS_HANDSHAKE_SECONDS, WRITE_STALL_SECONDS,
+};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use ipnet::IpNet;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 
 pub async fn listen(address: &str) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|error| Error::Listen { address: address.to_owned(), message: error.to_string() })
@@ -23,10 +32,10 @@ pub fn address_of(listener: &TcpListener, asked: &str) -> String {
 }
 
 /// An address at which a browser on this machine reaches the listener: one that listens everywhere is asked at the loopback address.
-pub(crate) fn reachable(listener: &TcpListener, asked: &str) -> String {
+pub(crate) fn reachable(listener: &TcpListener, asked: &str, scheme: &str) -> String {
     match listener.local_addr() {
-        Ok(address) if address.ip().is_unspecified() => format!("http://127.0.0.1:{}", address.port()),
-        Ok(_) | Err(_) => format!("http://{}", address_of(listener, asked)),
+        Ok(address) if address.ip().is_unspecified() => format!("{scheme}://127.0.0.1:{}", address.port()),
+        Ok(_) | Err(_) => format!("{scheme}://{}", address_of(listener, asked)),
     }
 }
 
@@ -35,19 +44,29 @@ pub fn is_open_to_others(listener: &TcpListener) -> bool {
     listener.local_addr().is_ok_and(|address| !address.ip().to_canonical().is_loopback())
 }
 
-/// Serves until `stop` resolves, then lets running requests end, for a bounded time.
+/// How requests come to the listener.
+#[derive(Clone, Default)]
+pub struct Way {
+    /// The certificate to show; plain HTTP without one.
+    pub tls: Option<Arc<Tls>>,
+    /// The proxies whose word counts for who a client is and what it asked for.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+/// Serves plain HTTP to whoever connects, until `stop` resolves.
 pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(HEADER_READ_SECONDS))
-        .max_buf_size(HEADER_BYTES_MAX)
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(HEADER_BYTES_MAX as u32)
-        .keep_alive_interval(Duration::from_secs(30));
-    let router = super::router(app.clone());
+    serve_over(listener, Way::default(), app, stop).await;
+}
+
+/// Serves until `stop` resolves, then lets running requests end, for a bounded time.
+pub async fn serve_over(listener: TcpListener, way: Way, app: App, stop: impl Future<Output = ()>) {
+    let acceptor = way.tls.as_ref().map(|tls| tls.acceptor());
+    let door = Arc::new(Door {
+        http: http(),
+        router: super::router(app.clone()),
+        app: app.clone(),
+        trusted: TrustedProxies::new(way.trusted_proxies),
+    });
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stop = std::pin::pin!(stop);
@@ -60,8 +79,8 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, most likely: accepting at once again would only spin.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -71,17 +90,11 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         };
         // Small answers should not wait for more bytes to fill a packet; if it cannot be set they merely do.
         let _slower = stream.set_nodelay(true);
-        let (app, router) = (app.clone(), router.clone());
-        let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-            let (app, router) = (app.clone(), router.clone());
-            async move { Ok::<_, Infallible>(super::trace::answer(&app, router, request.map(Body::new)).await) }
-        });
-        let stream = Unstalled::new(stream, Duration::from_secs(WRITE_STALL_SECONDS));
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
+        let (door, acceptor, watcher) = (Arc::clone(&door), acceptor.clone(), graceful.watcher());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
+            match acceptor {
+                None => door.converse(stream, peer, Scheme::Http, watcher).await,
+                Some(acceptor) => door.converse_over_tls(stream, peer, &acceptor, watcher).await,
             }
             drop(place);
         });
@@ -93,4 +106,59 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     if tokio::time::timeout(Duration::from_secs(SHUTDOWN_SECONDS), ended).await.is_err() {
         tracing::warn!("some requests did not end in time and were cut off");
     }
+}
+
+/// What every connection needs.
+struct Door {
+    http: Builder<TokioExecutor>,
+    router: Router,
+    app: App,
+    trusted: TrustedProxies,
+}
+
+impl Door {
+    async fn converse_over_tls(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, acceptor: &TlsAcceptor, watcher: Watcher) {
+        match tokio::time::timeout(Duration::from_secs(TLS_HANDSHAKE_SECONDS), acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => self.converse(stream, peer, Scheme::Https, watcher).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a connection ended in the TLS handshake"),
+            Err(_elapsed) => tracing::debug!("a connection took too long for the TLS handshake"),
+        }
+    }
+
+    /// Answers the requests of one connection until it ends.
+    async fn converse<S>(self: Arc<Self>, stream: S, peer: SocketAddr, scheme: Scheme, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let door = Arc::clone(&self);
+        let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let door = Arc::clone(&door);
+            async move {
+                let mut request = request.map(Body::new);
+                let reached = Reached::new(peer, scheme, request.headers(), &door.trusted);
+                request.extensions_mut().insert(reached);
+                Ok::<_, Infallible>(super::trace::answer(&door.app, door.router.clone(), request).await)
+            }
+        });
+        let stream = Unstalled::new(stream, Duration::from_secs(WRITE_STALL_SECONDS));
+        let connection = self.http.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        if let Err(error) = watcher.watch(connection.into_owned()).await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}
+
+/// HTTP/1.1 and HTTP/2, whichever the client speaks.
+fn http() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(HEADER_READ_SECONDS))
+        .max_buf_size(HEADER_BYTES_MAX)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HEADER_BYTES_MAX as u32)
+        .keep_alive_interval(Duration::from_secs(30));
+    builder
 }

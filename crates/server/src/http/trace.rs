@@ -1,5 +1,6 @@
 //! Every request has a trace id: the caller's W3C `traceparent`, or a fresh one. It is in every log line, problem and receipt.
 
+use super::reached::Reached;
 use crate::App;
 use axum::Router;
 use axum::extract::Request;
@@ -22,13 +23,16 @@ pub(super) async fn answer(app: &App, router: Router, mut request: Request) -> R
     let method = request.method().clone();
     // The path only: a query may one day hold something that must not be logged.
     let path = request.uri().path().to_owned();
+    let client = request.extensions().get::<Reached>().map(|reached| reached.client);
     let began = std::time::Instant::now();
     let mut response = match AssertUnwindSafe(router.oneshot(request)).catch_unwind().instrument(span).await {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},
         Err(panic) => super::problem::panicked(panic),
     };
-    tracing::debug!(%method, path, status = response.status().as_u16(), micros = began.elapsed().as_micros() as u64, trace_id = id, "answered");
+    let (status, micros) = (response.status().as_u16(), began.elapsed().as_micros() as u64);
+    let client = client.map(tracing::field::display);
+    tracing::debug!(%method, path, status, micros, client, trace_id = id, "answered");
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-trace-id", value);
     }

@@ -12,7 +12,7 @@ use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::principal::Permission;
 use countersign_core::{ConnectionId, Principal, Secret, SpaceId, Timestamp};
 use sources::connection::{Connected, Tested};
-use sources::oauth::{Granted, Returned};
+use sources::oauth::{Granted, Own, Returned};
 use std::collections::BTreeSet;
 use store::{CreatedConnection, Login, LoginEnd, NewConnection, Page, PageRequest, RemovedConnection};
 
@@ -115,11 +115,10 @@ pub(crate) async fn test(app: &App, by: &Principal, named: &str) -> Result<Teste
     app.parts.connections.test(&by.org, &connection.id).await.map_err(Error::Connection)
 }
 
-/// Starts a login: finds out where, and prepares what is needed when somebody comes back.
-pub(crate) async fn start_login(app: &App, by: &Principal, named: &str) -> Result<Started, Error> {
+/// Starts a login: finds out where, and prepares what is needed when somebody comes back, to the address `own`.
+pub(crate) async fn start_login(app: &App, by: &Principal, named: &str, own: &Own) -> Result<Started, Error> {
     let connection = find_present(app, by, named).await?;
     must_have_logins(&connection)?;
-    let own = &app.parts.address;
     let begun = app.parts.connections.begin_login(&by.org, &connection.id, own).await.map_err(Error::Connection)?;
     let started = app.store().start_login(&by.org, &connection.id, &begun.state, &begun.details, &by.id).await?;
     let expires_at = started.ok_or_else(|| Error::not_found("connection", named))?;

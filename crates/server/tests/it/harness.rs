@@ -336,6 +336,7 @@ impl TestServer {
             connections,
             master_key: MasterKeyFiles::at(home.master_key()),
             address: Own::new(&url),
+            has_public_url: false,
             profiles: None,
         });
         let (stop, stopped) = oneshot::channel();

@@ -43,6 +43,7 @@ mod secrets;
 mod sources;
 mod stream;
 mod tenancy;
+mod tls;
 mod upstream;
 mod verification;
 mod visibility;

@@ -47,7 +47,11 @@ struct Reserved {
 }
 
 const RESERVED: &[Reserved] = &[
-    Reserved { packages: &["axum", "hyper", "hyper-util", "tower"], to: &["server"], because: "only the server speaks HTTP to strangers" },
+    Reserved {
+        packages: &["axum", "hyper", "hyper-util", "tower", "tokio-rustls"],
+        to: &["server"],
+        because: "only the server speaks HTTP to strangers",
+    },
     Reserved {
         packages: &["rusqlite", "deadpool-postgres", "redis"],
         to: &["store"],

@@ -56,7 +56,8 @@ const SERVER: Crate = Crate {
     folder: "crates/server/src",
     shared: &[],
     parts: &[
-        ("config", &[]),
+        ("tls", &[]),
+        ("config", &["tls"]),
         ("ports", &[]),
         ("jail", &[]),
         ("lease", &[]),
@@ -71,7 +72,7 @@ const SERVER: Crate = Crate {
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),
         ("operations", &["added_sources", "master_key", "packages", "stream"]),
-        ("http", &["added_sources", "operations", "packages", "stream"]),
+        ("http", &["added_sources", "operations", "packages", "stream", "tls"]),
     ],
 };
 

@@ -3,6 +3,7 @@
 use super::Finding;
 use crate::context::{Contexts, Environment};
 use crate::shared::*;
+use countersign_core::Clock as _;
 use rustix::fs::Access;
 use server::{Config, Interpreter, Spelling};
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,6 +19,7 @@ pub(super) fn check(config: Result<&Config, &Failure>, environment: &Environment
     match config {
         Ok(config) => {
             findings.push(Finding::ok("settings", "the settings are valid"));
+            findings.extend(config.tls.clone().map(certificate));
             findings.extend(data_folder(config.data_dir(), config.master_key_file.as_deref()));
             findings.extend(server::spelling_below(config.data_dir()).map(spelling));
             findings.extend(sandbox(config.allow_plugin_code_execution, config.allow_degraded));
@@ -27,6 +29,15 @@ pub(super) fn check(config: Result<&Config, &Failure>, environment: &Environment
     }
     findings.extend(contexts(environment));
     findings
+}
+
+/// Whether a server could start with this certificate now.
+fn certificate(files: server::TlsFiles) -> Finding {
+    let named = files.cert.display().to_string();
+    match server::Tls::open(files, server::SystemClock.now()) {
+        Ok(_) => Finding::ok("tls", format!("the certificate in `{named}` is valid, and its key fits")),
+        Err(error) => Finding::broken("tls", error.to_string()).fix("correct `tls_cert` and `tls_key`, or put a new certificate there"),
+    }
 }
 
 /// What the host offers to confine code. If the server runs no code, a missing feature is only worth a look.

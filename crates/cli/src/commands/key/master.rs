@@ -76,7 +76,7 @@ fn progress(values_left: u64, terminal: &mut Terminal) {
 /// Opens the store directly. If a server works on the folder, that one has to do it.
 async fn offline(flags: ServerFlags, setting: Setting<'_>) -> Result<Exit, Failure> {
     setting.no_dry_run("key rotate-master --offline")?;
-    let config = flags.load(None, None, &setting)?;
+    let config = flags.load(&setting)?;
     let terminal = setting.terminal;
     if !config.data_dir().exists() {
         return Err(Failure::new(Exit::NotFound, format!("there is no data folder `{}`", config.data_dir().display()))

@@ -1,0 +1,177 @@
+//! The MCP clients that are known: where each keeps its servers, in which form, and how long it waits for one. `docs/guides/agents.md` says
+//! the same in words.
+
+use super::{json_file, toml_file};
+use crate::context::Environment;
+use crate::shared::*;
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// The name of the entry.
+pub(super) const NAME: &str = "countersign";
+/// How long a client shall wait for a call, where it can be told: longer than a person has to answer and the call to run.
+const PATIENCE_SECONDS: u64 = 600;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Program {
+    ClaudeCode,
+    Codex,
+    Cursor,
+    Vscode,
+    Generic,
+}
+
+/// How a client reaches the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// It starts a program, which has the token in a context.
+    Stdio { command: String, args: Vec<String>, env: Vec<(String, String)> },
+    /// It asks by itself, and has the token in its settings.
+    Http { url: String, hold: Option<u64>, token: String },
+}
+
+impl Program {
+    /// As it is typed, and as its session is called.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Cursor => "cursor",
+            Self::Vscode => "vscode",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// Where it keeps its servers: for this folder, or for all of a person where it knows no other.
+    pub(super) fn file(self, environment: &Environment) -> Option<PathBuf> {
+        let variable = |name: &str| environment.variables.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        match self {
+            Self::ClaudeCode => Some(".mcp.json".into()),
+            Self::Codex => variable("CODEX_HOME").or_else(|| Some(variable("HOME")?.join(".codex"))).map(|home| home.join("config.toml")),
+            Self::Cursor => Some(".cursor/mcp.json".into()),
+            Self::Vscode => Some(".vscode/mcp.json".into()),
+            Self::Generic => None,
+        }
+    }
+
+    /// How long it waits, where that is known for certain: then the server holds a call as long. Otherwise the server knows it by its name.
+    pub(super) const fn hold(self) -> Option<u64> {
+        match self {
+            Self::Codex => Some(PATIENCE_SECONDS),
+            Self::ClaudeCode | Self::Cursor | Self::Vscode | Self::Generic => None,
+        }
+    }
+
+    const fn section(self) -> &'static str {
+        match self {
+            Self::ClaudeCode | Self::Cursor | Self::Generic => "mcpServers",
+            Self::Codex => "mcp_servers",
+            Self::Vscode => "servers",
+        }
+    }
+
+    /// The entry in the form of this client, with its timeout where it has one.
+    pub(super) fn value(self, entry: &Entry) -> Value {
+        let mut value = match (self, entry) {
+            (Self::Codex | Self::Cursor | Self::Generic, Entry::Stdio { command, args, .. }) => json!({ "command": command, "args": args }),
+            (Self::ClaudeCode | Self::Vscode, Entry::Stdio { command, args, .. }) => {
+                json!({ "type": "stdio", "command": command, "args": args })
+            }
+            (Self::Codex, Entry::Http { url, hold, token }) => {
+                json!({ "url": held(url, *hold), "http_headers": { "Authorization": bearer(token) } })
+            }
+            (Self::Cursor, Entry::Http { url, hold, token }) => {
+                json!({ "url": held(url, *hold), "headers": { "Authorization": bearer(token) } })
+            }
+            (Self::ClaudeCode | Self::Vscode | Self::Generic, Entry::Http { url, hold, token }) => {
+                json!({ "type": "http", "url": held(url, *hold), "headers": { "Authorization": bearer(token) } })
+            }
+        };
+        if let Entry::Stdio { env, .. } = entry
+            && !env.is_empty()
+        {
+            value["env"] = env.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>().into();
+        }
+        match self {
+            Self::ClaudeCode => value["timeout"] = json!(PATIENCE_SECONDS * 1_000),
+            Self::Codex => value["tool_timeout_sec"] = json!(PATIENCE_SECONDS),
+            Self::Cursor | Self::Vscode | Self::Generic => {}
+        }
+        value
+    }
+
+    pub(super) fn find(self, text: &str, path: &Path) -> Result<Option<Value>, Failure> {
+        let found =
+            if self == Self::Codex { toml_file::find(text, self.section(), NAME) } else { json_file::find(text, self.section(), NAME) };
+        found.map_err(|why| unreadable(path, &why))
+    }
+
+    /// The file with the entry in it.
+    pub(super) fn insert(self, text: &str, value: &Value, path: &Path) -> Result<String, Failure> {
+        let (section, insert) = (self.section(), if self == Self::Codex { toml_file::insert } else { json_file::insert });
+        insert(text, section, NAME, value).map_err(|why| unreadable(path, &why))
+    }
+
+    /// The file without the entry, and with everything else as it was.
+    pub(super) fn remove(self, text: &str, path: &Path) -> Result<String, Failure> {
+        let (section, remove) = (self.section(), if self == Self::Codex { toml_file::remove } else { json_file::remove });
+        remove(text, section, NAME).map_err(|why| unreadable(path, &why))
+    }
+}
+
+fn held(url: &str, hold: Option<u64>) -> String {
+    hold.map_or_else(|| url.to_owned(), |seconds| format!("{url}?hold={seconds}"))
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+fn unreadable(path: &Path, why: &str) -> Failure {
+    Failure::new(Exit::Invalid, format!("`{}` is not changed: it cannot be read, or not be changed safely", path.display()))
+        .cause(why)
+        .hint("put the entry there by hand: without --write it is only printed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_gets_its_own_form_and_its_timeout() {
+        let stdio = Entry::Stdio { command: "/bin/countersign".into(), args: vec!["mcp".into()], env: vec![("A".into(), "b".into())] };
+        let http = Entry::Http { url: "https://cs.example/mcp".into(), hold: None, token: "cs_agent_1".into() };
+        let stdio_of = |program: Program| program.value(&stdio);
+        assert_eq!(
+            stdio_of(Program::ClaudeCode),
+            json!({ "type": "stdio", "command": "/bin/countersign", "args": ["mcp"], "env": { "A": "b" }, "timeout": 600_000 })
+        );
+        assert_eq!(
+            stdio_of(Program::Codex),
+            json!({ "command": "/bin/countersign", "args": ["mcp"], "env": { "A": "b" }, "tool_timeout_sec": 600 })
+        );
+        assert_eq!(stdio_of(Program::Cursor), stdio_of(Program::Generic));
+        assert_eq!(stdio_of(Program::Vscode)["type"], "stdio");
+        assert_eq!(http_header(&Program::Codex.value(&http), "http_headers"), "Bearer cs_agent_1");
+        for program in [Program::ClaudeCode, Program::Cursor, Program::Vscode, Program::Generic] {
+            assert_eq!(http_header(&program.value(&http), "headers"), "Bearer cs_agent_1", "{program:?}");
+        }
+    }
+
+    fn http_header(value: &Value, headers: &str) -> String {
+        assert_eq!(value["url"], "https://cs.example/mcp");
+        value[headers]["Authorization"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn what_is_written_is_found_again_in_every_form() {
+        for program in Program::value_variants() {
+            let value = program.value(&Entry::Http { url: "u".into(), hold: program.hold(), token: "t".into() });
+            let path = Path::new("x");
+            let text = program.insert("", &value, path).unwrap();
+            assert_eq!(program.find(&text, path).unwrap(), Some(value), "{text}");
+            assert_eq!(program.find(&program.remove(&text, path).unwrap(), path).unwrap(), None);
+        }
+    }
+}
