@@ -76,6 +76,7 @@ pub(super) async fn invoke(
         intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
         reverses: None,
         trace_id: caller.trace_id,
+        line: None,
     };
     if !progress::is_wanted(&headers) {
         let outcome = app.pipeline().invoke(request).await?;

@@ -145,6 +145,7 @@ impl From<pipeline::Error> for Refusal {
             E::Forbidden { .. } => Self::new(Code::Forbidden, detail),
             E::LinkInvalid => Self::new(Code::NotFound, detail).hint("open your inbox instead"),
             E::LinkExpired => Self::new(Code::Expired, detail).hint("open your inbox instead"),
+            E::TicketInvalid => Self::new(Code::NotFound, detail),
             E::NeedsConfirmation { invocation, action } => about(Self::new(Code::NeedsConfirmation, detail), &invocation).of(action),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation),
             E::OwnQuarantine { invocation } => {
@@ -321,6 +322,7 @@ const fn conflict_code(conflict: Conflict) -> Code {
         Conflict::AlreadyApproved => Code::AlreadyApproved,
         Conflict::ApproverTooNew => Code::ApproverTooNew,
         Conflict::Unproven => Code::ApprovalUnproven,
+        Conflict::CallerLeft => Code::Consumed,
     }
 }
 
