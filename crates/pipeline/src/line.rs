@@ -81,6 +81,11 @@ impl Line {
         let _is_gone = states.wait_for(|state| *state == State::Gone).await.is_ok();
     }
 
+    /// The call on the line, once it has begun or is pending.
+    pub fn invocation(&self) -> Option<InvocationId> {
+        self.0.call.lock().as_ref().map(|call| call.invocation.clone())
+    }
+
     pub(crate) fn id(&self) -> &str {
         &self.0.id
     }
