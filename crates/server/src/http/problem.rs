@@ -354,7 +354,7 @@ pub(super) fn with_trace(mut response: Response, trace_id: &str) -> Response {
         parts.headers.insert(header::RETRY_AFTER, value);
     }
     if problem.status == StatusCode::UNAUTHORIZED.as_u16() {
-        parts.headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        parts.headers.entry(header::WWW_AUTHENTICATE).or_insert(HeaderValue::from_static("Bearer"));
     }
     let mut response = (parts.status, Json(problem)).into_response();
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -2,7 +2,7 @@
 
 use super::caller::{Caller, caller_of, line_of};
 use super::waiting::{Abilities, Waited, wait};
-use super::{meta_tools, names, tasks, tools, words};
+use super::{meta_tools, names, tasks, words};
 use crate::App;
 use countersign_core::Call;
 use countersign_core::invocation::Intention;
@@ -25,10 +25,7 @@ pub(super) async fn call(
     }
     let (action, params) = match request.name.as_ref() {
         meta_tools::INVOKE_ACTION => meta_tools::invoked(&arguments)?,
-        name => {
-            let actions = tools::actions(app, caller).await;
-            (names::meant(caller, &actions, name), Value::Object(arguments))
-        }
+        name => (names::meant(app, caller, name).await, Value::Object(arguments)),
     };
     let method = format!("tools/call {action}");
     let asked = Asked { principal: &caller.principal, session: &caller.session.id, method: &method, params: &params };

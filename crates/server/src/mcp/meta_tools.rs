@@ -121,10 +121,8 @@ pub(super) async fn invocation(app: &App, caller: &Caller, arguments: &JsonObjec
         Ok(now) => pipeline::told_to(&caller.principal, now),
         Err(error) => return Ok(words::failed(&error)),
     };
-    Ok(match Outcome::of(Box::new(now)) {
-        Outcome::Pending(pending) => words::reference(app, &pending),
-        ended => words::result(ended),
-    })
+    let outcome = Outcome::of(Box::new(now));
+    Ok(if let Outcome::Pending(pending) = &outcome { words::reference(app, pending) } else { words::result(outcome) })
 }
 
 const DEFAULT_WAIT_SECONDS: u64 = 30;

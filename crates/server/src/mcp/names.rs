@@ -2,8 +2,9 @@
 //! a digest. Either way the name leads back to exactly one action.
 
 use super::caller::Caller;
+use super::tools;
+use crate::App;
 use countersign_core::Action;
-use std::sync::Arc;
 
 /// Characters of a tool's name.
 const NAME_CHARS_MAX: usize = 128;
@@ -16,10 +17,10 @@ pub(super) fn of(caller: &Caller, action: &Action) -> String {
 }
 
 /// The id of the action that a caller means by this name. It need not exist.
-pub(super) fn meant(caller: &Caller, actions: &[Arc<Action>], name: &str) -> String {
-    let is_named = |action: &&Arc<Action>| of(caller, action) == name;
+pub(super) async fn meant(app: &App, caller: &Caller, name: &str) -> String {
+    // Only a name that is as long as a name may be can be a shortened one.
     if name.len() == NAME_CHARS_MAX
-        && let Some(action) = actions.iter().find(is_named)
+        && let Some(action) = tools::actions(app, caller).await.iter().find(|action| of(caller, action) == name)
     {
         return action.id.to_string();
     }

@@ -26,10 +26,11 @@ pub(super) fn task(app: &App, invocation: &Invocation) -> Task {
 }
 
 fn message(app: &App, invocation: &Invocation) -> String {
-    match invocation.status {
-        Status::Pending => format!("{}; a person answers at {}", words::progress(app, invocation), words::approval_url(app, invocation)),
-        _ => words::progress(app, invocation),
+    let progress = words::progress(app, invocation);
+    if invocation.status == Status::Pending {
+        return format!("{progress}; a person answers at {}", words::approval_url(app, invocation));
     }
+    progress
 }
 
 pub(super) async fn get(app: &App, request: &GetTaskParams, context: &RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {

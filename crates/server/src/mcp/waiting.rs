@@ -102,10 +102,7 @@ pub(super) async fn wait(
             () = tokio::time::sleep_until(until), if line.invocation().is_some() => {
                 let Some(running) = line.invocation() else { continue };
                 let now = app.pipeline().wait_on(line, asked.principal, &running, Duration::ZERO).await?;
-                return Ok(match now {
-                    Outcome::Pending(running) => Waited::Reference(running),
-                    ended => Waited::Ended(ended),
-                });
+                return Ok(if let Outcome::Pending(running) = now { Waited::Reference(running) } else { Waited::Ended(now) });
             }
             // Whether it has begun by now is looked at again.
             () = tokio::time::sleep(Duration::from_secs(1)) => {}

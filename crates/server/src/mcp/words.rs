@@ -82,10 +82,7 @@ pub(super) fn failed(error: &Error) -> CallToolResult {
 }
 
 pub(super) fn refused(error: &operations::Error) -> CallToolResult {
-    match error {
-        operations::Error::Pipeline(error) => failed(error),
-        other => failed_with(&other.to_string()),
-    }
+    if let operations::Error::Pipeline(error) = error { failed(error) } else { failed_with(&error.to_string()) }
 }
 
 fn failed_with(text: &str) -> CallToolResult {
@@ -94,44 +91,44 @@ fn failed_with(text: &str) -> CallToolResult {
 
 /// The error of a request that is not a call, or that names no tool there is.
 pub(super) fn protocol_error(error: &Error) -> ErrorData {
-    match error {
-        Error::Store(_) | Error::Internal { .. } | Error::Unrecorded { .. } => ErrorData::internal_error(said(error), None),
-        other => ErrorData::invalid_params(said(other), None),
-    }
+    let is_ours = matches!(error, Error::Store(_) | Error::Internal { .. } | Error::Unrecorded { .. });
+    if is_ours { ErrorData::internal_error(said(error), None) } else { ErrorData::invalid_params(said(error), None) }
 }
 
 /// The error in words. What is wrong inside the server is in its log.
 fn said(error: &Error) -> String {
-    match error {
-        Error::Internal { message } => {
-            tracing::error!(error = message, "internal error");
-            "something is wrong on the server's side; its log says more".to_owned()
-        }
-        Error::Store(error) => {
-            tracing::error!(%error, "the store is not available");
-            "the server's store is not available; nothing is known to have been done, retrying later is safe".to_owned()
-        }
-        Error::InvalidParams { errors, .. } | Error::InvalidRequest { errors } => {
-            let each: Vec<_> = errors.iter().map(|error| format!("`{}` {}", error.pointer, error.message)).collect();
-            format!("{error}: {}; nothing was done", each.join("; "))
-        }
-        Error::UnknownAction { suggestions, .. } if !suggestions.is_empty() => {
-            let names: Vec<_> = suggestions.iter().map(|name| format!("`{name}`")).collect();
-            format!("{error}; there is {}", names.join(", "))
-        }
-        other => other.to_string(),
+    if let Error::Internal { message } = error {
+        tracing::error!(error = message, "internal error");
+        return "something is wrong on the server's side; its log says more".to_owned();
     }
+    if let Error::Store(error) = error {
+        tracing::error!(%error, "the store is not available");
+        return "the server's store is not available; nothing is known to have been done, retrying later is safe".to_owned();
+    }
+    if let Error::InvalidParams { errors, .. } | Error::InvalidRequest { errors } = error {
+        let each: Vec<_> = errors.iter().map(|error| format!("`{}` {}", error.pointer, error.message)).collect();
+        return format!("{error}: {}; nothing was done", each.join("; "));
+    }
+    if let Error::UnknownAction { suggestions, .. } = error
+        && !suggestions.is_empty()
+    {
+        let names: Vec<_> = suggestions.iter().map(|name| format!("`{name}`")).collect();
+        return format!("{error}; there is {}", names.join(", "));
+    }
+    error.to_string()
 }
 
 fn help_with(error: &Error) -> Option<String> {
-    match error {
-        Error::RateLimited { retry_after_ms, .. } => Some(format!("Wait {} seconds, then ask again.", retry_after_ms.div_ceil(1_000))),
-        Error::TooManyPending { .. } => Some("Ask a person to answer what is pending before you ask for more.".to_owned()),
-        Error::InvalidParams { .. } => Some("Correct the params and call again.".to_owned()),
-        Error::RulesKeepChanging => Some("Call again.".to_owned()),
-        Error::SessionEnded { .. } => Some("A person has to open a new session for you.".to_owned()),
-        _ => None,
+    if let Error::RateLimited { retry_after_ms, .. } = error {
+        return Some(format!("Wait {} seconds, then ask again.", retry_after_ms.div_ceil(1_000)));
     }
+    let helps: [(bool, &str); 4] = [
+        (matches!(error, Error::TooManyPending { .. }), "Ask a person to answer what is pending before you ask for more."),
+        (matches!(error, Error::InvalidParams { .. }), "Correct the params and call again."),
+        (matches!(error, Error::RulesKeepChanging), "Call again."),
+        (matches!(error, Error::SessionEnded { .. }), "A person has to open a new session for you."),
+    ];
+    helps.into_iter().find(|(is_this, _)| *is_this).map(|(_, help)| help.to_owned())
 }
 
 /// Why a call did not succeed, and what would help.
@@ -179,17 +176,18 @@ fn help_with_denial(invocation: &Invocation) -> &'static str {
 /// The call goes on without its caller, who can ask what became of it.
 pub(super) fn reference(app: &App, pending: &Invocation) -> CallToolResult {
     let (id, url) = (&pending.id, approval_url(app, pending));
-    let text = match pending.status {
-        Status::Pending => format!(
+    let text = if pending.status == Status::Pending {
+        format!(
             "Not done yet: `{}` waits for a person's approval{}. Call `get_invocation` with id `{id}` to wait for it and get the result. Do not \
              repeat the call: that would ask a second time. A person answers at {url}.",
             pending.action,
             left(app, pending),
-        ),
-        _ => format!(
+        )
+    } else {
+        format!(
             "Not done yet: `{}` is running. Call `get_invocation` with id `{id}` to get the result. Do not repeat the call.",
             pending.action
-        ),
+        )
     };
     let mut reference = CallToolResult::success(vec![ContentBlock::text(text)]);
     let mut meta = facts(pending);
@@ -205,12 +203,12 @@ pub(super) fn stopping() -> CallToolResult {
 
 /// What a call waits for, for whoever watches.
 pub(super) fn progress(app: &App, pending: &Invocation) -> String {
-    match pending.status {
-        Status::Pending if pending.approvals.is_empty() => {
-            format!("waiting for a person to approve `{}`{}", pending.action, left(app, pending))
-        }
-        Status::Pending => format!("approved by {}, waiting for more people{}", pending.approvals.len(), left(app, pending)),
-        _ => format!("`{}` is approved and running", pending.action),
+    if pending.status != Status::Pending {
+        return format!("`{}` is {}", pending.action, pending.status);
+    }
+    match pending.approvals.len() {
+        0 => format!("waiting for a person to approve `{}`{}", pending.action, left(app, pending)),
+        given => format!("approved by {given}, waiting for more people{}", left(app, pending)),
     }
 }
 

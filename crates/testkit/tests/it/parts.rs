@@ -72,7 +72,8 @@ const SERVER: Crate = Crate {
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),
         ("operations", &["added_sources", "master_key", "packages"]),
-        ("http", &["added_sources", "operations", "packages"]),
+        ("mcp", &["operations"]),
+        ("http", &["added_sources", "mcp", "operations", "packages"]),
     ],
 };
 
