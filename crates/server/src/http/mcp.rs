@@ -107,7 +107,7 @@ async fn inbox(Path(invocation): Path<String>) -> Result<Response, Refusal> {
     let id = InvocationId::parse(&invocation).map_err(|_| Refusal::not_found("invocation", &invocation))?;
     let body = format!(
         "<h1>A call waits for a person</h1><p>If you may answer it, look at it and approve or deny it with your own token:</p>\
-         <pre>countersign inbox show {id}\ncountersign inbox approve {id}\ncountersign inbox deny {id}</pre>"
+         <pre>countersign invocation show {id}\ncountersign approve {id}\ncountersign deny {id}</pre>"
     );
     Ok(links::page(StatusCode::OK, &body))
 }
