@@ -64,6 +64,7 @@ pages![
     "guides/configuration",
     "guides/first-call",
     "guides/generated-clients",
+    "guides/mcp-door",
     "guides/mcp-servers",
     "guides/packages",
     "guides/permission",
