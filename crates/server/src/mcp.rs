@@ -32,7 +32,7 @@ use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, MCP_CONNECTION
 use handler::Handler;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use origin::Addresses;
-use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 use std::sync::Arc;
@@ -54,11 +54,9 @@ pub(crate) struct Door {
 
 impl Door {
     pub(crate) fn new(app: App) -> Self {
-        let mut session = SessionConfig::default();
-        // Comments on a stream do not count as traffic, and a caller may wait for a person for long.
-        session.keep_alive = Some(Duration::from_secs(MCP_CONNECTION_IDLE_SECONDS));
         let mut manager = LocalSessionManager::default();
-        manager.session_config = session;
+        // Comments on a stream do not count as traffic, and a caller may wait for a person for long.
+        manager.session_config.keep_alive = Some(Duration::from_secs(MCP_CONNECTION_IDLE_SECONDS));
         let manager = Arc::new(manager);
         // Hosts and origins are checked in `origin`, before anything is read.
         let config = StreamableHttpServerConfig::default()

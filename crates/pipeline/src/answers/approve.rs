@@ -135,7 +135,10 @@ impl Pipeline {
             // The answer is stored; the sweep resumes the call later.
             Err(Error::Store(_) | Error::RulesKeepChanging) => Ok(Outcome::Pending(approved)),
             // The answer is kept until the caller asks for the call again.
-            Err(Error::Conflict { conflict: Conflict::CallerLeft, .. }) => Ok(Outcome::Pending(approved)),
+            Err(Error::Conflict { conflict: Conflict::CallerLeft, .. }) => {
+                self.walk.let_go(&approved).await;
+                Ok(Outcome::Pending(approved))
+            }
             settled => settled,
         }
     }

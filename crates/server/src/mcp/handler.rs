@@ -20,7 +20,7 @@ that waits is answered when a person has decided, or with a reference: then call
 doubt. A denial says which rule it was and what would help.";
 
 /// The first revision that this door speaks.
-const FIRST: &ProtocolVersion = &ProtocolVersion::V_2025_03_26;
+const FIRST: &str = "2025-03-26";
 
 #[derive(Clone)]
 pub(super) struct Handler {
@@ -53,7 +53,7 @@ fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
 
 impl ServerHandler for Handler {
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        let is_spoken = |version: &&ProtocolVersion| version.as_str() >= FIRST.as_str();
+        let is_spoken = |version: &&ProtocolVersion| version.as_str() >= FIRST;
         Cow::Owned(ProtocolVersion::KNOWN_VERSIONS.iter().filter(is_spoken).cloned().collect())
     }
 
