@@ -37,7 +37,7 @@ pub(super) async fn call(
         Ok(Waited::Input(input)) => CallToolResponse::InputRequired(*input),
         Ok(Waited::Reference(pending)) => words::reference(app, &pending).into(),
         // Nothing is handed over: the caller has left, and joins when it asks again.
-        Ok(Waited::Stopping) => return Ok(words::stopping().into()),
+        Ok(Waited::CutOff) => return Ok(words::cut_off().into()),
         // There is no such tool.
         Err(error @ Error::UnknownAction { .. }) => return Err(words::protocol_error(&error)),
         Err(error) => words::failed(&error).into(),
@@ -68,8 +68,9 @@ pub(super) async fn made(
         waited = wait(app, context, line, asked, state.is_some(), abilities, calling) => waited,
         () = context.ct.cancelled() => {
             line.cut();
-            Ok(Waited::Stopping)
+            Ok(Waited::CutOff)
         }
+        () = line.gone() => Ok(Waited::CutOff),
     }
 }
 

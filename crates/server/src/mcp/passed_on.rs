@@ -118,7 +118,7 @@ async fn got(
     let waited = made(app, context, line, asked, action, state, caller, &abilities).await;
     let told = match waited.map_err(|error| words::protocol_error(&error))? {
         // Nothing is handed over: the caller has left, and joins when it asks again.
-        Waited::Stopping => return Err(ErrorData::internal_error("the server is stopping; ask again", None)),
+        Waited::CutOff => return Err(ErrorData::internal_error("the server is stopping; ask again", None)),
         Waited::Input(input) => {
             line.hand();
             return Ok(Got::Input(*input));

@@ -44,8 +44,8 @@ pub(super) enum Waited {
     Input(Box<InputRequiredResult>),
     /// The caller gets a reference.
     Reference(Box<Invocation>),
-    /// The server stops: the caller is cut off, and asks again.
-    Stopping,
+    /// The server stops, or the caller has gone: it joins the call when it asks again.
+    CutOff,
 }
 
 /// What the caller can do while its call waits.
@@ -125,7 +125,7 @@ pub(super) async fn wait(
     loop {
         let Outcome::Pending(pending) = outcome else { return Ok(Waited::Ended(outcome)) };
         if app.pipeline().is_stopping() {
-            return Ok(Waited::Stopping);
+            return Ok(Waited::CutOff);
         }
         if Instant::now() >= until {
             return Ok(Waited::Reference(pending));

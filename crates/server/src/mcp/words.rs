@@ -196,9 +196,9 @@ pub(super) fn reference(app: &App, pending: &Invocation) -> CallToolResult {
     reference
 }
 
-/// The server stops, and with it the line.
-pub(super) fn stopping() -> CallToolResult {
-    failed_with("The server is stopping. Nothing is lost: make the same call again, and it goes on where it is.")
+/// The line was cut off, because the server stops or the connection ended.
+pub(super) fn cut_off() -> CallToolResult {
+    failed_with("This connection was cut off. Nothing is lost: make the same call again, and it goes on where it is.")
 }
 
 /// What a call waits for, for whoever watches.
