@@ -18,7 +18,11 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at", "org_id"),
     ("spaces", "org_id, id, name, band, self_approval, quorum, redaction, sealed_key, created_at", "org_id, id"),
     ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from", "org_id, id"),
-    ("sessions", "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at, ended_at", "org_id, id"),
+    (
+        "sessions",
+        "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at, ended_at",
+        "org_id, id",
+    ),
     (
         "tokens",
         "org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, revoked_at, from_seq, mac",
