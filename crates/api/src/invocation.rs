@@ -66,6 +66,9 @@ pub struct InvocationView {
     /// Why an approval would run nothing: what it was to cover has changed since the call was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<FailureView>,
+    /// Its caller has left: it runs when the caller asks for it again, and an approval is kept until then.
+    #[serde(default)]
+    pub caller_left: bool,
     /// A kill switch is on: it stays pending, and its time to expire is paused.
     #[serde(default)]
     pub clock_stopped: bool,
@@ -367,6 +370,7 @@ impl From<Invocation> for InvocationView {
                 Some(Deadline::At(_) | Deadline::Stopped { .. }) | None => None,
             },
             void: None,
+            caller_left: false,
             clock_stopped: matches!(invocation.deadline, Some(Deadline::Stopped { .. })) && !invocation.status.is_final(),
             approvals: invocation.approvals.into_iter().map(answer_view).collect(),
             answer: invocation.answer.map(answer_view),

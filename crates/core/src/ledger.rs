@@ -8,15 +8,19 @@ pub use crate::ports::invocations::{
     Approval, Approve, Approved, Begin, BeginAgain, Begun, BeyondOnce, Edited, EntryDraft, EntryId, Finish, Finished, GrantUse, Held, Hold,
     KeyFate, NewQuarantine, NewReservation, Reservation, Row, SealedPayload, SignedAnswer, SignedIntent,
 };
+pub use crate::ports::lines::NewLine;
 pub use crate::ports::principals::NewLink;
 pub use crate::ports::quarantines::{Settled, Settling};
 pub use crate::ports::rules::{ModeRow, ModeRows};
-use crate::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Principals, Quarantines, Rules, Sessions};
+use crate::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Lines, Principals, Quarantines, Rules, Sessions};
 
 /// Everything the pipeline asks of the store.
 pub trait Ledger:
-    Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Principals + Quarantines + Rules + Sessions
+    Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Lines + Principals + Quarantines + Rules + Sessions
 {
 }
 
-impl<T: Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Principals + Quarantines + Rules + Sessions> Ledger for T {}
+impl<T: Batches + Breakers + Claims + Definitions + EventFeed + Invocations + Lines + Principals + Quarantines + Rules + Sessions> Ledger
+    for T
+{
+}

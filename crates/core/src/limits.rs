@@ -345,6 +345,33 @@ pub const MCP_PROGRAM_PROCESSES: u32 = 64;
 pub const MCP_PROGRAM_CPU_PERCENT: u32 = 100;
 /// How long an MCP program may take to end after it was asked to; then it is killed.
 pub const MCP_PROGRAM_GRACE_MS: u64 = 2_000;
+/// Actions of a session up to which each is a tool at the MCP door; with more, three tools find and call them.
+pub const MCP_TOOLS_SHOWN_MAX: usize = 128;
+/// Tools in one page of a list at the MCP door; the next page has the rest.
+pub const MCP_PAGE_ROWS: usize = 200;
+/// Matches that `search_actions` returns; further ones are counted.
+pub const MCP_FOUND_MAX: usize = 20;
+/// Characters of the instructions at the MCP door; guides beyond are left out.
+pub const MCP_DOOR_INSTRUCTIONS_CHARS_MAX: usize = 8_000;
+/// Pages of resources or prompts that are asked of one source for one list; the rest is left out.
+pub const MCP_PASSED_PAGES_MAX: usize = 10;
+/// How long a client of unknown name is taken to wait for an answer; a reference is given after four fifths of it.
+pub const MCP_HOLD_SECONDS_DEFAULT: u64 = 50;
+/// The longest time that a URL may ask for; more is refused with `invalid_query`.
+pub const MCP_HOLD_SECONDS_MAX: u64 = 600;
+/// How long an answer of the MCP door may take before its head is sent.
+pub const MCP_OPEN_AFTER_SECONDS: u64 = 5;
+/// How long a stream of the MCP door may be silent; then a comment is sent.
+pub const MCP_SILENCE_SECONDS: u64 = 15;
+/// How often a caller with a progress token is told what its call waits for.
+pub const MCP_PROGRESS_SECONDS: u64 = 12;
+/// How long the result of a list at the MCP door may be used; then a client asks again.
+pub const MCP_LIST_TTL_MS: u64 = 5_000;
+/// How long a stateful MCP connection without traffic is kept; then the client has to initialize again.
+pub const MCP_CONNECTION_IDLE_SECONDS: u64 = 60 * 60;
+/// Stateful MCP connections of one caller, and of all; the oldest is closed for a further one.
+pub const MCP_CONNECTIONS_PER_CALLER_MAX: usize = 32;
+pub const MCP_CONNECTIONS_MAX: usize = 10_000;
 /// Sources that the admins of an org may add, unless an operator sets another number; the next is refused with `too_many_sources`.
 pub const SOURCES_MAX_DEFAULT: u32 = 20;
 /// The highest number that an operator may set.

@@ -36,6 +36,8 @@ pub enum Conflict {
     ApproverTooNew,
     /// The audit log holds no signed answer for the stored approval.
     Unproven,
+    /// The caller has left: the call keeps its approval, and runs when it is asked for again.
+    CallerLeft,
 }
 
 impl Conflict {
@@ -53,6 +55,7 @@ impl Conflict {
             Self::AlreadyApproved => "already_approved",
             Self::ApproverTooNew => "approver_too_new",
             Self::Unproven => "approval_unproven",
+            Self::CallerLeft => "caller_left",
         }
     }
 
@@ -80,6 +83,7 @@ impl Conflict {
             Self::Unproven => {
                 "the audit log holds no signed answer for this approval, so the call did not run; tell an operator, then make a new call"
             }
+            Self::CallerLeft => "the caller has left; the approval is kept, and the call runs when its caller asks for it again",
         }
     }
 }
@@ -127,6 +131,9 @@ pub enum Error {
     LinkInvalid,
     #[error("this link has expired")]
     LinkExpired,
+    /// SECURITY: whatever is wrong with a ticket gives this one error.
+    #[error("this request state is not valid for this call, has expired or was used before; make the call again without it")]
+    TicketInvalid,
     #[error("`{invocation}` was not approved: `{action}` is R4, which is approved by name, one call at a time")]
     NeedsConfirmation { invocation: InvocationId, action: ActionId },
     #[error("you may not answer `{invocation}`: you requested it or own its agent, and this space refuses self-approval")]
@@ -213,6 +220,7 @@ impl Error {
             | Self::Forbidden { .. }
             | Self::LinkInvalid
             | Self::LinkExpired
+            | Self::TicketInvalid
             | Self::NeedsConfirmation { .. }
             | Self::SelfApproval { .. }
             | Self::OwnQuarantine { .. }

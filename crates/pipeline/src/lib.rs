@@ -5,6 +5,7 @@
 //! (`crates/testkit/tests/it/parts.rs` checks this).
 
 mod error;
+mod line;
 mod request;
 mod catalogue;
 mod progress;
@@ -16,15 +17,18 @@ mod batch;
 mod answers;
 mod recovery;
 mod told;
+mod callers;
 
 pub use answers::approve::{BeyondAsked, GrantFor, Yes, must_approve, needed_reason};
 pub use answers::doubt::Settlement;
 pub use answers::link::{AnswerLink, OpenedLink};
 pub use answers::quarantine::{Released, Word};
 pub use batch::{BatchRequest, Batched};
+pub use callers::Asked;
 pub use catalogue::{Catalogue, Eyes, SourceListing, UnusableSchema, check_condition, check_schema};
 pub use durable::Ladder;
 pub use error::{Conflict, Error, ParamError};
+pub use line::Line;
 pub use pipeline::Pipeline;
 pub use preview::explain::{Explanation, Question, Would};
 pub use preview::foresee::{Foresight, Held};

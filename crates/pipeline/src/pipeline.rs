@@ -62,6 +62,15 @@ impl Pipeline {
         self.walk.inner.closing.cancel();
     }
 
+    /// Returns when the server stops.
+    pub async fn stopping(&self) {
+        self.walk.inner.closing.cancelled().await;
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.walk.inner.closing.is_cancelled()
+    }
+
     /// Waits until every running call has ended. It does not stop new calls: close the doors first.
     pub async fn finish(&self) {
         self.walk.inner.tasks.close();

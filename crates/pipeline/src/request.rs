@@ -1,5 +1,6 @@
 //! The input and the output of the pipeline.
 
+use crate::line::Line;
 use countersign_core::invocation::{Intention, revert_key};
 use countersign_core::{Call, Invocation, InvocationId, Principal, SessionId, Status};
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ pub struct Request {
     /// The invocation whose effect this call reverts.
     pub reverses: Option<InvocationId>,
     pub trace_id: String,
+    /// The line on which the caller waits for the result; absent if a reference is enough for it.
+    pub line: Option<Line>,
 }
 
 /// How a walk ended.
@@ -72,6 +75,7 @@ impl Request {
             intention: Intention::Revert,
             reverses: Some(reverted.id.clone()),
             trace_id,
+            line: None,
         }
     }
 
@@ -87,6 +91,7 @@ impl Request {
             intention: first.intention,
             reverses: first.reverses.clone(),
             trace_id: first.trace_id.clone(),
+            line: None,
         }
     }
 }

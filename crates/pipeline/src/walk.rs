@@ -25,6 +25,7 @@ mod grant;
 mod condition;
 pub(crate) mod possible;
 mod replay;
+mod join;
 mod refuse;
 pub(crate) mod quarantine;
 pub(crate) mod hold;
@@ -134,6 +135,7 @@ impl Walk {
             Executed::InDoubt(invocation) => Ok(Outcome::of(invocation)),
             Executed::Void(void) => Box::pin(self.record_void(void)).await,
             Executed::Elsewhere(taken) => Box::pin(self.attach(*taken)).await,
+            Executed::CallerLeft(cleared) => return Box::pin(self.record_left(*cleared)).await,
             Executed::RulesChanged(again) => return Ok(Step::RulesChanged(again)),
         };
         outcome.map(Step::Done)
@@ -141,6 +143,10 @@ impl Walk {
 
     /// Runs an approved call, if everything that its approval is bound to still holds.
     pub(crate) async fn resume(&self, approved: Invocation) -> Result<Outcome, Error> {
+        if self.ledger().has_left(&approved.org, &approved.id).await? {
+            // The approval is kept, and the call runs when it is asked for again.
+            return Err(Error::Conflict { invocation: approved.id, conflict: Conflict::CallerLeft });
+        }
         let _telling = self.inner.progress.telling(&approved.id, (&approved).into());
         let params = self.open_params(&approved).await?;
         let Some(admitted) = self.admit_held(&approved, params).await? else {

@@ -2,9 +2,11 @@
 //! has the archived text can compute it again.
 
 mod binding;
+mod identity;
 pub(crate) mod structure;
 
 pub use binding::{Bound, Mismatch, binding, mismatch};
+pub use identity::{Identity, identity};
 
 use crate::Rules;
 use countersign_core::action::{Effect, Profile, Reversibility};
@@ -126,6 +128,11 @@ impl Slice {
             rules: BUILTIN_RULES,
         }
     }
+}
+
+/// Covers a canonical text.
+pub fn of_text(text: &str) -> Digest {
+    sha256(text)
 }
 
 fn sha256(text: &str) -> Digest {

@@ -23,6 +23,7 @@ mod invocations;
 mod keys;
 mod links;
 mod listener;
+mod mcp;
 mod modes;
 mod named;
 mod orgs;
@@ -215,7 +216,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
 fn router(app: App) -> Router {
     // Only what `routes` lists is served, and that is described: a route added here would be known to nobody.
     let (api, _) = routes();
-    api.fallback(problem::unknown_route).method_not_allowed_fallback(problem::method_not_allowed).with_state(app)
+    // The protocol of MCP describes itself.
+    api.merge(mcp::routes(&app)).fallback(problem::unknown_route).method_not_allowed_fallback(problem::method_not_allowed).with_state(app)
 }
 
 /// The API's description, generated from the code above; committed as a golden file.

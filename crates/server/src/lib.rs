@@ -16,6 +16,7 @@ mod lease;
 mod look;
 mod loops;
 mod master_key;
+mod mcp;
 mod operations;
 mod ports;
 mod stream;

@@ -64,6 +64,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             if is_time_to_forget && let Err(error) = store.forget_expired_keys(&org.id).await {
                 tracing::warn!(%error, "expired idempotency keys could not be removed; they are tried again");
             }
+            if is_time_to_forget && let Err(error) = store.forget_lines(&org.id).await {
+                tracing::warn!(%error, "calls that nobody asked for again could not be forgotten; they are tried again");
+            }
             if is_time_to_forget && let Err(error) = store.forget_breakers(&org.id).await {
                 tracing::warn!(%error, "targets that failed long ago could not be forgotten; they are tried again");
             }

@@ -17,6 +17,7 @@ pub(crate) mod packages;
 pub(crate) mod policies;
 pub(crate) mod reviews;
 pub(crate) mod secrets;
+pub(crate) mod seen;
 pub(crate) mod sessions;
 pub(crate) mod sources;
 pub(crate) mod spaces;

@@ -159,6 +159,27 @@ CREATE TABLE reservations (
 );
 CREATE INDEX reservations_by_expiry ON reservations (org_id, expires_at);
 
+-- Calls that were held while their callers waited, and calls whose callers have left: the same call, asked for again, joins them. A row
+-- is deleted when a result or a reference was delivered.
+CREATE TABLE lines (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  invocation_id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  -- The digest of what makes two calls the same.
+  identity TEXT NOT NULL,
+  -- Names the line that the call is on.
+  line TEXT NOT NULL,
+  -- The server that has the line; absent once the caller has left or has a ticket.
+  server_id TEXT,
+  -- The digest of the text with which the caller goes on, once.
+  ticket TEXT,
+  left_at BIGINT,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, invocation_id)
+);
+CREATE INDEX lines_by_identity ON lines (org_id, session_id, identity);
+CREATE INDEX lines_by_ticket ON lines (org_id, ticket) WHERE ticket IS NOT NULL;
+
 CREATE TABLE logs (
   org_id TEXT PRIMARY KEY REFERENCES orgs (org_id),
   log_id TEXT NOT NULL,

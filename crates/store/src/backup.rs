@@ -86,6 +86,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("attempts", "org_id, invocation_id, n, state, intent_at, outcome, outcome_at", "org_id, invocation_id, n"),
     ("approvals", "org_id, id, invocation_id, approver, approves, reason, binding, at", "org_id, id"),
     ("reservations", "org_id, space_id, action, key, raw, invocation_id, state, expires_at", "org_id, space_id, action, key"),
+    ("lines", "org_id, invocation_id, session_id, identity, line, server_id, ticket, left_at, expires_at", "org_id, invocation_id"),
     ("keys", "org_id, key_id, purpose, public, sealed_secret, starts_at_seq, created_at, retired_at, revoked_at", "org_id, key_id"),
     ("logs", "org_id, log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at, last_event", "org_id"),
     ("entries", "org_id, seq, kind, id, invocation_id, payload, leaf, key_id, signature", "org_id, seq"),

@@ -52,7 +52,7 @@ impl Claims for Store {
         Box::pin(self.db.write(org.clone(), move |tx| {
             Box::pin(async move {
                 let sql = "UPDATE invocations SET run_by = NULL
-                           WHERE org_id = $1 AND id = $2 AND status || '' = 'in_doubt' AND run_by = $3";
+                           WHERE org_id = $1 AND id = $2 AND status || '' IN ('in_doubt', 'approved') AND run_by = $3";
                 let params = vals![org.as_str(), invocation.as_str(), tx.lease().id().as_str()];
                 tx.exec(sql, &params).await.map(|_| ())
             })

@@ -22,6 +22,7 @@ mod grants;
 mod integrity;
 mod invocations;
 mod limiter;
+mod lines;
 mod listings;
 mod modes;
 mod notifications;

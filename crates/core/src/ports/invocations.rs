@@ -3,6 +3,7 @@
 
 use super::Error;
 use super::events::EventDraft;
+use super::lines::NewLine;
 use crate::effect::Purpose;
 use crate::grant::GrantTerms;
 use crate::invocation::{Answer, Beyond};
@@ -119,6 +120,8 @@ pub struct Hold {
     pub pending_max: u32,
     /// Must still be the version of the org's rules.
     pub rules_version: i64,
+    /// The line on which the caller waits; absent if it gets a reference at once.
+    pub line: Option<NewLine>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,6 +186,8 @@ pub enum Begun {
     Not(Status),
     /// The approval had expired by the database's clock.
     Expired,
+    /// The caller has left: the approval is kept until the call is asked for again.
+    CallerLeft,
     Missing,
 }
 

@@ -134,6 +134,11 @@ impl Pipeline {
         match resumed {
             // The answer is stored; the sweep resumes the call later.
             Err(Error::Store(_) | Error::RulesKeepChanging) => Ok(Outcome::Pending(approved)),
+            // The answer is kept until the caller asks for the call again.
+            Err(Error::Conflict { conflict: Conflict::CallerLeft, .. }) => {
+                self.walk.let_go(&approved).await;
+                Ok(Outcome::Pending(approved))
+            }
             settled => settled,
         }
     }

@@ -177,6 +177,7 @@ impl Pipeline {
             intention: batch.intention,
             reverses: None,
             trace_id: batch.trace_id.clone(),
+            line: None,
         };
         let entrance = Entrance::Part(batch.part_of(index));
         self.walk.admit_counted(batch.parts[index].invocation.clone(), request, entrance, counted).await

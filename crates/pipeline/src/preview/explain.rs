@@ -159,6 +159,7 @@ impl Pipeline {
             intention: Intention::Effect,
             reverses: None,
             trace_id: String::new(),
+            line: None,
         };
         self.walk.resolve_readonly(self.walk.admit_in(session, self.walk.draw_id(), request, Entrance::Fresh).await?).await
     }

@@ -142,7 +142,8 @@ impl Pipeline {
                     Which::AllUntil(start) => since <= start,
                     Which::Stale { .. } => since.plus_seconds(APPROVED_SECONDS) <= now,
                 };
-                if !is_stopped && !is_part && is_due {
+                // What was left runs when it is asked for again.
+                if !is_stopped && !is_part && is_due && !self.ledger().has_left(org, &approved.id).await? {
                     let span = span::of_left(&approved);
                     self.take_up(approved).instrument(span).await;
                 }
@@ -156,6 +157,12 @@ impl Pipeline {
         let Some(_walking) = self.claim_or_leave(&left).await else {
             return;
         };
+        // The server that had the line is gone, and with it the caller: the call is told to whoever asks for it again.
+        if left.is_on_line
+            && let Err(error) = self.walk.leave(&left.org, &left.id, "").await
+        {
+            tracing::warn!(invocation = %id, %error, "it could not be noted that its caller was cut off");
+        }
         let doubted = match self.reconcile(left.clone()).await {
             Ok(Some(outcome)) => {
                 let status = outcome.invocation().status;

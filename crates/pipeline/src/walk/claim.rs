@@ -13,10 +13,11 @@ impl Walk {
         Ok(self.ledger().claim(&left.org, &left.id, left.status).await?.then_some(walking))
     }
 
-    /// Releases the claim of a call that stays in doubt, so that other servers may reconcile it and a person may settle it.
+    /// Releases the claim of a call that stays in doubt, so that other servers may reconcile it and a person may settle it; or of one whose
+    /// approval is kept, so that any server may start it.
     pub(crate) async fn let_go(&self, left: &Invocation) {
         if let Err(error) = self.ledger().release(&left.org, &left.id).await {
-            tracing::warn!(invocation = %left.id, %error, "stays in doubt, and no other server asks about it while this one lives");
+            tracing::warn!(invocation = %left.id, %error, "stays as it is, and no other server takes it up while this one lives");
         }
     }
 }

@@ -53,6 +53,7 @@ impl Walk {
             | Error::Forbidden { .. }
             | Error::LinkInvalid
             | Error::LinkExpired
+            | Error::TicketInvalid
             | Error::OwnQuarantine { .. }
             | Error::NotInDoubt { .. }
             | Error::Reconciling { .. }

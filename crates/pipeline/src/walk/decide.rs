@@ -69,7 +69,7 @@ impl Decided {
     /// The same call, denied because it cannot be performed.
     pub(crate) fn refused(self, failure: Failure) -> Self {
         let (gated, decision, policy_slice) = match self {
-            Self::Cleared(Cleared { gated, decision, policy_slice, by: _ }) => (gated, decision, policy_slice),
+            Self::Cleared(cleared) => return Self::Denied(Box::new(cleared.refused(failure))),
             Self::Pending(pending) => (pending.gated, pending.decision, pending.policy_slice),
             Self::Preview(preview) => (preview.gated, preview.decision, preview.policy_slice),
             Self::Denied(denied) => return Self::Denied(denied),
@@ -127,6 +127,12 @@ impl Cleared {
 
     pub(crate) const fn rules_version(&self) -> i64 {
         self.gated.validated.resolved.admitted.rules_version
+    }
+
+    /// The same call, which ends without being performed.
+    pub(crate) fn refused(self, failure: Failure) -> Denied {
+        let Self { gated, decision, policy_slice, by: _ } = self;
+        Denied { gated, decision, policy_slice, failure }
     }
 
     /// See `Gated::undecided`.

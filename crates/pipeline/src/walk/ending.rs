@@ -1,6 +1,7 @@
 //! Writes the end of a call: status, receipt, idempotency key and event become durable in one transaction.
 
 use super::ground::{Walk, Walking};
+use super::join::CALLER_LEFT;
 use super::reward::{self, Execution, Measured, RewardWeights};
 use super::stage::Stage;
 use crate::error::{Conflict, Error};
@@ -141,10 +142,15 @@ impl Walk {
         }
     }
 
-    /// Expires a call that was not answered in time. Does nothing if it was answered after all.
+    /// Expires a call that was not answered in time, or cancels it if its caller has left. Does nothing if it was answered after all.
     pub(crate) async fn expire(&self, invocation: Invocation, from: Status) -> Result<(), Error> {
-        let failure = Failure { code: Conflict::Expired.code().into(), message: "nobody answered in time".into() };
-        match self.record_ending(Ending::unexecuted(invocation, Status::Expired, None, failure, Row::ExpiredFrom(from))).await {
+        let (status, failure) = if self.ledger().has_left(&invocation.org, &invocation.id).await? {
+            let message = "its caller left and did not ask for it again in time; nothing was done".into();
+            (Status::Cancelled, Failure { code: CALLER_LEFT.into(), message })
+        } else {
+            (Status::Expired, Failure { code: Conflict::Expired.code().into(), message: "nobody answered in time".into() })
+        };
+        match self.record_ending(Ending::unexecuted(invocation, status, None, failure, Row::ExpiredFrom(from))).await {
             Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
             Err(error) => Err(error),
         }

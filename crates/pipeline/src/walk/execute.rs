@@ -32,6 +32,8 @@ pub(crate) enum Executed {
     Elsewhere(Box<Taken>),
     /// The approval could no longer be used.
     Void(Box<Void>),
+    /// The caller has gone before anything began.
+    CallerLeft(Box<Cleared>),
     /// A rule changed, or the grant was used up. The call has not been performed, and it is decided again.
     RulesChanged(Box<Admitted>),
 }
@@ -92,6 +94,7 @@ impl Walk {
                 }
                 Started::Void(void) => return Ok(Executed::Void(void)),
                 Started::Elsewhere(taken) => return Ok(Executed::Elsewhere(taken)),
+                Started::CallerLeft => return Ok(Executed::CallerLeft(Box::new(cleared))),
                 Started::RulesChanged => return Ok(Executed::RulesChanged(cleared.undecided())),
             }
         } else {

@@ -40,10 +40,14 @@ impl Walk {
             }),
             event: self.event(&invocation, Status::Pending),
             pending_max: self.inner.settings.pending_per_session_max,
+            line: self.line_of(&gated, policy_slice),
             invocation: Invocation::clone(&invocation),
         };
         match self.ledger().hold(hold).await? {
             Held::Pending => {
+                if let Some(line) = &gated.validated.resolved.admitted.request.line {
+                    line.carries(&invocation.id, true);
+                }
                 self.count(&invocation);
                 Ok(Step::Done(Outcome::Pending(invocation)))
             }
@@ -126,6 +130,7 @@ impl Walk {
             | Conflict::Stopped
             | Conflict::AlreadyApproved
             | Conflict::ApproverTooNew
+            | Conflict::CallerLeft
             | Conflict::Unproven => (Status::Denied, Some(DeniedBy::Binding), Row::From(Status::Approved)),
         };
         self.record_ending(Ending::unexecuted(approved, status, by, failure, row)).await?;
@@ -138,6 +143,8 @@ impl Walk {
         match self.ledger().find_invocation(&invocation.org, &invocation.id).await? {
             // Another walk has started or ended it: that is the answer here too.
             Some(row) if row.status != Status::Approved => Ok(Outcome::of(Box::new(row))),
+            // It keeps its approval until it is asked for again.
+            Some(row) if conflict == Conflict::CallerLeft => Err(Error::Conflict { invocation: row.id, conflict }),
             Some(row) => self.void(row, conflict).await,
             None => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
         }

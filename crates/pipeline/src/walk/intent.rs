@@ -5,6 +5,7 @@ use super::decide::Cleared;
 use super::ending::{Ending, STORE_AWAY_MAX, evidence_digest};
 use super::ground::Walk;
 use super::hold::Void;
+use super::join::is_caller_gone;
 use super::replay::{Taken, key_seconds};
 use crate::error::{Conflict, Error};
 use countersign_core::action::Class;
@@ -33,6 +34,8 @@ pub(super) enum Started {
     Void(Box<Void>),
     /// Another call under the same idempotency key started first.
     Elsewhere(Box<Taken>),
+    /// The caller has gone before anything began.
+    CallerLeft,
     /// A rule changed, or the grant was used up: the call is decided again.
     RulesChanged,
 }
@@ -52,6 +55,8 @@ impl Walk {
         let row = if cleared.approval().is_some() { Row::From(Status::Approved) } else { Row::Insert };
         if row != Row::Insert {
             self.carry_answer(invocation).await?;
+        } else if is_caller_gone(cleared.gated()) {
+            return Ok(Started::CallerLeft);
         }
         let expires_at = invocation.created_at.plus_seconds(key_seconds(invocation.intention));
         let instead_of = cleared.gated().validated.resolved.admitted.entrance.replaces().cloned();
@@ -79,11 +84,15 @@ impl Walk {
             Begun::Started => {
                 log_grant("grant given", given.as_ref(), invocation);
                 log_grant("grant used", cleared.grant(), invocation);
+                if let Some(line) = &cleared.gated().validated.resolved.admitted.request.line {
+                    line.carries(&invocation.id, false);
+                }
                 Started::Row(Row::Begun)
             }
             Begun::RulesChanged | Begun::GrantSpent => Started::RulesChanged,
             Begun::KeyTaken(reservation) => Started::Elsewhere(Box::new(Taken::by(invocation, reservation))),
             Begun::Expired => void(Conflict::Expired),
+            Begun::CallerLeft => void(Conflict::CallerLeft),
             Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
         })
     }
@@ -119,7 +128,15 @@ impl Walk {
             Err(ledger::Error::Unavailable { .. } | ledger::Error::Fenced) => AnnouncedAgain::NotYet,
             // Another server considered this one gone, claimed the call, and is reconciling it.
             Ok(Begun::Not(status)) if status == invocation.status => AnnouncedAgain::NotYet,
-            Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)
+            Ok(
+                Begun::Not(_)
+                | Begun::Missing
+                | Begun::Expired
+                | Begun::CallerLeft
+                | Begun::KeyTaken(_)
+                | Begun::RulesChanged
+                | Begun::GrantSpent,
+            )
             | Err(ledger::Error::Corrupt { .. }) => AnnouncedAgain::Never,
         })
     }

@@ -1,10 +1,11 @@
 //! Ends a call that was denied or quarantined: with a receipt, and without an effect.
 
 use super::admit::{Step, Walked};
-use super::decide::Denied;
+use super::decide::{Cleared, Denied};
 use super::ending::{Ending, Recorded};
 use super::gate::Gated;
 use super::ground::Walk;
+use super::join::CALLER_LEFT;
 use super::quarantine::sealed;
 use crate::error::Error;
 use crate::request::Outcome;
@@ -37,6 +38,13 @@ impl Walk {
             Recorded::Ended(invocation) => Step::Done(Outcome::Ended { invocation, result: None }),
             Recorded::RulesChanged => Step::RulesChanged(gated.undecided()),
         })
+    }
+
+    /// Ends a call whose caller left before it began: nothing was asked of its source.
+    pub(crate) async fn record_left(&self, cleared: Cleared) -> Result<Walked, Error> {
+        let message = "its caller left before it began; nothing was done".to_owned();
+        let refused = cleared.refused(Failure { code: CALLER_LEFT.into(), message });
+        self.record_refusal(Box::new(refused), Status::Cancelled, None).await
     }
 
     pub(crate) async fn quarantine(&self, gated: Gated, caught: Vec<Caught>) -> Result<Walked, Error> {

@@ -6,6 +6,7 @@ use crate::walk::decide::Decided;
 use crate::walk::gate::Gated;
 use crate::walk::ground::Walk;
 use crate::walk::stage::Stage;
+use countersign_core::action::Class;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{DeniedBy, Intention};
 use countersign_core::ledger::Reservation;
@@ -57,15 +58,20 @@ impl Taken {
 impl Walk {
     pub(crate) async fn replay(&self, decided: Decided) -> Result<Replay, Error> {
         let _timed = self.timed(Stage::Replay);
-        let gated = match &decided {
-            Decided::Cleared(cleared) => cleared.gated(),
-            Decided::Pending(pending) => &pending.gated,
+        let (gated, policy_slice) = match &decided {
+            Decided::Cleared(cleared) => (cleared.gated(), cleared.policy_slice()),
+            Decided::Pending(pending) => (&pending.gated, pending.policy_slice),
             Decided::Preview(_) | Decided::Denied(_) => return Ok(Replay::Fresh(decided)),
         };
         if let Some(reference) = &gated.validated.resolved.admitted.request.approval_ref {
             let org = &gated.validated.resolved.admitted.session.org;
             let earlier = Box::pin(self.refer(gated, reference)).await;
             return self.counted(org, earlier).await.map(Replay::Earlier);
+        }
+        // A read that runs at once and was left has simply ended: it is read again.
+        let is_read_at_once = matches!(decided, Decided::Cleared(_)) && gated.validated.resolved.tier().class() == Class::Read;
+        if !is_read_at_once && let Some(joined) = Box::pin(self.join(gated, policy_slice)).await? {
+            return Ok(Replay::Earlier(joined));
         }
         let Some(key) = &gated.validated.idempotency_key else {
             return Ok(Replay::Fresh(decided));

@@ -84,6 +84,7 @@ pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> R
             intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
             reverses: None,
             trace_id: short("trace_id", body.trace_id)?.unwrap_or(caller.trace_id),
+            line: None,
             principal: caller.principal,
         })
         .await?;
@@ -132,6 +133,7 @@ pub(super) async fn plan(
             intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
             reverses: None,
             trace_id: caller.trace_id,
+            line: None,
             principal: caller.principal,
         })
         .await?;

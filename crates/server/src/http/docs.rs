@@ -66,6 +66,7 @@ pages![
     "guides/configuration",
     "guides/first-call",
     "guides/generated-clients",
+    "guides/mcp-door",
     "guides/mcp-servers",
     "guides/packages",
     "guides/permission",

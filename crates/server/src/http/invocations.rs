@@ -76,6 +76,7 @@ pub(super) async fn invoke(
         intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
         reverses: None,
         trace_id: caller.trace_id,
+        line: None,
     };
     if !progress::is_wanted(&headers) {
         let outcome = app.pipeline().invoke(request).await?;
@@ -309,7 +310,7 @@ pub(super) fn answered(outcome: Outcome) -> progress::Answered {
         Outcome::Pending(invocation) => {
             let message = match invocation.status {
                 Status::Approved if invocation.batch.is_some() => "Action is approved; it starts when every part of its batch may",
-                Status::Approved | Status::Running => "Action is approved and starts soon",
+                Status::Approved | Status::Running => "Action is approved; it starts soon, or when its caller asks for it again",
                 Status::Pending
                 | Status::Succeeded
                 | Status::Failed
@@ -364,7 +365,8 @@ pub(super) async fn shown(app: &App, invocation: Invocation) -> Result<InvokeRes
     Ok(InvokeResponse { invocation: InvocationView { changed_files, ..invocation }, result, message: None, replayed: false })
 }
 
-/// Each with the title of its session, what reverted it and, while it is pending, why an approval would run nothing.
+/// Each with the title of its session, what reverted it and, while it is pending, why an approval would run nothing and whether its caller
+/// has left.
 async fn listed(app: &App, invocations: Vec<Invocation>) -> Result<Vec<InvocationView>, Refusal> {
     let reverts = app.store().find_reverts(&invocations).await?;
     let mut views = Vec::with_capacity(invocations.len());
@@ -372,7 +374,9 @@ async fn listed(app: &App, invocations: Vec<Invocation>) -> Result<Vec<Invocatio
         let reverted_by = reverts.get(&invocation.id).map(ToString::to_string);
         let session_title = app.store().find_session(&invocation.org, &invocation.session).await?.map(|session| session.title);
         let void = void_of(app, &invocation).await?;
-        views.push(InvocationView { reverted_by, session_title, void, ..InvocationView::from(invocation) });
+        let may_be_left = matches!(invocation.status, Status::Pending | Status::Approved);
+        let caller_left = may_be_left && app.pipeline().is_left_by_caller(&invocation).await?;
+        views.push(InvocationView { reverted_by, session_title, void, caller_left, ..InvocationView::from(invocation) });
     }
     Ok(views)
 }

@@ -145,6 +145,7 @@ impl From<pipeline::Error> for Refusal {
             E::Forbidden { .. } => Self::new(Code::Forbidden, detail),
             E::LinkInvalid => Self::new(Code::NotFound, detail).hint("open your inbox instead"),
             E::LinkExpired => Self::new(Code::Expired, detail).hint("open your inbox instead"),
+            E::TicketInvalid => Self::new(Code::NotFound, detail),
             E::NeedsConfirmation { invocation, action } => about(Self::new(Code::NeedsConfirmation, detail), &invocation).of(action),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation),
             E::OwnQuarantine { invocation } => {
@@ -330,6 +331,7 @@ const fn conflict_code(conflict: Conflict) -> Code {
         Conflict::AlreadyApproved => Code::AlreadyApproved,
         Conflict::ApproverTooNew => Code::ApproverTooNew,
         Conflict::Unproven => Code::ApprovalUnproven,
+        Conflict::CallerLeft => Code::Consumed,
     }
 }
 
@@ -361,7 +363,7 @@ pub(super) fn with_trace(mut response: Response, trace_id: &str) -> Response {
         parts.headers.insert(header::RETRY_AFTER, value);
     }
     if problem.status == StatusCode::UNAUTHORIZED.as_u16() {
-        parts.headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        parts.headers.entry(header::WWW_AUTHENTICATE).or_insert(HeaderValue::from_static("Bearer"));
     }
     let mut response = (parts.status, Json(problem)).into_response();
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -86,6 +86,15 @@ pub(crate) async fn own(app: &App, by: &Principal) -> Result<Option<Session>, Er
     }
 }
 
+/// The session in which a principal calls: an agent's own, or the one that anybody else names.
+pub(crate) async fn for_calls(app: &App, by: &Principal, named: Option<&str>) -> Result<Session, Error> {
+    match (named, own(app, by).await?) {
+        (Some(named), _) => readable(app, by, named).await,
+        (None, Some(own)) => Ok(own),
+        (None, None) => Err(Error::invalid("only an agent's token names its session; name one with `session`")),
+    }
+}
+
 /// Ends a session: a principal's own or, for a principal who manages people, anybody's. Its token stops working at once.
 pub(crate) async fn end(app: &App, by: &Principal, session: &str) -> Result<Session, Error> {
     let session = readable(app, by, session).await?;

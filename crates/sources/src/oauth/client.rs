@@ -23,6 +23,10 @@ impl Own {
         Self(address.trim_end_matches('/').to_owned())
     }
 
+    pub fn address(&self) -> &str {
+        &self.0
+    }
+
     fn redirect_uri(&self) -> String {
         format!("{}{CALLBACK_PATH}", self.0)
     }

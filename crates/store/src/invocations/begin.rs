@@ -6,7 +6,7 @@ use super::signed;
 use crate::db::{Columns, Tx, vals};
 use crate::grants::{self, Given, Used};
 use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update};
-use crate::{Error, ModeChange, Store, definitions, modes, seal};
+use crate::{Error, ModeChange, Store, definitions, lines, modes, seal};
 use countersign_core::decision::Lock;
 use countersign_core::ports::definitions::{Pin, Wording};
 use countersign_core::ports::invocations::{Begin, BeginAgain, Begun, BeyondOnce, Row};
@@ -45,7 +45,10 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
             None => return Ok(Begun::Missing),
             Some(held) if held.status != *from => return Ok(Begun::Not(held.status)),
             Some(held) if has_passed(&held, tx.now()) => return Ok(Begun::Expired),
-            Some(_) => {
+            Some(held) => {
+                if lines::has_left_in(tx, &held.org, &held.id).await? {
+                    return Ok(Begun::CallerLeft);
+                }
                 legal(invocation, *from)?;
                 unused(tx, invocation).await?;
                 must(update(tx, row, *from, SealedParams::Keep).await?, invocation)?;

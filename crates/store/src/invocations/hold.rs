@@ -5,7 +5,7 @@ use super::row::{begun_elsewhere, has_passed, must};
 use crate::db::{Columns, Tx, count, only, vals};
 use crate::events::insert_event;
 use crate::invocations::{Inserted, InvocationRow, SealedParams, among_open, insert, lock, rebind, update};
-use crate::{Error, seal};
+use crate::{Error, lines, seal};
 use countersign_core::ports::invocations::{Approval, Approve, Approved, Held, Hold};
 use countersign_core::principal::{Permission, Role};
 use countersign_core::{Invocation, OrgId, PrincipalId, Status};
@@ -43,6 +43,9 @@ pub(super) async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
         return begun_elsewhere(invocation).map(Held::KeyTaken);
     }
     seal::advance(tx, &invocation.org).await?;
+    if let Some(line) = &hold.line {
+        lines::open_in(tx, line).await?;
+    }
     insert_event(tx, &invocation.org, &hold.event, None).await?;
     Ok(Held::Pending)
 }

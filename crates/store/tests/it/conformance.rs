@@ -5,6 +5,7 @@ mod connections;
 mod events;
 mod identity;
 mod lifecycle;
+mod lines;
 mod log;
 mod master_key;
 mod reservations;

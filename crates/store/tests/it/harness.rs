@@ -272,6 +272,7 @@ impl Tenant {
             purpose: Purpose::Effect,
             aftermath: Aftermath::default(),
             reverses: None,
+            is_on_line: false,
             announced: None,
             meter: Meter::default(),
             attempts: 0,
@@ -292,6 +293,7 @@ impl Tenant {
             event: self.event(invocation, Status::Pending),
             pending_max: 10,
             rules_version: 0,
+            line: None,
         }
     }
 

@@ -7,7 +7,7 @@ use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::invocation::revert_key;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{
-    Approved, Begin, Begun, Finished, NewDrift, NewLink, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
+    Approved, Begin, Begun, Finished, NewDrift, NewLine, NewLink, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
@@ -15,8 +15,8 @@ use countersign_core::ports::connections::{ConnectionKind, ConnectionName, Locke
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
-    AddedSources, Batches, Breakers, Claims, Definitions, EventFeed, Invocations, KeptConnections, Principals, Quarantines, Rules, Secrets,
-    Sessions,
+    AddedSources, Batches, Breakers, Claims, Definitions, EventFeed, Invocations, KeptConnections, Lines, Principals, Quarantines, Rules,
+    Secrets, Sessions,
 };
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::source::{KeptListing, Listings};
@@ -158,6 +158,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.finish(finish.into()).await.unwrap();
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
+    store.leave(line_of(&keyed)).await.unwrap();
     store.keep_listing(&tenant.org, &remote(), listing(&tenant)).await.unwrap();
     assert!(matches!(add_source(store, &tenant).await, Ok(Added::Done(_))), "names are the org's own");
     store.checkpoint(&tenant.org).await.unwrap();
@@ -217,6 +218,12 @@ fn new_connection(name: &ConnectionName) -> NewConnection {
         spaces: None,
         value: SecretValue::new(Secret::new(format!("credential of {name}"))),
     }
+}
+
+/// The line of a call whose caller has left.
+fn line_of(of: &Invocation) -> NewLine {
+    let (org, session, invocation) = (of.org.clone(), of.session.clone(), of.id.clone());
+    NewLine { org, session, invocation, identity: digest(4), line: "line".into(), kept_seconds: 60 }
 }
 
 fn crossing(tenant: &Tenant, to: &SpaceId) -> Crossing {
@@ -322,6 +329,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_batches_in_status: store.list_batches_in_status(org, BatchStatus::Running).await.unwrap();
         list_breakers: store.list_breakers(org).await.unwrap();
         find_listing: store.find_listing(org, &remote()).await.unwrap();
+        has_left: store.has_left(org, &theirs.pending.id).await.unwrap();
         list_snoozes: store.list_snoozes(org, &theirs.tenant.owner).await.unwrap();
         rules_version: store.rules_version(org).await.unwrap();
         rules_version_anew: store.rules_version_anew(org).await.unwrap();
@@ -388,7 +396,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 68] = [
+const WRITES: [&str; 74] = [
     "invite",
     "record_link",
     "keep_listing",
@@ -453,6 +461,12 @@ const WRITES: [&str; 68] = [
     "rotate_keys",
     "archive_definition",
     "hold",
+    "join_left",
+    "leave",
+    "hang_up",
+    "give_ticket",
+    "take_ticket",
+    "forget_lines",
     "approve",
     "begin",
     "begin_again",
@@ -579,6 +593,13 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.switch_on(org, switched(them), Stop::Everything, "theirs", &by).await, Ok(0));
     assert_eq!(store.switch_off(org, switched(them), "theirs", &by).await, Ok(Some(0)));
     store.snooze(org, &theirs.pending.id, &them.owner, store.now().await.unwrap()).await.unwrap();
+    let left = line_of(&theirs.pending);
+    store.hang_up(org, &theirs.pending.id, &left.line).await.unwrap();
+    assert_eq!(store.join_left(org, &them.session.id, left.identity, "mine").await, Ok(None));
+    store.give_ticket(NewLine { org: org.clone(), ..left.clone() }, digest(5)).await.unwrap();
+    assert_eq!(store.take_ticket(org, digest(5), "mine").await, Ok(None));
+    store.leave(NewLine { org: org.clone(), ..left }).await.unwrap();
+    assert_eq!(store.forget_lines(org).await, Ok(0));
     let drift = NewDrift { action: action(READ), drift: Drift::Textual, structural: digest(1), textual: digest(9) };
     let ends = vec![ours.tenant.finish(&claimed(&theirs.pending), Row::From(Status::Pending), Status::Denied).into()];
     assert_eq!(store.drift(org, drift, ends).await, Ok(vec![Finished::Missing]));

@@ -4,7 +4,7 @@
 use crate::workspace::{File, files_below};
 
 /// Where the doors are.
-const DOORS: &[&str] = &["crates/server/src/http.rs", "crates/server/src/http/"];
+const DOORS: &[&str] = &["crates/server/src/http.rs", "crates/server/src/http/", "crates/server/src/mcp.rs", "crates/server/src/mcp/"];
 
 /// What rules about people are written with.
 const RULES: &[&str] = &["Permission::", "Role::", ".may(", "PrincipalId::"];

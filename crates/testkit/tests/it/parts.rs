@@ -19,9 +19,10 @@ const PIPELINE: Crate = Crate {
     shared: &["Pipeline"],
     parts: &[
         ("error", &[]),
-        ("request", &[]),
+        ("line", &[]),
+        ("request", &["line"]),
         ("catalogue", &[]),
-        ("walk", &["error", "request", "catalogue"]),
+        ("walk", &["error", "line", "request", "catalogue"]),
         ("told", &["request", "walk"]),
         ("pipeline", &["error", "request", "catalogue", "walk", "told"]),
         ("progress", &["error", "request", "walk", "told", "pipeline"]),
@@ -30,6 +31,7 @@ const PIPELINE: Crate = Crate {
         ("batch", &["error", "request", "walk", "pipeline"]),
         ("answers", &["error", "request", "walk", "pipeline", "preview", "rules", "batch"]),
         ("recovery", &["error", "request", "walk", "pipeline", "batch"]),
+        ("callers", &["error", "line", "request", "walk", "told", "pipeline"]),
     ],
 };
 
@@ -72,7 +74,8 @@ const SERVER: Crate = Crate {
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),
         ("operations", &["added_sources", "master_key", "packages", "stream"]),
-        ("http", &["added_sources", "operations", "packages", "stream", "tls"]),
+        ("mcp", &["operations"]),
+        ("http", &["added_sources", "mcp", "operations", "packages", "stream", "tls"]),
     ],
 };
 

@@ -1,0 +1,43 @@
+//! Lines: a caller who stays until the result of its call comes, and what becomes of the call when the caller leaves before that.
+//!
+//! A row exists for a call that was held while its caller waited, and for one whose caller has left. No row means that nobody can ask
+//! again for this call: its result or a reference to it was delivered, or its caller never waited.
+
+use super::Error;
+use crate::{Digest, Future, InvocationId, OrgId, SessionId};
+
+/// Callers who wait, and callers who have left.
+pub trait Lines: Send + Sync {
+    /// Whether the caller has left, or the server that had the line is gone, and the call was not asked for again. Such a call does not run.
+    fn has_left<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
+    /// Gives the caller on this line the oldest call of the session with this identity that was left. Of several callers one gets it.
+    fn join_left<'a>(
+        &'a self,
+        org: &'a OrgId,
+        session: &'a SessionId,
+        identity: Digest,
+        line: &'a str,
+    ) -> Future<'a, Result<Option<InvocationId>, Error>>;
+    /// The caller has left before anything was delivered. Does nothing if another caller has joined the call since.
+    fn leave(&self, left: NewLine) -> Future<'_, Result<(), Error>>;
+    /// Something was delivered: the result, or a reference. Does nothing if the call is on another line by now.
+    fn hang_up<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, line: &'a str) -> Future<'a, Result<(), Error>>;
+    /// From now on the caller goes on with this ticket, once. Until then it has not left.
+    fn give_ticket(&self, ticketed: NewLine, ticket: Digest) -> Future<'_, Result<(), Error>>;
+    /// Gives the call to the caller on this line who shows its ticket. `None`: there is no such ticket, or it was used.
+    fn take_ticket<'a>(&'a self, org: &'a OrgId, ticket: Digest, line: &'a str) -> Future<'a, Result<Option<InvocationId>, Error>>;
+}
+
+/// The line on which the caller of a call waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLine {
+    pub org: OrgId,
+    pub session: SessionId,
+    pub invocation: InvocationId,
+    /// The digest of what makes two calls the same.
+    pub identity: Digest,
+    /// Names the line, so that nobody else's end of a line is taken for this one's.
+    pub line: String,
+    /// How long the result of a call that has ended is kept for a caller who asks again.
+    pub kept_seconds: u64,
+}

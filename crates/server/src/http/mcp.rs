@@ -1,0 +1,113 @@
+//! Where the MCP door is mounted: `/mcp`, what tells a client how to log in there, and the page that an agent's person is sent to.
+
+use super::caller::Caller;
+use super::links;
+use super::page::Asked;
+use super::problem::Refusal;
+use crate::App;
+use crate::mcp::{self, Door, Wishes};
+use crate::operations::sessions;
+use api::Code;
+use axum::extract::{FromRequestParts as _, Path, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use axum::{Json, Router};
+use countersign_core::InvocationId;
+use countersign_core::limits::MCP_HOLD_SECONDS_MAX;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const METADATA: &str = "/.well-known/oauth-protected-resource";
+
+pub(super) fn routes(app: &App) -> Router<App> {
+    let door = Door::new(app.clone());
+    Router::new()
+        .route("/mcp", any(move |State(app): State<App>, request: Request| answer(app, door.clone(), request)))
+        .route(METADATA, get(metadata))
+        .route("/.well-known/oauth-protected-resource/mcp", get(metadata))
+        .route("/inbox/{invocation}", get(inbox))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DoorQuery {
+    /// The session, for a token that is not an agent's.
+    session: Option<String>,
+    /// `catalogue`: a tool for each action; `meta`: three tools that find and call them.
+    tools: Option<ToolsWanted>,
+    /// Only this source, with its own names.
+    source: Option<String>,
+    /// How long the client waits for an answer, in seconds.
+    hold: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ToolsWanted {
+    Catalogue,
+    Meta,
+}
+
+async fn answer(app: App, door: Door, request: Request) -> Response {
+    if let Some(refused) = door.refuses(&request) {
+        return refused;
+    }
+    let (mut parts, body) = request.into_parts();
+    let caller = async {
+        let caller = Caller::from_request_parts(&mut parts, &app).await?;
+        let Asked(query) = Asked::<DoorQuery>::from_request_parts(&mut parts, &app).await?;
+        let session = sessions::for_calls(&app, &caller.principal, query.session.as_deref()).await?;
+        Ok::<_, Refusal>(mcp::Caller { session, principal: caller.principal, trace_id: caller.trace_id, wishes: wishes(query)? })
+    };
+    match caller.await {
+        Ok(caller) => door.answer(caller, Request::from_parts(parts, body)).await,
+        Err(refusal) => challenged(&app, refusal),
+    }
+}
+
+fn wishes(query: DoorQuery) -> Result<Wishes, Refusal> {
+    if query.hold.is_some_and(|hold| !(1..=MCP_HOLD_SECONDS_MAX).contains(&hold)) {
+        return Err(Refusal::new(Code::InvalidQuery, format!("`hold` must be 1 to {MCP_HOLD_SECONDS_MAX} seconds")));
+    }
+    let meta_tools = query.tools.map(|wanted| match wanted {
+        ToolsWanted::Catalogue => false,
+        ToolsWanted::Meta => true,
+    });
+    Ok(Wishes { meta_tools, source: query.source, hold_seconds: query.hold })
+}
+
+/// A refusal that tells a client without a valid token where it finds out how to get one.
+fn challenged(app: &App, refusal: Refusal) -> Response {
+    let mut response = refusal.into_response();
+    let challenge = format!("Bearer resource_metadata=\"{}{METADATA}/mcp\"", app.parts.address.address());
+    if response.status() == StatusCode::UNAUTHORIZED
+        && let Ok(challenge) = HeaderValue::from_str(&challenge)
+    {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+/// What this resource is, and how a token is shown to it (RFC 9728). Its tokens are made by this server for this server alone, so there is
+/// no authorization server to ask: a token of any other audience is unknown here.
+async fn metadata(State(app): State<App>) -> Json<Value> {
+    let address = app.parts.address.address();
+    Json(json!({
+        "resource": format!("{address}/mcp"),
+        "resource_name": "Countersign",
+        "authorization_servers": [],
+        "bearer_methods_supported": ["header"],
+        "resource_documentation": format!("{address}/docs/guides/mcp-door"),
+    }))
+}
+
+/// The page that a client shows a person whose agent's call waits. It says nothing about the call: whoever opens it has not logged in.
+async fn inbox(Path(invocation): Path<String>) -> Result<Response, Refusal> {
+    let id = InvocationId::parse(&invocation).map_err(|_| Refusal::not_found("invocation", &invocation))?;
+    let body = format!(
+        "<h1>A call waits for a person</h1><p>If you may answer it, look at it and approve or deny it with your own token:</p>\
+         <pre>countersign invocation show {id}\ncountersign approve {id}\ncountersign deny {id}</pre>"
+    );
+    Ok(links::page(StatusCode::OK, &body))
+}

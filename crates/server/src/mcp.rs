@@ -1,0 +1,140 @@
+//! The MCP door: agents that speak the Model Context Protocol call the actions of their session as tools, over streamable HTTP, in the
+//! stateful revisions (2025-03-26 to 2025-11-25) and in the stateless one (2026-07-28). The token is the session, never the connection.
+//!
+//! A request goes through `origin` (who may ask at all), `connections` (whose `Mcp-Session-Id` it is) and `stream` (an answer that is
+//! never silent) to `handler`, which reads like the protocol: `tools`, `call`, `passed_on`, `tasks`, `changes`. What waits for a person is
+//! in `waiting`, every sentence an agent reads in `words`. The door holds no rule: it asks the pipeline and `operations`.
+
+mod call;
+mod caller;
+mod changes;
+mod connections;
+mod handler;
+mod meta_tools;
+mod names;
+mod origin;
+mod passed_on;
+mod stream;
+mod tasks;
+mod tools;
+mod waiting;
+mod words;
+
+pub(crate) use caller::{Caller, Wishes};
+
+use crate::App;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use connections::Connections;
+use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, MCP_CONNECTION_IDLE_SECONDS, MCP_SILENCE_SECONDS, SHUTDOWN_SECONDS};
+use handler::Handler;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use origin::Addresses;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use stream::Stop;
+
+/// The code of a message that is no JSON-RPC request, and of one that cannot be read.
+const INVALID_REQUEST: i64 = -32600;
+const PARSE_ERROR: i64 = -32700;
+
+/// The door. Clones share their connections.
+#[derive(Clone)]
+pub(crate) struct Door {
+    app: App,
+    addresses: Arc<Addresses>,
+    connections: Arc<Connections>,
+    service: StreamableHttpService<Handler, LocalSessionManager>,
+}
+
+impl Door {
+    pub(crate) fn new(app: App) -> Self {
+        let mut manager = LocalSessionManager::default();
+        // Comments on a stream do not count as traffic, and a caller may wait for a person for long.
+        manager.session_config.keep_alive = Some(Duration::from_secs(MCP_CONNECTION_IDLE_SECONDS));
+        let manager = Arc::new(manager);
+        // Hosts and origins are checked in `origin`, before anything is read.
+        let config = StreamableHttpServerConfig::default()
+            .with_sse_keep_alive(Some(Duration::from_secs(MCP_SILENCE_SECONDS)))
+            .with_max_request_body_bytes(BODY_BYTES_MAX)
+            .with_json_response(false)
+            .disable_allowed_hosts();
+        let handler = Handler::new(app.clone());
+        let service = StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&manager), config);
+        let addresses = Arc::new(Addresses::of(app.parts.address.address()));
+        Self { app, addresses, connections: Arc::new(Connections::new(manager)), service }
+    }
+
+    /// Whether a request may come from where it says it comes from. Checked before its token.
+    pub(crate) fn refuses(&self, request: &Request) -> Option<Response> {
+        let why = self.addresses.refusal(request.uri(), request.headers())?;
+        Some(refused(StatusCode::FORBIDDEN, INVALID_REQUEST, why))
+    }
+
+    /// Answers one request of a caller whose token was accepted.
+    pub(crate) async fn answer(&self, caller: Caller, request: Request) -> Response {
+        let (mut parts, body) = request.into_parts();
+        let owner = connections::Owner::of(&caller);
+        if let Some(id) = connections::named(&parts.headers)
+            && !self.connections.is_of(id, &owner)
+        {
+            // The same words for a connection that is closed, unknown, or somebody else's.
+            return refused(StatusCode::NOT_FOUND, INVALID_REQUEST, "there is no such connection; initialize again");
+        }
+        let bytes = match bounded(body).await {
+            Ok(bytes) => bytes,
+            Err(response) => return response,
+        };
+        if parts.method == Method::POST
+            && let Err(error) = countersign_core::json::parse_strict(&bytes)
+        {
+            return refused(StatusCode::BAD_REQUEST, PARSE_ERROR, &format!("the body is not JSON we accept: {error}"));
+        }
+        let line = self.app.pipeline().open_line();
+        parts.extensions.insert(caller);
+        parts.extensions.insert(line.clone());
+        let is_asking = parts.method == Method::POST;
+        let (method, ended) = (parts.method.clone(), connections::named(&parts.headers).map(str::to_owned));
+        let request = Request::from_parts(parts, Body::from(bytes));
+        let (service, connections) = (self.service.clone(), Arc::clone(&self.connections));
+        let work = async move {
+            let response = service.handle(request).await.map(Body::new);
+            match ended {
+                Some(id) if method == Method::DELETE => connections.forget(&id),
+                Some(_) => {}
+                None => connections.note(&response, owner).await,
+            }
+            response
+        };
+        let last_words = if is_asking { Duration::from_secs(SHUTDOWN_SECONDS) } else { Duration::ZERO };
+        stream::answer(work, line, Stop { pipeline: self.app.pipeline().clone(), last_words }).await
+    }
+}
+
+/// The body, bounded in size and in the time it may take.
+async fn bounded(body: Body) -> Result<Bytes, Response> {
+    let limited = Limited::new(body, BODY_BYTES_MAX);
+    match tokio::time::timeout(Duration::from_secs(BODY_READ_SECONDS), limited.collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            let why = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+            Err(refused(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &why))
+        }
+        Ok(Err(_)) => Err(refused(StatusCode::BAD_REQUEST, INVALID_REQUEST, "the body could not be read to its end")),
+        Err(_) => {
+            let why = format!("the body did not arrive within {BODY_READ_SECONDS} seconds");
+            Err(refused(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, &why))
+        }
+    }
+}
+
+/// A refusal before the message was looked at: it has no id to answer to.
+fn refused(status: StatusCode, code: i64, message: &str) -> Response {
+    let body = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}

@@ -1,0 +1,39 @@
+//! Who asks, in which session, and what the URL wishes for. It travels with each request, so a connection has no rights of its own.
+
+use axum::http::request::Parts;
+use countersign_core::{Principal, Session};
+use pipeline::Line;
+use rmcp::ErrorData;
+use rmcp::model::Extensions;
+
+/// A caller whose token was accepted.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) principal: Principal,
+    pub(crate) session: Session,
+    pub(crate) trace_id: String,
+    pub(crate) wishes: Wishes,
+}
+
+/// What the URL asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    /// Three tools that find and call actions, instead of one tool for each action; absent: by the size of the catalogue.
+    pub(crate) meta_tools: Option<bool>,
+    /// Only this source, with its own names.
+    pub(crate) source: Option<String>,
+    /// How long the client waits for an answer, in seconds; absent: by its name.
+    pub(crate) hold_seconds: Option<u64>,
+}
+
+/// The caller of a request.
+pub(super) fn caller_of(extensions: &Extensions) -> Result<&Caller, ErrorData> {
+    let caller = extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Caller>());
+    caller.ok_or_else(|| ErrorData::internal_error("a request without a caller", None))
+}
+
+/// The line on which the caller of a request waits.
+pub(super) fn line_of(extensions: &Extensions) -> Result<&Line, ErrorData> {
+    let line = extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Line>());
+    line.ok_or_else(|| ErrorData::internal_error("a request without a line", None))
+}

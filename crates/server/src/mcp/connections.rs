@@ -1,0 +1,108 @@
+//! The stateful connections (`Mcp-Session-Id`) and whose they are: an id that somebody else learns opens nothing. How many a caller may
+//! have is bounded; the oldest is closed for a further one.
+
+use super::caller::Caller;
+use axum::body::Body;
+use axum::http::{HeaderMap, Response};
+use countersign_core::limits::{MCP_CONNECTIONS_MAX, MCP_CONNECTIONS_PER_CALLER_MAX};
+use parking_lot::Mutex;
+use rmcp::transport::streamable_http_server::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const HEADER: &str = "mcp-session-id";
+
+pub(super) struct Connections {
+    manager: Arc<LocalSessionManager>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    owners: HashMap<String, (u64, Owner)>,
+    opened: u64,
+}
+
+/// Whose a connection is: the same caller in the same session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner(String);
+
+impl Owner {
+    pub(super) fn of(caller: &Caller) -> Self {
+        Self(format!("{} {} {}", caller.principal.org, caller.principal.id, caller.session.id))
+    }
+}
+
+/// The connection that a request names.
+pub(super) fn named(headers: &HeaderMap) -> Option<&str> {
+    // One that cannot be read is nobody's, like any other that is unknown.
+    headers.get(HEADER).map(|value| value.to_str().unwrap_or_default())
+}
+
+impl Connections {
+    pub(super) fn new(manager: Arc<LocalSessionManager>) -> Self {
+        Self { manager, known: Mutex::default() }
+    }
+
+    pub(super) fn is_of(&self, id: &str, owner: &Owner) -> bool {
+        self.known.lock().owners.get(id).is_some_and(|(_, known)| known == owner)
+    }
+
+    pub(super) fn forget(&self, id: &str) {
+        self.known.lock().owners.remove(id);
+    }
+
+    /// Notes whose connection this answer opened, if it opened one.
+    pub(super) async fn note(&self, response: &Response<Body>, owner: Owner) {
+        let Some(id) = response.headers().get(HEADER).and_then(|value| value.to_str().ok()) else { return };
+        let surplus = {
+            let mut known = self.known.lock();
+            known.opened += 1;
+            let opened = known.opened;
+            known.owners.insert(id.to_owned(), (opened, owner.clone()));
+            known.surplus(&owner)
+        };
+        for id in surplus {
+            if let Err(error) = self.manager.close_session(&id.into()).await {
+                tracing::debug!(%error, "a connection that makes room was closed already");
+            }
+        }
+    }
+}
+
+impl Known {
+    /// The oldest connections, as many as there are too many.
+    fn surplus(&mut self, owner: &Owner) -> Vec<String> {
+        let mut own: Vec<_> = self.owners.iter().filter(|(_, (_, of))| of == owner).map(|(id, (at, _))| (*at, id.clone())).collect();
+        own.sort_unstable();
+        let mut surplus: Vec<_> =
+            own.iter().take(own.len().saturating_sub(MCP_CONNECTIONS_PER_CALLER_MAX)).map(|(_, id)| id.clone()).collect();
+        if self.owners.len() > MCP_CONNECTIONS_MAX {
+            surplus.extend(self.owners.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| id.clone()));
+        }
+        surplus.iter().for_each(|id| {
+            self.owners.remove(id);
+        });
+        surplus
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_connection_of_a_caller_makes_room() {
+        let mut known = Known::default();
+        let (one, other) = (Owner("one".into()), Owner("other".into()));
+        known.owners.insert("theirs".into(), (0, other));
+        for at in 1..=MCP_CONNECTIONS_PER_CALLER_MAX as u64 {
+            known.owners.insert(format!("{at}"), (at, one.clone()));
+            assert_eq!(known.surplus(&one), Vec::<String>::new());
+        }
+        known.owners.insert("last".into(), (1_000, one.clone()));
+        assert_eq!(known.surplus(&one), ["1"]);
+        assert!(known.owners.contains_key("theirs"));
+    }
+}

@@ -1,0 +1,124 @@
+//! An answer that is never silent. If it takes longer than a few seconds, its head is sent and comments follow until there is more to say:
+//! the library would send nothing at all before its first message, and a client or a proxy would take the connection for dead.
+//! The end of the answer is told to the caller's line: delivered to its end, or cut off.
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use countersign_core::limits::{MCP_OPEN_AFTER_SECONDS, MCP_SILENCE_SECONDS};
+use futures_util::{StreamExt as _, stream};
+use http_body_util::BodyExt;
+use pipeline::{Line, Pipeline};
+use std::pin::Pin;
+use std::time::Duration;
+
+const EVENTS: &str = "text/event-stream";
+/// A comment: it says nothing, and that somebody is still there.
+const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+
+type Work = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// Dropped before the end of the answer: the caller has gone.
+struct Ends(Line);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.cut();
+    }
+}
+
+/// When a stream ends because the server stops.
+pub(super) struct Stop {
+    pub(super) pipeline: Pipeline,
+    /// How long the stopping server goes on with it. A stream on which the server only speaks by itself ends at once.
+    pub(super) last_words: Duration,
+}
+
+impl Stop {
+    async fn is_due(&self) {
+        self.pipeline.stopping().await;
+        tokio::time::sleep(self.last_words).await;
+    }
+}
+
+/// How far an answer has come.
+enum Stage {
+    /// Its head was sent; there is nothing to say yet.
+    Waiting(Work),
+    Telling(BodyDataStream),
+    Last(Bytes),
+    Over,
+}
+
+/// The answer of `work`, with what becomes of it told to the line.
+pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static, line: Line, stop: Stop) -> Response {
+    let (mut work, ends): (Work, _) = (Box::pin(work), Ends(line));
+    tokio::select! {
+        response = &mut work => {
+            let (parts, body) = response.into_parts();
+            Response::from_parts(parts, told(Stage::Telling(body.into_data_stream()), ends, stop))
+        }
+        () = tokio::time::sleep(Duration::from_secs(MCP_OPEN_AFTER_SECONDS)) => {
+            let head = [(header::CONTENT_TYPE, EVENTS), (header::CACHE_CONTROL, "no-cache")];
+            let mut response = (StatusCode::OK, head, told(Stage::Waiting(work), ends, stop)).into_response();
+            // Some proxies hold back what they are not told to pass on.
+            response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+            response
+        }
+    }
+}
+
+fn told(stage: Stage, ends: Ends, stop: Stop) -> Body {
+    let stream = stream::unfold((stage, ends, stop), |(stage, ends, stop)| async move {
+        let (bytes, stage) = next(stage, &ends, &stop).await?;
+        Some((Ok::<_, axum::Error>(bytes), (stage, ends, stop)))
+    });
+    Body::from_stream(stream)
+}
+
+/// The next bytes of the answer; `None` at its end.
+async fn next(mut stage: Stage, ends: &Ends, stop: &Stop) -> Option<(Bytes, Stage)> {
+    loop {
+        stage = match stage {
+            Stage::Waiting(mut work) => {
+                tokio::select! {
+                    response = &mut work => opened(response).await,
+                    () = tokio::time::sleep(Duration::from_secs(MCP_SILENCE_SECONDS)) => return Some((COMMENT, Stage::Waiting(work))),
+                }
+            }
+            Stage::Telling(mut body) => {
+                let chunk = tokio::select! {
+                    chunk = body.next() => chunk,
+                    () = stop.is_due() => None,
+                };
+                match chunk {
+                    Some(Ok(bytes)) => return Some((bytes, Stage::Telling(body))),
+                    Some(Err(_)) => return None,
+                    None => Stage::Over,
+                }
+            }
+            Stage::Last(bytes) => return Some((bytes, Stage::Over)),
+            Stage::Over => {
+                ends.0.end();
+                return None;
+            }
+        }
+    }
+}
+
+/// The rest of an answer whose head was sent already: its events, or its one message as an event.
+async fn opened(response: Response) -> Stage {
+    let is_events =
+        response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|kind| kind.starts_with(EVENTS));
+    let body = response.into_body();
+    if is_events {
+        return Stage::Telling(body.into_data_stream());
+    }
+    match body.collect().await {
+        Ok(collected) => {
+            let text = String::from_utf8_lossy(&collected.to_bytes()).replace(['\r', '\n'], " ");
+            Stage::Last(Bytes::from(format!("data: {text}\n\n")))
+        }
+        Err(_) => Stage::Over,
+    }
+}

@@ -1,0 +1,176 @@
+//! Lines: which callers wait for a result, and which have left. A line of a server that is gone counts as left.
+
+use crate::db::{Columns, Row, Tx, Val, only, vals};
+use crate::servers::gone_before;
+use crate::{Error, Store};
+use countersign_core::ports::Lines;
+use countersign_core::ports::lines::NewLine;
+use countersign_core::{Digest, Future, InvocationId, OrgId, SessionId};
+
+/// What makes a row of `lines` one that was left, after `$1` (the org). `$2` is this server, `$3` the time before which a silent server is
+/// gone, `$4` the servers that this one replaces.
+macro_rules! is_left {
+    () => {
+        "ticket IS NULL AND (left_at IS NOT NULL OR server_id <> $2 AND NOT EXISTS (
+           SELECT 1 FROM servers WHERE servers.id = lines.server_id AND servers.seen_at > $3 AND $4 NOT LIKE '%' || servers.id || '%'
+         ))"
+    };
+}
+
+const SELECT_LEFT: &str = concat!("SELECT invocation_id FROM lines WHERE org_id = $1 AND ", is_left!(), " AND invocation_id = $5");
+
+const SELECT_SAME: &str = concat!(
+    "SELECT invocation_id FROM lines WHERE org_id = $1 AND ",
+    is_left!(),
+    " AND session_id = $5 AND identity = $6 ORDER BY invocation_id LIMIT 1"
+);
+
+/// The most rows forgotten in one write.
+const FORGOTTEN_AT_ONCE: i64 = 1_000;
+
+impl Lines for Store {
+    fn has_left<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            let now = self.db.now().await?;
+            let lease = self.db.lease();
+            let params = vals![org.as_str(), lease.id().as_str(), gone_before(now), lease.earlier(), invocation.as_str()];
+            Ok(!self.db.read(SELECT_LEFT, &params).await?.is_empty())
+        })
+    }
+
+    fn join_left<'a>(
+        &'a self,
+        org: &'a OrgId,
+        session: &'a SessionId,
+        identity: Digest,
+        line: &'a str,
+    ) -> Future<'a, Result<Option<InvocationId>, Error>> {
+        Box::pin(async move {
+            let now = self.db.now().await?;
+            let lease = self.db.lease();
+            let same = [session.as_str().into(), identity.to_string().into()];
+            let params = of_left(org, lease.id().as_str(), gone_before(now).into(), lease.earlier(), same);
+            // Nearly always nobody has left, and that takes no write to find out.
+            if self.db.read(SELECT_SAME, &params).await?.is_empty() {
+                return Ok(None);
+            }
+            let (org, session, line) = (org.clone(), session.clone(), line.to_owned());
+            self.db.write(org.clone(), move |tx| Box::pin(async move { join_in(tx, &org, &session, identity, &line).await })).await
+        })
+    }
+
+    fn leave(&self, left: NewLine) -> Future<'_, Result<(), Error>> {
+        Box::pin(self.db.write(left.org.clone(), move |tx| {
+            Box::pin(async move {
+                let sql = "INSERT INTO lines (org_id, invocation_id, session_id, identity, line, server_id, ticket, left_at, expires_at)
+                           VALUES ($1, $2, $3, $4, $5, NULL, NULL, $6, $7)
+                           ON CONFLICT (org_id, invocation_id) DO UPDATE SET server_id = NULL, ticket = NULL, left_at = excluded.left_at,
+                             expires_at = excluded.expires_at WHERE lines.line = excluded.line";
+                let [org, invocation, session, identity, line] = named(&left);
+                let now = tx.now();
+                let params = [org, invocation, session, identity, line, now.into(), now.plus_seconds(left.kept_seconds).into()];
+                tx.exec(sql, &params).await.map(|_| ())
+            })
+        }))
+    }
+
+    fn hang_up<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, line: &'a str) -> Future<'a, Result<(), Error>> {
+        let (org, invocation, line) = (org.clone(), invocation.clone(), line.to_owned());
+        Box::pin(self.db.write(org.clone(), move |tx| {
+            Box::pin(async move {
+                let sql = "DELETE FROM lines WHERE org_id = $1 AND invocation_id = $2 AND line = $3 AND ticket IS NULL";
+                tx.exec(sql, &vals![org.as_str(), invocation.as_str(), line.as_str()]).await.map(|_| ())
+            })
+        }))
+    }
+
+    fn give_ticket(&self, ticketed: NewLine, ticket: Digest) -> Future<'_, Result<(), Error>> {
+        Box::pin(self.db.write(ticketed.org.clone(), move |tx| {
+            Box::pin(async move {
+                let sql = "UPDATE lines SET ticket = $1, server_id = NULL, left_at = NULL, expires_at = $2
+                           WHERE org_id = $3 AND invocation_id = $4 AND line = $5";
+                let expires_at = tx.now().plus_seconds(ticketed.kept_seconds);
+                let [org, invocation, _, _, line] = named(&ticketed);
+                tx.exec(sql, &[ticket.to_string().into(), expires_at.into(), org, invocation, line]).await.map(|_| ())
+            })
+        }))
+    }
+
+    fn take_ticket<'a>(&'a self, org: &'a OrgId, ticket: Digest, line: &'a str) -> Future<'a, Result<Option<InvocationId>, Error>> {
+        let (org, line) = (org.clone(), line.to_owned());
+        Box::pin(self.db.write(org.clone(), move |tx| {
+            Box::pin(async move {
+                let sql = "UPDATE lines SET ticket = NULL, line = $1, server_id = $2
+                           WHERE org_id = $3 AND ticket = $4 AND expires_at > $5 RETURNING invocation_id";
+                let server = tx.lease().id().as_str().to_owned();
+                let rows = tx.query(sql, &vals![line.as_str(), server, org.as_str(), ticket.to_string(), tx.now()]).await?;
+                only(rows, read_invocation_id)
+            })
+        }))
+    }
+}
+
+impl Store {
+    /// Removes lines that nobody came back to, of calls that have ended, a bounded number at a time.
+    pub async fn forget_lines(&self, org: &OrgId) -> Result<u64, Error> {
+        let org = org.clone();
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    tx.exec(
+                        "DELETE FROM lines WHERE org_id = $1 AND invocation_id IN (
+                           SELECT lines.invocation_id FROM lines
+                           JOIN invocations ON invocations.org_id = lines.org_id AND invocations.id = lines.invocation_id
+                           WHERE lines.org_id = $1 AND lines.expires_at <= $2
+                             AND invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
+                           LIMIT $3
+                         )",
+                        &vals![org.as_str(), tx.now(), FORGOTTEN_AT_ONCE],
+                    )
+                    .await
+                })
+            })
+            .await
+    }
+}
+
+/// Opens the line of a call that is held. Part of the write that holds it.
+pub(crate) async fn open_in(tx: &mut Tx, line: &NewLine) -> Result<(), Error> {
+    let sql = "INSERT INTO lines (org_id, invocation_id, session_id, identity, line, server_id, ticket, left_at, expires_at)
+               VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7)";
+    let [org, invocation, session, identity, name] = named(line);
+    let server = tx.lease().id().as_str().to_owned();
+    let expires_at = tx.now().plus_seconds(line.kept_seconds);
+    tx.exec(sql, &[org, invocation, session, identity, name, server.into(), expires_at.into()]).await.map(|_| ())
+}
+
+/// Whether the caller has left. Part of the write that begins the call, so that what was left does not begin.
+pub(crate) async fn has_left_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<bool, Error> {
+    let lease = tx.lease();
+    let params = vals![org.as_str(), lease.id().as_str(), gone_before(tx.now()), lease.earlier(), invocation.as_str()];
+    Ok(!tx.query(SELECT_LEFT, &params).await?.is_empty())
+}
+
+async fn join_in(tx: &mut Tx, org: &OrgId, session: &SessionId, identity: Digest, line: &str) -> Result<Option<InvocationId>, Error> {
+    let server = tx.lease().id().as_str().to_owned();
+    let same = [session.as_str().into(), identity.to_string().into()];
+    let params = of_left(org, &server, gone_before(tx.now()).into(), tx.lease().earlier(), same);
+    let Some(found) = only(tx.query_locked(SELECT_SAME, &params).await?, read_invocation_id)? else {
+        return Ok(None);
+    };
+    let sql = "UPDATE lines SET line = $1, server_id = $2, left_at = NULL WHERE org_id = $3 AND invocation_id = $4";
+    tx.exec(sql, &vals![line, server, org.as_str(), found.as_str()]).await?;
+    Ok(Some(found))
+}
+
+fn of_left(org: &OrgId, server: &str, gone: Val, earlier: String, [session, identity]: [Val; 2]) -> [Val; 6] {
+    [org.as_str().into(), server.into(), gone, earlier.into(), session, identity]
+}
+
+fn named(line: &NewLine) -> [Val; 5] {
+    vals![line.org.as_str(), line.invocation.as_str(), line.session.as_str(), line.identity.to_string(), line.line.as_str()]
+}
+
+fn read_invocation_id(row: Row) -> Result<InvocationId, Error> {
+    Columns::of(row).id()
+}

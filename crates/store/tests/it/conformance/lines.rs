@@ -1,0 +1,109 @@
+//! Lines: a call whose caller has left begins only when it was asked for again, and is handed to one caller.
+
+use crate::harness::{Kind, Tenant, World, on_both_engines, sha256};
+use countersign_core::ledger::{Begun, Hold, NewLine, Row};
+use countersign_core::ports::{Invocations, Lines};
+use countersign_core::{Invocation, Status};
+use testkit::SeededRandom;
+
+on_both_engines!(
+    what_was_left_does_not_begin_until_it_is_asked_for_again,
+    of_several_callers_one_joins,
+    an_end_of_an_earlier_line_changes_nothing,
+    a_ticket_is_used_once,
+    a_line_of_a_server_that_is_gone_was_left,
+    lines_that_nobody_came_back_to_are_forgotten,
+);
+
+fn line(of: &Invocation, name: &str) -> NewLine {
+    let (org, session, invocation) = (of.org.clone(), of.session.clone(), of.id.clone());
+    NewLine { org, session, invocation, identity: sha256("same"), line: name.into(), kept_seconds: 60 }
+}
+
+/// A call that is held while its caller waits on the line `first`.
+async fn held(world: &World, tenant: &Tenant) -> Invocation {
+    let invocation = tenant.writing();
+    let hold = Hold { line: Some(line(&invocation, "first")), ..tenant.hold(&invocation) };
+    assert_eq!(world.store.hold(hold).await, Ok(countersign_core::ledger::Held::Pending));
+    world.store.find_invocation(&tenant.org, &invocation.id).await.unwrap().unwrap()
+}
+
+async fn what_was_left_does_not_begin_until_it_is_asked_for_again(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = held(&world, &tenant).await;
+    assert_eq!(store.has_left(&tenant.org, &pending.id).await, Ok(false));
+    assert_eq!(store.join_left(&tenant.org, &pending.session, sha256("same"), "second").await, Ok(None), "its caller is there");
+    store.leave(line(&pending, "first")).await.unwrap();
+    assert_eq!(store.has_left(&tenant.org, &pending.id).await, Ok(true));
+    store.approve(tenant.approve(&pending)).await.unwrap();
+    let approved = store.find_invocation(&tenant.org, &pending.id).await.unwrap().unwrap();
+    let begin = || tenant.begin(&approved, Row::From(Status::Approved));
+    assert_eq!(store.begin(begin()).await, Ok(Begun::CallerLeft));
+    assert_eq!(store.join_left(&tenant.org, &pending.session, sha256("other"), "second").await, Ok(None), "another call");
+    assert_eq!(store.join_left(&tenant.org, &pending.session, sha256("same"), "second").await, Ok(Some(pending.id.clone())));
+    assert_eq!(store.begin(begin()).await, Ok(Begun::Started));
+}
+
+async fn of_several_callers_one_joins(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = held(&world, &tenant).await;
+    store.leave(line(&pending, "first")).await.unwrap();
+    let join = |name: &'static str| store.join_left(&tenant.org, &pending.session, sha256("same"), name);
+    let joined = [join("a").await.unwrap(), join("b").await.unwrap()];
+    assert_eq!(joined, [Some(pending.id.clone()), None]);
+}
+
+async fn an_end_of_an_earlier_line_changes_nothing(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = held(&world, &tenant).await;
+    store.leave(line(&pending, "first")).await.unwrap();
+    store.join_left(&tenant.org, &pending.session, sha256("same"), "second").await.unwrap();
+    store.leave(line(&pending, "first")).await.unwrap();
+    store.hang_up(&tenant.org, &pending.id, "first").await.unwrap();
+    assert_eq!(store.has_left(&tenant.org, &pending.id).await, Ok(false), "the second caller is on the line");
+    store.leave(line(&pending, "second")).await.unwrap();
+    assert_eq!(store.has_left(&tenant.org, &pending.id).await, Ok(true));
+    store.join_left(&tenant.org, &pending.session, sha256("same"), "third").await.unwrap();
+    store.hang_up(&tenant.org, &pending.id, "third").await.unwrap();
+    assert_eq!(store.join_left(&tenant.org, &pending.session, sha256("same"), "fourth").await, Ok(None), "it was delivered");
+}
+
+async fn a_ticket_is_used_once(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = held(&world, &tenant).await;
+    store.give_ticket(line(&pending, "first"), sha256("ticket")).await.unwrap();
+    store.hang_up(&tenant.org, &pending.id, "first").await.unwrap();
+    assert_eq!(store.has_left(&tenant.org, &pending.id).await, Ok(false), "whoever has a ticket has not left");
+    assert_eq!(store.take_ticket(&tenant.org, sha256("another"), "second").await, Ok(None));
+    assert_eq!(store.take_ticket(&tenant.org, sha256("ticket"), "second").await, Ok(Some(pending.id.clone())));
+    assert_eq!(store.take_ticket(&tenant.org, sha256("ticket"), "third").await, Ok(None));
+    store.give_ticket(line(&pending, "second"), sha256("late")).await.unwrap();
+    world.clock.advance_seconds(61);
+    assert_eq!(store.take_ticket(&tenant.org, sha256("late"), "third").await, Ok(None), "its time is over");
+}
+
+async fn a_line_of_a_server_that_is_gone_was_left(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    let pending = held(&world, &tenant).await;
+    let next = world.home.open(&world.clock, &SeededRandom::new(99)).await.unwrap();
+    assert_eq!(next.has_left(&tenant.org, &pending.id).await, Ok(true));
+    let joined = next.join_left(&tenant.org, &pending.session, sha256("same"), "second").await;
+    assert_eq!(joined, Ok(Some(pending.id.clone())));
+}
+
+async fn lines_that_nobody_came_back_to_are_forgotten(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (open, ended) = (held(&world, &tenant).await, tenant.read_once(store).await);
+    store.leave(line(&open, "first")).await.unwrap();
+    store.leave(line(&ended, "other")).await.unwrap();
+    assert_eq!(store.forget_lines(&tenant.org).await, Ok(0), "their time is not over");
+    world.clock.advance_seconds(61);
+    assert_eq!(store.forget_lines(&tenant.org).await, Ok(1), "a call that is open keeps its line");
+    assert_eq!(store.has_left(&tenant.org, &open.id).await, Ok(true));
+}
