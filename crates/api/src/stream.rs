@@ -80,7 +80,7 @@ pub struct Frame {
 pub fn frames(org: &OrgId, event: &Event, instead: Option<Status>) -> Vec<Frame> {
     let mut data = data_of(event);
     let status = instead.or_else(|| Status::deserialize(&data["status"]).ok());
-    let name = instead.map_or(event.name.as_str(), Status::event_name);
+    let name: &str = instead.map_or_else(|| event.name.as_str(), |status| status.event_name());
     if let (Some(status), Some(members)) = (instead, data.as_object_mut()) {
         members.insert("status".to_owned(), Value::from(status.as_str()));
     }

@@ -122,7 +122,7 @@ impl Pipeline {
     }
 
     /// Cancels a pending call of this principal's own. A call that is no longer pending stays as it is.
-    pub async fn call_off(&self, principal: &Principal, invocation: &InvocationId) -> Result<Invocation, Error> {
+    pub async fn cancel_call(&self, principal: &Principal, invocation: &InvocationId) -> Result<Invocation, Error> {
         let unknown = || Error::UnknownInvocation { invocation: invocation.to_string() };
         let row = self.ledger().find_invocation(&principal.org, invocation).await?.ok_or_else(unknown)?;
         if row.principal != principal.id {

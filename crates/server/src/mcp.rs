@@ -107,7 +107,7 @@ impl Door {
             match ended {
                 Some(id) if method == Method::DELETE => connections.forget(&id),
                 Some(_) => {}
-                None => connections.note(&response, owner).await,
+                None => connections.note(response.headers().clone(), owner).await,
             }
             response
         };

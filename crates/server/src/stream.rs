@@ -142,7 +142,8 @@ impl Streams {
         let Joined { place, told, mut has_begun } = self.join(org)?;
         let opening = async {
             // The reader hands on what is committed after it has begun. What is committed before that, a stream reads by itself.
-            let _ended = has_begun.wait_for(|has_begun| *has_begun).await;
+            // If the reader has ended instead, so has this stream, with its first event.
+            drop(has_begun.wait_for(|has_begun| *has_begun).await);
             self.0.feed.newest_event(org).await
         };
         let limit = Duration::from_secs(STREAM_OPEN_SECONDS);

@@ -115,7 +115,8 @@ impl Connect {
         let created = client.post::<NewSessionResponse>(&["sessions"], &request).await?.read;
         let (token, name) = (Secret::new(created.token), free_name(self.client.as_str(), &contexts));
         let ca_cert = setting.server()?.ca_cert.map(|file| std::path::absolute(&file).unwrap_or(file));
-        let context = Context { ca_cert, session: Some(created.id.clone()), ..Context::new(client.url(), &token) };
+        let mut context = Context::new(client.url(), &token);
+        (context.ca_cert, context.session) = (ca_cert, Some(created.id.clone()));
         contexts.contexts.insert(name.clone(), context);
         contexts.save(&path)?;
         let hold = self.client.hold();

@@ -73,7 +73,8 @@ impl Login {
         } else {
             token
         };
-        let context = Context { ca_cert: ca_cert.clone(), ..Context::new(&url, &token) };
+        let mut context = Context::new(&url, &token);
+        context.ca_cert.clone_from(&ca_cert);
         let client = connect(token, Origin::Login)?;
         let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
         contexts.contexts.insert(name.clone(), context);

@@ -2,8 +2,7 @@
 //! have is bounded; the oldest is closed for a further one.
 
 use super::caller::Caller;
-use axum::body::Body;
-use axum::http::{HeaderMap, Response};
+use axum::http::HeaderMap;
 use countersign_core::limits::{MCP_CONNECTIONS_MAX, MCP_CONNECTIONS_PER_CALLER_MAX};
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::SessionManager;
@@ -54,8 +53,8 @@ impl Connections {
     }
 
     /// Notes whose connection this answer opened, if it opened one.
-    pub(super) async fn note(&self, response: &Response<Body>, owner: Owner) {
-        let Some(id) = response.headers().get(HEADER).and_then(|value| value.to_str().ok()) else { return };
+    pub(super) async fn note(&self, headers: HeaderMap, owner: Owner) {
+        let Some(id) = headers.get(HEADER).and_then(|value| value.to_str().ok()) else { return };
         let surplus = {
             let mut known = self.known.lock();
             known.opened += 1;

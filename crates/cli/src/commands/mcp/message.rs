@@ -140,7 +140,7 @@ mod tests {
     fn a_message_is_passed_on_as_it_is_and_its_kind_is_known() {
         let call = one(r#" {"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"files.read","arguments":{"n":1.10}}} "#);
         assert_eq!(call.kind, Kind::Request { id: json!(7), method: "tools/call".into() });
-        assert_eq!((call.name.as_deref(), call.version), (Some("files.read"), None));
+        assert_eq!((call.name.as_deref(), call.version.as_deref()), (Some("files.read"), None));
         assert!(call.text.contains("1.10"), "{}", call.text);
         let stateless = one(
             r#"{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"x://é","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#,

@@ -35,6 +35,7 @@ fn invocation(params: Value) -> InvocationView {
         action: read("files.write_text"),
         source: read("files"),
         connection_id: None,
+        caller_left: false,
         tier: read("R2"),
         class: read("write"),
         session_id: read("ses_1"),
