@@ -38,9 +38,10 @@ pub(crate) struct Serve {
 
 impl ServerFlags {
     pub(crate) fn load(self, listen: Option<String>, redis: Option<String>, setting: &Setting<'_>) -> Result<server::Config, Failure> {
+        let file = self.config.as_ref().map(|file| format!(" --config {}", quoted(&file.display().to_string())));
         let flags = server::Flags { data: self.data, listen, database: self.database, redis, config: self.config };
         server::Config::load(flags, setting.environment.variables.clone().into_iter())
-            .map_err(|error| Failure::usage(error.to_string()).hint("countersign doctor"))
+            .map_err(|error| Failure::usage(error.to_string()).hint(format!("countersign doctor{}", file.unwrap_or_default())))
     }
 }
 
