@@ -116,6 +116,8 @@ async fn what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked(kin
     let send = agent.pending("fake.send", json!({})).await;
     let exact = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "condition": { "required": ["count"] } })).await;
     let any = server.owner.grant(json!({ "covers": "*", "scope": "org", "condition": { "required": ["count"] } })).await;
+    let spent = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 1, "condition": { "required": ["text"] } })).await;
+    agent.invoke("fake.write", json!({ "text": "b" })).await.ok();
     restructure(&server);
     // The next call of the action notices the drift.
     let asked = agent.invoke("fake.write", json!({ "count": 1 })).await;
@@ -127,6 +129,7 @@ async fn what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked(kin
     }
     let state = async |grant: &str| server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"].clone();
     assert_eq!((state(&exact).await, state(&any).await), (json!("revoked"), json!("active")));
+    assert_eq!(state(&spent).await, "used_up", "it had ended already");
     // The revocation, the drift and the receipts are neighbours in the audit log, because one write made them.
     let log = server.log().await;
     let drifted = log.iter().position(|(_, body)| body["change"]["rule"] == "drifted").unwrap();
