@@ -71,13 +71,15 @@ pub struct ConnectionView {
     pub removed_at: Option<Timestamp>,
 }
 
-/// What the address of a connection answered to one request with its credential.
+/// What the address of a connection answered to one request with its credential, and to the same one without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConnectionTestResponse {
     /// The HTTP status. Nothing else of the answer is told.
     pub status: u16,
-    /// Whether the credential was taken: the status is neither 401 nor 403.
-    pub is_let_in: bool,
+    /// The status of the same request without the credential; `null` if the credential was refused, or if that request got no answer.
+    pub status_without: Option<u16>,
+    /// Whether the credential was taken; `null` if the answer does not say: an error such as 404, or a success that everybody gets.
+    pub is_let_in: Option<bool>,
 }
 
 /// A login that was started: a person opens the URL, logs in, and is sent back to this server.

@@ -111,6 +111,7 @@ codes! {
     ConnectionNotReady = "connection_not_ready", 409, "The connection needs a login";
     ConnectionNotAllowed = "connection_not_allowed", 403, "The connection is not for this call";
     LoginFailed = "login_failed", 502, "The login failed";
+    ConnectionUnreachable = "connection_unreachable", 502, "The address of the connection gave no answer";
     Expired = "expired", 410, "It has expired";
     BodyTooLarge = "body_too_large", 413, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";

@@ -138,7 +138,7 @@ pub enum GrantStateName {
     Refused,
     Revoked,
     Expired,
-    /// Active, with no calls left.
+    /// With no calls left, also if it was revoked since.
     UsedUp,
 }
 

@@ -84,6 +84,10 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::ConnectionNotReady => Some("an admin logs in with `countersign connection login NAME`"),
         Code::ConnectionNotAllowed => Some("see what each connection is for with `countersign connection list`"),
         Code::LoginFailed => Some("correct that, then log in again with `countersign connection login NAME`"),
+        Code::ConnectionUnreachable => Some(
+            "see whether its server runs; `countersign connection show NAME` has the address: one with a wrong address is removed and added \
+             again",
+        ),
         Code::TooManyPending => Some("see what is pending with `countersign inbox`"),
         Code::TooManyStreams => Some("close streams that nobody reads, then do it again"),
         Code::FileNotFound | Code::NotARegularFile => Some("see what is there with `countersign action invoke files.list`"),

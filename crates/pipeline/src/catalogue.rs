@@ -169,6 +169,14 @@ impl Catalogue {
         }
     }
 
+    /// Has a source asked for its actions at the next look-up, because a call could not reach it.
+    pub(crate) fn suspect(&self, org: &OrgId, source: &str) {
+        let known = self.orgs.read().get(org).map(Arc::clone);
+        if let Some(catalogue) = known {
+            catalogue.suspect(source);
+        }
+    }
+
     /// Whether an action of this source that nobody has reviewed needs an approval for every call.
     pub(crate) async fn needs_review(&self, org: &OrgId, source: &str) -> bool {
         let (_, sources) = self.of(org).await;

@@ -25,10 +25,32 @@ use canary::Canaries;
 use countersign_core::Action;
 use countersign_core::call::Label;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
-use findings::Findings;
+use findings::{Findings, Rule};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The rules that ask a person, as far as their sentence is the same for every finding.
+const ASKING: [&Rule; 13] = [
+    &hidden::HIDDEN_UNICODE,
+    &hidden::BIDI_CONTROL,
+    &secret::SECRET_AUTHORIZES,
+    &link::IMAGE_EXFILTRATION,
+    &link::LINK_EXFILTRATION,
+    &taint::TAINTED_RECIPIENT,
+    &taint::TAINTED_PATH,
+    &taint::TAINTED_COMMAND,
+    &taint::TRIFECTA,
+    &definition::SECRET_PATH,
+    &definition::OTHER_ACTION,
+    &definition::HOMOGLYPH_NAME,
+    &definition::UNREADABLE,
+];
+
+/// What a rule that asked has said of the call, for when its findings are gone. `None` for the rule of an admin's policy.
+pub fn sentence_of(rule: &str) -> Option<&'static str> {
+    ASKING.iter().find(|asking| asking.id == rule).map(|asking| asking.message)
+}
 
 /// What a session has read so far. A label is never removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Tests of what the scan finds in calls and in outputs, and above all of what it leaves alone.
 
 use super::findings::FINDINGS_PER_RULE_MAX;
-use super::{Finding, Provenance, SessionLabel, Severity, scan, scan_output, verdict};
+use super::{Finding, Provenance, SessionLabel, Severity, scan, scan_output, sentence_of, verdict};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use countersign_core::action::{Effect, Profile};
@@ -76,6 +76,19 @@ fn selected(bytes: &[u8]) -> String {
 const QUARANTINES: Severity = Severity::Quarantines;
 const ASKS: Severity = Severity::Asks;
 const LABELS: Severity = Severity::Labels;
+
+#[test]
+fn a_rule_that_asks_has_its_sentence_also_when_its_findings_are_gone() {
+    let provenance =
+        Provenance { session: BTreeSet::from([SessionLabel::PrivateData, SessionLabel::UntrustedContent]), ..Provenance::default() };
+    let found = scan(&request(), &json!({ "text": "a\u{200b}b" }), &provenance);
+    let asking: Vec<_> = found.iter().filter(|finding| finding.severity == Severity::Asks).collect();
+    assert!(asking.iter().any(|finding| finding.rule == super::TRIFECTA_ID), "{found:?}");
+    for finding in asking {
+        assert_eq!(sentence_of(finding.rule), Some(finding.message.as_str()));
+    }
+    assert_eq!(sentence_of("an-admins-policy"), None);
+}
 
 #[test]
 fn hidden_text_is_found_in_every_action() {

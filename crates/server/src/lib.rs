@@ -33,6 +33,7 @@ pub use jail::{HostProbe, look_at_host};
 pub use look::{Interpreter, Spelling, interpreters, spelling_below};
 pub use loops::measure;
 pub use master_key::MasterKeyFiles;
+pub use policy::scan::sentence_of;
 pub use ports::{OsRandom, SystemClock};
 pub use telemetry::{init_logs, init_metrics};
 pub use tls::{Look, Tls, TlsError, TlsFiles};

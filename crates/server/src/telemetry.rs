@@ -6,6 +6,7 @@ mod text_line;
 use crate::config::LogFormat;
 use json_line::JsonLine;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::io::IsTerminal as _;
 use text_line::TextLine;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::JsonFields;
@@ -18,9 +19,9 @@ const SECONDS: [f64; 14] = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0
 const APPROVAL_SECONDS: [f64; 10] = [1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3_600.0, 86_400.0];
 const BATCH_WRITES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0];
 
-/// Starts logging to stderr. A second call changes nothing.
+/// Starts logging to stderr, in colour where that is a terminal. A second call changes nothing.
 pub fn init_logs(format: LogFormat, level: &Targets) {
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(quieted(level));
     let _already = match format {
         LogFormat::Json => registry.with(lines.fmt_fields(JsonFields::new()).event_format(JsonLine)).try_init(),

@@ -73,7 +73,12 @@ impl Connected {
     /// Finds out where to log in, and prepares the login.
     pub async fn begin_login(&self, org: &OrgId, connection: &ConnectionId, own: &Own) -> Result<Begun, Error> {
         let OpenConnection { connection, value } = self.open(org, connection).await?;
-        oauth::begin(&self.fetch, &connection, value.as_ref(), own, &*self.random).await
+        let begun = oauth::begin(&self.fetch, &connection, value.as_ref(), own, &*self.random).await;
+        begun.map_err(|error| {
+            // No source was asked.
+            let Error::Unreachable { message, .. } = &error else { return error };
+            failed("login_failed", format!("there was no answer: {message}"))
+        })
     }
 
     /// Checks what an authorization server sent back, and fetches the tokens.

@@ -168,9 +168,10 @@ async fn each_kind_has_its_own_headers() {
         // A test says what was answered, and sends the credential there.
         world.fake.change("GET /mcp", reply(405, &json!({})));
         let tested = world.connected.test(&world.org, &world.id).await.unwrap();
-        assert_eq!((tested.status, tested.is_let_in()), (405, true));
+        assert_eq!((tested.status, tested.status_without, tested.is_let_in()), (405, Some(405), None));
         let seen = world.fake.seen("GET /mcp");
-        assert_eq!(seen[0].authorization.is_some(), kind != ConnectionKind::Header);
+        let seen: Vec<_> = seen.iter().map(|seen| seen.authorization.is_some()).collect();
+        assert_eq!(seen, [kind != ConnectionKind::Header, false], "once with the credential, and once without");
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) enum Connection {
         #[arg(value_name = "NAME")]
         connection: String,
     },
-    /// Send one request with the credential, and say what was answered
+    /// Send one request with the credential and one without, and say what was answered
     #[command(before_help = "Examples:\n  countersign connection test github")]
     Test {
         /// Its name
@@ -208,11 +208,24 @@ impl Add {
         let request = NewConnectionRequest { name: name.clone(), kind, url, account, value, secret, spaces, scopes, client_id };
         let answer = client.post::<ConnectionView>(&["connections"], &request).await?;
         if is_oauth {
-            return log_in(&name, waiting, client, terminal).await;
+            return log_in(&name, waiting, client, terminal).await.map_err(|failure| made(&name, failure));
         }
         resource::tell(&answer, client, terminal).await?;
         Ok(Exit::Ok)
     }
+}
+
+/// A login that could not be started leaves the connection that it was for, with the secret of its client.
+fn made(name: &str, mut failure: Failure) -> Failure {
+    if failure.problem().is_none() {
+        return failure;
+    }
+    let name = clean::line(name);
+    failure.message = format!("connection `{name}` was made, and its login could not be started: {}", failure.message);
+    let hint = format!(
+        "correct that, then `countersign connection login {name}`; if the address is wrong: `countersign connection remove {name}`"
+    );
+    failure.hint(hint)
 }
 
 /// Starts a login, says which address to open, and waits until somebody came back.
@@ -251,9 +264,19 @@ async fn log_in(name: &str, waiting: Waiting, client: &Client, terminal: &mut Te
 
 async fn test(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.post::<ConnectionTestResponse>(&["connections", name, "test"], &json!({})).await?;
-    let ConnectionTestResponse { status, is_let_in } = answer.read;
-    let said = if is_let_in { "the credential was taken" } else { "the credential was refused" };
-    let record = Record::new(name).with("status", Cell::text(status.to_string())).with("means", Cell::text(said));
+    let ConnectionTestResponse { status, status_without, is_let_in } = answer.read;
+    let said = match (is_let_in, status_without) {
+        (Some(true), _) => "the credential was taken".to_owned(),
+        (Some(false), _) => "the credential was refused".to_owned(),
+        (None, Some(200..=299)) if (200..300).contains(&status) => {
+            "nobody checks the credential: the answer without it is a success too".to_owned()
+        }
+        (None, _) => format!("it answered {status}: that says nothing about the credential"),
+    };
+    let record = Record::new(name)
+        .with("status", Cell::text(status.to_string()))
+        .with_some("without it", status_without.map(|status| Cell::text(status.to_string())))
+        .with("means", Cell::text(said));
     terminal.record(&answer.raw, &record)?;
-    Ok(if is_let_in { Exit::Ok } else { Exit::Failed })
+    Ok(if is_let_in == Some(true) { Exit::Ok } else { Exit::Failed })
 }

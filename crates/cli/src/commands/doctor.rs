@@ -105,10 +105,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("sandbox", &["sandbox", "interpreter"]),
     ("server", &["server", "clock", "token", "versions", "code"]),
     ("store", &["store", "servers", "receipts", "in doubt", "inbox"]),
-    ("sources", &["source", "package"]),
+    ("sources", &["source", "package", "connection"]),
 ];
 
-/// The short report: one line for each group for the findings that are fine, and every other finding in full.
+/// The short report: one line for each group for the findings that are fine, and every other finding in full. Where something is not fine,
+/// that comes first, so that no line says that all is well above it.
 fn in_short(findings: &[Finding]) -> Vec<Finding> {
     let mut short = Vec::new();
     let group_of = |finding: &Finding| GROUPS.iter().position(|(_, subjects)| subjects.contains(&finding.subject));
@@ -118,10 +119,15 @@ fn in_short(findings: &[Finding]) -> Vec<Finding> {
         let (well, telling): (Vec<_>, Vec<_>) = group.partition(|finding| is_dull(finding));
         let mut subjects: Vec<_> = well.iter().map(|finding| finding.subject).collect();
         subjects.dedup();
-        if !subjects.is_empty() {
-            short.push(Finding::ok(name, format!("{} ({} checked)", subjects.join(", "), well.len())));
+        let is_all_well = telling.iter().all(|finding| finding.verdict == Verdict::Ok);
+        let others = if is_all_well { "" } else { "the others: " };
+        let in_one = (!subjects.is_empty()).then(|| Finding::ok(name, format!("{others}{} ({} checked)", subjects.join(", "), well.len())));
+        let telling = telling.into_iter().cloned();
+        if is_all_well {
+            short.extend(in_one.into_iter().chain(telling));
+        } else {
+            short.extend(telling.chain(in_one));
         }
-        short.extend(telling.into_iter().cloned());
     }
     short.extend(findings.iter().filter(|finding| group_of(finding).is_none()).cloned());
     short
@@ -167,8 +173,8 @@ mod tests {
         let short: Vec<_> = in_short(&findings).into_iter().map(|finding| format!("{}: {}", finding.subject, finding.found)).collect();
         let expected = [
             "installation: version, settings (2 checked)",
-            "sandbox: sandbox (2 checked)",
             "sandbox: two",
+            "sandbox: the others: sandbox (2 checked)",
             "inbox: 3 wait",
             "something new: it is broken",
         ];

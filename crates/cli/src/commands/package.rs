@@ -8,6 +8,7 @@ use super::action::review;
 use crate::shared::*;
 use api::package::{InstallPackageRequest, PackageActionView, PackageFileBody, PackageView};
 use api::rules::ReviewView;
+use api::source::AddedSourceView;
 use api::{Page, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -209,8 +210,11 @@ async fn install(dir: &Path, named: Named, accept_findings: bool, client: &Clien
     for action in &changed {
         tell_changed(&action.id, client, terminal).await?;
     }
+    let reviewed = if answer.read.mcp_server.is_some() { tell_changed_source(&name, client, terminal).await? } else { None };
     if let Some(action) = changed.first() {
         terminal.next(format!("countersign action review {}", action.id));
+    } else if let Some(source) = reviewed {
+        terminal.next(format!("countersign source review {source}"));
     } else if let Some(action) = answer.read.actions.first() {
         terminal.next(format!("countersign action show {}", action.id));
     } else if answer.read.mcp_server.is_some() {
@@ -237,6 +241,21 @@ async fn tell_changed(action: &str, client: &Client, terminal: &mut Terminal) ->
     let review = client.get::<ReviewView>(&["reviews", action], &[]).await?.read;
     review::code(&review).into_iter().for_each(|line| terminal.remark(line));
     Ok(())
+}
+
+/// Shows what changed in the code of an MCP server that was installed again, once, and returns the name of a source that runs it and needs a
+/// review for that.
+async fn tell_changed_source(package: &str, client: &Client, terminal: &mut Terminal) -> Result<Option<String>, Failure> {
+    // Who may install packages need not be allowed to see sources.
+    let Ok(answer) = client.get::<Page<AddedSourceView>>(&["sources"], &[]).await else { return Ok(None) };
+    let mut sources = answer.read.items.into_iter().filter(|source| source.package.as_deref() == Some(package));
+    let drifted = |source: AddedSourceView| {
+        let action = source.harvest.actions.into_iter().find(|action| action.drift != Drift::None)?;
+        Some((source.id, action.id))
+    };
+    let Some((source, action)) = sources.find_map(drifted) else { return Ok(None) };
+    tell_changed(&action, client, terminal).await?;
+    Ok(Some(clean::line(&source)))
 }
 
 async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

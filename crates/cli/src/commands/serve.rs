@@ -49,9 +49,10 @@ impl ServerFlags {
 
     /// `others` are the flags that only `serve` has.
     fn load_with(self, others: server::Flags, setting: &Setting<'_>) -> Result<server::Config, Failure> {
+        let file = self.config.as_ref().map(|file| format!(" --config {}", quoted(&file.display().to_string())));
         let flags = server::Flags { data: self.data, database: self.database, config: self.config, ..others };
         server::Config::load(flags, setting.environment.variables.clone().into_iter())
-            .map_err(|error| Failure::usage(error.to_string()).hint("countersign doctor"))
+            .map_err(|error| Failure::usage(error.to_string()).hint(format!("countersign doctor{}", file.unwrap_or_default())))
     }
 }
 

@@ -268,14 +268,14 @@ fn what_is_told_of_before_is_what_came_before() {
         let card = owner.run(&["show", id]).ok().stdout;
         card.lines().find_map(|line| line.strip_prefix("Earlier calls")).unwrap().trim().to_owned()
     };
-    assert_eq!(before(&first), "none in this session");
-    assert_eq!(before(&second), "1 of 1 succeeded in this session");
-    assert_eq!(before(&third), "1 of 1 succeeded in this session");
+    assert_eq!(before(&first), "none of this action in this session");
+    assert_eq!(before(&second), "1 of 1 of this action succeeded in this session");
+    assert_eq!(before(&third), "1 of 1 of this action succeeded in this session");
     // A revert does not count among the earlier calls of the action.
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     owner.run(&["invocation", "revert", &first, "--yes"]).ok();
     owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
-    assert_eq!(before(&asked(&owner, "d")), "1 of 2 succeeded in this session");
+    assert_eq!(before(&asked(&owner, "d")), "1 of 2 of this action succeeded in this session");
 }
 
 fn edited() -> Value {

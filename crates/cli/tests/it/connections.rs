@@ -149,6 +149,15 @@ fn a_connection_is_added_listed_tested_and_removed() {
     // Base64 hides what this resource looks for.
     let refused = owner.run(&["connection", "test", "wiki"]).exits(1);
     assert!(refused.stdout.contains("401") && refused.stdout.contains("the credential was refused"), "{refused:?}");
+    // An address where nothing is says nothing about the credential, and neither does one that lets everybody in.
+    for (path, told) in [("/nowhere", "it answered 404: that says nothing about the credential"), ("/prm", "nobody checks the credential")]
+    {
+        let name = path.trim_start_matches('/');
+        add(&owner, name, &format!("{}{path}", elsewhere.url));
+        let tested = owner.run(&["connection", "test", name]).exits(1);
+        assert!(tested.stdout.contains(told), "{tested:?}");
+        owner.run(&["connection", "remove", name, "--yes"]).ok();
+    }
 
     owner.run(&["connection", "remove", "github"]).exits(2);
     let asked = owner.on_screen(80, &["connection", "remove", "github"], "n\n").exits(1).stdout;
@@ -187,6 +196,34 @@ fn a_person_logs_in_in_a_browser_while_the_command_waits() {
     assert!(open(started.stdout.trim()).contains("not open"));
     assert_eq!(owner.run(&["connection", "show", "linear", "--json"]).ok().json()["version"], 3);
     owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn a_login_that_cannot_be_started_says_what_was_made_and_what_to_do() {
+    let elsewhere = Elsewhere::start();
+    let server = elsewhere.server();
+    let owner = server.owner();
+    let nowhere = format!("{}/nowhere", elsewhere.url);
+    let failed = owner.run(&["connection", "add", "linear", &nowhere, "--oauth"]).exits(1);
+    for told in ["connection `linear` was made", "countersign connection login linear", "countersign connection remove linear"] {
+        assert!(failed.stderr.contains(told), "{told}: {failed:?}");
+    }
+    assert_eq!(owner.run(&["connection", "show", "linear", "--json"]).ok().json()["state"], "needs_login");
+    // What was not made is not said to be.
+    let taken = owner.run(&["connection", "add", "linear", &nowhere, "--oauth"]).exits(7);
+    assert!(!taken.stderr.contains("was made"), "{taken:?}");
+}
+
+#[test]
+fn an_address_where_nobody_listens_is_said_to_be_the_cause() {
+    let nobody = crate::fake::nobody();
+    let server =
+        Server::start_with(&[("COUNTERSIGN_SOURCE_ALLOWED_HOSTS", &nobody), ("COUNTERSIGN_SOURCE_ALLOWED_NETWORKS", "127.0.0.1/32")]);
+    let owner = server.owner();
+    add(&owner, "github", &format!("{nobody}/mcp"));
+    let tested = owner.run(&["connection", "test", "github"]).exits(1);
+    assert!(tested.stderr.contains("the address of connection `github` gave no answer"), "{tested:?}");
+    assert!(!tested.stderr.contains("login") && !tested.stderr.contains("source `connection`"), "{tested:?}");
 }
 
 #[test]

@@ -103,6 +103,10 @@ fn a_server_says_how_to_reach_it_also_where_nobody_watches() {
     let export = format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", server.url, token.display());
     let told = told_by(&server, "COUNTERSIGN_URL=");
     assert!(told.ends_with(&export), "{told}");
+    // Colours are for a terminal, not for a file.
+    let server = Server::start_with(&[("COUNTERSIGN_LOG_FORMAT", "text"), ("COUNTERSIGN_LOG_LEVEL", "info")]);
+    let told = told_by(&server, " INFO ");
+    assert!(!told.contains('\u{1b}'), "{told:?}");
     // A JSON log is read by programs, so the folder is in the log line itself.
     let server = Server::start_with(&[("COUNTERSIGN_LOG_FORMAT", "json"), ("COUNTERSIGN_LOG_LEVEL", "info")]);
     let serving: Value = serde_json::from_str(&told_by(&server, "\"serving\"")).unwrap();

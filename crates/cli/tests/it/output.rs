@@ -180,6 +180,10 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
     assert!(ran.stdout.contains("countersign serve"), "{}", ran.stdout);
     assert!(ran.stdout.contains("one with the settings found here would listen on 127.0.0.1:7117"), "{}", ran.stdout);
 
+    std::fs::write(owner.folder().join("bad.toml"), "nonsense = 1\n").unwrap();
+    let refused = owner.run(&["serve", "--config", "bad.toml"]).exits(2).stderr;
+    assert!(refused.contains("countersign doctor --config bad.toml"), "{refused}");
+
     let wrong = owner.with_token("wrong").run(&["doctor"]).exits(1);
     assert!(wrong.stdout.contains("✗ broken  token"), "{}", wrong.stdout);
 }

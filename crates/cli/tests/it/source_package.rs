@@ -108,7 +108,10 @@ async fn the_mcp_server_of_a_package_is_a_source_and_other_code_is_a_drift() {
 
     // The tools are the same, and the code is not.
     write_server(owner.folder(), &SERVER.replace("\"version\": 1,", "\"version\": 2,"));
-    owner.run(&["package", "install", "kit-server"]).ok();
+    let installed = owner.run(&["package", "install", "kit-server"]).ok();
+    for told in ["`kit.look` changed", "\"version\": 2,", "next: countersign source review kit"] {
+        assert!(installed.stderr.contains(told), "{told}: {installed:?}");
+    }
     let held = rig.pending("kit.look", json!({})).await;
     assert_eq!(rig.action("kit", "kit.look").await["drift"], "structural");
     let drift = owner.on_screen(160, &["source", "drift", "kit"], "").ok().stdout;

@@ -11,6 +11,7 @@ use futures_util::future::{BoxFuture, Shared, join_all};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The result of a task that asks a source, shared by everyone who waits for it.
@@ -26,6 +27,8 @@ pub(super) struct Slot {
     confirmed: Mutex<Option<Timestamp>>,
     /// When its listing was last kept in the store.
     kept_at: Mutex<Option<Timestamp>>,
+    /// A call could not reach it since it was last asked.
+    is_suspect: AtomicBool,
 }
 
 impl Slot {
@@ -37,6 +40,7 @@ impl Slot {
             refresh: Mutex::default(),
             confirmed: Mutex::default(),
             kept_at: Mutex::default(),
+            is_suspect: AtomicBool::default(),
         })
     }
 
@@ -133,7 +137,7 @@ impl OrgCatalogue {
             // A task that started before the source changed returns the old listing, so the source is asked again.
             return if listing.listed.revision == revision { Ok(listing) } else { self.refresh(slot).await };
         };
-        if !self.is_due(&known) || slot.refresh.lock().is_some() {
+        if !self.is_due(slot, &known) || slot.refresh.lock().is_some() {
             return Ok(known);
         }
         match tokio::time::timeout(Duration::from_millis(LISTING_WAIT_MS), self.refresh(slot)).await {
@@ -142,15 +146,25 @@ impl OrgCatalogue {
         }
     }
 
-    fn is_due(&self, known: &Listing) -> bool {
-        known.listed.due.is_some_and(|due| due <= self.clock.now())
+    fn is_due(&self, slot: &Slot, known: &Listing) -> bool {
+        slot.is_suspect.load(Ordering::Relaxed) || known.listed.due.is_some_and(|due| due <= self.clock.now())
+    }
+
+    /// A call could not reach the source, so its listing is due now. One that is known to be away is asked again in its time.
+    pub(super) fn suspect(&self, source: &str) {
+        let slot = self.sources.read().as_ref().and_then(|sources| sources.by_name.get(source).map(Arc::clone));
+        if let Some(slot) = slot
+            && slot.known().is_some_and(|known| known.listed.error.is_none())
+        {
+            slot.is_suspect.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Asks a source once more, because a review that changed at `changed_at` is about another definition than the known one: another
     /// server may have seen what this one has not. It is asked once for each such change, not with every call. `now` is the store's time.
     pub(super) async fn confirm(self: &Arc<Self>, slot: &Arc<Slot>, changed_at: Option<Timestamp>, now: Timestamp) {
         let is_confirmed = || slot.confirmed.lock().is_some_and(|at| changed_at.is_none_or(|changed_at| changed_at <= at));
-        let has_just_failed = || slot.known().is_some_and(|known| known.listed.error.is_some() && !self.is_due(&known));
+        let has_just_failed = || slot.known().is_some_and(|known| known.listed.error.is_some() && !self.is_due(slot, &known));
         if is_confirmed() {
             return;
         }
@@ -184,6 +198,7 @@ impl OrgCatalogue {
     async fn ask(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<Arc<Listing>, Error> {
         // Read first, so that a change during the listing is not missed.
         let revision = slot.source.revision();
+        slot.is_suspect.store(false, Ordering::Relaxed);
         let known = slot.known();
         let answer = list_of(&*slot.source, &self.org).await;
         let (actions, guide, listed_at, wait, error) = match answer {

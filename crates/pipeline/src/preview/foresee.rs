@@ -4,7 +4,7 @@
 
 use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
-use crate::walk::ask::{Subject, failure_of};
+use crate::walk::ask::{Subject, failure_of, failure_without_effect};
 use crate::walk::decide::Moded;
 use crate::walk::ending::conflict_with;
 use crate::walk::gate::{Gated, Gates, caught};
@@ -182,7 +182,7 @@ impl Pipeline {
                 None => unknown("it holds what must not be shown".to_owned()),
             },
             Err(error) if is_certain(&error) => Foresight::refused(failure_of(&error)),
-            Err(error) => unknown(failure_of(&error).message),
+            Err(error) => unknown(failure_without_effect(&error).message),
         };
         Ok(Foresight { ran_code: may_have_run || !invocation.meter.is_unused(), ..foresight })
     }

@@ -195,7 +195,11 @@ impl Walk {
                 slot
             }
         };
-        answered(subject.definition.action.id.source(), timeout_ms, asked).await
+        let answer = answered(subject.definition.action.id.source(), timeout_ms, asked).await;
+        if matches!(&answer, Err(Error::Unreachable { .. })) && subject.source.is_remote() {
+            self.inner.catalogue.suspect(&subject.invocation.org, subject.definition.action.id.source());
+        }
+        answer
     }
 }
 
@@ -216,4 +220,9 @@ const fn afterwards_ms(context: &CallContext) -> u64 {
 
 pub(crate) fn failure_of(error: &Error) -> Failure {
     Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) }
+}
+
+/// The failure of a call that leaves no doubt: a read or a dry run has no effect, however it broke off.
+pub(crate) fn failure_without_effect(error: &Error) -> Failure {
+    Failure { code: error.code().into(), message: policy::redact_text(&error.without_conclusion()) }
 }

@@ -68,7 +68,7 @@ impl Walk {
                 invocation.status = status_after(false, &invocation.aftermath);
                 invocation.result = self.reported(&invocation, &error).await;
                 result.clone_from(&invocation.result);
-                invocation.failure = Some(failure.unwrap_or_else(|| crate::walk::ask::failure_of(&error)));
+                invocation.failure = Some(failure.unwrap_or_else(|| crate::walk::ask::failure_without_effect(&error)));
             }
         }
         let fate = key_fate(&invocation, outputs.is_some());

@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
-const SECRET_PATH: Rule =
+pub(super) const SECRET_PATH: Rule =
     Rule { id: "safety.secret_path", severity: Severity::Asks, message: "the definition names a file that holds secrets" };
-const OTHER_ACTION: Rule =
+pub(super) const OTHER_ACTION: Rule =
     Rule { id: "safety.other_action", severity: Severity::Asks, message: "the definition speaks about an action of another source" };
 const SHADOWED_NAME: Rule = Rule {
     id: "safety.shadowed_name",
     severity: Severity::Asks,
     message: "is an action of another source with the same name; an agent may take one for the other",
 };
-const HOMOGLYPH_NAME: Rule =
+pub(super) const HOMOGLYPH_NAME: Rule =
     Rule { id: "safety.homoglyph_name", severity: Severity::Asks, message: "a name looks like another one and is spelt differently" };
-const UNREADABLE: Rule = Rule {
+pub(super) const UNREADABLE: Rule = Rule {
     id: "safety.unreadable_definition",
     severity: Severity::Asks,
     message: "the definition cannot be read as JSON, so it could not be looked at",

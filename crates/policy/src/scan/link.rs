@@ -9,12 +9,12 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-const IMAGE_EXFILTRATION: Rule = Rule {
+pub(super) const IMAGE_EXFILTRATION: Rule = Rule {
     id: "safety.image_exfiltration",
     severity: Severity::Asks,
     message: "an image is fetched from a URL that carries data; showing it would send that data away",
 };
-const LINK_EXFILTRATION: Rule = Rule {
+pub(super) const LINK_EXFILTRATION: Rule = Rule {
     id: "safety.link_exfiltration",
     severity: Severity::Asks,
     message: "a link carries encoded data; following it would send that data away",

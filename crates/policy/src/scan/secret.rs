@@ -13,7 +13,7 @@ const SECRET_EGRESS: Rule = Rule {
     severity: Severity::Quarantines,
     message: "a secret is in content that leaves, where no secret is meant to be sent",
 };
-const SECRET_AUTHORIZES: Rule = Rule {
+pub(super) const SECRET_AUTHORIZES: Rule = Rule {
     id: "safety.secret_authorizes",
     severity: Severity::Asks,
     message: "a secret is sent where one is meant to be, such as an authorization header; a person decides whether it may be used here",

@@ -11,21 +11,21 @@ use countersign_core::call::Label;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-const TAINTED_RECIPIENT: Rule = Rule {
+pub(super) const TAINTED_RECIPIENT: Rule = Rule {
     id: "safety.tainted_recipient",
     severity: Severity::Asks,
     message: "who or what this goes to comes from content that was read, not from a person",
 };
-const TAINTED_PATH: Rule =
+pub(super) const TAINTED_PATH: Rule =
     Rule { id: "safety.tainted_path", severity: Severity::Asks, message: "the path comes from content that was read, not from a person" };
-const TAINTED_COMMAND: Rule = Rule {
+pub(super) const TAINTED_COMMAND: Rule = Rule {
     id: "safety.tainted_command",
     severity: Severity::Asks,
     message: "the command comes from content that was read, not from a person",
 };
 /// The id of the rule that depends on what the session has read.
 pub const TRIFECTA_ID: &str = "safety.trifecta";
-const TRIFECTA: Rule = Rule {
+pub(super) const TRIFECTA: Rule = Rule {
     id: TRIFECTA_ID,
     severity: Severity::Asks,
     message: "the session has read private data and untrusted content, and this action sends something away",

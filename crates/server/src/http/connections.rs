@@ -62,7 +62,7 @@ pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(connecti
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Asks the address of the connection once, with its credential, and tells the status of the answer.
+/// Asks the address of the connection once with its credential and once without, and tells the status of the answers.
 #[utoipa::path(operation_id = "connections_test", post, path = "/api/v1/connections/{connection}/test", tag = "connections", params(("connection" = String, Path)),
     responses((status = 200, body = ConnectionTestResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn test(
@@ -71,7 +71,8 @@ pub(super) async fn test(
     Path(connection): Path<String>,
 ) -> Result<Json<ConnectionTestResponse>, Refusal> {
     let tested = connections::test(&app, &caller.principal, &connection).await?;
-    Ok(Json(ConnectionTestResponse { status: tested.status, is_let_in: tested.is_let_in() }))
+    let (status, status_without, is_let_in) = (tested.status, tested.status_without, tested.is_let_in());
+    Ok(Json(ConnectionTestResponse { status, status_without, is_let_in }))
 }
 
 /// Starts a login: open the URL in a browser, within ten minutes. An earlier login that is still open ends.

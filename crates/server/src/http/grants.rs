@@ -134,11 +134,12 @@ pub(super) async fn titled(app: &App, org: &OrgId, grant: &Grant) -> GrantView {
 }
 
 fn view(grant: &Grant) -> GrantView {
-    let is_used_up = grant.state == GrantState::Active && grant.terms.calls_max.is_some_and(|most| grant.used >= most);
+    // One that was used up before it was revoked allowed nothing any more: its own end is the one that is told.
+    let is_used_up = grant.terms.calls_max.is_some_and(|most| grant.used >= most);
     GrantView {
         id: grant.id.to_string(),
         state: match grant.state {
-            GrantState::Active if is_used_up => GrantStateName::UsedUp,
+            GrantState::Active | GrantState::Revoked if is_used_up => GrantStateName::UsedUp,
             GrantState::Requested => GrantStateName::Requested,
             GrantState::Active => GrantStateName::Active,
             GrantState::Refused => GrantStateName::Refused,

@@ -92,6 +92,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::ConnectionNotReady => "an admin logs in with `POST /api/v1/connections/{connection}/login`",
         Code::ConnectionNotAllowed => "see what each connection is for with `GET /api/v1/connections`",
         Code::LoginFailed => "correct what `detail` says, then start the login again",
+        Code::ConnectionUnreachable => "see whether the address is right and its server runs: `GET /api/v1/connections` has the address",
         Code::BodyTooLarge => "send less, or send it in parts",
         Code::UnsupportedMediaType => "send `content-type: application/json`",
         Code::RateLimited => "wait for `retry_after_ms`, then send it again: nothing was done",

@@ -305,6 +305,7 @@ fn of_setup(error: &countersign_core::source::Error, detail: &str) -> Option<Ref
             | Code::HeaderNotAllowed
             | Code::ConnectionNotReady
             | Code::ConnectionNotAllowed
+            | Code::ConnectionUnreachable
             | Code::PackageCodeDisabled
             | Code::PackageNetworkNotAllowed),
         ) => Some(Refusal::new(code, detail)),

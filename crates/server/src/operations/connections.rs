@@ -109,7 +109,7 @@ pub(crate) async fn remove(app: &App, by: &Principal, named: &str) -> Result<(),
     Ok(())
 }
 
-/// Asks the address of the connection once, with its credential.
+/// Asks the address of the connection once with its credential, and once without.
 pub(crate) async fn test(app: &App, by: &Principal, named: &str) -> Result<Tested, Error> {
     let connection = find_present(app, by, named).await?;
     app.parts.connections.test(&by.org, &connection.id).await.map_err(Error::Connection)

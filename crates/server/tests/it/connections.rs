@@ -85,7 +85,7 @@ async fn a_credential_goes_in_and_no_door_gives_it_back(kind: Kind) {
     assert_eq!(shown(owner, made["id"].as_str().unwrap()).await, made);
     assert_eq!(owner.get("/api/v1/connections").await.ok(), json!({ "items": [made], "next": null }));
     make(owner, bearer(&issuer, "github")).await.problem(409, "name_taken");
-    assert_eq!(test(owner, "github").await.ok(), json!({ "status": 405, "is_let_in": true }));
+    assert_eq!(test(owner, "github").await.ok(), json!({ "status": 405, "status_without": 401, "is_let_in": true }));
     // Other kinds, one of them with a secret that has the value.
     owner.send(Method::PUT, "/api/v1/secrets/key", Some(json!({ "value": VALUE }))).await.ok();
     for body in [
@@ -94,7 +94,7 @@ async fn a_credential_goes_in_and_no_door_gives_it_back(kind: Kind) {
     ] {
         make(owner, body.clone()).await.ok();
         let tested = test(owner, body["name"].as_str().unwrap()).await.ok();
-        assert_eq!(tested, json!({ "status": 401, "is_let_in": false }), "this resource takes bearer tokens only");
+        assert_eq!(tested, json!({ "status": 401, "status_without": null, "is_let_in": false }), "this resource takes bearer tokens only");
     }
     let in_use = owner.send(Method::DELETE, "/api/v1/secrets/key", None).await;
     in_use.problem(409, "secret_in_use");

@@ -14,6 +14,7 @@ on_sqlite!(
     an_action_that_changed_since_its_review_asks_again,
     drift_never_loosens_what_is_denied,
     what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked,
+    a_grant_that_was_used_up_stays_so_after_the_drift,
     what_a_known_drift_left_pending_ends_with_the_next_call,
     words_may_be_left_out_of_a_review,
     a_review_is_of_what_was_shown,
@@ -138,6 +139,20 @@ async fn what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked(kin
     agent.invoke_with(repeat).await.problem(409, "definition_mismatch");
     server.owner.approve(&send).await.ok();
     assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
+
+async fn a_grant_that_was_used_up_stays_so_after_the_drift(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.owner.review("fake.write").await;
+    let spent = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 1 })).await;
+    agent.invoke("fake.write", json!({})).await.ok();
+    let left = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 2 })).await;
+    restructure(&server);
+    agent.pending("fake.write", json!({ "count": 1 })).await;
+    let state = async |grant: &str| server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"].clone();
+    assert_eq!((state(&spent).await, state(&left).await), (json!("used_up"), json!("revoked")));
     server.verify().await;
 }
 

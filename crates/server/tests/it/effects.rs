@@ -222,6 +222,7 @@ async fn what_a_source_says_about_its_failure_is_kept(kind: Kind) {
     agent.invoke_with(read.clone()).await.problem(502, "source_failed");
     let ended = last(&server).await;
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("source_reported_error")));
+    assert_eq!(ended["error"]["message"], "source `fake` reported an error: no such issue");
     assert_eq!(ended["result"], said);
     agent.invoke_with(read).await.ok();
     // A write may have done a part of its work.

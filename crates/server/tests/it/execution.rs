@@ -97,6 +97,7 @@ async fn a_timeout_of_a_write_is_in_doubt_and_of_a_read_a_failure(kind: Kind) {
     let read = agent.invoke("fake.read", json!({})).await;
     read.problem(502, "source_failed");
     assert_eq!(read.body["error"], "source_timed_out");
+    assert_eq!(read.body["detail"], "source `fake` did not answer within 50 ms", "a read has no effect that may have happened");
     let report = server.verify().await;
     assert_eq!((report.receipts, report.open_intents), (1, 1), "the doubt has an intent and no receipt yet");
 }

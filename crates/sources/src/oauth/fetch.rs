@@ -58,12 +58,15 @@ impl Fetch {
         self.read(url, answered, deadline).await
     }
 
-    /// One request to exactly this place, with these headers.
+    /// One request to exactly this place, with these headers. The body of a success is not read: it may be a stream without an end.
     pub(crate) async fn get_once(&self, url: &str, headers: HeaderMap) -> Result<Answer, Error> {
         let (target, deadline) = (Target::check(url, &self.allowed)?, self.deadline());
         let sent = Sent { method: Method::GET, headers, body: None };
-        let answered = self.exchange.send(sent, &target, &self.allowed, deadline).await;
-        self.read(url, answered, deadline).await
+        let response = self.exchange.send(sent, &target, &self.allowed, deadline).await.map_err(|error| told(url, error))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body =
+            if status.is_success() { Vec::new() } else { self.exchange.read(response, OAUTH_ANSWER_BYTES_MAX, deadline).await.bytes };
+        Ok(Answer { status: status.as_u16(), headers, body: Secret::new(body) })
     }
 
     /// A message as a client of an MCP server sends it, without a credential, to exactly this place.

@@ -4,12 +4,16 @@ use super::Finding;
 use crate::shared::*;
 use crate::style::time;
 use api::Page;
-use api::action::AvailableResponse;
+use api::action::{AvailableResponse, SourceView};
+use api::connection::ConnectionView;
 use api::identity::{ServerView, StatusResponse, WhoamiResponse};
 use api::package::PackageView;
 use api::receipt::{CheckpointResponse, KeyPurpose, KeyView};
+use api::source::AddedSourceView;
 use countersign_core::Timestamp;
 use countersign_core::action::Profile;
+use countersign_core::decision::Drift;
+use countersign_core::ports::connections::ConnectionState;
 use countersign_core::principal::Role;
 use receipt::checkpoint::Checkpoint;
 use receipt::key::PublicKey;
@@ -46,6 +50,7 @@ pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp)
     findings.push(checkpoint(client).await);
     findings.extend(sources(client).await);
     findings.extend(packages(client).await);
+    findings.extend(connections(client).await);
     findings
 }
 
@@ -160,9 +165,92 @@ async fn packages(client: &Client) -> Vec<Finding> {
 
 async fn sources(client: &Client) -> Vec<Finding> {
     let Ok(answer) = client.get::<AvailableResponse>(&["actions"], &[]).await else { return Vec::new() };
-    let source = |source: api::action::SourceView| match source.error {
-        Some(error) => Finding::look("source", format!("`{}` could not be listed: {error}", source.id)),
-        None => Finding::ok("source", format!("`{}` offers {}", source.id, counted(source.actions.len() as u64, "action", "actions"))),
+    let added = client.get::<Page<AddedSourceView>>(&["sources"], &[]).await.map(|answer| answer.read.items).unwrap_or_default();
+    let source = |source: SourceView| {
+        let is_added = added.iter().any(|added| added.id == source.id);
+        source_finding(&source, is_added)
     };
     answer.read.sources.into_iter().map(source).collect()
+}
+
+/// `is_added`: an admin has added it, so `countersign source` knows it.
+fn source_finding(source: &SourceView, is_added: bool) -> Finding {
+    let SourceView { id, actions, error, .. } = source;
+    let next = |verb: &str| if is_added { format!("countersign source {verb} {id}") } else { String::new() };
+    let drifted = actions.iter().filter(|action| is_added && action.drift != Drift::None).count() as u64;
+    match error {
+        Some(error) => Finding::look("source", format!("`{id}` could not be listed: {error}")).fix(next("test")),
+        None if drifted > 0 => {
+            let found = format!("`{id}` has {} to review: calls need approval until then", counted(drifted, "action", "actions"));
+            Finding::look("source", found).fix(next("review"))
+        }
+        None => Finding::ok("source", format!("`{id}` offers {}", counted(actions.len() as u64, "action", "actions"))),
+    }
+}
+
+/// A finding for each connection: whether somebody has to log in for it.
+async fn connections(client: &Client) -> Vec<Finding> {
+    let Ok(answer) = client.get::<Page<ConnectionView>>(&["connections"], &[]).await else { return Vec::new() };
+    answer.read.items.iter().map(connection_finding).collect()
+}
+
+fn connection_finding(connection: &ConnectionView) -> Finding {
+    let ConnectionView { name, state, why, .. } = connection;
+    let login = || format!("countersign connection login {name}");
+    match (state, why) {
+        (ConnectionState::NeedsLogin, why) => {
+            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            Finding::look("connection", format!("`{name}` needs a login{why}")).fix(login())
+        }
+        (ConnectionState::Ready, Some(why)) => Finding::look("connection", format!("`{name}`: {why}")).fix(login()),
+        (ConnectionState::Ready | ConnectionState::Revoked, _) => Finding::ok("connection", format!("`{name}` is `{}`", state.as_str())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn source(error: Option<&str>, drift: &str) -> SourceView {
+        let action = json!({
+            "id": "kit.look", "title": "Look", "description": "", "version": "1", "tier": "R1", "class": "read", "mode": "allow",
+            "mode_source": "inferred_default", "drift": drift, "params_schema": {}, "result_schema": {}, "reversibility": "no_effect",
+            "reversible_seconds": null, "checks": [], "hosts": [], "effects": [], "profile": "in_process", "package_sha256": null,
+            "tightened": [], "dry_run_supported": false, "timeout_ms": 1,
+        });
+        serde_json::from_value(json!({ "id": "kit", "title": "Kit", "actions": [action], "error": error })).unwrap()
+    }
+
+    #[test]
+    fn a_source_that_is_away_or_drifted_says_what_to_do() {
+        let well = source_finding(&source(None, "none"), true);
+        assert_eq!((well.verdict, well.found.as_str()), (Verdict::Ok, "`kit` offers 1 action"));
+        let away = source_finding(&source(Some("connection refused"), "none"), true);
+        assert_eq!((away.verdict, away.fix.as_deref()), (Verdict::Look, Some("countersign source test kit")));
+        let drifted = source_finding(&source(None, "structural"), true);
+        assert_eq!((drifted.verdict, drifted.fix.as_deref()), (Verdict::Look, Some("countersign source review kit")));
+        // The source of a package has its own findings.
+        let of_package = source_finding(&source(None, "structural"), false);
+        assert_eq!((of_package.verdict, of_package.fix), (Verdict::Ok, None));
+    }
+
+    #[test]
+    fn a_connection_that_needs_a_login_says_so() {
+        let connection = |state: &str, why: Value| -> ConnectionView {
+            serde_json::from_value(json!({
+                "id": "con_1", "name": "linear", "kind": "oauth", "url": "https://mcp.example.com", "account": null, "secret": null,
+                "issuer": null, "scopes": null, "spaces": null, "version": 1, "state": state, "why": why, "mended_by": null,
+                "made_by": "user:usr_1", "made_at": "2026-11-15T00:00:00.000000Z", "login_by": null, "login_at": null,
+                "last_used_at": null, "removed_at": null,
+            }))
+            .unwrap()
+        };
+        assert_eq!(connection_finding(&connection("ready", Value::Null)).verdict, Verdict::Ok);
+        let waiting = connection_finding(&connection("needs_login", json!("nobody has logged in yet")));
+        assert_eq!((waiting.verdict, waiting.fix.as_deref()), (Verdict::Look, Some("countersign connection login linear")));
+        assert_eq!(waiting.found, "`linear` needs a login: nobody has logged in yet");
+        assert_eq!(connection_finding(&connection("ready", json!("some calls need more"))).verdict, Verdict::Look);
+    }
 }

@@ -149,8 +149,11 @@ impl Card<'_> {
             invocation.verification.iter().flat_map(|asked| &asked.commands).map(|command| ("Verified with", clean::line(command))),
         );
         if let Some(Before { ended, succeeded }) = &self.before {
-            let text =
-                if *ended == 0 { "none in this session".to_owned() } else { format!("{succeeded} of {ended} succeeded in this session") };
+            let text = if *ended == 0 {
+                "none of this action in this session".to_owned()
+            } else {
+                format!("{succeeded} of {ended} of this action succeeded in this session")
+            };
             facts.push(("Earlier calls", text));
         }
         if let Some(binding) = &invocation.binding {

@@ -100,7 +100,10 @@ impl Card<'_> {
                 let places: Vec<_> = said.iter().map(|concern| clean::line(&concern.pointer)).filter(|place| !place.is_empty()).collect();
                 let at = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
                 let rule = clean::line(rule);
-                let sentence = said.first().map_or_else(|| rule.clone(), |concern| format!("{} ({rule})", clean::line(&concern.message)));
+                // Of a call that is no longer pending only the rule is kept.
+                let sentence = said.first().map(|concern| clean::line(&concern.message));
+                let sentence = sentence.or_else(|| server::sentence_of(&rule).map(str::to_owned));
+                let sentence = sentence.map_or_else(|| rule.clone(), |sentence| format!("{sentence} ({rule})"));
                 facts.push(("", Tone::Warn.paint(format!("gate `{}`: {sentence}{at}", gate.gate))));
             }
         }

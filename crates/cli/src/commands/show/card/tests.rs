@@ -152,7 +152,7 @@ Reason given      “tidy\\u{202e}up”
 Decision          inferred from the tier: require_approval
 Reversible        yes
 Would change      not known; try countersign action invoke files.write_text --dry-run with these params
-Earlier calls     2 of 3 succeeded in this session
+Earlier calls     2 of 3 of this action succeeded in this session
 Approval covers   params bb…, definition cc…, policy inferred, caller and place; digest ee…";
     assert_eq!(drawn(json!({ "path": "a.txt", "n": 1, "text": "one\ntwo\n", "deep": { "a": true } })).join("\n"), expected);
 }
@@ -441,10 +441,11 @@ Session holds     private_data since 3 min ago, from files.read_text inv_0
 Session holds     untrusted_content since 3 min ago
 ";
     assert!(drawn.contains(expected), "{drawn}");
-    // A caller who may not see the foresight still sees the name of the rule.
+    // A caller who may not see the foresight, or who looks when the call has ended, still sees the sentence of the rule.
     let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
-    assert!(lines.iter().any(|line| line.ends_with("gate `safety`: safety.trifecta")), "{lines:#?}");
+    let sentence = server::sentence_of("safety.trifecta").unwrap();
+    assert!(lines.iter().any(|line| line.ends_with(&format!("gate `safety`: {sentence} (safety.trifecta)"))), "{lines:#?}");
 }
 
 #[test]
