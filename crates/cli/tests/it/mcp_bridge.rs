@@ -94,7 +94,7 @@ fn a_request_without_a_session_names_its_revision_and_what_it_is_about() {
     let upstream = Upstream::start();
     let (_folder, user) = user(upstream.origin());
     let call = request(5, "tools/call", json!({ "name": "look", "arguments": {}, "_meta": { STATELESS: "2026-07-28" } }));
-    let ran = user.run_with_stdin(&["mcp"], &lines(&[call.clone()])).ok();
+    let ran = user.run_with_stdin(&["mcp"], &lines(std::slice::from_ref(&call))).ok();
     assert_eq!(answer_to(5, &written(&ran))["result"]["content"][0]["text"], "done");
     let seen = upstream.seen();
     assert_eq!((seen.len(), &seen[0].body), (1, &call), "no session is ended that was not opened: {seen:#?}");
