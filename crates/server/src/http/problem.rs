@@ -322,7 +322,7 @@ const fn conflict_code(conflict: Conflict) -> Code {
         Conflict::Expired => Code::Expired,
         Conflict::Ended => Code::AlreadyEnded,
         Conflict::ArgsMismatch => Code::ArgsMismatch,
-        Conflict::DefinitionMismatch => Code::DefinitionMismatch,
+        Conflict::DefinitionMismatch | Conflict::Gone => Code::DefinitionMismatch,
         Conflict::PolicyMismatch => Code::PolicyMismatch,
         Conflict::TupleMismatch => Code::TupleMismatch,
         Conflict::Stopped => Code::Stopped,
