@@ -73,6 +73,9 @@ fn unknown(name: &str) -> Error {
 pub(crate) async fn add(app: &App, by: &Principal, request: NewSourceRequest) -> Result<AddedSource, Error> {
     must(by, Permission::ManagePolicy)?;
     let id = settings::name_of(&request.name)?;
+    if request.package.as_deref() == Some(id.as_str()) {
+        return Err(Error::invalid("a source needs another name than its package"));
+    }
     must_be_free(app, by, &id).await?;
     let settings = settings::of_request(app, by, &id, request).await?;
     let tried = try_out(app, &by.org, &id, &settings).await?;

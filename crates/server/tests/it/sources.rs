@@ -128,16 +128,18 @@ async fn what_cannot_be_a_source_is_refused_and_nothing_is_added(kind: Kind) {
         (json!({ "name": "kit", "command": ["python3", "kit.py"] }), 422, "command_not_allowed"),
         (json!({ "name": "kit", "command": ["kit"], "connection": "x" }), 400, "invalid_request"),
         (json!({ "name": "files", "url": url }), 409, "source_taken"),
+        (json!({ "name": "kit", "package": "kit" }), 400, "invalid_request"),
     ] {
         let refused = add(owner, body.clone()).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (status, Some(code)), "{body}: {refused:?}");
     }
     let nothing = add(owner, json!({ "name": "kit", "url": format!("{}/elsewhere", upstream.url) })).await;
-    assert_eq!((nothing.status, nothing.body["error"].is_string()), (502, true), "{nothing:?}");
+    assert_eq!((nothing.status, nothing.body["error"].is_string(), nothing.body["hint"].is_string()), (502, true, true), "{nothing:?}");
     upstream.stop();
     let away = add(owner, kit(&upstream)).await;
     away.problem(502, "source_unavailable");
     assert_eq!(away.body["error"], "source_unreachable", "{away:?}");
+    assert_eq!(away.body["hint"], "check that its server runs, and that its address or its command is right");
     assert_eq!(owner.get(SOURCES).await.ok()["items"], json!([]));
     owner.get(&format!("{SOURCES}/kit")).await.problem(404, "unknown_source");
     assert!(server.rules().await.iter().all(|rule| rule["source"].is_null()));
