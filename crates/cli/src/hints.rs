@@ -1,15 +1,31 @@
 //! What somebody at a command line can do about a problem: one row for each code the server knows a request for.
-//! `{invocation}` and `{action}` stand for those the problem is about; a row that names one the problem has not is left out.
+//! `{invocation}` and `{action}` stand for those the problem is about; a row that names one the problem has not is left out. `{source}`,
+//! `{connection}` and `{secret}` stand for the one that the problem names in words, else for `NAME`.
 
 use crate::style::counted;
 use api::invocation::{InvocationView, TightenedBy};
 use api::{Code, Problem};
 use countersign_core::Mode;
 use countersign_core::decision::ModeSource;
+use countersign_core::switch::SwitchScope;
 
 /// What can be listed, by the noun the server names it with. A "quarantined invocation" is a quarantine, so that noun comes first.
-const LISTED: [&str; 12] =
-    ["quarantine", "grant", "invocation", "receipt", "session", "space", "token", "user", "consent", "batch", "secret", "connection"];
+const LISTED: [&str; 14] = [
+    "quarantine",
+    "grant",
+    "invocation",
+    "receipt",
+    "session",
+    "space",
+    "token",
+    "user",
+    "consent",
+    "batch",
+    "secret",
+    "connection",
+    "package",
+    "source",
+];
 
 /// The command line's own hint, else the server's, unless that one speaks of HTTP.
 pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
@@ -37,15 +53,39 @@ fn of_values(problem: &Problem) -> Option<String> {
         let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
         return Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")));
     }
+    if let Some(scope) = stopped_by(problem) {
+        let command = match &scope {
+            SwitchScope::Source(source) => format!("source resume {source}"),
+            SwitchScope::Org | SwitchScope::Space(_) | SwitchScope::Session(_) | SwitchScope::Action(_) => {
+                format!("kill-switch off {scope}")
+            }
+        };
+        return Some(format!("an admin ends it with `countersign {command}`"));
+    }
+    if problem.code == Code::UrlNotAllowed && HOLDS_CREDENTIAL.iter().any(|words| problem.detail.contains(words)) {
+        return Some(CREDENTIAL_IN_URL.to_owned());
+    }
     let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word.strip_suffix('d').unwrap_or(word) == *noun));
     what.filter(|_| problem.code == Code::NotFound).map(|what| format!("list them with `countersign {what} list`"))
+}
+
+/// How the server says that a URL has a part that may be a credential.
+const HOLDS_CREDENTIAL: [&str; 2] = ["a user or a password", "has no query"];
+const CREDENTIAL_IN_URL: &str = "leave it out of the URL: `countersign connection add` takes a credential unseen, and a source uses it with \
+                                 `--connection NAME`";
+
+/// The kill switch that stopped it, if it is named.
+fn stopped_by(problem: &Problem) -> Option<SwitchScope> {
+    let is_stopped = problem.code == Code::Stopped || problem.error.as_deref() == Some("stopped");
+    let (_, named) = problem.detail.split_once("a kill switch on `").filter(|_| is_stopped)?;
+    SwitchScope::parse(named.split('`').next()?)
 }
 
 const fn of_code(code: Code) -> Option<&'static str> {
     match code {
         Code::SchemaTooCostly => Some("send smaller params, or a simpler condition"),
         Code::InvalidParams => Some("see the schema with `countersign action show {action}`"),
-        Code::DryRunUnsupported => Some("see whether it would be allowed with `countersign explain {action}`"),
+        Code::DryRunUnsupported => Some("see whether it would be allowed with `countersign explain {action} --as SESSION`"),
         Code::NeedsConfirmation => Some("countersign approve {invocation} --confirm {action}"),
         Code::InvalidPolicy => Some("see what policies can refer to with `countersign policy schema`"),
         Code::NotGrantable => Some("approve this one call with `countersign approve {invocation}`"),
@@ -53,9 +93,9 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::UnknownSource => Some("list those that were added with `countersign source list`, and all with `countersign action list`"),
         Code::SourceTaken => Some("choose another name; `countersign source list` and `countersign package list` show those there are"),
         Code::TooManySources => Some("remove one with `countersign source remove NAME`, or ask an operator to raise `max_sources`"),
-        Code::SourceChanged => Some("see who changed it with `countersign source show NAME`, then do it again"),
+        Code::SourceChanged => Some("see who changed it with `countersign source show {source}`, then do it again"),
         Code::ConnectionInUse => Some("see what uses it with `countersign source list`, then change that with `countersign source edit`"),
-        Code::PackageInUse => Some("remove the sources that use it first, with `countersign source remove NAME`"),
+        Code::PackageInUse => Some("remove the sources that use it first, with `countersign source remove {source}`"),
         Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
         Code::Rejected
         | Code::Consumed
@@ -78,14 +118,14 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::GrantEnded => Some("see them with `countersign grant list`"),
         Code::LastOwner => Some("make someone else an owner first, or another token with `countersign token create`"),
         Code::SecretChanged => Some("see who changed it with `countersign secret list`, then decide whether to replace it"),
-        Code::SecretInUse => Some("see what uses it with `countersign secret used-by NAME`"),
+        Code::SecretInUse => Some("see what uses it with `countersign secret used-by {secret}`"),
         Code::MasterKeyChanging => Some("wait until it has ended"),
         Code::MasterKeyUnready => Some("correct that, for every server on this database, then try again"),
-        Code::ConnectionNotReady => Some("an admin logs in with `countersign connection login NAME`"),
+        Code::ConnectionNotReady => Some("an admin logs in with `countersign connection login {connection}`"),
         Code::ConnectionNotAllowed => Some("see what each connection is for with `countersign connection list`"),
-        Code::LoginFailed => Some("correct that, then log in again with `countersign connection login NAME`"),
+        Code::LoginFailed => Some("correct that, then log in again with `countersign connection login {connection}`"),
         Code::ConnectionUnreachable => Some(
-            "see whether its server runs; `countersign connection show NAME` has the address: one with a wrong address is removed and added \
+            "see whether its server runs; `countersign connection show {connection}` has the address: one with a wrong address is removed and added \
              again",
         ),
         Code::TooManyPending => Some("see what is pending with `countersign inbox`"),
@@ -94,6 +134,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::PathOutsideWorkspace | Code::PathNotAllowed => Some(
             "name files relative to the workspace, such as `notes/today.md`; see what is there with `countersign action invoke files.list`",
         ),
+        Code::UrlNotAllowed => Some("correct the URL as the error says"),
         Code::OutcomeUnrecorded => Some("read it with `countersign show {invocation}` once the store is back"),
         Code::PackageFindings => Some("read each place in its file; then install it with `--accept-findings`, which says that you did"),
         Code::RulesChanging => Some("do it again: nothing was done"),
@@ -135,7 +176,6 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::ScopeTooFine
         | Code::HostNotAllowed
         | Code::AddressNotAllowed
-        | Code::UrlNotAllowed
         | Code::HeaderNotAllowed
         | Code::PackageCodeDisabled
         | Code::PackageNetworkNotAllowed
@@ -188,7 +228,18 @@ fn filled(row: &str, problem: &Problem) -> Option<String> {
             hint = hint.replace(mark, value?);
         }
     }
+    for (mark, noun) in [("{source}", "source"), ("{connection}", "connection"), ("{secret}", "secret")] {
+        hint = hint.replace(mark, named_after(noun, &problem.detail).unwrap_or("NAME"));
+    }
     Some(hint)
+}
+
+/// The name that a sentence has after a noun: `crm` of "it is used by source `crm`".
+fn named_after<'a>(noun: &str, sentence: &'a str) -> Option<&'a str> {
+    let (_, rest) = sentence.split_once(&format!("{noun} `"))?;
+    let (name, _) = rest.split_once('`')?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (!name.is_empty() && name.bytes().all(is_name)).then_some(name)
 }
 
 #[cfg(test)]
@@ -223,11 +274,44 @@ mod tests {
         check(&unrecorded, None);
         unrecorded.batch_id = Some("bat_1".into());
         check(&unrecorded, Some("read it with `countersign batch show bat_1`"));
+        check(&Problem::new(Code::NotFound, "there is no package `x`"), Some("list them with `countersign package list`"));
         // A row that names what the problem has not is no hint.
         check(&Problem::new(Code::CannotRun, "no"), None);
         check(
             &Problem::new(Code::CannotRun, "no").about("inv_1"),
             Some("correct that and approve it again, or deny it with `countersign deny inv_1`"),
         );
+    }
+    #[test]
+    fn a_hint_names_what_the_problem_names() {
+        let in_use = "secret `crm-token` is used by source `crm`; nothing was deleted";
+        check(&Problem::new(Code::SecretInUse, in_use), Some("see what uses it with `countersign secret used-by crm-token`"));
+        let in_use = "package `crm-server` is used by source `crm`; nothing was removed";
+        let remove = "remove the sources that use it first, with `countersign source remove crm`";
+        check(&Problem::new(Code::PackageInUse, in_use), Some(remove));
+        let log_in = |name: &str| format!("an admin logs in with `countersign connection login {name}`");
+        for (detail, name) in [("connection `linear` needs a login", "linear"), ("connection `a b` is odd", "NAME"), ("log in", "NAME")] {
+            check(&Problem::new(Code::ConnectionNotReady, detail), Some(&log_in(name)));
+        }
+    }
+
+    #[test]
+    fn what_a_kill_switch_stopped_is_let_through_by_ending_that_one() {
+        let stopped = |scope: &str| Problem::new(Code::Stopped, format!("a kill switch on `{scope}` is on (“odd”); nothing was asked"));
+        check(&stopped("source:kit"), Some("an admin ends it with `countersign source resume kit`"));
+        check(&stopped("org"), Some("an admin ends it with `countersign kill-switch off org`"));
+        check(&stopped("$(rm -r .)"), Some("see which switches are on with `countersign kill-switch list`"));
+        let mut denied = Problem::new(Code::DeniedByPolicy, "`kit.look` did not happen: a kill switch on `source:kit` is on: nothing runs");
+        denied.error = Some("stopped".into());
+        check(&denied, Some("an admin ends it with `countersign source resume kit`"));
+    }
+
+    #[test]
+    fn a_credential_belongs_into_a_connection_and_not_into_a_url() {
+        for detail in ["the URL may not carry a user or a password", "the address has no query: it could be a credential"] {
+            check(&Problem::new(Code::UrlNotAllowed, detail), Some(CREDENTIAL_IN_URL));
+        }
+        let other = Problem::new(Code::UrlNotAllowed, "the URL has no host").hint("use the spelling that `detail` gives");
+        check(&other, Some("correct the URL as the error says"));
     }
 }

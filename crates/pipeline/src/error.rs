@@ -26,6 +26,8 @@ pub enum Conflict {
     Ended,
     ArgsMismatch,
     DefinitionMismatch,
+    /// The action is not there any more; the same code as a changed definition.
+    Gone,
     PolicyMismatch,
     TupleMismatch,
     /// A kill switch is on: the queue is kept, and no call runs.
@@ -48,7 +50,7 @@ impl Conflict {
             Self::Expired => "expired",
             Self::Ended => "already_ended",
             Self::ArgsMismatch => "args_mismatch",
-            Self::DefinitionMismatch => "definition_mismatch",
+            Self::DefinitionMismatch | Self::Gone => "definition_mismatch",
             Self::PolicyMismatch => "policy_mismatch",
             Self::TupleMismatch => "tuple_mismatch",
             Self::Stopped => "stopped",
@@ -68,6 +70,9 @@ impl Conflict {
             Self::ArgsMismatch => "the params are not the ones that were shown; look at the call again",
             Self::DefinitionMismatch => {
                 "the definition or the code of the action has changed since the call was requested; review the action and make a new call"
+            }
+            Self::Gone => {
+                "the action is no longer there: its source was removed, or does not offer it to this session any more; the call cannot run"
             }
             Self::PolicyMismatch => "the rules for this action have changed since the call was requested; make a new call",
             Self::TupleMismatch => {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use sources::command::AllowedCommand;
 use sources::mcp::AllowedProgram;
 use sources::web::HostRule;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
@@ -163,7 +164,7 @@ impl Config {
             database: flags.database.or(env.database).or(file.database),
             redis: flags.redis.or(env.redis).or(file.redis),
             http_allowed_hosts: parse_all("http.allowed_hosts", &hosts)?,
-            http_allowed_networks: parse_all("http.allowed_networks", &networks)?,
+            http_allowed_networks: parse_networks("http.allowed_networks", &networks)?,
             invocations_per_minute: env
                 .invocations_per_minute
                 .or(file.limits.invocations_per_minute)
@@ -174,9 +175,9 @@ impl Config {
             allow_plugin_code_execution: env.allow_plugin_code_execution.or(file.allow_plugin_code_execution).unwrap_or(false),
             allow_degraded: env.allow_degraded.or(file.allow_degraded).unwrap_or(false),
             package_allowed_hosts: parse_all("package_allowed_hosts", &package_hosts)?,
-            package_allowed_networks: parse_all("package_allowed_networks", &package_networks)?,
+            package_allowed_networks: parse_networks("package_allowed_networks", &package_networks)?,
             source_allowed_hosts: parse_all("source_allowed_hosts", &source_hosts)?,
-            source_allowed_networks: parse_all("source_allowed_networks", &source_networks)?,
+            source_allowed_networks: parse_networks("source_allowed_networks", &source_networks)?,
             public_url: env.public_url.or(file.public_url).map(|text| public_url(text, tls.as_ref())).transpose()?,
             tls,
             mcp_commands: mcp_commands(file.mcp_commands)?,
@@ -417,6 +418,19 @@ fn reward_weights(texts: &[String]) -> Result<RewardWeights, ConfigError> {
         *of_part = (weight.ok_or_else(|| invalid("a weight is a number from 0 to 1"))? * 1_000_000.0).round() as i64;
     }
     Ok(weights)
+}
+
+/// Networks; of an address alone, the message says how it is written as one.
+fn parse_networks(name: &str, texts: &[String]) -> Result<Vec<IpNet>, ConfigError> {
+    let alone = texts.iter().find_map(|text| Some((text, text.parse::<IpAddr>().ok()?)));
+    match alone {
+        Some((text, address)) => {
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            let message = format!("`{text}` is an address and no network: write `{text}/{bits}`");
+            Err(ConfigError::InvalidValue { name: name.into(), message })
+        }
+        None => parse_all(name, texts),
+    }
 }
 
 fn parse_all<T: std::str::FromStr>(name: &str, texts: &[String]) -> Result<Vec<T>, ConfigError>

@@ -3,6 +3,7 @@
 
 use super::given::Given;
 use crate::shared::*;
+use api::Code;
 use api::connection::{ConnectionTestResponse, ConnectionView, LoginStatus, LoginView, NewConnectionRequest, StartedLoginResponse};
 use clap::{Args, Subcommand};
 use countersign_core::ports::connections::{ConnectionKind, ConnectionState};
@@ -231,7 +232,18 @@ fn made(name: &str, mut failure: Failure) -> Failure {
 /// Starts a login, says which address to open, and waits until somebody came back.
 async fn log_in(name: &str, waiting: Waiting, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let path = ["connections", name, "login"];
-    let started = client.post::<StartedLoginResponse>(&path, &json!({})).await?;
+    let again = format!("countersign connection login {}", clean::line(name));
+    let started = client.post::<StartedLoginResponse>(&path, &json!({})).await;
+    let started = started.map_err(|failure| {
+        if failure.is(Code::LoginFailed) {
+            failure.hint(format!("correct that, then log in again with `{again}`"))
+        } else if failure.is(Code::InvalidRequest) {
+            let show = format!("countersign connection show {}", clean::line(name));
+            failure.hint(format!("see what it is with `{show}`; for another credential, remove it and add it again"))
+        } else {
+            failure
+        }
+    })?;
     let left = terminal.future(started.read.expires_at);
     terminal.note(format!("open this address within {} to log in for `{}`:", left.as_shown(), clean::line(name)));
     if waiting.no_wait {
@@ -250,7 +262,6 @@ async fn log_in(name: &str, waiting: Waiting, client: &Client, terminal: &mut Te
             LoginStatus::Done | LoginStatus::Failed | LoginStatus::Expired => break login,
         }
     };
-    let again = format!("countersign connection login {}", clean::line(name));
     match ended.status {
         LoginStatus::Done => drop(resource::show::<ConnectionView>(name, client, terminal).await?),
         LoginStatus::Failed => {

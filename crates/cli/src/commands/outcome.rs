@@ -2,9 +2,10 @@
 
 use crate::shared::*;
 use crate::style;
-use api::invocation::{InvocationView, InvokeResponse};
+use api::invocation::{InvocationView, InvokeResponse, TightenedBy};
 use api::{Code, Problem};
 use countersign_core::Status;
+use countersign_core::decision::Verdict;
 use countersign_core::invocation::DeniedBy;
 use serde_json::Value;
 
@@ -111,7 +112,17 @@ pub(super) fn waiting(invocation: &InvocationView) -> String {
     if matches!(invocation.status, Status::Approved | Status::Running) {
         return format!("{} {id}", Tone::Primary.paint("● running:"));
     }
-    format!("{} {id} (countersign approve {id})", Tone::Warn.paint("◷ waiting for approval:"))
+    let why = asked_because(invocation).map(|why| format!(", because {}", clean::line(&why))).unwrap_or_default();
+    format!("{} {id} (countersign approve {id}){why}", Tone::Warn.paint("◷ waiting for approval:"))
+}
+
+/// What made the mode stricter, with the rule if it was a gate; `None` if the mode itself asks.
+fn asked_because(invocation: &InvocationView) -> Option<String> {
+    let reason = invocation.decision.tightened.last()?;
+    let is_gate = invocation.decision.tightened_by.last() == Some(&TightenedBy::Gate);
+    let gate = invocation.gates.iter().find(|gate| is_gate && gate.verdict == Verdict::NeedsApproval);
+    let rules = gate.map(|gate| gate.determining.join(", ")).filter(|rules| !rules.is_empty());
+    Some(rules.map_or_else(|| reason.clone(), |rules| format!("{reason}, by {rules}")))
 }
 
 /// How long the call can still be approved; empty if it has no deadline.

@@ -1,6 +1,7 @@
 //! `countersign session`: the working contexts of agents, each with the token that the agent acts under.
 
 use crate::shared::*;
+use api::Code;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView};
 use clap::Subcommand;
 use countersign_core::SessionId;
@@ -110,7 +111,8 @@ impl Session {
                 let title = title.or_else(default_title);
                 let sources = Some(source).filter(|sources| !sources.is_empty());
                 let request = NewSessionRequest { space, title, unattended, automation_id: automation, sources };
-                let answer = client.post::<NewSessionResponse>(&["sessions"], &request).await?;
+                let answer = client.post::<NewSessionResponse>(&["sessions"], &request).await;
+                let answer = answer.map_err(|failure| with_sources(failure, &request))?;
                 let created = &answer.read;
                 let record = Record::new(&created.id)
                     .with("id", Cell::text(&created.id))
@@ -137,6 +139,14 @@ impl Session {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Adds where the names of sources are found, if they may be what was refused.
+fn with_sources(failure: Failure, request: &NewSessionRequest) -> Failure {
+    if request.sources.is_none() || !failure.is(Code::InvalidRequest) {
+        return failure;
+    }
+    failure.hint("list those that were added with `countersign source list`, and all with `countersign action list`")
 }
 
 /// A title from the host name, for a session that the user gave none.

@@ -102,7 +102,7 @@ impl Resource for AddedSourceView {
         Field::both("kind", Column::Whole, |one, _| text(&one.kind)),
         Field::both("state", Column::Whole, |one, _| Some(state(one))),
         Field::both("actions", Column::Number, |one, _| text(one.harvest.actions.len().to_string())),
-        Field::both("server", Column::Cut, |one, _| text(server(one))),
+        Field::both("server", Column::Below, |one, _| text(server(one))),
         Field::line("env", |one, _| variables(one)),
         Field::line("connection", |one, _| maybe(one.connection.as_ref().map(|connection| &connection.name))),
         Field::line("default tier", |one, _| one.default_tier.map(Cell::tier)),
@@ -250,5 +250,11 @@ async fn test(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
         .with("left out", Cell::text(left_out.to_string()))
         .with("took", Cell::lasting(*took_ms));
     terminal.record(&answer.raw, &record)?;
-    Ok(if error.is_some() { Exit::Failed } else { Exit::Ok })
+    let Some(error) = error else { return Ok(Exit::Ok) };
+    let name = clean::line(name);
+    terminal.next(match error.code.as_str() {
+        "source_unauthorized" => format!("countersign source edit {name} --connection CONNECTION"),
+        _ => format!("countersign source show {name}"),
+    });
+    Ok(Exit::Failed)
 }

@@ -97,6 +97,8 @@ fn a_yes_for_always_says_what_will_still_ask() {
     let gate = "@id(\"abac.ask\") forbid (principal, action, resource) unless { context has approval };";
     std::fs::write(owner.folder().join("policies.json"), json!({ "abac": gate }).to_string()).unwrap();
     owner.run(&["policy", "set", "policies.json", "--yes"]).ok();
+    let held = owner.run(&["action", "invoke", "files.list", "--no-wait"]).exits(6).stderr;
+    assert!(held.contains("), because gate `abac` requires approval, by abac.ask"), "{held}");
     let told = owner.run(&["approve", &ask(&[]), "--always"]).exits(2).stderr;
     assert!(told.contains("! still needs approval: band amber of space main, for R2 and above\n"), "{told}");
     assert!(told.contains("! still needs approval: gate abac, for calls like this one (abac.ask)\n"), "{told}");

@@ -142,6 +142,8 @@ fn a_connection_is_added_listed_tested_and_removed() {
     assert_eq!(owner.run(&["secret", "used-by", "key", "-o", "name"]).ok().stdout, "search\n");
     std::fs::write(owner.folder().join("password.txt"), format!("{VALUE}\n")).unwrap();
     owner.run(&["connection", "add", "wiki", &url, "--basic", "robin", "--file", "password.txt"]).ok();
+    let refused = owner.run(&["connection", "login", "wiki"]).exits(8);
+    assert!(refused.stderr.contains("hint: see what it is with `countersign connection show wiki`"), "{refused:?}");
     std::fs::remove_file(owner.folder().join("password.txt")).unwrap();
     assert_eq!(owner.run(&["connection", "list", "-o", "name"]).ok().stdout, "github\nsearch\nwiki\n");
     let tested = owner.run(&["connection", "test", "github"]).ok();

@@ -111,6 +111,8 @@ fn tokens_that_lost_their_person_are_told_and_such_a_person_is_made_nothing_more
         let refused = owner.run(refused).exits(3);
         assert!(refused.stderr.contains("is disabled, for good"), "{}", refused.stderr);
     }
+    let refused = owner.run(&["session", "create", "--source", "nope"]).exits(8);
+    assert!(refused.stderr.contains("`countersign source list`"), "{refused:?}");
     let session = owner.run(&["session", "create", "--json"]).ok().json();
     let agents = owner.run(&["token", "list", "--json"]).ok().json();
     let agents = agents["items"].as_array().unwrap().iter().find(|token| token["session_id"] == session["id"]).unwrap().clone();

@@ -307,6 +307,8 @@ fn a_package_at_r3_runs_for_nobody_but_a_person_and_the_receipt_says_in_what() {
     assert!(!owner.run(&["mode", "set", "files.write_text", "allow"]).ok().stderr.contains("still needs approval"));
     let rehearsed = owner.run(&["action", "invoke", "kit.three", "--dry-run", "--json"]);
     assert_eq!(rehearsed.error()["code"], "dry_run_unsupported", "{rehearsed:?}");
+    let rehearsed = owner.run(&["action", "invoke", "kit.three", "--dry-run"]);
+    assert!(rehearsed.stderr.contains("`countersign explain kit.three --as ses_"), "{rehearsed:?}");
     let refused = owner.run(&["grant", "give", "kit.three", "--org", "--json"]);
     assert_eq!(refused.error()["code"], "not_grantable", "{refused:?}");
     owner.run(&["grant", "give", "kit.*", "--org", "--yes"]).ok();

@@ -60,7 +60,10 @@ fn a_kill_switch_stops_what_it_covers_and_everybody_sees_it() {
     let owner = server.owner();
     owner.run(&["kill-switch", "on", "org", "--reason", "keys leaked"]).exits(2);
     owner.run(&["kill-switch", "on", "org", "--reason", "keys leaked", "--yes"]).ok();
-    assert_eq!(owner.run(&["action", "invoke", "files.list"]).code, 5);
+    let denied = owner.run(&["action", "invoke", "files.list"]).exits(5);
+    for told in ["a kill switch on `org` is on (“keys leaked”)", "hint: an admin ends it with `countersign kill-switch off org`"] {
+        assert!(denied.stderr.contains(told), "{told}: {denied:?}");
+    }
     let status = owner.run(&["status"]).ok().stdout;
     assert!(status.contains("kill switch\ton: org (“keys leaked”)"), "{status}");
     assert!(owner.run(&["inbox"]).ok().stderr.contains("■ kill switch on: org (“keys leaked”)"));

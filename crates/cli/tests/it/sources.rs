@@ -68,7 +68,16 @@ fn answer(method: &str, path: &str, body: &Value) -> (u16, String) {
     let path = path.split('?').next().unwrap_or_default().trim_start_matches("/api/v1/");
     let told = |value: Value| (200, value.to_string());
     match (method, path) {
-        ("POST", "sources") => (201, github().to_string()),
+        ("POST", "sources") if body["name"] == "Git Hub" => {
+            (400, serde_json::to_string(&Problem::new(Code::InvalidRequest, "the name has other letters")).unwrap())
+        }
+        ("POST", "sources") => {
+            let mut added = github();
+            if body["name"] == "calm" {
+                added["harvest"]["actions"] = json!([action("get_issue", "R1", "read_only_hint", "allow", "none")]);
+            }
+            (201, added.to_string())
+        }
         ("GET", "sources") => told(json!({ "items": [github()], "next": null })),
         ("GET" | "PATCH" | "DELETE", "sources/github") | ("POST", "sources/github/refresh") => told(github()),
         ("POST", "sources/github/test") => {
@@ -91,6 +100,14 @@ fn answer(method: &str, path: &str, body: &Value) -> (u16, String) {
             told(json!({ "reviewed": actions.map(|one| one["action"].clone()).collect::<Vec<_>>() }))
         }
         ("GET", "actions/github.get_issue") => told(get_issue()),
+        ("GET", "sources/paused") => told(github()),
+        ("GET", "kill-switches") => {
+            let switch = json!({ "scope": "source:paused", "stop": "everything", "reason": "odd", "set_by": "user:usr_1", "set_at": AT });
+            told(json!({ "items": [switch], "next": null }))
+        }
+        ("POST", "kill-switches/off") if body["scope"] == "source:dead" => {
+            (404, serde_json::to_string(&Problem::new(Code::NotFound, "no kill switch on `source:dead` is on")).unwrap())
+        }
         ("POST", "kill-switches/on" | "kill-switches/off") => {
             told(json!({ "scope": body["scope"], "on": path.ends_with("on"), "clocks": 0 }))
         }
@@ -127,10 +144,16 @@ fn a_source_is_added_and_its_actions_are_told_with_the_one_to_try() {
     for told in [
         "✓ added `github`, which speaks MCP 2025-11-25\n",
         "! left out `bad name`: its name has a space\n! left out a tool: it has no name\n",
-        "next: countersign action invoke github.get_issue number=…\n",
+        "! `github.merge` needs approval until it is reviewed: nobody has looked at its definition\n",
+        "! `github.fork` needs approval until it is reviewed: the definition has hidden characters (safety.hidden_text)\n",
+        "next: countersign source review github\n",
     ] {
         assert!(ran.stderr.contains(told), "{told}: {ran:?}");
     }
+    let ran = user.run(&["source", "add", "calm", "--mcp", URL]).ok();
+    assert!(ran.stderr.contains("next: countersign action invoke github.get_issue number=…\n"), "{ran:?}");
+    let refused = user.run(&["source", "add", "Git Hub", "--mcp", URL]).exits(8);
+    assert!(refused.stderr.contains("hint: such as `countersign source add git-hub …`"), "{refused:?}");
     assert_eq!(user.run(&[&add[..], &["--json=id"]].concat()).ok().json(), json!({ "id": "github" }));
     assert_eq!(user.run(&[&add[..], &["-o", "name"]].concat()).ok().stdout, "github\n");
     let screen = user.on_screen(120, &[&add[..], &["--trust-hints"]].concat(), "").ok().stdout;
@@ -168,6 +191,10 @@ fn a_program_has_its_words_as_typed_and_its_secrets_by_name() {
         &["source", "add", "crm", "--mcp", URL, "--list-timeout", "0"],
     ] {
         user.run(wrong).exits(2);
+    }
+    for (flag, range) in [("--list-timeout", "1..=15"), ("--call-timeout", "1..=30")] {
+        let refused = user.run(&["source", "add", "crm", "--mcp", URL, flag, "31"]).exits(2);
+        assert!(refused.stderr.contains(range), "{refused:?}");
     }
 }
 
@@ -225,6 +252,7 @@ fn a_source_is_listed_shown_tried_and_listed_anew() {
     assert!(tried.stdout.contains("state\tok\n") && tried.stdout.contains("left out\t2\n"), "{tried:?}");
     let tried = user.run(&["source", "test", "dead"]).exits(1);
     assert!(tried.stdout.contains("source_unavailable: `dead` refused the connection"), "{tried:?}");
+    assert!(tried.stderr.contains("next: countersign source show dead"), "{tried:?}");
     let refreshed = user.run(&["source", "refresh", "dead"]).exits(1);
     assert!(refreshed.stderr.contains(r"`dead` could not be listed: nobody\u{1b} answers"), "{refreshed:?}");
     assert!(refreshed.stderr.contains("countersign source test dead") && refreshed.stdout.contains("stale\tyes\n"), "{refreshed:?}");
@@ -253,6 +281,10 @@ fn only_what_is_named_is_changed_and_none_removes() {
     }
     let nothing = user.run(&["source", "edit", "github"]).exits(2);
     assert!(nothing.stderr.contains("there is nothing to change"), "{nothing:?}");
+    for flag in ["--env", "--secret-env"] {
+        let refused = user.run(&["source", "edit", "github", flag, "A=b"]).exits(2);
+        assert!(refused.stderr.contains("countersign source remove github"), "{refused:?}");
+    }
     for wrong in [&["--space", "main", "--all-spaces"][..], &["--tier", "merge"], &["--tier", "merge=R7"], &["--trust-hints=perhaps"]] {
         user.run(&[&["source", "edit", "github"][..], wrong].concat()).exits(2);
     }
@@ -275,6 +307,10 @@ fn what_changed_is_told_in_plain_words() {
         }
         let rows = user.run(arguments).ok().stdout;
         assert_eq!(rows.lines().map(|row| row.split('\t').nth(1).unwrap()).collect::<Vec<_>>(), ["structural", "appeared", "gone"]);
+        // Nothing of it is left out where no person reads it.
+        for told in ["/params_schema/properties/bypass_checks + boolean", "safety.hidden_text /description: the definition has hidden"] {
+            assert!(rows.contains(told), "{told}: {rows}");
+        }
         assert_eq!(user.run(&[arguments, &["--json"]].concat()).ok().json(), drift());
     }
     let nothing = user.run(&["source", "drift", "dead"]).ok();
@@ -324,6 +360,13 @@ fn a_source_is_paused_resumed_and_removed() {
     assert_eq!(sent(&fake), ("POST".to_owned(), "/api/v1/kill-switches/on".to_owned(), expected));
     // A name that no source has would stop nothing.
     user.run(&["source", "pause", "gitub", "--yes"]).exits(3);
+    // A second pause keeps the reason of the first one.
+    let count = fake.asked().iter().filter(|(method, ..)| method == "POST").count();
+    let again = user.run(&["source", "pause", "paused", "--yes", "--reason", "other"]).ok();
+    assert!(again.stdout.contains("state\ton\n") && again.stdout.contains("reason\todd\n"), "{again:?}");
+    assert_eq!(fake.asked().iter().filter(|(method, ..)| method == "POST").count(), count);
+    let refused = user.run(&["source", "resume", "dead"]).exits(3);
+    assert!(refused.stderr.contains("hint: it is not paused"), "{refused:?}");
     user.run(&["source", "resume", "github", "--reason", "mended"]).ok();
     let expected = json!({ "scope": "source:github", "reason": "mended" });
     assert_eq!(sent(&fake), ("POST".to_owned(), "/api/v1/kill-switches/off".to_owned(), expected));

@@ -8,7 +8,7 @@ use crate::walk::ask::{Subject, failure_of, failure_without_effect};
 use crate::walk::decide::Moded;
 use crate::walk::ending::conflict_with;
 use crate::walk::gate::{Gated, Gates, caught};
-use crate::walk::hold::{approvals_needed, is_redefined};
+use crate::walk::hold::{approvals_needed, redefined};
 use crate::walk::possible::is_certain;
 use crate::walk::truncate::is_truncated;
 use countersign_core::action::{Class, Preview};
@@ -264,9 +264,9 @@ fn put_back(evidence: &Value) -> Option<Value> {
 /// reader; the original message is added.
 fn unresolved(error: &Error) -> Option<Failure> {
     let failure = error.to_failure()?;
-    if !is_redefined(error) {
+    let Some(conflict) = redefined(error) else {
         return Some(failure);
-    }
-    let message = format!("{}: {}", Conflict::DefinitionMismatch.message(), failure.message);
-    Some(Failure { code: Conflict::DefinitionMismatch.code().into(), message })
+    };
+    let message = format!("{}: {}", conflict.message(), failure.message);
+    Some(Failure { code: conflict.code().into(), message })
 }

@@ -144,7 +144,7 @@ impl Cleared {
 impl Walk {
     pub(crate) async fn decide(&self, gated: Gated) -> Result<Decided, Error> {
         let _timed = self.timed(Stage::Decide);
-        let Moded { decision, policy_slice, is_grantable } = self.mode_of(&gated).await?;
+        let Moded { decision, policy_slice, is_grantable, stopped_because } = self.mode_of(&gated).await?;
         let intention = gated.validated.resolved.admitted.request.intention;
         if intention == Intention::DryRun
             && let Some(failure) = self.reads_too_much(&gated).await?
@@ -154,7 +154,7 @@ impl Walk {
         let leave = gated.validated.resolved.admitted.entrance.compensation().cloned();
         Ok(match (decision.mode, intention, leave) {
             (Mode::Deny, _, _) => {
-                let failure = denial_of(&gated, &decision);
+                let failure = denial_of(&gated, &decision, stopped_because.as_deref());
                 Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure }))
             }
             (Mode::Allow | Mode::RequireApproval, Intention::DryRun, _) => {
@@ -218,9 +218,10 @@ impl Walk {
             asks: policy::asking(&gated.gates),
             stopped: stopped.map(|switch| switch.scope.clone()),
         };
+        let stopped_because = stopped.map(|switch| switch.reason.clone());
         let decision = policy::decide(&facts, &rules);
         let is_grantable = policy::is_grantable(&decision, &facts, &rules);
-        Ok(Moded { policy_slice: policy::digest::policy_slice(&rules), decision, is_grantable })
+        Ok(Moded { policy_slice: policy::digest::policy_slice(&rules), decision, is_grantable, stopped_because })
     }
 }
 
@@ -230,6 +231,8 @@ pub(crate) struct Moded {
     pub(crate) policy_slice: Digest,
     /// Whether a grant may replace the approval.
     pub(crate) is_grantable: bool,
+    /// Why the kill switch that stops the call was turned on.
+    pub(crate) stopped_because: Option<String>,
 }
 
 impl Moded {
@@ -250,10 +253,12 @@ fn stopped_by(decision: &Decision) -> Option<&SwitchScope> {
     })
 }
 
-fn denial_of(gated: &Gated, decision: &Decision) -> Failure {
+fn denial_of(gated: &Gated, decision: &Decision, stopped_because: Option<&str>) -> Failure {
     let (action, tier) = (gated.validated.resolved.action(), gated.validated.resolved.tier());
     if let Some(scope) = stopped_by(decision) {
-        return Failure { code: "stopped".into(), message: format!("a kill switch on `{scope}` is on: nothing it covers is executed") };
+        let why = stopped_because.map(|reason| format!(" (“{}”)", policy::redact_text(reason))).unwrap_or_default();
+        let message = format!("a kill switch on `{scope}` is on{why}: nothing it covers is executed");
+        return Failure { code: "stopped".into(), message };
     }
     let message = format!("action `{}` ({tier}) is denied: {}", action.id, decision.because());
     Failure { code: "denied_by_mode".into(), message }

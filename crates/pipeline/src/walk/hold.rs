@@ -66,8 +66,7 @@ impl Walk {
         };
         let validated = match validated {
             Ok(validated) => validated,
-            Err(error) if is_redefined(&error) => return Ok(Err(Conflict::DefinitionMismatch)),
-            Err(other) => return Err(other),
+            Err(error) => return redefined(&error).map(Err).ok_or(error),
         };
         let by = approved.approvals.iter().filter_map(|approval| match &approval.by {
             PrincipalId::User(user) => Some(user.clone()),
@@ -125,6 +124,7 @@ impl Walk {
             | Conflict::Ended
             | Conflict::ArgsMismatch
             | Conflict::DefinitionMismatch
+            | Conflict::Gone
             | Conflict::PolicyMismatch
             | Conflict::TupleMismatch
             | Conflict::Stopped
@@ -157,17 +157,20 @@ pub(crate) fn approvals_needed(space: &Space, tier: Tier, is_edited: bool) -> u3
     if is_edited && tier == Tier::R4 { quorum.max(2) } else { quorum }
 }
 
-/// Whether the error means that the call was valid when it was requested and no longer is, because its action has changed.
-pub(crate) const fn is_redefined(error: &Error) -> bool {
-    matches!(
+/// The conflict, if the error means that the call was valid when it was requested and no longer is, because its action has changed or is gone.
+pub(crate) const fn redefined(error: &Error) -> Option<Conflict> {
+    if matches!(error, Error::UnknownAction { .. }) {
+        return Some(Conflict::Gone);
+    }
+    let is_redefined = matches!(
         error,
-        Error::UnknownAction { .. }
-            | Error::InvalidParams { .. }
+        Error::InvalidParams { .. }
             | Error::SchemaTooCostly { .. }
             | Error::InvalidRequest { .. }
             | Error::InvalidScope { .. }
             | Error::CommandNotAllowed { .. }
-    )
+    );
+    if is_redefined { Some(Conflict::DefinitionMismatch) } else { None }
 }
 
 /// An approved invocation that could not start.

@@ -34,11 +34,17 @@ pub struct Others {
     /// Every action's id in each of its spellings.
     ids: HashSet<String>,
     /// The actions whose name has more than one word, by name. Names like `search` and `list` are common; a longer name that matches was
-    /// probably copied. Requests of MCP are left out: the server of each source has them.
-    named: HashMap<String, ActionId>,
+    /// probably copied. Requests of MCP are left out: the server of each source has them. Of two with one name, a tool of an MCP server
+    /// comes second.
+    named: HashMap<String, Named>,
     sources: LookAlikes,
     names: LookAlikes,
     titles: LookAlikes,
+}
+
+struct Named {
+    id: ActionId,
+    is_tool: bool,
 }
 
 impl Others {
@@ -47,7 +53,11 @@ impl Others {
         for action in actions {
             others.ids.extend(spellings(action));
             if crate::words::split(action.id.name()).len() > 1 && !PROTOCOL_ACTIONS.contains(&action.id.name()) {
-                others.named.entry(action.id.name().to_owned()).or_insert_with(|| action.id.clone());
+                let known = others.named.get(action.id.name());
+                if known.is_none_or(|known| known.is_tool && !is_tool(action)) {
+                    let named = Named { id: action.id.clone(), is_tool: is_tool(action) };
+                    others.named.insert(action.id.name().to_owned(), named);
+                }
             }
             others.sources.add(action.id.source());
             others.names.add(action.id.name());
@@ -55,6 +65,11 @@ impl Others {
         }
         others
     }
+}
+
+/// Whether it is a tool of an MCP server. Two such servers may have tools of one name: often they are the same server, added twice.
+fn is_tool(action: &Action) -> bool {
+    action.upstream_sha256.is_some()
 }
 
 /// Texts, indexed by their outline: what remains when characters that look alike are the same.
@@ -178,8 +193,8 @@ fn names(action: &Action, others: &Others, findings: &mut Findings) {
     if others.sources.has_other(source, |other| other != source) || others.names.has_other(name, |other| other != name) {
         findings.add(&HOMOGLYPH_NAME, || "/id".to_owned());
     }
-    if let Some(other) = others.named.get(name) {
-        findings.add_about(&SHADOWED_NAME, other, || "/id".to_owned());
+    if let Some(other) = others.named.get(name).filter(|other| !(other.is_tool && is_tool(action))) {
+        findings.add_about(&SHADOWED_NAME, &other.id, || "/id".to_owned());
     }
     if mixes_scripts(title) || others.titles.has_other(title, |other| !other.eq_ignore_ascii_case(title)) {
         findings.add(&HOMOGLYPH_NAME, || "/title".to_owned());

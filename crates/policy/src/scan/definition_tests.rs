@@ -158,6 +158,27 @@ fn a_name_that_is_or_looks_like_anothers_is_shown_to_a_person() {
     check(&titled("github.create_issue_2", "Create another issue"), &realistic(), &[]);
 }
 
+/// One server added twice, as two accounts of it are, must not have every tool read as an imitation.
+#[test]
+fn two_mcp_servers_may_have_tools_of_one_name() {
+    let tool = |id: &str| Action {
+        upstream_sha256: Some(countersign_core::Digest::new([1; 32])),
+        ..action(id, "Make", "Does it.", json!({ "type": "object" }))
+    };
+    let (ours, theirs) = (Arc::new(action("files.read_text", "Read", "Reads.", json!({}))), Arc::new(tool("kit.create_issue")));
+    check(&tool("kit2.create_issue"), &[Arc::clone(&theirs), Arc::clone(&ours)], &[]);
+    // An imitation, and the name of an action that is no tool, are found all the same, whichever is listed first.
+    check(&tool("kit2.create_1ssue"), &[Arc::clone(&theirs)], &[("safety.homoglyph_name", "/id")]);
+    let copied = Arc::new(tool("kit.read_text"));
+    for others in [[Arc::clone(&ours), Arc::clone(&copied)], [copied, ours]] {
+        let found = scan_definition(&tool("kit2.read_text"), &others);
+        assert_eq!(found.iter().map(|finding| finding.rule).collect::<Vec<_>>(), ["safety.shadowed_name"]);
+        assert!(found[0].message.starts_with("`files.read_text` "), "{found:?}");
+    }
+    let packaged = action("pack.create_issue", "Make it so", "Does it.", json!({ "type": "object" }));
+    check(&packaged, &[theirs], &[("safety.shadowed_name", "/id")]);
+}
+
 #[test]
 fn a_guide_of_others_is_looked_at_as_descriptions_are() {
     let others = realistic();

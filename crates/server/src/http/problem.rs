@@ -285,7 +285,12 @@ fn of_source(error: &countersign_core::source::Error, detail: String) -> Refusal
     let code = if is_away { Code::SourceUnavailable } else { Code::SourceFailed };
     // It may quote what others said, such as the last words of a program.
     let detail = policy::redact_text(&detail);
-    let mut refusal = of_setup(error, &detail).unwrap_or_else(|| Refusal::new(code, detail));
+    let hint = match error.code() {
+        "source_unauthorized" => "give it a connection whose credential it accepts",
+        _ if is_away => "check that its server runs, and that its address or its command is right",
+        _ => "check that an MCP server answers there: its address with the path, or its command",
+    };
+    let mut refusal = of_setup(error, &detail).unwrap_or_else(|| Refusal::new(code, detail).hint(hint));
     refusal.0.error = Some(error.code().to_owned());
     refusal
 }
@@ -325,7 +330,7 @@ const fn conflict_code(conflict: Conflict) -> Code {
         Conflict::Expired => Code::Expired,
         Conflict::Ended => Code::AlreadyEnded,
         Conflict::ArgsMismatch => Code::ArgsMismatch,
-        Conflict::DefinitionMismatch => Code::DefinitionMismatch,
+        Conflict::DefinitionMismatch | Conflict::Gone => Code::DefinitionMismatch,
         Conflict::PolicyMismatch => Code::PolicyMismatch,
         Conflict::TupleMismatch => Code::TupleMismatch,
         Conflict::Stopped => Code::Stopped,

@@ -18,6 +18,7 @@ use pipeline::DefinitionNow;
 use policy::drift::Weight;
 use serde_json::Value;
 use sources::package::CodeChange;
+use std::sync::Arc;
 use store::Review;
 
 /// Every reviewed action, with what has changed since its review.
@@ -145,7 +146,15 @@ fn code_change(change: CodeChange) -> CodeChangeView {
 async fn found(app: &App, org: &OrgId, action: &ActionId) -> Vec<CaughtView> {
     let all = app.pipeline().actions_now(org).await;
     let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.id == *action);
-    let findings = own.first().map(|own| policy::scan_definition(own, &others)).unwrap_or_default();
+    let Some(own) = own.first() else { return Vec::new() };
+    let mut findings = policy::scan_definition(own, &others);
+    // What a server says about its use is part of each of its definitions.
+    if own.guide_sha256.is_some()
+        && let Some(guide) = app.pipeline().catalogue().guide(org, action.source()).await
+    {
+        let others = others.iter().map(Arc::as_ref).filter(|other| other.id.source() != action.source());
+        findings.extend(policy::scan::scan_guide(&guide, &policy::scan::Others::new(others)));
+    }
     findings
         .into_iter()
         .map(|finding| CaughtView { rule: finding.rule.to_owned(), pointer: finding.pointer, message: finding.message })

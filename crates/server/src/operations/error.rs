@@ -74,8 +74,8 @@ pub(crate) enum Error {
     TooManySources { sources_max: u32 },
     #[error("source `{name}` has been changed meanwhile; nothing was changed")]
     SourceChanged { name: String },
-    #[error("a kill switch on `{scope}` is on; nothing was asked")]
-    Stopped { scope: String },
+    #[error("a kill switch on `{scope}` is on (“{reason}”); nothing was asked")]
+    Stopped { scope: String, reason: String },
     /// A source that could not be asked, or whose settings it cannot have.
     #[error("{}", .0.without_conclusion())]
     Source(countersign_core::source::Error),

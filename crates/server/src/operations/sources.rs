@@ -10,7 +10,7 @@ use api::source::{EditSourceRequest, NewSourceRequest, ReviewedActionRequest, So
 use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
-use countersign_core::ports::{AddedSources, Invocations, Rules};
+use countersign_core::ports::{AddedSources, Breakers, Invocations, Rules};
 use countersign_core::principal::Permission;
 use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
 use countersign_core::switch::SwitchScope;
@@ -73,6 +73,9 @@ fn unknown(name: &str) -> Error {
 pub(crate) async fn add(app: &App, by: &Principal, request: NewSourceRequest) -> Result<AddedSource, Error> {
     must(by, Permission::ManagePolicy)?;
     let id = settings::name_of(&request.name)?;
+    if request.package.as_deref() == Some(id.as_str()) {
+        return Err(Error::invalid("a source needs another name than its package"));
+    }
     must_be_free(app, by, &id).await?;
     let settings = settings::of_request(app, by, &id, request).await?;
     let tried = try_out(app, &by.org, &id, &settings).await?;
@@ -227,8 +230,11 @@ pub(crate) async fn remove(app: &App, by: &Principal, name: &str) -> Result<Adde
     must(by, Permission::ManagePolicy)?;
     let id = SourceId::parse(name).map_err(|_| unknown(name))?;
     let removed = app.store().remove_source(&by.org, &id, &by.id).await?.ok_or_else(|| unknown(name))?;
-    // What is gone fails no longer.
-    app.store().close_breaker(&by.org, id.as_str()).await?;
+    // What is gone fails no longer: neither the source nor its actions, whose keys begin with its name and a dot.
+    let of_source = |key: &str| key.split('.').next() == Some(id.as_str());
+    for failing in app.store().list_breakers(&by.org).await?.iter().filter(|failing| of_source(&failing.key)) {
+        app.store().close_breaker(&by.org, &failing.key).await?;
+    }
     app.parts.added.let_go(&by.org, app.pipeline().catalogue()).await;
     Ok(removed)
 }
@@ -345,7 +351,7 @@ async fn must_not_be_stopped(app: &App, org: &OrgId, id: &SourceId) -> Result<()
     };
     let switches = app.store().list_switches(org).await?;
     match switches.iter().find(|switch| covers(&switch.scope)) {
-        Some(switch) => Err(Error::Stopped { scope: switch.scope.to_string() }),
+        Some(switch) => Err(Error::Stopped { scope: switch.scope.to_string(), reason: switch.reason.clone() }),
         None => Ok(()),
     }
 }

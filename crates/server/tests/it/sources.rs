@@ -15,6 +15,7 @@ on_sqlite!(
     what_is_defined_otherwise_a_moment_later_is_not_reviewed,
     a_source_with_a_connection_sends_its_credential,
     a_removed_source_leaves_its_receipts_and_its_name,
+    a_removed_source_fails_no_longer_and_its_calls_say_that_it_is_gone,
     an_edit_ends_the_grants_and_approvals_of_what_it_changes,
     another_server_under_the_same_name_inherits_nothing,
     orgs_share_no_source,
@@ -127,16 +128,18 @@ async fn what_cannot_be_a_source_is_refused_and_nothing_is_added(kind: Kind) {
         (json!({ "name": "kit", "command": ["python3", "kit.py"] }), 422, "command_not_allowed"),
         (json!({ "name": "kit", "command": ["kit"], "connection": "x" }), 400, "invalid_request"),
         (json!({ "name": "files", "url": url }), 409, "source_taken"),
+        (json!({ "name": "kit", "package": "kit" }), 400, "invalid_request"),
     ] {
         let refused = add(owner, body.clone()).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (status, Some(code)), "{body}: {refused:?}");
     }
     let nothing = add(owner, json!({ "name": "kit", "url": format!("{}/elsewhere", upstream.url) })).await;
-    assert_eq!((nothing.status, nothing.body["error"].is_string()), (502, true), "{nothing:?}");
+    assert_eq!((nothing.status, nothing.body["error"].is_string(), nothing.body["hint"].is_string()), (502, true, true), "{nothing:?}");
     upstream.stop();
     let away = add(owner, kit(&upstream)).await;
     away.problem(502, "source_unavailable");
     assert_eq!(away.body["error"], "source_unreachable", "{away:?}");
+    assert_eq!(away.body["hint"], "check that its server runs, and that its address or its command is right");
     assert_eq!(owner.get(SOURCES).await.ok()["items"], json!([]));
     owner.get(&format!("{SOURCES}/kit")).await.problem(404, "unknown_source");
     assert!(server.rules().await.iter().all(|rule| rule["source"].is_null()));
@@ -312,6 +315,24 @@ async fn a_restart_lists_what_a_source_listed_last(kind: Kind) {
     again.agent().await.invoke("fake.read", json!({})).await.ok();
 }
 
+async fn a_removed_source_fails_no_longer_and_its_calls_say_that_it_is_gone(kind: Kind) {
+    let (upstream, server) = start(kind).await;
+    let owner = &server.owner;
+    add(owner, kit(&upstream)).await.ok();
+    let agent = server.agent().await;
+    let pending = agent.pending("kit.note", json!({})).await;
+    upstream.stop();
+    agent.invoke("kit.look", json!({})).await.problem(502, "source_failed");
+    let failing = async || owner.get("/api/v1/breakers").await.ok()["items"].clone();
+    assert!(failing().await.to_string().contains("kit.look"));
+    remove(owner, "kit").await.ok();
+    assert_eq!(failing().await, json!([]));
+    let void = owner.approve(&pending).await;
+    void.problem(409, "definition_mismatch");
+    let detail = void.body["detail"].as_str().unwrap();
+    assert!(detail.contains("the action is no longer there") && !detail.contains("review the action"), "{detail}");
+}
+
 async fn a_removed_source_leaves_its_receipts_and_its_name(kind: Kind) {
     let (upstream, server) = start(kind).await;
     let owner = &server.owner;
@@ -426,10 +447,14 @@ async fn a_paused_source_stays_and_says_so(kind: Kind) {
     let agent = server.agent().await;
     server.owner.switch("on", "source:kit").await.ok();
     assert_eq!(shown(&server.owner, "kit").await["paused"], true);
-    agent.invoke("kit.look", json!({})).await.problem(403, "denied_by_policy");
+    let denied = agent.invoke("kit.look", json!({})).await;
+    denied.problem(403, "denied_by_policy");
+    assert!(denied.body["detail"].as_str().unwrap().contains("`source:kit` is on (“test”)"), "{denied:?}");
     agent.invoke("kit.resources.list", json!({})).await.problem(403, "denied_by_policy");
     let refresh = async || server.owner.post(&format!("{SOURCES}/kit/refresh"), json!({})).await;
-    refresh().await.problem(409, "stopped");
+    let stopped = refresh().await;
+    stopped.problem(409, "stopped");
+    assert_eq!(stopped.body["detail"], "a kill switch on `source:kit` is on (“test”); nothing was asked");
     server.owner.switch("off", "source:kit").await.ok();
     refresh().await.ok();
     assert_eq!(shown(&server.owner, "kit").await["paused"], false);

@@ -4,6 +4,7 @@ use super::{params, session};
 use crate::commands::lines::{self, Lines};
 use crate::commands::wait::{Wait, Waiting, settled};
 use crate::shared::*;
+use api::Code;
 use api::invocation::{InvokeRequest, ScopeView, VerificationView};
 use clap::Args;
 
@@ -72,6 +73,11 @@ impl Invoke {
             if shows_lines { lines::post(&path, &request, client, terminal).await } else { client.post_always(&path, &request).await };
         let first = match asked {
             Ok(first) => first,
+            // What happens to a call depends on its session, so a rehearsal by the rules needs it.
+            Err(failure) if failure.is(Code::DryRunUnsupported) => {
+                let (action, session) = (clean::line(&request.action), clean::line(&session));
+                return Err(failure.hint(format!("see whether it would be allowed with `countersign explain {action} --as {session}`")));
+            }
             Err(failure) => return Err(params::retyped(failure, &self.words)),
         };
         let id = first.read.invocation.id.clone();

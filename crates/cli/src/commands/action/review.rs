@@ -41,9 +41,20 @@ impl Resource for ReviewView {
             let changes: Vec<_> = one.changes.iter().map(|change| change.summary.as_str()).collect();
             (!changes.is_empty()).then(|| Cell::text(changes.join(", ")))
         }),
-        Field::both("wording", Column::Extra, |one, _| text(if one.ignores_wording { "ignored" } else { "reviewed" })),
+        Field::both("wording", Column::Extra, |one, _| {
+            one.reviewed_by.as_ref()?;
+            text(if one.ignores_wording { "ignored" } else { "reviewed" })
+        }),
         Field::both("reviewed by", Column::Extra, |one, view| view.who(one.reviewed_by.as_ref()?)),
         Field::both("reviewed", Column::Whole, |one, view| view.past(one.reviewed_at?)),
+        Field::column("suspicious", Column::Extra, |one, _| {
+            let found: Vec<_> = one.findings.iter().map(|found| format!("{} {}: {}", found.rule, found.pointer, found.message)).collect();
+            (!found.is_empty()).then(|| Cell::text(found.join("; ")))
+        }),
+        Field::column("diff", Column::Extra, |one, _| {
+            let diff = diff(one);
+            (!diff.is_empty()).then(|| Cell::text(diff.join("; ")))
+        }),
     ];
 
     fn id(&self) -> &str {
@@ -107,6 +118,17 @@ pub(in crate::commands) async fn look(review: &ReviewView, client: &Client, term
 pub(in crate::commands) fn told(review: &ReviewView) -> Vec<String> {
     let changes = review.changes.iter().flat_map(change);
     changes.chain(review.findings.iter().flat_map(finding)).chain(code(review)).collect()
+}
+
+/// Every change with what was and what is, and every file of changed code, each as one text.
+fn diff(review: &ReviewView) -> Vec<String> {
+    let of_definition = review.changes.iter().map(|change| {
+        let was = change.before.as_ref().map(|text| format!(" - {text}")).unwrap_or_default();
+        let is = change.after.as_ref().map(|text| format!(" + {text}")).unwrap_or_default();
+        format!("{}{was}{is}", change.pointer)
+    });
+    let of_code = review.code.iter().map(|file| format!("{} {}", file.path, file.diff.as_deref().unwrap_or("is no text")));
+    of_definition.chain(of_code).collect()
 }
 
 /// What a safety check found in a definition.

@@ -1,11 +1,13 @@
 //! `countersign source add`: the server connects to the MCP server and lists its tools; only if that works is the source added.
 
-use super::harvest;
 use super::tiers::tier;
+use super::{drift, harvest, to_review};
 use crate::shared::*;
+use api::Code;
 use api::source::{AddedSourceView, NewSourceRequest, VariableRequest};
 use clap::Args;
-use countersign_core::Tier;
+use countersign_core::limits::{CALL_TIMEOUT_MS, LIST_TIMEOUT_MS};
+use countersign_core::{SourceId, Tier};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -73,10 +75,10 @@ pub(super) struct Trust {
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Limits {
     /// How long it may take to list its tools
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=LIST_TIMEOUT_MS / 1_000))]
     list_timeout: Option<u64>,
     /// How long a call may take
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=CALL_TIMEOUT_MS / 1_000))]
     call_timeout: Option<u64>,
 }
 
@@ -109,7 +111,8 @@ impl Add {
             list_timeout_ms: self.limits.list_ms(),
             call_timeout_ms: self.limits.call_ms(),
         };
-        let answer = client.post::<AddedSourceView>(&["sources"], &request).await?;
+        let answer = client.post::<AddedSourceView>(&["sources"], &request).await;
+        let answer = answer.map_err(|failure| named_well(failure, &request.name))?;
         let source = &answer.read;
         if !terminal.is_for_words() {
             return terminal.record(&answer.raw, &Record::new(&source.id));
@@ -117,11 +120,25 @@ impl Add {
         let revision = source.harvest.protocol.as_ref().map(|revision| format!(", which speaks MCP {revision}")).unwrap_or_default();
         terminal.note(format!("{} `{}`{}", Tone::Ok.paint("✓ added"), clean::line(&source.id), clean::line(&revision)));
         harvest::tell(&source.harvest, terminal)?;
-        if let Some(command) = harvest::safest(&source.harvest, client).await {
+        if to_review(source) > 0 {
+            drift::why_not_reviewed(&source.id, client, terminal).await;
+            terminal.next(format!("countersign source review {}", source.id));
+        } else if let Some(command) = harvest::safest(&source.harvest, client).await {
             terminal.next(command);
         }
         Ok(())
     }
+}
+
+/// Adds a name that can be taken, if the name is what was refused.
+fn named_well(failure: Failure, name: &str) -> Failure {
+    if !failure.is(Code::InvalidRequest) || SourceId::parse(name).is_ok() {
+        return failure;
+    }
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
+    let meant: String = name.chars().map(letter).take(32).collect();
+    let meant = if SourceId::parse(&meant).is_ok() { meant } else { "github".to_owned() };
+    failure.hint(format!("such as `countersign source add {meant} …`"))
 }
 
 impl Trust {

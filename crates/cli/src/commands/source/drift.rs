@@ -45,6 +45,17 @@ pub(super) async fn run(named: Option<&str>, client: &Client, terminal: &mut Ter
     Ok(())
 }
 
+/// Says of each action that is not reviewed why that is so. If that cannot be read, the review shows it.
+pub(super) async fn why_not_reviewed(name: &str, client: &Client, terminal: &mut Terminal) {
+    let Ok(answer) = of(name, client).await else { return };
+    for review in answer.read.items.iter().filter(|review| review.textual.is_some()) {
+        let found: Vec<_> = review.findings.iter().map(|found| format!("{} ({})", found.message, found.rule)).collect();
+        let why = if found.is_empty() { "nobody has looked at its definition".to_owned() } else { found.join("; ") };
+        let line = format!("! `{}` needs approval until it is reviewed: {why}", review.action);
+        terminal.remark(Tone::Warn.paint(clean::line(&line)));
+    }
+}
+
 /// One action: how it stands, and below that every change, whole.
 fn lines(review: &ReviewView) -> Vec<String> {
     let how = if review.textual.is_some() { drift_cell(review.drift) } else { Cell::text("✗ gone") };

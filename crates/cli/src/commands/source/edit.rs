@@ -42,10 +42,18 @@ pub(crate) struct Edit {
     tier: Vec<(String, Option<Tier>)>,
     #[command(flatten)]
     limits: Limits,
+    /// Refused: other variables make another program
+    #[arg(long, hide = true, value_name = "NAME=VALUE", alias = "secret-env")]
+    env: Vec<String>,
 }
 
 impl Edit {
     pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+        if !self.env.is_empty() {
+            let name = clean::line(&self.added);
+            return Err(Failure::usage("the variables of a program cannot be changed")
+                .hint(format!("countersign source remove {name}, then countersign source add {name} with other variables")));
+        }
         let spaces = match (self.all_spaces, self.space.is_empty()) {
             (true, _) => Some(None),
             (false, false) => Some(Some(self.space)),

@@ -11,6 +11,8 @@ use countersign_core::action::Effect;
 use countersign_core::decision::Verdict;
 
 const REDEFINED: &str = "definition_mismatch";
+/// How the server begins to say that the action is gone.
+const GONE: &str = "the action is no longer there";
 
 /// Error codes that mean the server's settings keep a package's code from running.
 const SET_UP: [&str; 5] = [
@@ -52,6 +54,7 @@ impl Card<'_> {
         };
         match (blocked.code.as_str(), &self.invocation.reverses) {
             ("stopped", _) => "countersign kill-switch list".to_owned(),
+            (REDEFINED, _) if blocked.message.starts_with(GONE) => deny,
             (REDEFINED, _) => format!("{deny}, then countersign action review {}", self.invocation.action),
             (_, Some(reversed)) => format!("countersign show {reversed}, or {deny}"),
             (code, None) if SET_UP.contains(&code) => format!("countersign doctor, or {deny}"),
