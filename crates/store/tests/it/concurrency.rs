@@ -154,7 +154,10 @@ async fn an_approval_is_used_by_one_of_many(kind: Kind) {
         match begin.await.unwrap() {
             Begun::Started => started += 1,
             Begun::Not(status) => assert_eq!(status, Status::Running),
-            other @ (Begun::KeyTaken(_) | Begun::Expired | Begun::Missing | Begun::RulesChanged | Begun::GrantSpent | Begun::CallerLeft) => panic!("{other:?}"),
+            other
+            @ (Begun::KeyTaken(_) | Begun::Expired | Begun::Missing | Begun::RulesChanged | Begun::GrantSpent | Begun::CallerLeft) => {
+                panic!("{other:?}")
+            }
         }
     }
     assert_eq!(started, 1);
