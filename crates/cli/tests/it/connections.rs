@@ -202,10 +202,11 @@ fn a_person_logs_in_in_a_browser_while_the_command_waits() {
 
 #[test]
 fn a_login_that_cannot_be_started_says_what_was_made_and_what_to_do() {
-    let elsewhere = Elsewhere::start();
-    let server = elsewhere.server();
+    let nobody = crate::fake::nobody();
+    let server =
+        Server::start_with(&[("COUNTERSIGN_SOURCE_ALLOWED_HOSTS", &nobody), ("COUNTERSIGN_SOURCE_ALLOWED_NETWORKS", "127.0.0.1/32")]);
     let owner = server.owner();
-    let nowhere = format!("{}/nowhere", elsewhere.url);
+    let nowhere = format!("{nobody}/mcp");
     let failed = owner.run(&["connection", "add", "linear", &nowhere, "--oauth"]).exits(1);
     for told in ["connection `linear` was made", "countersign connection login linear", "countersign connection remove linear"] {
         assert!(failed.stderr.contains(told), "{told}: {failed:?}");

@@ -80,7 +80,7 @@ async fn the_mcp_server_of_a_package_is_a_source_and_other_code_is_a_drift() {
         (400, "invalid_request", json!({ "name": "kit", "package": "kit-server", "url": url })),
         (400, "invalid_request", json!({ "name": "kit", "package": "kit-server", "command": ["node"] })),
         (400, "invalid_request", json!({ "name": "kit", "package": "kit-server", "connection": "key" })),
-        (409, "source_taken", json!({ "name": "kit-server", "package": "kit-server", "env": token })),
+        (400, "invalid_request", json!({ "name": "kit-server", "package": "kit-server", "env": token })),
     ] {
         let (found, refused) = rig.send(Method::POST, "sources", request.clone()).await;
         assert_eq!((found, &refused["code"]), (status, &json!(code)), "{request}: {refused:#}");

@@ -223,14 +223,15 @@ async fn act(app: &App, token: &str, trace_id: String, message: Value) -> Result
     match name.as_str() {
         "approve" => {
             let AnswerMessage { invocation, body, .. } = shape(message)?;
-            let id = answers::id_of(&caller.principal, &invocation)?;
-            let (status, approved) = approve_one(app, &caller, &id, or_empty(body)?).await?;
+            // The body is read first, as it is over HTTP.
+            let (body, id) = (or_empty(body)?, answers::id_of(&caller.principal, &invocation)?);
+            let (status, approved) = approve_one(app, &caller, &id, body).await?;
             answered(status, &approved)
         }
         "deny" => {
             let AnswerMessage { invocation, body, .. } = shape(message)?;
-            let id = answers::id_of(&caller.principal, &invocation)?;
-            answered(StatusCode::OK, &deny_one(app, &caller, &id, or_empty(body)?).await?)
+            let (body, id) = (or_empty(body)?, answers::id_of(&caller.principal, &invocation)?);
+            answered(StatusCode::OK, &deny_one(app, &caller, &id, body).await?)
         }
         name if is_decision(name) => answered(StatusCode::ACCEPTED, &events::take(app, caller, shape(message)?).await?),
         _ => Err(Refusal::new(Code::InvalidRequest, "`type` must be `approve`, `deny` or `action.decision`")),

@@ -124,10 +124,11 @@ async fn a_credential_goes_in_and_no_door_gives_it_back(kind: Kind) {
     let fields: Vec<_> = changes[0].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["connection", "identity", "kind", "name", "secret", "spaces", "url", "version"]);
 
-    // Whatever can be read is read.
+    // Whatever can be read is read. A stream has no end, and tells the events that are read below.
     let document = owner.get("/api/v1/openapi.json").await.ok();
     for (path, operations) in document["paths"].as_object().unwrap() {
-        if operations.get("get").is_some() && (!path.contains('{') || path.contains("{connection}")) {
+        let ends = !path.starts_with("/api/v1/stream");
+        if operations.get("get").is_some() && ends && (!path.contains('{') || path.contains("{connection}")) {
             let answer = owner.get(&path.replace("{connection}", "linear")).await;
             assert!(!answer.body.to_string().contains(CANARY) && !format!("{:?}", answer.headers).contains(CANARY), "{path}: {answer:?}");
         }

@@ -57,11 +57,12 @@ async fn a_value_goes_in_and_no_door_gives_it_back(kind: Kind) {
     let fields: Vec<_> = changes[0].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["identity", "name", "secret", "version"], "nothing is derived from the value");
 
-    // Whatever can be read is read.
+    // Whatever can be read is read. A stream has no end, and tells the events that are read below.
     let document = owner.get("/api/v1/openapi.json").await.ok();
     let mut read = 0;
     for (path, operations) in document["paths"].as_object().unwrap() {
-        if operations.get("get").is_some() && (!path.contains('{') || path.contains("{secret}")) {
+        let ends = !path.starts_with("/api/v1/stream");
+        if operations.get("get").is_some() && ends && (!path.contains('{') || path.contains("{secret}")) {
             let answer = owner.get(&path.replace("{secret}", "github-token")).await;
             assert!(!answer.body.to_string().contains(VALUE) && !format!("{:?}", answer.headers).contains(VALUE), "{path}: {answer:?}");
             read += 1;

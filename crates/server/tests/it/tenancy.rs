@@ -213,7 +213,9 @@ async fn no_door_leads_from_one_org_into_another(kind: Kind) {
     let document = server.owner.get("/api/v1/openapi.json").await.ok();
     let before = picture(&server.owner, &document).await;
     let (mut lists, mut addresses) = (0, 0);
-    for (path, operations) in document["paths"].as_object().unwrap().iter().filter(|(path, _)| path.starts_with("/api/v1/")) {
+    // What a stream tells is tested with it, and it has no end.
+    let is_asked = |path: &str| path.starts_with("/api/v1/") && !path.starts_with("/api/v1/stream");
+    for (path, operations) in document["paths"].as_object().unwrap().iter().filter(|(path, _)| is_asked(path)) {
         for method in ["get", "post", "put", "patch", "delete"].into_iter().filter(|method| operations.get(method).is_some()) {
             let names: Vec<_> = path.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect();
             let is_by_id = names.iter().any(|name| first.id(name).is_some());
@@ -283,7 +285,8 @@ async fn picture(owner: &Client, document: &Value) -> Vec<(String, Value)> {
     let mut picture = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         let is_list = operations.get("get").is_some() && path.starts_with("/api/v1/") && !path.contains('{');
-        let changes_by_itself = ["/api/v1/status", "/api/v1/openapi.json", "/api/v1/checkpoint"].contains(&path.as_str());
+        let changes_by_itself = ["/api/v1/status", "/api/v1/openapi.json", "/api/v1/checkpoint"].contains(&path.as_str())
+            || path.starts_with("/api/v1/stream");
         if is_list && !changes_by_itself {
             let mut body = owner.get(path).await.body;
             // The trace id of a refusal is that of the request.
