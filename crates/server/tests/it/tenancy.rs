@@ -285,8 +285,8 @@ async fn picture(owner: &Client, document: &Value) -> Vec<(String, Value)> {
     let mut picture = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         let is_list = operations.get("get").is_some() && path.starts_with("/api/v1/") && !path.contains('{');
-        let changes_by_itself = ["/api/v1/status", "/api/v1/openapi.json", "/api/v1/checkpoint"].contains(&path.as_str())
-            || path.starts_with("/api/v1/stream");
+        let changes_by_itself =
+            ["/api/v1/status", "/api/v1/openapi.json", "/api/v1/checkpoint"].contains(&path.as_str()) || path.starts_with("/api/v1/stream");
         if is_list && !changes_by_itself {
             let mut body = owner.get(path).await.body;
             // The trace id of a refusal is that of the request.
