@@ -40,7 +40,7 @@ impl Walk {
             }),
             event: self.event(&invocation, Status::Pending),
             pending_max: self.inner.settings.pending_per_session_max,
-            line: self.line_of(&gated, policy_slice),
+            line: self.line_of(&gated),
             invocation: Invocation::clone(&invocation),
         };
         match self.ledger().hold(hold).await? {

@@ -9,19 +9,19 @@ use crate::request::Outcome;
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::NewLine;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status};
-use policy::digest::{Bound, Identity, identity};
+use policy::digest::{Identity, identity};
 
 /// The failure code of a call that ended because its caller left and did not ask again.
 pub(crate) const CALLER_LEFT: &str = "caller_left";
 
 impl Walk {
     /// The call that was left, if this is the same one asked for again. It is this caller's from now on.
-    pub(super) async fn join(&self, gated: &Gated, policy_slice: Digest) -> Result<Option<Outcome>, Error> {
+    pub(super) async fn join(&self, gated: &Gated) -> Result<Option<Outcome>, Error> {
         let admitted = &gated.validated.resolved.admitted;
         let Some(line) = admitted.request.line.as_ref().filter(|_| admitted.request.intention == Intention::Effect) else {
             return Ok(None);
         };
-        let (session, identity) = (&admitted.session, identity_of_gated(gated, policy_slice));
+        let (session, identity) = (&admitted.session, identity_of_gated(gated));
         while let Some(id) = self.ledger().join_left(&session.org, &session.id, identity, line.id()).await? {
             let Some(found) = self.ledger().find_invocation(&session.org, &id).await? else {
                 self.ledger().hang_up(&session.org, &id, line.id()).await?;
@@ -61,14 +61,14 @@ impl Walk {
     }
 
     /// The line of a call that is about to be held.
-    pub(super) fn line_of(&self, gated: &Gated, policy_slice: Digest) -> Option<NewLine> {
+    pub(super) fn line_of(&self, gated: &Gated) -> Option<NewLine> {
         let admitted = &gated.validated.resolved.admitted;
         let line = admitted.request.line.as_ref()?;
         Some(NewLine {
             org: admitted.session.org.clone(),
             session: admitted.session.id.clone(),
             invocation: admitted.id.clone(),
-            identity: identity_of_gated(gated, policy_slice),
+            identity: identity_of_gated(gated),
             line: line.id().to_owned(),
             kept_seconds: admitted.session.attendance.approval_seconds(),
         })
@@ -107,7 +107,7 @@ pub(super) fn is_caller_gone(gated: &Gated) -> bool {
     gated.validated.resolved.admitted.request.line.as_ref().is_some_and(Line::is_gone)
 }
 
-fn identity_of_gated(gated: &Gated, policy_slice: Digest) -> Digest {
+fn identity_of_gated(gated: &Gated) -> Digest {
     let resolved = &gated.validated.resolved;
     let (session, request, digests) = (&resolved.admitted.session, &resolved.admitted.request, &gated.validated.digests);
     identity(&Identity {
@@ -120,24 +120,23 @@ fn identity_of_gated(gated: &Gated, policy_slice: Digest) -> Digest {
         commands: &request.call.commands,
         structural: digests.structural,
         textual: digests.textual,
-        policy_slice,
     })
 }
 
 /// The same digest, from the row of a call that was held or has begun.
 fn identity_of(row: &Invocation) -> Option<Digest> {
-    let bound = row.binding.as_ref().and_then(|binding| serde_json::from_value::<Bound>(binding.facts.clone()).ok());
-    let policy_slice = bound.map(|bound| bound.policy_slice).or_else(|| row.announced.as_ref().map(|announced| announced.policy_slice))?;
-    Some(identity(&Identity {
-        session: &row.session,
-        principal: &row.principal,
-        action: &row.action,
-        tier: row.tier,
-        raw: row.digests.raw,
-        scope: &row.call.scope,
-        commands: &row.call.commands,
-        structural: row.digests.structural,
-        textual: row.digests.textual,
-        policy_slice,
-    }))
+    let has_begun_or_waits = row.binding.is_some() || row.announced.is_some();
+    has_begun_or_waits.then(|| {
+        identity(&Identity {
+            session: &row.session,
+            principal: &row.principal,
+            action: &row.action,
+            tier: row.tier,
+            raw: row.digests.raw,
+            scope: &row.call.scope,
+            commands: &row.call.commands,
+            structural: row.digests.structural,
+            textual: row.digests.textual,
+        })
+    })
 }

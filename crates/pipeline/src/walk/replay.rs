@@ -58,9 +58,9 @@ impl Taken {
 impl Walk {
     pub(crate) async fn replay(&self, decided: Decided) -> Result<Replay, Error> {
         let _timed = self.timed(Stage::Replay);
-        let (gated, policy_slice) = match &decided {
-            Decided::Cleared(cleared) => (cleared.gated(), cleared.policy_slice()),
-            Decided::Pending(pending) => (&pending.gated, pending.policy_slice),
+        let gated = match &decided {
+            Decided::Cleared(cleared) => cleared.gated(),
+            Decided::Pending(pending) => &pending.gated,
             Decided::Preview(_) | Decided::Denied(_) => return Ok(Replay::Fresh(decided)),
         };
         if let Some(reference) = &gated.validated.resolved.admitted.request.approval_ref {
@@ -70,7 +70,7 @@ impl Walk {
         }
         // A read that runs at once and was left has simply ended: it is read again.
         let is_read_at_once = matches!(decided, Decided::Cleared(_)) && gated.validated.resolved.tier().class() == Class::Read;
-        if !is_read_at_once && let Some(joined) = Box::pin(self.join(gated, policy_slice)).await? {
+        if !is_read_at_once && let Some(joined) = Box::pin(self.join(gated)).await? {
             return Ok(Replay::Earlier(joined));
         }
         let Some(key) = &gated.validated.idempotency_key else {

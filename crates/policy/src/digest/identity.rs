@@ -5,7 +5,8 @@ use countersign_core::effect::Scope;
 use countersign_core::{ActionId, Digest, PrincipalId, SessionId, Tier};
 use serde::Serialize;
 
-/// The facts of a call that do not change when its caller asks for it again: who asks for what, by which definition and which rules.
+/// The facts of a call that do not change when its caller asks for it again: who asks for what, and by which definition. The rules are no part of them: an
+/// approval may change a mode itself, and what has begun must be found again whatever the rules are by then.
 #[derive(Clone, Debug, Serialize)]
 pub struct Identity<'a> {
     pub session: &'a SessionId,
@@ -18,7 +19,6 @@ pub struct Identity<'a> {
     pub commands: &'a [String],
     pub structural: Digest,
     pub textual: Digest,
-    pub policy_slice: Digest,
 }
 
 /// The digest under which a call that was left is found again.

@@ -37,7 +37,9 @@ pub(super) async fn take(app: &App, caller: Caller, event: EventRequest) -> Resu
     }
     let mut request = event.data;
     if let (None, Some(id)) = (&request.idempotency_key, &event.id) {
-        request.idempotency_key = Some(format!("event:{}:{id}", event.source.as_deref().unwrap_or_default()));
+        // With its length, so that no other source and id give the same key.
+        let source = event.source.as_deref().unwrap_or_default();
+        request.idempotency_key = Some(format!("event:{}:{source}:{id}", source.len()));
     }
     let (outcome, _) = compat::perform(app, caller, request).await?;
     let replayed = matches!(outcome, Outcome::Replayed(_));

@@ -5,7 +5,7 @@
 use super::caller::Caller;
 use super::words;
 use crate::App;
-use countersign_core::Invocation;
+use countersign_core::{Invocation, Status};
 use countersign_core::limits::{MCP_HOLD_SECONDS_DEFAULT, MCP_PROGRESS_SECONDS};
 use futures_util::future::OptionFuture;
 use pipeline::{Asked, Error, Line, Outcome};
@@ -28,9 +28,9 @@ const HOLD_SECONDS: &[(&str, u64)] = &[
     ("visual studio code", 280),
     ("vscode", 280),
     ("cursor", 280),
-    // The Python SDK: any byte starts its timer again.
-    ("mcp", 280),
 ];
+/// The name of clients of the Python SDK that have none of their own. Any byte starts their timer again.
+const PYTHON_SDK: (&str, u64) = ("mcp", 280);
 
 /// The key under which a client is asked to show the approval page.
 const APPROVAL: &str = "approval";
@@ -77,7 +77,8 @@ impl Abilities {
             (true, false, false) | (false, _, _) => None,
         };
         let name = context.client_info().map(|client| client.name.to_lowercase()).unwrap_or_default();
-        let known = HOLD_SECONDS.iter().find(|(known, _)| name.starts_with(known)).map(|(_, seconds)| *seconds);
+        let known = HOLD_SECONDS.iter().find(|(known, _)| name.starts_with(known));
+        let known = known.or(Some(&PYTHON_SDK).filter(|(known, _)| name == *known)).map(|(_, seconds)| *seconds);
         let seconds = caller.wishes.hold_seconds.or(known).unwrap_or(MCP_HOLD_SECONDS_DEFAULT);
         // The reference has to arrive before the client's own timer fires.
         Self { tasks: tasks && capabilities.supports_tasks(), shows, budget: Duration::from_secs(seconds) * 4 / 5 }
@@ -112,13 +113,15 @@ pub(super) async fn wait(
     if abilities.tasks {
         return Ok(Waited::Task(pending.clone()));
     }
-    if abilities.shows == Some(Shows::ThenAsksAgain) && !is_asked_again {
+    // A call that was joined may run already: then nobody is asked.
+    let waits_for_person = pending.status == Status::Pending;
+    if waits_for_person && abilities.shows == Some(Shows::ThenAsksAgain) && !is_asked_again {
         let ticket = app.pipeline().give_ticket(line, asked, pending).await?;
         let input = InputRequests::from([(APPROVAL.to_owned(), InputRequest::Elicitation(ElicitRequest::new(shown(app, pending))))]);
         return Ok(Waited::Input(Box::new(InputRequiredResult::new(Some(input), Some(ticket)))));
     }
     // Asked for in the task of the request, so that it goes out on the stream of the call.
-    let asks = (abilities.shows == Some(Shows::OnStream))
+    let asks = (waits_for_person && abilities.shows == Some(Shows::OnStream))
         .then(|| context.peer.send_request(ServerRequest::ElicitRequest(ElicitRequest::new(shown(app, pending)))));
     let mut asking = pin!(OptionFuture::from(asks));
     let (mut is_shown, mut told) = (abilities.shows != Some(Shows::OnStream), 0.0);

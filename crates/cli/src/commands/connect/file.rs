@@ -28,20 +28,23 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<Option<PathBuf>, Failur
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(failed)?;
     let before = std::fs::metadata(&real).ok();
-    let backup = match &before {
-        Some(_) => {
-            let backup = beside(&real);
-            std::fs::copy(&real, &backup).map_err(|error| Failure::file(&backup, &error))?;
-            Some(backup)
-        }
-        None => None,
-    };
-    let mut part = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-    part.write_all(text.as_bytes()).and_then(|()| part.as_file().sync_all()).map_err(failed)?;
-    let mode = before.map_or(OWNER_ONLY, |before| before.permissions().mode());
-    std::fs::set_permissions(part.path(), std::fs::Permissions::from_mode(mode)).map_err(failed)?;
-    part.persist(&real).map_err(|error| failed(error.error))?;
+    let mode = before.as_ref().map_or(OWNER_ONLY, |before| before.permissions().mode());
+    let backup = before.is_some().then(|| beside(&real));
+    if let Some(backup) = &backup {
+        let content = std::fs::read(&real).map_err(failed)?;
+        put(folder, backup, &content, mode).map_err(|error| Failure::file(backup, &error))?;
+    }
+    put(folder, &real, text.as_bytes(), mode).map_err(failed)?;
     Ok(backup)
+}
+
+/// Writes a file in one step. SECURITY: whatever has its name is replaced, never written through: it may be a link that somebody else put there.
+fn put(folder: &Path, path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
+    let mut part = tempfile::NamedTempFile::new_in(folder)?;
+    part.write_all(content)?;
+    part.as_file().sync_all()?;
+    std::fs::set_permissions(part.path(), std::fs::Permissions::from_mode(mode))?;
+    part.persist(path).map(|_| ()).map_err(|error| error.error)
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -65,6 +68,13 @@ mod tests {
         assert_eq!((read(&real).unwrap(), read(&backup).unwrap()), ("two".to_owned(), "one".to_owned()));
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+        // A link in the place of the copy is replaced, and what it points to stays.
+        let other = folder.path().join("other");
+        std::fs::write(&other, "other").unwrap();
+        std::fs::remove_file(&backup).unwrap();
+        std::os::unix::fs::symlink(&other, &backup).unwrap();
+        replace(&link, "three").unwrap();
+        assert_eq!((read(&backup).unwrap(), read(&other).unwrap()), ("two".to_owned(), "other".to_owned()));
         let new = folder.path().join("a/b/new.json");
         assert_eq!(replace(&new, "three").unwrap(), None);
         assert_eq!(std::fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
