@@ -5,8 +5,8 @@
 use super::caller::Caller;
 use super::words;
 use crate::App;
-use countersign_core::{Invocation, Status};
 use countersign_core::limits::{MCP_HOLD_SECONDS_DEFAULT, MCP_PROGRESS_SECONDS};
+use countersign_core::{Invocation, Status};
 use futures_util::future::OptionFuture;
 use pipeline::{Asked, Error, Line, Outcome};
 use rmcp::RoleServer;
