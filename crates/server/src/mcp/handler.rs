@@ -13,6 +13,8 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What every agent is told.
 const INSTRUCTIONS: &str = "Tools here are actions under control: some run at once, some wait for a person's approval, some are denied. A call \
@@ -25,11 +27,13 @@ const FIRST: &str = "2025-03-26";
 #[derive(Clone)]
 pub(super) struct Handler {
     app: App,
+    /// Whether its connection is told of changes already. A client can say that it is initialized as often as it likes.
+    is_followed: Arc<AtomicBool>,
 }
 
 impl Handler {
-    pub(super) const fn new(app: App) -> Self {
-        Self { app }
+    pub(super) fn new(app: App) -> Self {
+        Self { app, is_followed: Arc::default() }
     }
 
     /// What an agent of this session is told first: how things work here, and the guides of its sources.
@@ -150,7 +154,9 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        changes::announce(&self.app, context);
+        if !self.is_followed.swap(true, Ordering::Relaxed) {
+            changes::announce(&self.app, context);
+        }
     }
 
     async fn get_task(&self, request: GetTaskParams, context: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
