@@ -74,6 +74,8 @@ const id = (result) => result._meta["countersign/invocation"];
 let changes = 0;
 const client = await connect({ listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => (changes += 1) } } });
 
+if (age === "new") assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
+
 // It lists, and calls what needs nobody.
 const { tools } = await client.listTools();
 assert(tools.some((tool) => tool.name === "files.write_text"), "the catalogue is listed");
