@@ -8,34 +8,17 @@ cd "$(dirname "$0")/.."
 
 main() {
     need_mcp
-    need_door
+    need_mcp_door
     COUNTERSIGN=$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd)/countersign
     [ -x "$COUNTERSIGN" ] || fail "$COUNTERSIGN is missing: run \`make test\`, which builds it"
     trap stop EXIT
     run=$(mktemp -d "$door/run.XXXXXX")
+    cp clients/mcp-door/client.mjs "$door/"
     start_server
     each try
     [ "${1-}" != --all ] || all_expire
     "$COUNTERSIGN" receipt verify >"$run/log" 2>&1 || fail "the audit log does not verify: $(cat "$run/log")"
     say "the SDKs for MCP passed after $SECONDS s"
-}
-
-# Sets door: the folder where the SDKs are installed, once per change of what they are. The newer one for Python is among the MCP servers.
-need_door() {
-    local wanted
-    door=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/mcp-door" && cd "${CARGO_TARGET_DIR:-target}/clients/mcp-door" && pwd)
-    wanted=$(cat clients/mcp-door/package-lock.json clients/mcp-door/requirements.txt | cksum)
-    if [ "$(cat "$door/installed" 2>/dev/null)" != "$wanted" ]; then
-        say "installing the SDKs for MCP"
-        rm -rf "$door/python"
-        cp clients/mcp-door/package.json clients/mcp-door/package-lock.json "$door/"
-        (cd "$door" && npm ci --no-audit --no-fund --loglevel error >&2) || fail "npm could not install what clients/mcp-door asks for"
-        python3 -m venv "$door/python" &&
-            "$door/python/bin/pip" install --quiet --disable-pip-version-check -r clients/mcp-door/requirements.txt >&2 ||
-            fail "pip could not install what clients/mcp-door asks for"
-        echo "$wanted" >"$door/installed"
-    fi
-    cp clients/mcp-door/client.mjs "$door/"
 }
 
 # each <command>: with the words of each client.

@@ -165,7 +165,11 @@ async fn windows(
     watched: &Watched,
     call: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static,
 ) -> Result<Window> {
-    let open = HttpCaller::open(callers, address, &Arc::new(AtomicU64::new(1)), Arc::new(call)).await?;
+    let mut connection = Connection::open(address).await?;
+    let answer = connection.exchange(&call(1)).await?;
+    let said = String::from_utf8_lossy(answer.body);
+    anyhow::ensure!(answer.status == 200 && said.contains(DONE), "the call that is measured was answered {}: {said}", answer.status);
+    let open = HttpCaller::open(callers, address, &Arc::new(AtomicU64::new(2)), Arc::new(call)).await?;
     drive(open, time, watched).await
 }
 
@@ -295,6 +299,8 @@ async fn readers(folder: &Path, upstream: &Running) -> Result<f64> {
     Ok(resident)
 }
 
+/// What the tool answers.
+const DONE: &str = "\"text\":\"done\"";
 /// The first event of a live stream.
 const OPENED: &[u8] = b"stream.opened";
 

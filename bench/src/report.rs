@@ -95,7 +95,8 @@ pub(crate) fn outages(machine: &str, outages: &[Outage], woken: &Woken) -> Strin
 
 /// The report of `make bench ARGS=--door`.
 pub(crate) fn door(machine: &str, measured: &door::Measured) -> String {
-    let header = ["call", "callers", "direct: CPU µs/call", "ours", "p50 ms", "p99 ms", "FastMCP's proxy: CPU µs/call", "mcp-proxy: CPU µs/call"];
+    let header =
+        ["call", "callers", "direct: CPU µs/call", "ours", "p50 ms", "p99 ms", "FastMCP's proxy: CPU µs/call", "mcp-proxy: CPU µs/call"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let mut bars = vec![["bar", "measured", "limit", ""].map(str::to_owned).to_vec()];
     let mut bar = |name: String, measured: String, median: f64, limit: Limit| {
