@@ -457,7 +457,7 @@ async fn nobody_uses_the_connection_of_another(kind: Kind) {
     unnamed.problem(400, "invalid_request");
     // After its end a connection is like one that never was.
     let ended = agent.client.http.delete(format!("{}/mcp", server.url)).bearer_auth(&agent.client.token).header("mcp-session-id", &id);
-    assert_eq!(ended.send().await.unwrap().status(), 202);
+    assert_eq!(ended.send().await.unwrap().status(), 204);
     assert_eq!(post(&agent.client, Some(&id), &list).await.unwrap().status(), 404);
 }
 
