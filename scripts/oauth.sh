@@ -12,7 +12,7 @@ main() {
     trap stop EXIT
     run=$(mktemp -d "$oauth/run.XXXXXX")
     start_provider
-    start_server
+    COUNTERSIGN_LOG_LEVEL=trace COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$issuer COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
     log_in
     is_let_in
     # The token ends one second after it was given, as far as this server is concerned.
@@ -62,20 +62,6 @@ start_provider() {
         sleep 0.05
     done
     issuer=$(cat "$run/provider.out")
-}
-
-start_server() {
-    mkdir "$run/data"
-    COUNTERSIGN_LOG_LEVEL=trace COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$issuer COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 \
-        "$binary" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
-    server=$!
-    while [ ! -s "$run/data/server.url" ]; do
-        kill -0 "$server" 2>/dev/null || fail "the server did not start: $(tail -n 3 "$run/server.log")"
-        sleep 0.05
-    done
-    COUNTERSIGN_URL=$(cat "$run/data/server.url")
-    COUNTERSIGN_TOKEN=$(cat "$run/data/owner.token")
-    export COUNTERSIGN_URL COUNTERSIGN_TOKEN
 }
 
 # The command waits while a browser, which keeps its cookies, goes where it says.

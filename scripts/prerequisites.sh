@@ -149,3 +149,17 @@ without_services() (
     fi
     "$@"
 )
+
+# Starts $binary with its data and its log below $run, and the owner as whoever asks it. Variables before the call are the server's.
+start_server() {
+    mkdir "$run/data"
+    "$binary" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
+    server=$!
+    while [ ! -s "$run/data/server.url" ]; do
+        kill -0 "$server" 2>/dev/null || fail "the server did not start: $(tail -n 3 "$run/server.log")"
+        sleep 0.05
+    done
+    COUNTERSIGN_URL=$(cat "$run/data/server.url")
+    COUNTERSIGN_TOKEN=$(cat "$run/data/owner.token")
+    export COUNTERSIGN_URL COUNTERSIGN_TOKEN
+}

@@ -438,3 +438,17 @@ impl Drop for Server {
         }
     }
 }
+
+/// Every file below a folder.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Those of them that hold a text. There must be more than a few to search.
+pub(crate) fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut all = files(folder);
+    assert!(all.len() > 5, "{all:?}");
+    all.retain(|file| std::fs::read(file).unwrap().windows(text.len()).any(|window| window == text.as_bytes()));
+    all
+}

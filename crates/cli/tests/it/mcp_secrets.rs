@@ -1,8 +1,8 @@
 //! Canary secrets: after calls with every kind of connection, and of a program that was given one, they are found nowhere but where they
 //! belong. `scripts/oauth.sh` looks for the tokens of a real authorization server in the same way.
 
-use crate::connections::{CANARY, Elsewhere, files, open};
-use crate::countersign::below;
+use crate::connections::{CANARY, Elsewhere, open};
+use crate::countersign::{below, files};
 use crate::mcp::{Program, Rig, id_of};
 use crate::mcp_upstream::{Reply, Then, Upstream, tool};
 use base64::Engine as _;
