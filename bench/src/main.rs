@@ -1,7 +1,7 @@
 //! `make bench`: measures the release build beside the parts no call can do without, in the same run and in turns.
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
 //! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `mcp`
-//! tools of MCP servers, of which `upstream` is one, `outage` servers whose database goes away, and `against` another build.
+//! tools of MCP servers, of which `upstream` is one, `door` calls that come over MCP, `outage` servers whose database goes away, and `against` another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod against;
@@ -9,6 +9,7 @@ mod bare;
 mod catalogue;
 mod child;
 mod cpu;
+mod door;
 mod echo;
 mod effect;
 mod growth;
@@ -40,6 +41,7 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --against FILE  only what a call costs here and in another build of countersign, in turns
   --jail   only what it costs to start a program that does nothing
   --mcp    only what it costs to govern the tools of an MCP server
+  --door   only what calls over MCP cost and how soon held ones are released, beside the proxies of others
   --outage only how soon servers work again after the database was away, and wake who waits on another server";
 
 /// How much is measured.
@@ -57,11 +59,13 @@ async fn main() -> Result<()> {
         Some(echo::ARGUMENT) => echo::serve(arguments.next()).await,
         Some(child::BARE) => bare::serve(arguments).await,
         Some(upstream::ARGUMENT) => upstream::serve().await,
+        Some(upstream::STDIO_ARGUMENT) => upstream::serve_stdio(&arguments.next().context(USAGE)?, mcp::FEW),
         None => run(Extent::Standard).await,
         Some("--quick") => run(Extent::Quick).await,
         Some("--against") => against_alone(arguments.next().context(USAGE)?.as_ref()).await,
         Some("--jail") => jail_alone().await,
         Some("--mcp") => mcp_alone().await,
+        Some("--door") => door_alone().await,
         Some("--outage") => outages_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
@@ -141,6 +145,17 @@ async fn mcp_alone() -> Result<()> {
     let (_, folder) = folder_on_disk()?;
     let governed = mcp::measure(&places, folder.path(), plan(Extent::Standard)).await?;
     println!("{}", report::text(&machine(&places), &[], &[], &[], Some(&governed), &[]));
+    Ok(())
+}
+
+async fn door_alone() -> Result<()> {
+    let mut places = vec![Place::Sqlite];
+    if let Ok(url) = std::env::var("TEST_POSTGRES_URL") {
+        places.push(Place::postgres(url).await?);
+    }
+    let (_, folder) = folder_on_disk()?;
+    let measured = door::measure(places.get(1), folder.path(), plan(Extent::Standard)).await?;
+    println!("{}", report::door(&machine(&places), &measured));
     Ok(())
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Read, Self::Write];
+    pub(crate) const ALL: [Self; 2] = [Self::Read, Self::Write];
 
     /// Also the name of the source.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -112,13 +112,13 @@ pub(crate) async fn measure(places: &[Place], folder: &Path, plan: Plan) -> Resu
 }
 
 /// Our server, with a source for each kind of call.
-struct Governing {
-    server: Server,
-    owner: String,
+pub(crate) struct Governing {
+    pub(crate) server: Server,
+    pub(crate) owner: String,
 }
 
 impl Governing {
-    async fn start(data: &Path, database: Option<&str>, upstream: &Running) -> Result<Self> {
+    pub(crate) async fn start(data: &Path, database: Option<&str>, upstream: &Running) -> Result<Self> {
         let origin = format!("http://{}", upstream.address);
         let settings = [("COUNTERSIGN_SOURCE_ALLOWED_HOSTS", origin.as_str()), ("COUNTERSIGN_SOURCE_ALLOWED_NETWORKS", "127.0.0.1/32")];
         let server = Server::start_with(data, database, &settings).await?;
@@ -131,7 +131,7 @@ impl Governing {
         Ok(governing)
     }
 
-    async fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
         Connection::open(self.server.address()).await?.ask(method, &format!("/api/v1/{path}"), &self.owner, body).await
     }
 
@@ -160,12 +160,12 @@ impl Governing {
 }
 
 /// The action that is called of a source.
-fn action(source: &str) -> String {
+pub(crate) fn action(source: &str) -> String {
     format!("{source}.{}", upstream::tool_name(source, 7))
 }
 
 /// The same call sent to the MCP server itself.
-async fn directly(upstream: &Running, kind: Kind, callers: usize, time: Time) -> Result<Window> {
+pub(crate) async fn directly(upstream: &Running, kind: Kind, callers: usize, time: Time) -> Result<Window> {
     let request = http::request("POST", &format!("/mcp/{}/{FEW}", kind.as_str()), "none", &upstream::call(kind.as_str()));
     let open = HttpCaller::open(callers, upstream.address, &Arc::new(AtomicU64::new(0)), Arc::new(move |_| request.clone())).await?;
     drive(open, time, &Watched::process(upstream.id())).await

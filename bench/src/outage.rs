@@ -64,7 +64,7 @@ pub(crate) async fn measure(place: &Place, folder: &Path) -> Result<(Vec<Outage>
 }
 
 /// Starts servers on one fresh database, which they reach through a proxy. Each has a data folder of its own.
-async fn start(place: &Place, folder: &Path, count: usize) -> Result<(Proxy, Vec<Arc<Server>>)> {
+pub(crate) async fn start(place: &Place, folder: &Path, count: usize) -> Result<(Proxy, Vec<Arc<Server>>)> {
     let database = place.fresh(folder).await?;
     let (proxy, url) = Proxy::before(database.url.as_deref().context("SQLite is never away")?).await;
     let mut servers = Vec::with_capacity(count);

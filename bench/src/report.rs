@@ -3,6 +3,7 @@
 use crate::against::Compared;
 use crate::catalogue;
 use crate::child::Call;
+use crate::door;
 use crate::growth::Size;
 use crate::mcp;
 use crate::measure::{Cell, Measured, Turn};
@@ -36,6 +37,13 @@ const SPAWN_MS_MAX: f64 = 5.0;
 const BACK_SECONDS_MAX: f64 = 5.0;
 /// The delay of a caller who waits on another server than the one that answers, p99.
 const WOKEN_MS_MAX: f64 = 150.0;
+/// CPU time of a governed call over MCP, as a share of that of FastMCP's proxy and of `mcp-proxy`, which decide and keep nothing.
+const FASTMCP_SHARE_MAX: f64 = 1.0 / 40.0;
+const MCP_PROXY_SHARE_MAX: f64 = 1.0;
+/// The delay of a held caller after the answer, p99, and the memory of all of them.
+const RELEASED_MS_MAX: f64 = 100.0;
+const HELD_MB_MAX: f64 = 300.0;
+const READERS_MB_MAX: f64 = 200.0;
 /// The limit for "independent of the server's memory".
 const SPAWN_GROWTH_MAX: f64 = 1.25;
 
@@ -83,6 +91,48 @@ pub(crate) fn outages(machine: &str, outages: &[Outage], woken: &Woken) -> Strin
         delays.push(vec![name.to_owned(), short(ms), limit.to_string(), limit.verdict(ms).to_owned()]);
     }
     format!("{machine}\n\n{}\n{}", table(&rows), table(&delays))
+}
+
+/// The report of `make bench ARGS=--door`.
+pub(crate) fn door(machine: &str, measured: &door::Measured) -> String {
+    let header =
+        ["call", "callers", "direct: CPU µs/call", "ours", "p50 ms", "p99 ms", "FastMCP's proxy: CPU µs/call", "mcp-proxy: CPU µs/call"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let mut bars = vec![["bar", "measured", "limit", ""].map(str::to_owned).to_vec()];
+    let mut bar = |name: String, measured: String, median: f64, limit: Limit| {
+        bars.push(vec![name, measured, limit.to_string(), limit.verdict(median).to_owned()]);
+    };
+    for cell in &measured.cells {
+        let call = vec![cell.kind.as_str().to_owned(), cell.callers.to_string()];
+        let figures = [
+            cell.spread(|turn| Some(turn.direct.cpu_us)),
+            cell.spread(|turn| Some(turn.ours.cpu_us)),
+            cell.spread(|turn| Some(turn.ours.p50_ms)),
+            cell.spread(|turn| Some(turn.ours.p99_ms)),
+            cell.spread(|turn| turn.fastmcp.map(|window| window.cpu_us)),
+            cell.spread(|turn| turn.mcp_proxy.map(|window| window.cpu_us)),
+        ];
+        rows.push([call, figures.map(|figure| figure.to_string()).to_vec()].concat());
+        let what = format!("{} over MCP at {}: CPU", cell.kind.as_str(), cell.callers);
+        let share = cell.spread(|turn| turn.fastmcp.map(|proxy| turn.ours.cpu_us / proxy.cpu_us));
+        bar(format!("{what} ÷ FastMCP's proxy"), share.to_string(), share.median, Limit::AtMost(FASTMCP_SHARE_MAX));
+        let share = cell.spread(|turn| turn.mcp_proxy.map(|proxy| turn.ours.cpu_us / proxy.cpu_us));
+        bar(format!("{what} ÷ mcp-proxy"), share.to_string(), share.median, Limit::AtMost(MCP_PROXY_SHARE_MAX));
+    }
+    let released = measured.held.delays.p99.as_secs_f64() * 1e3;
+    bar("held calls, released after, p99 ms".to_owned(), short(released), released, Limit::AtMost(RELEASED_MS_MAX));
+    let p50 = measured.held.delays.p50.as_secs_f64() * 1e3;
+    bar("held calls, released after, p50 ms".to_owned(), short(p50), p50, Limit::None);
+    let peak = measured.held.peak_mb;
+    bar("held calls, memory, MB".to_owned(), short(peak), peak, Limit::AtMost(HELD_MB_MAX));
+    let readers = measured.readers_mb;
+    bar("idle readers of the live stream, memory, MB".to_owned(), short(readers), readers, Limit::AtMost(READERS_MB_MAX));
+    if let Some(across) = &measured.across {
+        let (p50, p99) = (across.p50.as_secs_f64() * 1e3, across.p99.as_secs_f64() * 1e3);
+        bar("held on another server, released after, p99 ms".to_owned(), short(p99), p99, Limit::AtMost(WOKEN_MS_MAX));
+        bar("held on another server, released after, p50 ms".to_owned(), short(p50), p50, Limit::None);
+    }
+    format!("{machine}\n\n{}\n{}\n{}\n", table(&rows), table(&bars), measured.notes.join("\n"))
 }
 
 /// The report of `make bench ARGS='--against FILE'`.

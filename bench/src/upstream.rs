@@ -10,10 +10,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures_util::stream;
 use serde_json::{Value, json};
+use std::io::{BufRead as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The argument that makes this program the MCP server.
 pub(crate) const ARGUMENT: &str = "__mcp";
+/// The argument that makes it one on stdin and stdout, of the revision before.
+pub(crate) const STDIO_ARGUMENT: &str = "__mcp_stdio";
 
 /// The size of an answer that is a lie, in bytes.
 const LARGE: usize = 50 * 1024 * 1024;
@@ -33,6 +36,28 @@ pub(crate) async fn serve() -> Result<()> {
     crate::echo::listen(router).await
 }
 
+/// Answers on stdin and stdout until stdin ends.
+pub(crate) fn serve_stdio(name: &str, count: usize) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let asked: Value = serde_json::from_str(&line?)?;
+        let result = match asked["method"].as_str() {
+            Some("initialize") => {
+                let server = json!({ "name": "bench", "version": "1" });
+                json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": server })
+            }
+            Some("tools/list") => json!({ "tools": tools(name, count) }),
+            Some("tools/call") => json!({ "content": [{ "type": "text", "text": "done" }] }),
+            Some(_) | None => json!({}),
+        };
+        if asked.get("id").is_some() {
+            writeln!(out, "{}", json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))?;
+            out.flush()?;
+        }
+    }
+    Ok(())
+}
+
 /// The name of a tool.
 pub(crate) fn tool_name(name: &str, number: usize) -> String {
     format!("{name}_tool_{number}")
@@ -40,14 +65,19 @@ pub(crate) fn tool_name(name: &str, number: usize) -> String {
 
 /// The request of one call, as a client of this server sends it.
 pub(crate) fn call(name: &str) -> Value {
+    call_of(1, &tool_name(name, 7), &json!({ "text": "hello" }))
+}
+
+/// The request of one call of any tool, in the revision without sessions.
+pub(crate) fn call_of(id: u64, tool: &str, arguments: &Value) -> Value {
     let client = json!({ "name": "bench", "version": "1" });
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": client,
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let params = json!({ "name": tool_name(name, 7), "arguments": { "text": "hello" }, "_meta": meta });
-    json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
 }
 
 fn well(body: &[u8], name: &str, count: usize) -> Response {

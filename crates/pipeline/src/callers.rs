@@ -4,6 +4,7 @@
 use crate::error::Error;
 use crate::line::{Line, LineEnd, OnLine};
 use crate::pipeline::Pipeline;
+use crate::progress::Follower;
 use crate::request::{Outcome, Request};
 use crate::told::outcome_told_to;
 use crate::walk::admit::Entrance;
@@ -51,8 +52,18 @@ impl Pipeline {
 
     /// Like `invoke`, for a caller who waits on a line. It joins the same call if that was left before.
     pub async fn invoke_on(&self, request: Request, line: &Line) -> Result<Outcome, Error> {
+        self.walk_on(self.walk.draw_id(), request, line).await
+    }
+
+    /// The same as `invoke_on`, with a follower that sees every line from the first on.
+    pub fn invoke_on_followed(&self, request: Request, line: &Line) -> (Follower, impl Future<Output = Result<Outcome, Error>> + Send) {
+        let id = self.walk.draw_id();
+        (self.follow_from_first(&id), self.walk_on(id, request, line))
+    }
+
+    async fn walk_on(&self, id: InvocationId, request: Request, line: &Line) -> Result<Outcome, Error> {
         let principal = request.principal.clone();
-        let (walk, id) = (self.walk.clone(), self.walk.draw_id());
+        let walk = self.walk.clone();
         let request = Request { line: Some(line.clone()), ..request };
         self.watch_line(principal.org.clone(), line.clone());
         let line = line.clone();

@@ -52,9 +52,14 @@ impl Pipeline {
     pub fn invoke_followed(&self, request: Request) -> (Follower, impl Future<Output = Result<Outcome, Error>> + Send + use<>) {
         let id = self.walk.draw_id();
         let pipeline = self.clone();
-        let follower = Follower::new(self, self.walk.inner.progress.open(&id), 0);
+        let follower = self.follow_from_first(&id);
         let principal = request.principal.clone();
         (follower, async move { Ok(outcome_told_to(&principal, pipeline.walk.invoke(id, request).await?)) })
+    }
+
+    /// Follows an invocation that has not begun yet.
+    pub(crate) fn follow_from_first(&self, invocation: &InvocationId) -> Follower {
+        Follower::new(self, self.walk.inner.progress.open(invocation), 0)
     }
 
     /// A line, redacted as an answer would be: without what the space redacts and without secrets, or withheld.

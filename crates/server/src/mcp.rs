@@ -105,7 +105,13 @@ impl Door {
         let work = async move {
             let response = service.handle(request).await.map(Body::new);
             match ended {
-                Some(id) if method == Method::DELETE => connections.forget(&id),
+                Some(id) if method == Method::DELETE => {
+                    connections.forget(&id);
+                    // An older SDK for Python takes 202 for a failure.
+                    if response.status() == StatusCode::ACCEPTED {
+                        return StatusCode::NO_CONTENT.into_response();
+                    }
+                }
                 Some(_) => {}
                 None => connections.note(response.headers().clone(), owner).await,
             }

@@ -1,16 +1,17 @@
 //! `tools/call`: a tool of ours, or an action through the pipeline.
 
 use super::caller::{Caller, caller_of, line_of};
-use super::waiting::{Abilities, Waited, wait};
+use super::waiting::{Abilities, Waited, tell, wait};
 use super::{meta_tools, names, tasks, words};
 use crate::App;
 use countersign_core::Call;
 use countersign_core::invocation::Intention;
-use pipeline::{Asked, Error, Line, Request};
+use pipeline::{Asked, Error, Line, Outcome, ProgressEvent, Request};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, CreateTaskResult, JsonObject};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
+use std::pin::pin;
 
 pub(super) async fn call(
     app: &App,
@@ -61,7 +62,7 @@ pub(super) async fn made(
     let calling = async {
         match state {
             Some(state) => app.pipeline().redeem_ticket(line, asked, state).await,
-            None => app.pipeline().invoke_on(request(caller, action, asked.params.clone()), line).await,
+            None => called(app, context, request(caller, action, asked.params.clone()), line).await,
         }
     };
     tokio::select! {
@@ -71,6 +72,34 @@ pub(super) async fn made(
             Ok(Waited::CutOff)
         }
         () = line.gone() => Ok(Waited::CutOff),
+    }
+}
+
+/// Makes a call. A caller with a progress token is told what it prints.
+async fn called(app: &App, context: &RequestContext<RoleServer>, request: Request, line: &Line) -> Result<Outcome, Error> {
+    if context.meta.get_progress_token().is_none() {
+        return app.pipeline().invoke_on(request, line).await;
+    }
+    let (mut follower, calling) = app.pipeline().invoke_on_followed(request, line);
+    let mut calling = pin!(calling);
+    let mut told = 0.0;
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut calling => break outcome,
+            event = follower.event() => tell_line(context, &mut told, event).await,
+        }
+    };
+    // What it printed last may not have been read yet.
+    while let Some(event) = follower.kept().await {
+        tell_line(context, &mut told, event).await;
+    }
+    outcome
+}
+
+async fn tell_line(context: &RequestContext<RoleServer>, told: &mut f64, event: ProgressEvent) {
+    if let ProgressEvent::Line { text, .. } = event {
+        *told += 1.0;
+        tell(context, *told, text).await;
     }
 }
 

@@ -64,7 +64,8 @@ pub(super) async fn read(
         None => asked.uri.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/')).ok_or_else(unknown)?,
     };
     let action = format!("{source}.{READ}");
-    match got(app, context, caller, &action, json!({ "uri": uri }), asked.request_state.as_deref()).await? {
+    let got = got(app, context, caller, &action, json!({ "uri": uri }), asked.request_state.as_deref()).await;
+    match got.map_err(|error| ErrorData { data: Some(json!({ "uri": asked.uri })), ..error })? {
         Got::Value(mut value) => {
             for content in value.get_mut("contents").and_then(Value::as_array_mut).into_iter().flatten() {
                 mark(caller, source, content, "uri");
@@ -134,7 +135,7 @@ async fn got(
     };
     line.hand();
     let text: Vec<_> = told.content.iter().filter_map(|block| block.as_text()).map(|block| block.text.as_str()).collect();
-    Err(ErrorData::invalid_request(text.join(" "), None))
+    Err(ErrorData::invalid_params(text.join(" "), None))
 }
 
 fn succeeded(outcome: &Outcome) -> Option<Value> {

@@ -134,7 +134,7 @@ pub(super) async fn wait(
             return Ok(Waited::Reference(pending));
         }
         told += 1.0;
-        tell(app, context, &pending, told).await;
+        tell(context, told, words::progress(app, &pending)).await;
         let tick = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(MCP_PROGRESS_SECONDS));
         let mut waiting = pin!(app.pipeline().wait_on(line, asked.principal, &pending.id, tick));
         outcome = loop {
@@ -156,11 +156,10 @@ fn shown(app: &App, pending: &Invocation) -> ElicitRequestParams {
     }
 }
 
-/// Says what the call waits for, if the caller wants to know.
-async fn tell(app: &App, context: &RequestContext<RoleServer>, pending: &Invocation, value: f64) {
+/// Says how far the call is, if the caller wants to know.
+pub(super) async fn tell(context: &RequestContext<RoleServer>, value: f64, message: String) {
     let Some(token) = context.meta.get_progress_token() else { return };
-    let progress = ProgressNotificationParam::new(token, value).with_message(words::progress(app, pending));
-    if let Err(error) = context.peer.notify_progress(progress).await {
-        tracing::debug!(%error, "a caller could not be told what its call waits for");
+    if let Err(error) = context.peer.notify_progress(ProgressNotificationParam::new(token, value).with_message(message)).await {
+        tracing::debug!(%error, "a caller could not be told how far its call is");
     }
 }

@@ -32,6 +32,7 @@ on_sqlite!(
     nobody_uses_the_connection_of_another,
     bad_clients_get_documented_errors,
     whoever_asks_for_one_source_gets_its_own_names,
+    what_a_call_prints_is_told_to_a_caller_with_a_progress_token,
 );
 
 const STATELESS: &str = "2026-07-28";
@@ -245,6 +246,28 @@ async fn what_had_begun_is_told_to_whoever_asks_again(kind: Kind) {
     assert_eq!((server.source.calls().len(), server.counts().await.0), (1, 1));
 }
 
+async fn what_a_call_prints_is_told_to_a_caller_with_a_progress_token(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    let mut request = asked("tools/call", writing("a"), &json!({}));
+    request["params"]["_meta"]["progressToken"] = json!("mine");
+    let calling = tokio::spawn(posted(&agent.client, "", &request).send());
+    held.arrived().await;
+    let source = server.source.calls().pop().unwrap().context.progress.expect("a call that is walked is told from");
+    source.tell("one\ntwo");
+    held.release();
+    let answer = calling.await.unwrap().unwrap().text().await.unwrap();
+    let messages: Vec<Value> =
+        answer.lines().filter_map(|line| line.strip_prefix("data:")).filter_map(|data| serde_json::from_str(data).ok()).collect();
+    let told: Vec<_> = messages.iter().filter(|message| message["method"] == "notifications/progress").collect();
+    let texts: Vec<_> = told.iter().map(|message| (&message["params"]["progressToken"], &message["params"]["message"])).collect();
+    assert_eq!(texts, [(&json!("mine"), &json!("one")), (&json!("mine"), &json!("two"))], "{answer}");
+    assert!(told[0]["params"]["progress"].as_f64() < told[1]["params"]["progress"].as_f64(), "{answer}");
+    assert_eq!(messages.last().unwrap()["result"]["isError"], false, "{answer}");
+}
+
 async fn a_call_that_is_never_asked_for_again_is_cancelled(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
@@ -434,7 +457,7 @@ async fn nobody_uses_the_connection_of_another(kind: Kind) {
     unnamed.problem(400, "invalid_request");
     // After its end a connection is like one that never was.
     let ended = agent.client.http.delete(format!("{}/mcp", server.url)).bearer_auth(&agent.client.token).header("mcp-session-id", &id);
-    assert_eq!(ended.send().await.unwrap().status(), 202);
+    assert_eq!(ended.send().await.unwrap().status(), 204);
     assert_eq!(post(&agent.client, Some(&id), &list).await.unwrap().status(), 404);
 }
 

@@ -31,7 +31,7 @@ const PIPELINE: Crate = Crate {
         ("batch", &["error", "request", "walk", "pipeline"]),
         ("answers", &["error", "request", "walk", "pipeline", "preview", "rules", "batch"]),
         ("recovery", &["error", "request", "walk", "pipeline", "batch"]),
-        ("callers", &["error", "line", "request", "walk", "told", "pipeline"]),
+        ("callers", &["error", "line", "request", "walk", "told", "pipeline", "progress"]),
     ],
 };
 
