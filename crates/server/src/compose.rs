@@ -3,6 +3,7 @@
 use crate::added_sources::{AddedConfig, AddedRegistry};
 use crate::config::Config;
 use crate::data_dir::{self, DataDir, HeldData};
+use crate::followed::Followed;
 use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
 use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
@@ -56,12 +57,13 @@ pub struct Parts {
 pub struct App {
     pub(crate) parts: Arc<Parts>,
     streams: Streams,
+    followed: Followed,
 }
 
 impl App {
     pub fn new(parts: Parts) -> Self {
         let streams = Streams::new(Arc::new(parts.store.clone()), Bounds::new(parts.pipeline.silence()));
-        Self { parts: Arc::new(parts), streams }
+        Self { parts: Arc::new(parts), streams, followed: Followed::default() }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -79,6 +81,10 @@ impl App {
 
     pub(crate) const fn streams(&self) -> &Streams {
         &self.streams
+    }
+
+    pub(crate) const fn followed(&self) -> &Followed {
+        &self.followed
     }
 
     /// Waits for running calls, then signs a last checkpoint over everything they recorded. Returns whether all of them have ended.
