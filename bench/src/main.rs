@@ -1,7 +1,8 @@
 //! `make bench`: measures the release build beside the parts no call can do without, in the same run and in turns.
 //! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
 //! smallest server that does all of them; `catalogue` measures a call beside many other actions, `orgs` two orgs on two servers, `mcp`
-//! tools of MCP servers, of which `upstream` is one, `door` calls that come over MCP, `outage` servers whose database goes away, and `against` another build.
+//! tools of MCP servers, of which `upstream` is one, `door` calls that come over MCP, `held` those of them that wait for a person, `outage`
+//! servers whose database goes away, and `against` another build.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod against;
@@ -13,6 +14,7 @@ mod door;
 mod echo;
 mod effect;
 mod growth;
+mod held;
 mod http;
 mod load;
 mod mcp;
@@ -41,7 +43,8 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --against FILE  only what a call costs here and in another build of countersign, in turns
   --jail   only what it costs to start a program that does nothing
   --mcp    only what it costs to govern the tools of an MCP server
-  --door   only what calls over MCP cost and how soon held ones are released, beside the proxies of others
+  --door   only what calls over MCP cost, beside the proxies of others, and then the same as --held
+  --held   only how soon held calls are released, and the memory of many of them and of many readers of the live stream
   --outage only how soon servers work again after the database was away, and wake who waits on another server";
 
 /// How much is measured.
@@ -66,6 +69,7 @@ async fn main() -> Result<()> {
         Some("--jail") => jail_alone().await,
         Some("--mcp") => mcp_alone().await,
         Some("--door") => door_alone().await,
+        Some("--held") => held_alone().await,
         Some("--outage") => outages_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
@@ -149,13 +153,20 @@ async fn mcp_alone() -> Result<()> {
 }
 
 async fn door_alone() -> Result<()> {
+    let (_, folder) = folder_on_disk()?;
+    let measured = door::measure(folder.path(), plan(Extent::Standard)).await?;
+    println!("{}", report::door(&machine(&[Place::Sqlite]), &measured));
+    held_alone().await
+}
+
+async fn held_alone() -> Result<()> {
     let mut places = vec![Place::Sqlite];
     if let Ok(url) = std::env::var("TEST_POSTGRES_URL") {
         places.push(Place::postgres(url).await?);
     }
     let (_, folder) = folder_on_disk()?;
-    let measured = door::measure(places.get(1), folder.path(), plan(Extent::Standard)).await?;
-    println!("{}", report::door(&machine(&places), &measured));
+    let measured = held::measure(places.get(1), folder.path()).await?;
+    println!("{}", report::held(&machine(&places), &measured));
     Ok(())
 }
 

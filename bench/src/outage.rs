@@ -64,9 +64,14 @@ pub(crate) async fn measure(place: &Place, folder: &Path) -> Result<(Vec<Outage>
 }
 
 /// Starts servers on one fresh database, which they reach through a proxy. Each has a data folder of its own.
-pub(crate) async fn start(place: &Place, folder: &Path, count: usize) -> Result<(Proxy, Vec<Arc<Server>>)> {
+async fn start(place: &Place, folder: &Path, count: usize) -> Result<(Proxy, Vec<Arc<Server>>)> {
     let database = place.fresh(folder).await?;
     let (proxy, url) = Proxy::before(database.url.as_deref().context("SQLite is never away")?).await;
+    Ok((proxy, start_servers(&url, folder, count, &[]).await?))
+}
+
+/// Starts servers on one database, with more settings. Each has a data folder of its own.
+pub(crate) async fn start_servers(url: &str, folder: &Path, count: usize, settings: &[(&str, &str)]) -> Result<Vec<Arc<Server>>> {
     let mut servers = Vec::with_capacity(count);
     for number in 0..count {
         let data = folder.join(number.to_string());
@@ -76,9 +81,9 @@ pub(crate) async fn start(place: &Place, folder: &Path, count: usize) -> Result<
                 std::fs::copy(folder.join("0").join(name), data.join(name))?;
             }
         }
-        servers.push(Arc::new(Server::start(&data, Some(&url)).await?));
+        servers.push(Arc::new(Server::start_with(&data, Some(url), settings).await?));
     }
-    Ok((proxy, servers))
+    Ok(servers)
 }
 
 async fn come_back(

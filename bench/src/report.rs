@@ -5,6 +5,7 @@ use crate::catalogue;
 use crate::child::Call;
 use crate::door;
 use crate::growth::Size;
+use crate::held::{self, ACROSS, BURST, Delays, HELD, Memory, READERS, Released};
 use crate::mcp;
 use crate::measure::{Cell, Measured, Turn};
 use crate::outage::{Outage, Woken};
@@ -100,7 +101,10 @@ pub(crate) fn door(machine: &str, measured: &door::Measured) -> String {
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let mut bars = vec![["bar", "measured", "limit", ""].map(str::to_owned).to_vec()];
     let mut bar = |name: String, measured: String, median: f64, limit: Limit| {
-        bars.push(vec![name, measured, limit.to_string(), limit.verdict(median).to_owned()]);
+        // A proxy that is not installed is not measured.
+        if !median.is_nan() {
+            bars.push(vec![name, measured, limit.to_string(), limit.verdict(median).to_owned()]);
+        }
     };
     for cell in &measured.cells {
         let call = vec![cell.kind.as_str().to_owned(), cell.callers.to_string()];
@@ -119,20 +123,36 @@ pub(crate) fn door(machine: &str, measured: &door::Measured) -> String {
         let share = cell.spread(|turn| turn.mcp_proxy.map(|proxy| turn.ours.cpu_us / proxy.cpu_us));
         bar(format!("{what} ÷ mcp-proxy"), share.to_string(), share.median, Limit::AtMost(MCP_PROXY_SHARE_MAX));
     }
-    let released = measured.held.delays.p99.as_secs_f64() * 1e3;
-    bar("held calls, released after, p99 ms".to_owned(), short(released), released, Limit::AtMost(RELEASED_MS_MAX));
-    let p50 = measured.held.delays.p50.as_secs_f64() * 1e3;
-    bar("held calls, released after, p50 ms".to_owned(), short(p50), p50, Limit::None);
-    let peak = measured.held.peak_mb;
-    bar("held calls, memory, MB".to_owned(), short(peak), peak, Limit::AtMost(HELD_MB_MAX));
-    let readers = measured.readers_mb;
-    bar("idle readers of the live stream, memory, MB".to_owned(), short(readers), readers, Limit::AtMost(READERS_MB_MAX));
-    if let Some(across) = &measured.across {
-        let (p50, p99) = (across.p50.as_secs_f64() * 1e3, across.p99.as_secs_f64() * 1e3);
-        bar("held on another server, released after, p99 ms".to_owned(), short(p99), p99, Limit::AtMost(WOKEN_MS_MAX));
-        bar("held on another server, released after, p50 ms".to_owned(), short(p50), p50, Limit::None);
-    }
     format!("{machine}\n\n{}\n{}\n{}\n", table(&rows), table(&bars), measured.notes.join("\n"))
+}
+
+/// The report of `make bench ARGS=--held`.
+pub(crate) fn held(machine: &str, measured: &held::Measured) -> String {
+    let header = ["held calls", "decided", "released after", "p50 ms", "p99 ms", "longest ms", "bar for p99", ""];
+    let mut delays = vec![header.map(str::to_owned).to_vec()];
+    let mut released = |calls: &str, decided: &str, released: &Released, since_sent: Limit, since_answered: Limit| {
+        let since = [("it was sent", &released.sent, since_sent), ("it was answered", &released.answered, since_answered)];
+        for (since, Delays { p50, p99, longest }, limit) in since {
+            let ms = [p50, p99, longest].map(|delay| delay.as_secs_f64() * 1e3);
+            let bar = vec![limit.to_string(), limit.verdict(ms[1]).to_owned()];
+            delays.push([vec![calls.to_owned(), decided.to_owned(), since.to_owned()], ms.map(short).to_vec(), bar].concat());
+        }
+    };
+    let (held, bursts) = (format!("{HELD} on one server"), format!("{BURST} at once"));
+    released(&held, "one by one", &measured.one_by_one, Limit::AtMost(RELEASED_MS_MAX), Limit::None);
+    released(&held, &bursts, &measured.in_bursts, Limit::AtMost(RELEASED_MS_MAX), Limit::None);
+    if let Some(across) = &measured.across {
+        released(&format!("{ACROSS} on another server"), "one by one", across, Limit::None, Limit::AtMost(WOKEN_MS_MAX));
+    }
+    let mut memory = vec![["memory of the server", "before, MB", "MB", "bar", ""].map(str::to_owned).to_vec()];
+    for (what, Memory { before, then }, most) in [
+        (format!("{HELD} held calls, at most"), &measured.held, HELD_MB_MAX),
+        (format!("{READERS} idle readers of the live stream"), &measured.readers, READERS_MB_MAX),
+    ] {
+        let limit = Limit::AtMost(most);
+        memory.push(vec![what, short(*before), short(*then), limit.to_string(), limit.verdict(*then).to_owned()]);
+    }
+    format!("{machine}\n\n{}\n{}\n{}\n", table(&delays), table(&memory), measured.notes.join("\n"))
 }
 
 /// The report of `make bench ARGS='--against FILE'`.
