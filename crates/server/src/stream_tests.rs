@@ -136,9 +136,9 @@ async fn who_reads_too_slowly_is_told_so_and_the_others_lose_nothing() {
 
 #[tokio::test]
 async fn many_streams_are_fed_by_one_reader() {
-    let (feed, streams) = streams(bounds());
+    let (feed, streams) = streams(Bounds { streams_max: 200, streams_per_org_max: 200, ..bounds() });
     let mut open = Vec::new();
-    for _ in 0..50 {
+    for _ in 0..200 {
         open.push(streams.subscribe(&org(1), None).await.unwrap());
     }
     feed.publish(1);

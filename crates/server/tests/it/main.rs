@@ -32,6 +32,7 @@ mod journey;
 mod kill_switch;
 mod leases;
 mod links;
+mod many;
 mod master_key;
 mod mcp_door;
 mod openapi;

@@ -58,7 +58,7 @@ fn text(result: &CallToolResult) -> String {
 }
 
 /// A request of the stateless revision, written by hand.
-fn asked(method: &str, params: Value, capabilities: &Value) -> Value {
+pub(crate) fn asked(method: &str, params: Value, capabilities: &Value) -> Value {
     let mut params = params;
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": STATELESS,
@@ -68,7 +68,7 @@ fn asked(method: &str, params: Value, capabilities: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-fn posted(client: &Client, query: &str, body: &Value) -> reqwest::RequestBuilder {
+pub(crate) fn posted(client: &Client, query: &str, body: &Value) -> reqwest::RequestBuilder {
     let request = client.http.post(format!("{}/mcp{query}", client.url)).bearer_auth(&client.token);
     let request = request.header(header::ACCEPT, "application/json, text/event-stream").header("mcp-protocol-version", STATELESS);
     let request = request.header("mcp-method", body["method"].as_str().unwrap_or_default());
@@ -77,7 +77,7 @@ fn posted(client: &Client, query: &str, body: &Value) -> reqwest::RequestBuilder
 }
 
 /// The last message of an answer, which is an event stream or JSON.
-async fn last(response: reqwest::Response) -> Value {
+pub(crate) async fn last(response: reqwest::Response) -> Value {
     let text = response.text().await.unwrap();
     let data = text.lines().rev().find_map(|line| line.strip_prefix("data:").map(str::trim).filter(|data| !data.is_empty()));
     serde_json::from_str(data.unwrap_or(&text)).unwrap_or_else(|_| panic!("no message in {text:?}"))

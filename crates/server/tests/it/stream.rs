@@ -28,6 +28,7 @@ on_sqlite!(
     a_stream_ends_with_what_its_reader_may_do,
     a_cursor_that_makes_no_sense_is_refused,
     a_stopping_server_says_where_to_go_on,
+    many_streams_are_told_the_same,
 );
 on_postgres!(what_one_server_does_is_told_by_the_other_and_a_stream_moves_between_them);
 
@@ -554,4 +555,20 @@ async fn says_where_to_go_on(kind: Kind) -> bool {
         assert!(last["hint"].as_str().is_some_and(|hint| hint.contains(cursor.as_str())), "{last}");
     }
     true
+}
+
+async fn many_streams_are_told_the_same(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let mut open = Vec::new();
+    for _ in 0..100 {
+        open.push(server.owner.stream("").await);
+    }
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    server.owner.deny(&id, "no").await.ok();
+    let is_last = |said: &Said| said.name == "action_approval_result" && said.json["subject"] == id.as_str();
+    let told = open.remove(0).all_until(is_last).await;
+    for mut stream in open {
+        assert_eq!(stream.all_until(is_last).await, told);
+    }
 }
