@@ -94,7 +94,8 @@ pub async fn serve_over(listener: TcpListener, way: Way, app: App, stop: impl Fu
         tokio::spawn(async move {
             match acceptor {
                 None => door.converse(stream, peer, Scheme::Http, watcher).await,
-                Some(acceptor) => door.converse_over_tls(stream, peer, &acceptor, watcher).await,
+                // Boxed, so that a connection without TLS, of which thousands may be idle streams, does not take the memory of one with it.
+                Some(acceptor) => Box::pin(door.converse_over_tls(stream, peer, &acceptor, watcher)).await,
             }
             drop(place);
         });
