@@ -124,7 +124,7 @@ async fn many_connections_hear_that_a_list_has_changed(kind: Kind) {
             break;
         }
     }
-    assert_eq!(hearing, (0..CONNECTIONS).collect());
+    assert_eq!(hearing, (0..CONNECTIONS).collect::<BTreeSet<_>>());
     for connection in connections {
         connection.cancel().await.unwrap();
     }
