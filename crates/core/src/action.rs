@@ -412,6 +412,11 @@ impl Action {
         }
     }
 
+    /// Whether a dry run of it can be answered. A read changes nothing, so its dry run needs no preview.
+    pub fn has_dry_run(&self) -> bool {
+        self.preview == Preview::Supported || self.tier.class() == Class::Read
+    }
+
     pub fn safety_class(&self) -> SafetyClass {
         let reaches_far = |effect: &Effect| *effect == Effect::NetworkCall || effect.records_people();
         match self.tier {

@@ -78,6 +78,10 @@ fn a_kill_switch_stops_what_it_covers_and_everybody_sees_it() {
     assert!(on["scope"].as_str().unwrap().starts_with("space:spc_"), "{on}");
     assert!(owner.run(&["kill-switch", "list"]).ok().stdout.contains("\tall but dry runs\t"));
     owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["kill-switch", "on", "space:lab", "--reason", "r", "--as-dry-run", "--yes"]).ok();
+    assert!(owner.run(&["kill-switch", "list"]).ok().stdout.contains("\teffects, answers with dry runs\t"));
+    assert!(owner.run(&["status"]).ok().stdout.contains(", as dry runs (“r”)"));
+    owner.run(&["kill-switch", "on", "space:lab", "--reason", "r", "--as-dry-run", "--except-dry-runs", "--yes"]).exits(2);
     owner.run(&["kill-switch", "off", "space:lab", "--reason", "r"]).ok();
     owner.run(&["kill-switch", "on", "everything", "--reason", "r", "--yes"]).exits(2);
     owner.run(&["kill-switch", "on", "space:nowhere", "--reason", "r", "--yes"]).exits(3);
