@@ -235,6 +235,9 @@ fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
     assert!(owner.run(&["space", "quorum", "lab", "R2=2"]).ok().stdout.contains("quorum\tR2: 2 people, R3: 2 people, R4: 3 people\n"));
     assert!(owner.run(&["space", "quorum", "lab", "R3=1"]).ok().stdout.contains("quorum\tR2: 2 people, R4: 3 people\n"));
     owner.run(&["space", "quorum", "lab", "--none"]).ok();
+    owner.run(&["space", "band", "lab", "amber"]).ok();
+    assert!(owner.run(&["space", "redact", "lab", "--by-band"]).ok().stdout.contains("redacts\temail, phone, face, by its band\n"));
+    owner.run(&["space", "redact", "lab", "--by-band", "--none"]).exits(2);
     owner.run(&["space", "redact", "lab", "--none"]).ok();
     let shown = owner.run(&["space", "show", "lab"]).ok().stdout;
     assert!(shown.contains("quorum\tone person\n") && shown.contains("redacts\tnothing\n") && !shown.contains("crossing"), "{shown}");
