@@ -419,11 +419,13 @@ impl Action {
 
     pub fn safety_class(&self) -> SafetyClass {
         let reaches_far = |effect: &Effect| *effect == Effect::NetworkCall || effect.records_people();
+        if self.effects.iter().any(reaches_far) {
+            return SafetyClass::High;
+        }
         match self.tier {
-            Tier::R4 => SafetyClass::High,
-            Tier::R0 | Tier::R1 | Tier::R2 | Tier::R3 if self.effects.iter().any(reaches_far) => SafetyClass::High,
-            Tier::R3 => SafetyClass::Medium,
             Tier::R0 | Tier::R1 | Tier::R2 => SafetyClass::Low,
+            Tier::R3 => SafetyClass::Medium,
+            Tier::R4 => SafetyClass::High,
         }
     }
 }
