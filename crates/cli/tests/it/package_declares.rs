@@ -47,7 +47,8 @@ fn declares(database: Option<String>) {
 
     write_package(owner.folder(), "wild", "record", "R1", &scripts, &json!({ "effects": ["network_call", "camra"], "version": "a b" }));
     let refused = owner.run(&["package", "install", "wild"]).exits(8);
-    for told in ["`camra` is not an effect", "did you mean `camera`?", "which its permissions do not let it do", "`a b` is not a `version`"] {
+    for told in ["`camra` is not an effect", "did you mean `camera`?", "which its permissions do not let it do", "`a b` is not a `version`"]
+    {
         assert!(refused.stderr.contains(told), "{told}: {refused:?}");
     }
 }
