@@ -106,6 +106,7 @@ impl Sampled {
             action,
             space: &self.space,
             params: &invocation.call.params,
+            claimed_space: None,
             standing: Standing { role: Some(countersign_core::principal::Role::Owner), max_band: Band::Black },
             now: invocation.created_at,
             consents: &[],

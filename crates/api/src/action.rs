@@ -1,7 +1,7 @@
 //! Actions and sources on the wire.
 
 use countersign_core::action::Class;
-use countersign_core::action::{Effect, Profile, Reversibility};
+use countersign_core::action::{Effect, Profile, Reversibility, SafetyClass};
 use countersign_core::decision::Drift;
 use countersign_core::decision::ModeSource;
 use countersign_core::{Mode, Tier};
@@ -38,6 +38,14 @@ pub struct ActionView {
     pub version: String,
     pub tier: Tier,
     pub class: Class,
+    /// The class of older contracts, which follows from the tier and the effects.
+    pub safety_class: SafetyClass,
+    /// The permissions that a caller needs.
+    #[serde(default)]
+    pub requires: Vec<String>,
+    /// What `"idempotency_key": "auto"` is derived from; empty: the action has no automatic key.
+    #[serde(default)]
+    pub idempotency_key_fields: Vec<String>,
     pub mode: Mode,
     pub mode_source: ModeSource,
     /// How it differs from what was reviewed.

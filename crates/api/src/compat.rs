@@ -22,7 +22,7 @@ pub struct ActionRequest {
     /// Whom the caller says it acts as: recorded, never evaluated.
     #[serde(default)]
     pub subject_id: Option<String>,
-    /// Id or name of the session's space; another one is refused.
+    /// Id or name of the session's space; a request for another one is denied.
     #[serde(default)]
     pub space_id: Option<String>,
     /// `<source>.<name>`.

@@ -93,7 +93,8 @@ pub struct ChangeSpaceRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedactionRule {
-    pub kinds: Vec<Kind>,
+    /// Null, or absent: what the band says, which is nothing in a green space, and e-mails, telephone numbers and faces in any other.
+    pub kinds: Option<Vec<Kind>>,
     /// Two capital letters each: where national telephone numbers are from.
     pub regions: Vec<String>,
 }
@@ -106,8 +107,11 @@ pub struct SpaceView {
     pub self_approval: SelfApproval,
     /// How many different people must approve, by tier; one where a tier is absent.
     pub quorum: BTreeMap<Tier, u32>,
-    /// What is redacted from params before a source sees them.
+    /// What was set to be redacted from params before a source sees them.
     pub redaction: RedactionRule,
+    /// What is redacted: what was set, or what the band says.
+    #[serde(default)]
+    pub redacts: Vec<Kind>,
     pub created_at: Timestamp,
 }
 

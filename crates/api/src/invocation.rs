@@ -79,7 +79,7 @@ pub struct InvocationView {
     /// How an approver changed the params.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<EditView>,
-    /// What the caller claimed about itself and the call; never evaluated.
+    /// What the caller claimed about itself and the call; nothing but `space` is evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<ClaimedView>,
     /// How many values of each kind were redacted from the params before the source saw them.

@@ -194,10 +194,22 @@ pub enum Effect {
     FilesystemWrite,
     NetworkCall,
     DeviceNotification,
+    /// People see or hear it happen, such as a window that opens.
+    UserVisible,
+    Camera,
+    Microphone,
 }
 
 impl Effect {
-    pub const ALL: [Self; 4] = [Self::FilesystemRead, Self::FilesystemWrite, Self::NetworkCall, Self::DeviceNotification];
+    pub const ALL: [Self; 7] = [
+        Self::FilesystemRead,
+        Self::FilesystemWrite,
+        Self::NetworkCall,
+        Self::DeviceNotification,
+        Self::UserVisible,
+        Self::Camera,
+        Self::Microphone,
+    ];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -205,11 +217,47 @@ impl Effect {
             Self::FilesystemWrite => "filesystem_write",
             Self::NetworkCall => "network_call",
             Self::DeviceNotification => "device_notification",
+            Self::UserVisible => "user_visible",
+            Self::Camera => "camera",
+            Self::Microphone => "microphone",
+        }
+    }
+
+    /// Whether it records people. Such an action is never below tier R3, so a person decides about each call.
+    pub const fn records_people(self) -> bool {
+        match self {
+            Self::Camera | Self::Microphone => true,
+            Self::FilesystemRead | Self::FilesystemWrite | Self::NetworkCall | Self::DeviceNotification | Self::UserVisible => false,
         }
     }
 }
 
 impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The class of older contracts, which follows from the tier and the effects. Nothing is decided by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum SafetyClass {
+    Low,
+    Medium,
+    High,
+}
+
+impl SafetyClass {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "LOW",
+            Self::Medium => "MEDIUM",
+            Self::High => "HIGH",
+        }
+    }
+}
+
+impl fmt::Display for SafetyClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -363,6 +411,23 @@ impl Action {
             hosts: Vec::new(),
         }
     }
+
+    /// Whether a dry run of it can be answered. A read changes nothing, so its dry run needs no preview.
+    pub fn has_dry_run(&self) -> bool {
+        self.preview == Preview::Supported || self.tier.class() == Class::Read
+    }
+
+    pub fn safety_class(&self) -> SafetyClass {
+        let reaches_far = |effect: &Effect| *effect == Effect::NetworkCall || effect.records_people();
+        if self.effects.iter().any(reaches_far) {
+            return SafetyClass::High;
+        }
+        match self.tier {
+            Tier::R0 | Tier::R1 | Tier::R2 => SafetyClass::Low,
+            Tier::R3 => SafetyClass::Medium,
+            Tier::R4 => SafetyClass::High,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -383,6 +448,30 @@ mod tests {
         }
         assert!(!nearest("files.list", known).contains(&"files.list"));
         assert!(nearest("files.list", []).is_empty());
+    }
+
+    #[test]
+    fn the_safety_class_follows_from_the_tier_and_the_effects() {
+        let class = |tier, effects: &[Effect]| {
+            let id = ActionId::parse("kit.look").unwrap();
+            Action { effects: effects.to_vec(), ..Action::new(id, tier) }.safety_class()
+        };
+        for (tier, expected) in [
+            (Tier::R0, SafetyClass::Low),
+            (Tier::R1, SafetyClass::Low),
+            (Tier::R2, SafetyClass::Low),
+            (Tier::R3, SafetyClass::Medium),
+            (Tier::R4, SafetyClass::High),
+        ] {
+            assert_eq!(class(tier, &[]), expected, "{tier}");
+            for effect in Effect::ALL {
+                let far = effect.records_people() || effect == Effect::NetworkCall;
+                assert_eq!(class(tier, &[effect]), if far { SafetyClass::High } else { expected }, "{tier} {effect}");
+            }
+        }
+        let classes = [SafetyClass::Low, SafetyClass::Medium, SafetyClass::High];
+        assert_eq!(json!(classes), json!(classes.map(SafetyClass::as_str)));
+        assert_eq!(json!(Effect::ALL), json!(Effect::ALL.map(Effect::as_str)));
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub struct Call {
     /// Check commands to run after the effect; each must succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// What the caller claims about time, device and actor. It is recorded, and decides nothing.
+    /// What the caller claims about time, device and actor. It is recorded, and decides nothing, but that a claim to be in another space
+    /// denies the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Claimed>,
     /// Where params came from, as the caller says, by JSON pointer. It can only make a decision stricter.
@@ -62,6 +63,11 @@ impl Call {
             claimed: None,
             provenance: BTreeMap::new(),
         }
+    }
+
+    /// The space in which the caller claims to act, if it is not its session's.
+    pub fn claimed_space(&self) -> Option<&str> {
+        self.claimed.as_ref()?.space.as_deref()
     }
 
     /// The labels of the params. `user` is left out: a caller's word can only make a decision stricter.

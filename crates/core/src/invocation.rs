@@ -225,6 +225,9 @@ pub struct Claimed {
     /// The caller's own id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_id: Option<String>,
+    /// Another space than the session's in which the caller claims to act: the one claim that is evaluated, and the call is denied for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
     /// How sure the caller claims to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Number>,

@@ -86,6 +86,14 @@ pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
 pub const SESSION_SOURCES_MAX: usize = 64;
 /// How long one request to a source may take, unless the definition sets less; then the call is `failed` or `in_doubt`.
 pub const CALL_TIMEOUT_MS: u64 = 30_000;
+/// How long a call of a builtin action of safety class LOW may take; then it is `failed` or `in_doubt`.
+pub const LOW_TIMEOUT_MS: u64 = 4_000;
+/// The same for safety class MEDIUM. It is shorter: what cannot be fully undone is not left under way for long.
+pub const MEDIUM_TIMEOUT_MS: u64 = 3_000;
+/// Permissions that the manifest of a package's action may require, and effects that it may declare; more are refused.
+pub const PACKAGE_REQUIRES_MAX: usize = 32;
+/// Characters of such a permission, and of the version in a manifest; longer ones are refused.
+pub const PACKAGE_WORD_CHARS_MAX: usize = 64;
 /// How long a source may take to list its actions; then the source is listed with an error.
 pub const LIST_TIMEOUT_MS: u64 = 15_000;
 /// How long the listing of a remote source is used; then the source is asked again.

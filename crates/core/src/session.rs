@@ -96,6 +96,14 @@ impl Band {
         Self::ALL.into_iter().find(|band| band.as_str() == text)
     }
 
+    /// What is redacted before a source sees it, in a space that has no setting of its own.
+    pub const fn redacts(self) -> &'static [Kind] {
+        match self {
+            Self::Green => &[],
+            Self::Amber | Self::Red | Self::Black => &[Kind::Email, Kind::Phone, Kind::Face],
+        }
+    }
+
     /// The loosest mode that the band permits for a tier.
     pub const fn tolerated(self, tier: Tier) -> Mode {
         match (self, tier) {
@@ -133,6 +141,11 @@ pub struct Space {
 }
 
 impl Space {
+    /// What is redacted before a source sees it: what was set, or what the band says.
+    pub fn redacted_kinds(&self) -> BTreeSet<Kind> {
+        self.redaction.kinds.clone().unwrap_or_else(|| self.band.redacts().iter().copied().collect())
+    }
+
     /// Whether this person may approve what the owner, or an agent of theirs, asks for.
     pub fn lets_approve(&self, user: &UserId, owner: Option<&UserId>) -> bool {
         self.self_approval == SelfApproval::Allowed || owner != Some(user)
@@ -193,11 +206,45 @@ impl Kind {
     }
 }
 
-/// What a space redacts before a source sees it; by default nothing.
+/// What a space redacts before a source sees it; by default what its band says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpaceRedaction {
-    pub kinds: BTreeSet<Kind>,
+    /// `None`: what the band says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<BTreeSet<Kind>>,
     /// Two capital letters each: the countries whose national phone numbers are recognised.
     pub regions: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_space_redacts_what_was_set_or_else_what_its_band_says() {
+        let kinds = |text: serde_json::Value| serde_json::from_value::<SpaceRedaction>(text).unwrap().kinds;
+        assert_eq!(kinds(json!({})), None);
+        assert_eq!(kinds(json!({ "kinds": [], "regions": [] })), Some(BTreeSet::new()));
+        assert_eq!(json!(SpaceRedaction::default()), json!({ "regions": [] }));
+        for band in Band::ALL {
+            let at = Timestamp::from_micros(0);
+            let mut space = Space {
+                id: SpaceId::new(at, [1; 10]),
+                org: OrgId::new(at, [2; 10]),
+                name: "main".to_owned(),
+                band,
+                self_approval: SelfApproval::Allowed,
+                quorum: Quorum::default(),
+                redaction: SpaceRedaction::default(),
+                created_at: at,
+            };
+            assert_eq!(space.redacted_kinds().is_empty(), band == Band::Green, "{}", band.as_str());
+            space.redaction.kinds = Some(BTreeSet::from([Kind::Secret]));
+            assert_eq!(space.redacted_kinds(), BTreeSet::from([Kind::Secret]));
+            space.redaction.kinds = Some(BTreeSet::new());
+            assert!(space.redacted_kinds().is_empty(), "{}", band.as_str());
+        }
+    }
 }

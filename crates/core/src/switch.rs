@@ -84,15 +84,26 @@ pub enum Stop {
     Everything,
     /// Dry runs are still possible.
     ExceptDryRuns,
+    /// Calls are answered with their dry run; what has none is stopped.
+    AsDryRun,
 }
 
 impl Stop {
-    pub const ALL: [Self; 2] = [Self::Everything, Self::ExceptDryRuns];
+    pub const ALL: [Self; 3] = [Self::Everything, Self::ExceptDryRuns, Self::AsDryRun];
+
+    /// Whether dry runs are possible while the switch is on.
+    pub const fn spares_dry_runs(self) -> bool {
+        match self {
+            Self::Everything => false,
+            Self::ExceptDryRuns | Self::AsDryRun => true,
+        }
+    }
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Everything => "everything",
             Self::ExceptDryRuns => "except_dry_runs",
+            Self::AsDryRun => "as_dry_run",
         }
     }
 

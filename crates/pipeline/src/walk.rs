@@ -14,6 +14,7 @@ mod survive;
 pub(crate) mod admit;
 pub(crate) mod resolve;
 pub(crate) mod drift;
+mod rehearse;
 pub(crate) mod reversal;
 pub(crate) mod validate;
 mod claimed;
@@ -102,7 +103,7 @@ impl Walk {
 
     /// Takes a call through the stages up to the decision. No action is performed and no person is asked.
     pub(crate) async fn reach(&self, admitted: Box<Admitted>) -> Result<Reached, Error> {
-        let resolved = self.resolve(admitted).await?;
+        let resolved = self.rehearse(self.resolve(admitted).await?).await?;
         let validated = self.validate(resolved).await?;
         let gated = match self.gate(validated, None).await? {
             Gates::Passed(gated) => gated,
@@ -175,6 +176,7 @@ impl Walk {
             // `validate` lets only reads get here. The read is not made; it would change nothing.
             Preview::Unsupported => Ok(Output::new(json!({ "changes": [], "untried": UNTRIED }))),
         };
+        let answer = answer.map(|output| instead_of_the_effect(output, gated.validated.resolved.admitted.rehearsed.as_deref()));
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(gated, policy_slice, invocation, answer);
         self.record(self.verify(Box::new(done)).await?).await
@@ -183,6 +185,14 @@ impl Walk {
 
 /// The note in the result of a dry run of a read: the read is not made.
 const UNTRIED: &str = "a dry run does not read, so whether this call would succeed is not known";
+
+/// Says in the result that the caller asked for the effect and got a dry run.
+fn instead_of_the_effect(mut output: Output, why: Option<&str>) -> Output {
+    if let (Some(why), Some(members)) = (why, output.value.as_object_mut()) {
+        members.insert("instead".to_owned(), json!(why));
+    }
+    output
+}
 
 /// How far a call got in the stages before anything is performed.
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]

@@ -1,5 +1,5 @@
-//! The facts about a call that the gates may use: facts of ours about the caller, the action, the space and the time. The params are the
-//! only fact that the caller states.
+//! The facts about a call that the gates may use: facts of ours about the caller, the action, the space and the time. The params, and the
+//! space that it claims to be in, are the only facts that the caller states.
 
 use countersign_core::decision::Drift;
 use countersign_core::principal::{Permission, Standing};
@@ -14,6 +14,8 @@ pub struct CallFacts<'a> {
     /// The space in which the call is made.
     pub space: &'a Space,
     pub params: &'a Value,
+    /// The space in which the caller claims to act, by id or by name; `None` if it names none.
+    pub claimed_space: Option<&'a str>,
     /// The role and the strictest band of the person who acts, or for whom the principal acts.
     pub standing: Standing,
     pub now: Timestamp,
@@ -45,12 +47,15 @@ pub(crate) enum Reach {
     /// The params name no space, or the one in which the call is made.
     Here,
     Elsewhere,
-    /// The params name something that is no space id. It cannot be compared with this space, and it cannot be listed.
+    /// The params name something that is no space id, or the caller claims to be in another space. It cannot be listed.
     Unknown,
 }
 
 impl CallFacts<'_> {
     pub(crate) fn reach(&self) -> Reach {
+        if self.claimed_space.is_some_and(|named| named != self.space.id.as_str() && named != self.space.name) {
+            return Reach::Unknown;
+        }
         match self.params.get("space_id") {
             None | Some(Value::Null) => Reach::Here,
             Some(Value::String(named)) if named == self.space.id.as_str() => Reach::Here,

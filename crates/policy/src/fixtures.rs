@@ -98,6 +98,7 @@ pub(crate) struct Scene {
     pub(crate) action: Arc<Action>,
     pub(crate) space: Space,
     pub(crate) params: Value,
+    pub(crate) claimed_space: Option<String>,
     pub(crate) max_band: Band,
     /// The role of the person behind the principal; for a user, their own.
     pub(crate) owner_role: Option<Role>,
@@ -127,6 +128,7 @@ impl Scene {
             action: named("files.write_text"),
             space,
             params: json!({}),
+            claimed_space: None,
             max_band: Band::Black,
             owner_role: Some(Role::Admin),
             now: AT,
@@ -166,6 +168,7 @@ impl Scene {
             action: &self.action,
             space: &self.space,
             params: &self.params,
+            claimed_space: self.claimed_space.as_deref(),
             standing: self.standing(),
             now: self.now,
             consents: &self.consents,

@@ -110,6 +110,24 @@ fn a_call_that_names_another_space_or_something_that_is_no_space_is_denied() {
 }
 
 #[test]
+fn a_call_that_claims_to_be_in_another_space_is_denied_even_where_a_crossing_is_listed() {
+    let here = Scene::new().space;
+    let other = SpaceId::new(crate::fixtures::AT, [9; 10]).to_string();
+    for (claimed, expected) in [
+        (here.id.as_str(), Verdict::Ok),
+        (here.name.as_str(), Verdict::Ok),
+        (other.as_str(), Verdict::Deny),
+        ("elsewhere", Verdict::Deny),
+        ("", Verdict::Deny),
+    ] {
+        for cross_space_listed in [false, true] {
+            let scene = Scene { claimed_space: Some(claimed.to_owned()), cross_space_listed, ..Scene::new() };
+            check(&scene.verdicts(None), Gate::Space, expected, &["builtin.same_space"]);
+        }
+    }
+}
+
+#[test]
 fn an_action_listed_for_another_space_may_reach_it_and_nothing_that_is_no_space() {
     for (space_id, verdict, rule) in [
         (json!("elsewhere"), Verdict::Ok, "builtin.cross_space_listed"),

@@ -336,6 +336,12 @@ fn private_data_untrusted_content_and_a_way_out_ask_together() {
     for action in [write(), read(), notify(), action(Tier::R3, &[Effect::FilesystemWrite]), action(Tier::R2, &[])] {
         check(&action, &json!({}), &both, &[]);
     }
+    // What a package declares beside its permissions does not say where it acts.
+    for declared in [Effect::DeviceNotification, Effect::UserVisible, Effect::Camera, Effect::Microphone] {
+        let mut package = action(Tier::R3, &[declared]);
+        package.package_sha256 = Some(countersign_core::Digest::new([1; 32]));
+        check(&package, &json!({}), &both, &[("safety.trifecta", ASKS, "")]);
+    }
 }
 
 /// Texts that people and programs really write. Every action may carry them, and nothing is found.

@@ -5,8 +5,9 @@ use super::http::{Http, HttpConfig};
 use super::notify::Notify;
 use super::*;
 use crate::words::patience;
-use countersign_core::action::{Preview, Repeatability, Reversibility};
+use countersign_core::action::{Preview, Repeatability, Reversibility, SafetyClass};
 use countersign_core::effect::Scope;
+use countersign_core::limits::{CALL_TIMEOUT_MS, LOW_TIMEOUT_MS, MEDIUM_TIMEOUT_MS};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::source::{CallContext, Output, Source};
 use countersign_core::{Action, Future, InvocationId, NotificationId, OrgId, SessionId, SpaceId, Tier, Timestamp, ledger};
@@ -167,6 +168,18 @@ async fn every_definition_is_closed_and_bounded() {
             let name = field.strip_prefix("sha256(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(field);
             assert!(action.params_schema["properties"].get(name).is_some(), "{} has no param `{name}`", action.id);
         }
+    }
+}
+
+#[tokio::test]
+async fn every_builtin_action_has_the_time_limit_of_its_safety_class() {
+    for action in definitions().await {
+        let expected = match action.safety_class() {
+            SafetyClass::Low => LOW_TIMEOUT_MS,
+            SafetyClass::Medium => MEDIUM_TIMEOUT_MS,
+            SafetyClass::High => CALL_TIMEOUT_MS,
+        };
+        assert_eq!(action.timeout_ms, expected, "{}", action.id);
     }
 }
 

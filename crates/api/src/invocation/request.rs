@@ -128,7 +128,7 @@ impl From<CallerContext> for Claimed {
     }
 }
 
-/// Everything a caller claims about itself and a call: shown and recorded, never evaluated.
+/// Everything a caller claims about itself and a call: shown and recorded. Nothing but `space` is evaluated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimedView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +143,9 @@ pub struct ClaimedView {
     /// The caller's own name for the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_id: Option<String>,
+    /// Another space than the session's in which the caller says it acts. The call was denied for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
     /// How sure the caller says it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
@@ -159,6 +162,7 @@ impl From<Claimed> for ClaimedView {
             actor: claimed.actor,
             subject: claimed.subject,
             action_id: claimed.action_id,
+            space: claimed.space,
             confidence: claimed.confidence.and_then(|confidence| confidence.as_f64()),
             rollback_plan: claimed.rollback_plan,
         }

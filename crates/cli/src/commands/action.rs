@@ -136,10 +136,16 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         .with("title", Cell::text(&action.title))
         .with("what it does", Cell::text(&action.description))
         .with("tier", Cell::tier(action.tier).and(format!(" {}", action.class)))
+        .with("safety class", Cell::text(action.safety_class.as_str()))
+        .with_some("requires", (!action.requires.is_empty()).then(|| Cell::text(action.requires.join(", "))))
         .with("mode", Cell::mode(action.mode).and(mode_source))
         .with("reversible", Cell::text(word(action.reversibility).replace('_', " ")))
         .with_some("reaches", (!action.hosts.is_empty()).then(|| Cell::text(action.hosts.join(", "))))
         .with("dry run", Cell::text(dry_run))
+        .with_some(
+            "automatic key",
+            (!action.idempotency_key_fields.is_empty()).then(|| Cell::text(format!("of {}", action.idempotency_key_fields.join(", ")))),
+        )
         .with("timeout", Cell::text(format!("{} ms", action.timeout_ms)))
         .with("version", Cell::text(&action.version));
     let has_drifted = action.drift != Drift::None;

@@ -14,6 +14,7 @@ pub(crate) enum KillSwitch {
     #[command(before_help = "Examples:
   countersign kill-switch on org --reason 'keys leaked'
   countersign kill-switch on source:http --reason 'their API misbehaves' --except-dry-runs
+  countersign kill-switch on org --reason 'pause, and plan on' --as-dry-run
   countersign kill-switch on space:production --reason freeze --yes")]
     On {
         /// org, space:NAME, session:TITLE, source:NAME or action:ID; the id of a space or a session does as well
@@ -24,6 +25,9 @@ pub(crate) enum KillSwitch {
         /// Still allow dry runs
         #[arg(long)]
         except_dry_runs: bool,
+        /// Answer calls with their dry run; what has none is stopped
+        #[arg(long, conflicts_with = "except_dry_runs")]
+        as_dry_run: bool,
         #[command(flatten)]
         agreed: Agreed,
     },
@@ -56,6 +60,7 @@ impl Resource for SwitchView {
             text(match one.stop {
                 Stop::Everything => "everything",
                 Stop::ExceptDryRuns => "all but dry runs",
+                Stop::AsDryRun => "effects, answers with dry runs",
             })
         }),
         Field::both("reason", Column::Cut, |one, _| text(&one.reason)),
@@ -75,11 +80,15 @@ impl Resource for SwitchView {
 impl KillSwitch {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::On { scope, reason, except_dry_runs, agreed } => {
+            Self::On { scope, reason, except_dry_runs, as_dry_run, agreed } => {
                 let named = scope;
                 let scope = scope_of(&named, client).await?;
                 terminal.consent(&format!("Stop every call of `{}` at once?", clean::line(&named)), agreed.consent(client)).await?;
-                let stop = if except_dry_runs { Stop::ExceptDryRuns } else { Stop::Everything };
+                let stop = match (except_dry_runs, as_dry_run) {
+                    (_, true) => Stop::AsDryRun,
+                    (true, false) => Stop::ExceptDryRuns,
+                    (false, false) => Stop::Everything,
+                };
                 let request = SwitchOnRequest { scope, stop, reason };
                 let answer = match client.post::<SwitchChangedResponse>(&["kill-switches", "on"], &request).await {
                     Ok(answer) => answer,
@@ -109,6 +118,7 @@ pub(super) fn line(switch: &SwitchView) -> String {
     let except = match switch.stop {
         Stop::Everything => "",
         Stop::ExceptDryRuns => ", except dry runs",
+        Stop::AsDryRun => ", as dry runs",
     };
     clean::line(&format!("{}{except} (“{}”)", switch.scope, switch.reason))
 }

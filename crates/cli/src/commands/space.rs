@@ -57,9 +57,13 @@ Examples:
   countersign space quorum production --none                one person is enough for everything")]
     Quorum(Quorum),
     /// Set what is redacted from params before a source sees them
-    #[command(before_help = "Examples:
+    #[command(before_help = "\
+By default a green space redacts nothing, and any other e-mails, telephone numbers and faces.
+
+Examples:
   countersign space redact support email phone --region US --region GB
-  countersign space redact support --none                   redact nothing")]
+  countersign space redact support --none                   redact nothing
+  countersign space redact support --by-band                what the band says, again")]
     Redact(Redact),
     /// List the actions that may act across spaces
     #[command(before_help = "Examples:\n  countersign space crossings")]
@@ -89,14 +93,17 @@ pub(crate) struct Redact {
     /// Its name or its id
     space: String,
     /// What to redact
-    #[arg(value_enum, value_name = "KIND", required_unless_present = "none", conflicts_with = "none")]
+    #[arg(value_enum, value_name = "KIND", required_unless_present_any = ["none", "by_band"], conflicts_with_all = ["none", "by_band"])]
     kinds: Vec<Kind>,
     /// The country of national phone numbers, as two letters
     #[arg(long = "region", value_name = "REGION", conflicts_with = "none")]
     regions: Vec<String>,
     /// Redact nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "by_band")]
     none: bool,
+    /// Redact what the band says
+    #[arg(long)]
+    by_band: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -149,7 +156,7 @@ impl Resource for SpaceView {
             })
         }),
         Field::line("quorum", |one, _| text(quorum(&one.quorum))),
-        Field::line("redacts", |one, _| text(redaction(&one.redaction))),
+        Field::line("redacts", |one, _| text(redaction(one))),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
     ];
 
@@ -211,9 +218,10 @@ impl Space {
                 quorum.retain(|_, people| *people > 1);
                 (id, ChangeSpaceRequest { quorum: Some(quorum), ..unchanged() })
             }
-            Self::Redact(Redact { space, kinds, regions, none: _ }) => {
+            Self::Redact(Redact { space, kinds, regions, none: _, by_band }) => {
                 let regions = regions.into_iter().map(|region| region.to_uppercase()).collect();
-                let redaction = Some(RedactionRule { kinds: kinds.into_iter().map(Kind::name).collect(), regions });
+                let kinds = (!by_band).then(|| kinds.into_iter().map(Kind::name).collect());
+                let redaction = Some(RedactionRule { kinds, regions });
                 (space, ChangeSpaceRequest { redaction, ..unchanged() })
             }
         };
@@ -231,13 +239,15 @@ fn quorum(by_tier: &BTreeMap<Tier, u32>) -> String {
     by_tier.iter().map(|(tier, people)| format!("{tier}: {}", counted(*people, "person", "people"))).collect::<Vec<_>>().join(", ")
 }
 
-fn redaction(rule: &RedactionRule) -> String {
-    if rule.kinds.is_empty() {
+fn redaction(space: &SpaceView) -> String {
+    if space.redacts.is_empty() {
         return "nothing".to_owned();
     }
+    let rule = &space.redaction;
     let regions = if rule.regions.is_empty() { String::new() } else { format!(" (numbers of {})", rule.regions.join(", ")) };
-    let kinds: Vec<_> = rule.kinds.iter().map(|kind| kind.as_str()).collect();
-    format!("{}{regions}", kinds.join(", "))
+    let by_band = if rule.kinds.is_none() { ", by its band" } else { "" };
+    let kinds: Vec<_> = space.redacts.iter().map(|kind| kind.as_str()).collect();
+    format!("{}{regions}{by_band}", kinds.join(", "))
 }
 
 /// Reads `R3=2`.

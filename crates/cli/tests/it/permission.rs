@@ -78,6 +78,10 @@ fn a_kill_switch_stops_what_it_covers_and_everybody_sees_it() {
     assert!(on["scope"].as_str().unwrap().starts_with("space:spc_"), "{on}");
     assert!(owner.run(&["kill-switch", "list"]).ok().stdout.contains("\tall but dry runs\t"));
     owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["kill-switch", "on", "space:lab", "--reason", "r", "--as-dry-run", "--yes"]).ok();
+    assert!(owner.run(&["kill-switch", "list"]).ok().stdout.contains("\teffects, answers with dry runs\t"));
+    assert!(owner.run(&["status"]).ok().stdout.contains(", as dry runs (“r”)"));
+    owner.run(&["kill-switch", "on", "space:lab", "--reason", "r", "--as-dry-run", "--except-dry-runs", "--yes"]).exits(2);
     owner.run(&["kill-switch", "off", "space:lab", "--reason", "r"]).ok();
     owner.run(&["kill-switch", "on", "everything", "--reason", "r", "--yes"]).exits(2);
     owner.run(&["kill-switch", "on", "space:nowhere", "--reason", "r", "--yes"]).exits(3);
@@ -231,6 +235,9 @@ fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
     assert!(owner.run(&["space", "quorum", "lab", "R2=2"]).ok().stdout.contains("quorum\tR2: 2 people, R3: 2 people, R4: 3 people\n"));
     assert!(owner.run(&["space", "quorum", "lab", "R3=1"]).ok().stdout.contains("quorum\tR2: 2 people, R4: 3 people\n"));
     owner.run(&["space", "quorum", "lab", "--none"]).ok();
+    owner.run(&["space", "band", "lab", "amber"]).ok();
+    assert!(owner.run(&["space", "redact", "lab", "--by-band"]).ok().stdout.contains("redacts\temail, phone, face, by its band\n"));
+    owner.run(&["space", "redact", "lab", "--by-band", "--none"]).exits(2);
     owner.run(&["space", "redact", "lab", "--none"]).ok();
     let shown = owner.run(&["space", "show", "lab"]).ok().stdout;
     assert!(shown.contains("quorum\tone person\n") && shown.contains("redacts\tnothing\n") && !shown.contains("crossing"), "{shown}");

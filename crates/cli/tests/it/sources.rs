@@ -38,7 +38,7 @@ fn get_issue() -> Value {
         "id": "github.get_issue", "title": "get_issue", "description": "Reads an issue.", "version": "1", "tier": "R1", "class": "read",
         "mode": "allow", "mode_source": "inferred_default", "drift": "none", "result_schema": {}, "reversibility": "no_effect",
         "params_schema": { "type": "object", "properties": { "number": { "type": "integer" } }, "required": ["number"] },
-        "profile": "in_process", "dry_run_supported": false, "timeout_ms": 30_000,
+        "profile": "in_process", "dry_run_supported": false, "timeout_ms": 30_000, "safety_class": "HIGH",
     })
 }
 

@@ -72,7 +72,7 @@ impl Explanation {
 impl Pipeline {
     pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
         let has_params = question.has_params;
-        let resolved = self.imagine(question).await?;
+        let resolved = self.walk.rehearse(self.imagine(question).await?).await?;
         let params = if has_params { param_errors(&resolved).await? } else { Vec::new() };
         let around = request_field_errors(&resolved);
         let refusal = match (params.is_empty(), around.first()) {
@@ -93,6 +93,7 @@ impl Pipeline {
         let (action, tier, drift) = (resolved.action().id.clone(), resolved.tier(), resolved.drift);
         let Admitted { session, request, space, .. } = &*resolved.admitted;
         let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
+        let rehearsed = resolved.admitted.rehearsed.clone();
         let validated = self.walk.validated_as_it_is(resolved).await?;
         let (gated, denial, is_caught) = match self.walk.gate_readonly(validated).await? {
             Gates::Passed(gated) => (gated, None, false),
@@ -109,11 +110,13 @@ impl Pipeline {
         let would = match (&denial, decision.mode) {
             (Some(_), _) if is_caught => Would::Quarantine,
             (Some(_), _) | (None, Mode::Deny) => Would::Deny,
-            (None, Mode::RequireApproval) if grant.is_none() => Would::Ask,
+            // A dry run asks nobody.
+            (None, Mode::RequireApproval) if grant.is_none() && rehearsed.is_none() => Would::Ask,
             (None, Mode::RequireApproval | Mode::Allow) => Would::Run,
         };
         let because = match (&denial, would) {
             (Some(message), _) => message.clone(),
+            (None, Would::Run) if rehearsed.is_some() => rehearsed.unwrap_or_default(),
             (None, Would::Ask) => because(&decision, &gated.gates, None) + &self.by_what_is_held(&gated.gates, &session).await?,
             (None, _) => because(&decision, &gated.gates, grant.as_ref()),
         };

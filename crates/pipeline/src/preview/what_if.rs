@@ -111,6 +111,7 @@ impl Pipeline {
             action,
             space: &space,
             params: &recorded.call.params,
+            claimed_space: recorded.call.claimed_space(),
             standing,
             now: recorded.created_at,
             consents: &consents,

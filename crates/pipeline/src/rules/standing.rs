@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use countersign_core::decision::Drift;
-use countersign_core::switch::SwitchScope;
+use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{Action, Band, Decision, OrgId, Session, Space};
 use std::sync::Arc;
 
@@ -31,7 +31,10 @@ impl Pipeline {
                 SwitchScope::Space(_) | SwitchScope::Session(_) => false,
             },
         };
-        let stopped = switches.iter().find(|switch| covers(&switch.scope)).map(|switch| switch.scope.clone());
+        // Calls that are answered with their dry run can be made, with the mode that they have.
+        let is_rehearsed = |stop: Stop| stop == Stop::AsDryRun && action.has_dry_run();
+        let stopped = switches.iter().find(|switch| covers(&switch.scope) && !is_rehearsed(switch.stop));
+        let stopped = stopped.map(|switch| switch.scope.clone());
         let rules = policy::Rules { version, modes, band: session.map_or(Band::Green, |(_, space)| space.band), policies: None };
         let decision = policy::decide(&policy::Facts { tier: action.tier, profile: action.profile, drift, asks: None, stopped }, &rules);
         Ok(Standing { decision, drift })

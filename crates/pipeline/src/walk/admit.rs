@@ -26,6 +26,8 @@ pub(crate) struct Admitted {
     pub(crate) rules_version: i64,
     pub(crate) request: Request,
     pub(crate) entrance: Entrance,
+    /// Why the call is a dry run although its caller asked for the effect (`rehearse.rs`).
+    pub(crate) rehearsed: Option<String>,
 }
 
 /// How a call came to be walked.
@@ -162,7 +164,7 @@ impl Walk {
         // The version is read first, so a change made while the rest is read is noticed.
         let rules_version = self.ledger().rules_version(&session.org).await?;
         let space = self.space_of(&session).await?;
-        Ok(Box::new(Admitted { id, created_at: self.now(), session, space, rules_version, request, entrance }))
+        Ok(Box::new(Admitted { id, created_at: self.now(), session, space, rules_version, request, entrance, rehearsed: None }))
     }
 
     /// Admits a held call again. It was checked and counted when it was first requested. `None`: its requester or session can no longer
@@ -189,6 +191,7 @@ impl Walk {
                 part: held.batch.clone(),
                 is_edited: held.edit.is_some(),
             }),
+            rehearsed: None,
         })))
     }
 

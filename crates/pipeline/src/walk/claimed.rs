@@ -1,5 +1,5 @@
-//! What the caller claims about a call (time, device, actor and so on). Claims are checked for size and stored without secrets; they decide
-//! nothing.
+//! What the caller claims about a call (time, device, actor and so on). Claims are checked for size and stored without secrets. They decide
+//! nothing, but that a call that claims to be in another space is denied.
 
 use crate::error::ParamError;
 use countersign_core::invocation::Claimed;
@@ -29,6 +29,7 @@ pub(crate) fn without_secrets(claimed: &Claimed) -> Claimed {
         actor: text(&claimed.actor),
         subject: text(&claimed.subject),
         action_id: text(&claimed.action_id),
+        space: text(&claimed.space),
         confidence: claimed.confidence.clone(),
         rollback_plan: claimed.rollback_plan.as_ref().map(|plan| policy::redact(plan).value),
     }

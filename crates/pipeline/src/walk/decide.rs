@@ -10,7 +10,7 @@ use crate::walk::stage::Stage;
 use countersign_core::action::Profile;
 use countersign_core::decision::{Drift, Reason};
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::switch::{Stop, SwitchScope};
+use countersign_core::switch::SwitchScope;
 use countersign_core::{Decision, Digest, GrantId, Mode, Tier};
 
 /// What the policy decided.
@@ -207,7 +207,7 @@ impl Walk {
         let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), action).await?;
         let switches = self.ledger().list_switches(&session.org).await?;
         let stopped = switches.iter().find(|switch| {
-            let spared = switch.stop == Stop::ExceptDryRuns && request.intention == Intention::DryRun;
+            let spared = switch.stop.spares_dry_runs() && request.intention == Intention::DryRun;
             !spared && switch.scope.covers(&session.space, &session.id, action)
         });
         let rules = policy::Rules { version: *rules_version, modes, band: space.band, policies: gated.policies };

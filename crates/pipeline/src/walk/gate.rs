@@ -228,6 +228,7 @@ impl Walk {
             action,
             space,
             params: &request.call.params,
+            claimed_space: request.call.claimed_space(),
             standing,
             now: facts.now,
             consents: &facts.consents,

@@ -18,9 +18,12 @@ impl Walk {
         let Admitted { id, session, .. } = &*resolved.admitted;
         for effect in &resolved.action().effects {
             match effect {
-                Effect::FilesystemRead => self.label(&session.org, &session.id, PRIVATE_DATA, id).await?,
+                // A recording holds what people said and did.
+                Effect::FilesystemRead | Effect::Camera | Effect::Microphone => {
+                    self.label(&session.org, &session.id, PRIVATE_DATA, id).await?;
+                }
                 Effect::NetworkCall => self.label(&session.org, &session.id, UNTRUSTED_CONTENT, id).await?,
-                Effect::FilesystemWrite | Effect::DeviceNotification => {}
+                Effect::FilesystemWrite | Effect::DeviceNotification | Effect::UserVisible => {}
             }
         }
         Ok(())

@@ -6,7 +6,6 @@ use super::resolve::Resolved;
 use super::reversal::why_no_way_back;
 use super::stage::Stage;
 use crate::error::{Error, ParamError};
-use countersign_core::action::{Class, Preview};
 use countersign_core::invocation::{Digests, Intention, REVERT_KEY, revert_key};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::{Digest, Invocation, Status, json, limits};
@@ -33,10 +32,7 @@ impl Walk {
         let _timed = self.timed(Stage::Validate);
         self.check_revertible(&resolved).await?;
         self.check_call(&resolved).await?;
-        let action = resolved.action();
-        // A read changes nothing, so its dry run can be answered without a preview.
-        let can_foresee = action.preview == Preview::Supported || action.tier.class() == Class::Read;
-        if resolved.admitted.request.intention == Intention::DryRun && !can_foresee {
+        if resolved.admitted.request.intention == Intention::DryRun && !resolved.action().has_dry_run() {
             return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
         }
         self.validated_as_it_is(resolved).await

@@ -28,7 +28,7 @@ impl TryFrom<&SpaceRedaction> for Redaction {
 
     fn try_from(space: &SpaceRedaction) -> Result<Self, UnknownRegion> {
         let regions = space.regions.iter().map(|letters| letters.parse()).collect::<Result<_, _>>()?;
-        Ok(Self { kinds: space.kinds.clone(), regions })
+        Ok(Self { kinds: space.kinds.clone().unwrap_or_default(), regions })
     }
 }
 

@@ -44,9 +44,9 @@ pub(super) async fn execute(
 /// Makes the call that an action request asks for, whichever way the request came.
 pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> Result<(Outcome, Echo), Refusal> {
     let session = session_of(app, &caller, "session_id", body.session_id.as_deref()).await?;
-    in_its_space(app, &session, body.space_id.as_deref()).await?;
     let named = body.params.get("space_id").and_then(Value::as_str).map(str::to_owned);
-    let params = with_its_space(app, &session, &body.tool_id, body.params).await?;
+    let (params, space) = with_its_space(app, &session, &body.tool_id, body.params).await?;
+    let elsewhere = space_elsewhere(app, &session, body.space_id.as_deref()).await?.or(space);
     let qos = body.qos.unwrap_or_default();
     let context = body.policy_ctx.unwrap_or_default();
     let action_id = short("action_id", body.action_id)?;
@@ -75,6 +75,7 @@ pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> R
                     actor: short("policy_ctx.actor", context.actor)?,
                     subject,
                     action_id,
+                    space: short("space_id", elsewhere)?,
                     ..Claimed::default()
                 }),
                 ..Call::new(params)
@@ -155,41 +156,35 @@ async fn session_of(app: &App, caller: &Caller, field: &str, named: Option<&str>
     app.store().find_session(&caller.principal.org, &id).await?.ok_or_else(Refusal::unknown_session)
 }
 
-/// A request for another space than its session's is not looked at any further.
-async fn in_its_space(app: &App, session: &Session, named: Option<&str>) -> Result<(), Refusal> {
+/// The space that a request names, if it is not its session's. The gates deny the call for it, with a receipt.
+async fn space_elsewhere(app: &App, session: &Session, named: Option<&str>) -> Result<Option<String>, Refusal> {
     let Some(named) = named else {
-        return Ok(());
+        return Ok(None);
     };
-    if space_meant(app, &session.org, named).await?.as_ref() == Some(&session.space) {
-        return Ok(());
-    }
-    Err(another_space("space_id", session))
+    let is_here = space_meant(app, &session.org, named).await?.as_ref() == Some(&session.space);
+    Ok((!is_here).then(|| named.to_owned()))
 }
 
-/// The older contract names the space twice. `space_id` is removed if it only repeats the session's space. If the action's schema has
-/// `space_id`, the action gets the id, and the gates check it.
-async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Value) -> Result<Value, Refusal> {
+/// The older contract names the space twice. `space_id` is taken out of the params, and returned if it names another space than the
+/// session's. If the action's schema has `space_id`, the action gets the id, and the gates check it there.
+async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Value) -> Result<(Value, Option<String>), Refusal> {
     let Some(named) = params.get("space_id").and_then(Value::as_str).map(str::to_owned) else {
-        return Ok(params);
+        return Ok((params, None));
     };
     // An action that is not there is refused as such.
     let Some(action) = app.pipeline().catalogue().find_listed(session, tool).await else {
-        return Ok(params);
+        return Ok((params, None));
     };
-    let meant = space_meant(app, &session.org, &named).await?;
     if asks_for_a_space(&action) {
-        if let Some(id) = meant {
+        if let Some(id) = space_meant(app, &session.org, &named).await? {
             params["space_id"] = Value::String(id.to_string());
         }
-        return Ok(params);
-    }
-    if meant.as_ref() != Some(&session.space) {
-        return Err(another_space("params.space_id", session));
+        return Ok((params, None));
     }
     if let Some(members) = params.as_object_mut() {
         members.remove("space_id");
     }
-    Ok(params)
+    Ok((params, space_elsewhere(app, session, Some(&named)).await?))
 }
 
 fn asks_for_a_space(action: &Action) -> bool {
@@ -204,11 +199,6 @@ async fn space_meant(app: &App, org: &OrgId, named: &str) -> Result<Option<Space
         Err(_) if named.chars().any(char::is_control) => Ok(None),
         Err(_) => Ok(app.store().find_space_by_name(org, named).await?.map(|space| space.id)),
     }
-}
-
-fn another_space(field: &str, session: &Session) -> Refusal {
-    Refusal::new(Code::InvalidRequest, format!("`{field}` is not the space of the session"))
-        .hint(format!("see the session's space with `GET /api/v1/sessions/{}`", session.id))
 }
 
 /// The action a plan names in full, or by a name that only one source has. What a core action is called, it is called whatever packages

@@ -70,6 +70,7 @@ pages![
     "guides/mcp-servers",
     "guides/packages",
     "guides/permission",
+    "guides/runbook",
     "security",
     "errors/README",
     "errors/invocation-errors",

@@ -55,7 +55,7 @@ pub(super) async fn change(
     Strict(body): Strict<ChangeSpaceRequest>,
 ) -> Result<Json<SpaceView>, Refusal> {
     let quorum = body.quorum.map(to_quorum).transpose()?;
-    let redaction = body.redaction.map(to_redaction).transpose()?;
+    let redaction = body.redaction.map(to_redaction);
     let change = SpaceChange { band: body.band, self_approval: body.self_approval, quorum, redaction };
     Ok(Json(view(&spaces::change(&app, &caller.principal, &space, change).await?)))
 }
@@ -65,8 +65,8 @@ fn to_quorum(by_tier: BTreeMap<Tier, u32>) -> Result<Quorum, Refusal> {
     Quorum::new(by_tier).ok_or_else(wrong)
 }
 
-fn to_redaction(rule: RedactionRule) -> Result<SpaceRedaction, Refusal> {
-    Ok(SpaceRedaction { kinds: rule.kinds.into_iter().collect(), regions: rule.regions })
+fn to_redaction(rule: RedactionRule) -> SpaceRedaction {
+    SpaceRedaction { kinds: rule.kinds.map(|kinds| kinds.into_iter().collect()), regions: rule.regions }
 }
 
 fn view(space: &Space) -> SpaceView {
@@ -76,7 +76,11 @@ fn view(space: &Space) -> SpaceView {
         band: space.band,
         self_approval: space.self_approval,
         quorum: space.quorum.by_tier().clone(),
-        redaction: RedactionRule { kinds: space.redaction.kinds.iter().copied().collect(), regions: space.redaction.regions.clone() },
+        redaction: RedactionRule {
+            kinds: space.redaction.kinds.as_ref().map(|kinds| kinds.iter().copied().collect()),
+            regions: space.redaction.regions.clone(),
+        },
+        redacts: space.redacted_kinds().into_iter().collect(),
         created_at: space.created_at,
     }
 }

@@ -2,7 +2,7 @@
 //! programs are in `_meta`, because clients check structured content against a tool's schema even where the call failed.
 
 use crate::{App, operations};
-use countersign_core::invocation::{Deadline, DeniedBy};
+use countersign_core::invocation::{Deadline, DeniedBy, Intention};
 use countersign_core::{Invocation, Status};
 use pipeline::{Error, Outcome};
 use rmcp::ErrorData;
@@ -23,6 +23,12 @@ pub(super) fn result(outcome: Outcome) -> CallToolResult {
             (invocation, result)
         }
     };
+    if invocation.status == Status::Succeeded && invocation.intention == Intention::DryRun {
+        // A kill switch had it rehearsed. What would change does not fit the schema of the tool's result, which clients check.
+        let mut rehearsed = failed_with(&result.unwrap_or(Value::Null).to_string());
+        rehearsed.meta = Some(facts(&invocation));
+        return rehearsed;
+    }
     if invocation.status == Status::Succeeded {
         let mut succeeded = success(result.unwrap_or(Value::Null));
         let meta = succeeded.meta.get_or_insert_with(|| MetaObject(JsonObject::new()));

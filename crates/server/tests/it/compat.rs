@@ -17,7 +17,7 @@ on_sqlite!(
     a_plan_outside_its_scope_is_rejected,
     a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_change_what_it_is,
     a_planned_write_has_a_way_back_or_is_not_made,
-    a_space_in_the_params_is_the_sessions_or_the_request_is_refused,
+    a_space_in_the_params_is_the_sessions_or_the_call_is_denied,
     what_a_caller_says_of_its_call_is_shown_recorded_and_free_of_secrets,
     an_envelope_that_makes_no_sense_is_refused,
 );
@@ -121,9 +121,9 @@ async fn what_a_request_says_of_itself_only_tightens(kind: Kind) {
     agent.client.post(EXECUTE, once.clone()).await.ok();
     let calls = server.source.calls();
     assert!(calls.len() < 8 && calls[1].context.timeout_ms <= 30_000, "{}", calls.len());
-    // A request for another space than the session's is refused.
+    // A request for another space than the session's is denied.
     once["space_id"] = json!("shared:household");
-    agent.client.post(EXECUTE, once.clone()).await.problem(400, "invalid_request");
+    assert_eq!(agent.client.post(EXECUTE, once.clone()).await.ok()["status"], "error");
     once["space_id"] = json!(server.main_space().await);
     once["dry_run"] = json!(true);
     let rehearsed = agent.client.post(EXECUTE, once).await.ok();
@@ -278,7 +278,7 @@ async fn a_planned_write_has_a_way_back_or_is_not_made(kind: Kind) {
     server.verify().await;
 }
 
-async fn a_space_in_the_params_is_the_sessions_or_the_request_is_refused(kind: Kind) {
+async fn a_space_in_the_params_is_the_sessions_or_the_call_is_denied(kind: Kind) {
     let server = TestServer::start(kind).await;
     server.source.redefine("write", |action| {
         action.params_schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "additionalProperties": false });
@@ -300,10 +300,14 @@ async fn a_space_in_the_params_is_the_sessions_or_the_request_is_refused(kind: K
         assert_eq!(receipt["inputs"], json!({ "text": "hello" }));
     }
     assert!(server.source.calls().iter().all(|call| call.params == json!({ "text": "hello" })));
-    for other in ["lab", "nowhere", "", "ma\u{0}in", "spc_00000000000000000000000000"] {
-        let refused = agent.client.post(EXECUTE, naming(json!(other))).await;
-        refused.problem(400, "invalid_request");
-        assert!(refused.body["detail"].as_str().unwrap().contains("`params.space_id`"), "{other}: {refused:?}");
+    for other in ["lab", "nowhere", "spc_00000000000000000000000000"] {
+        let denied = agent.client.post(EXECUTE, naming(json!(other))).await.ok();
+        assert_eq!((&denied["status"], &denied["space_id"]), (&json!("error"), &json!(other)), "{denied:#}");
+        assert!(denied["receipt_id"].is_string(), "{denied:#}");
+    }
+    // What can be no name of a space is refused before it is a call.
+    for other in ["", "ma\u{0}in"] {
+        agent.client.post(EXECUTE, naming(json!(other))).await.problem(400, "invalid_request");
     }
     // A value that is not a name fails the params schema, because the action has no such param.
     for other in [json!(6), json!(null), json!([main])] {

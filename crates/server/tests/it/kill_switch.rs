@@ -25,6 +25,7 @@ on_both_engines!(
     the_clocks_stand_still_while_a_switch_is_on,
     clocks_go_on_when_the_last_switch_over_them_is_off,
     a_switch_turned_on_and_off_while_calls_pour_in_lets_none_through,
+    a_switch_may_answer_calls_with_their_dry_run,
 );
 on_postgres!(a_switch_of_one_server_stops_the_other);
 
@@ -183,6 +184,49 @@ async fn a_switch_may_spare_dry_runs(kind: Kind) {
     server.owner.switch("on", "org").await.ok();
     agent.invoke_with(json!({ "action": "fake.write", "dry_run": true })).await.problem(403, "denied_by_policy");
     assert_eq!(server.owner.get("/api/v1/kill-switches").await.ok()["items"][0]["stop"], "everything");
+    server.verify().await;
+}
+
+async fn a_switch_may_answer_calls_with_their_dry_run(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    let held = agent.pending("fake.send", json!({})).await;
+    let on = json!({ "scope": "org", "stop": "as_dry_run", "reason": "pause, and plan on" });
+    server.owner.post("/api/v1/kill-switches/on", on).await.ok();
+    assert_eq!(server.owner.get("/api/v1/kill-switches").await.ok()["items"][0]["stop"], "as_dry_run");
+    // The key stays free: the call was not made.
+    let asked = json!({ "action": "fake.write", "params": { "text": "x" }, "idempotency_key": "k" });
+    let answer = agent.invoke_with(asked.clone()).await;
+    assert_eq!((answer.status, &answer.body["invocation"]["dry_run"]), (200, &json!(true)), "{answer:?}");
+    assert!(answer.body["result"]["instead"].as_str().unwrap().contains("a kill switch on `org` is on"), "{answer:?}");
+    assert_eq!(server.receipt_of(&answer.id()).await["dry_run"], true);
+    // A read is not made either, and what has no dry run is stopped.
+    let read = agent.invoke("fake.read", json!({})).await;
+    assert_eq!((read.status, &read.body["invocation"]["dry_run"]), (200, &json!(true)), "{read:?}");
+    assert!(is_stopped(&agent, "fake.send").await);
+    // Agents see that they may go on, and people why.
+    let available = server.owner.get(&format!("/api/v1/sessions/{}/actions/available", agent.session)).await.ok();
+    for (id, mode) in [("fake.read", "allow"), ("fake.write", "allow"), ("fake.send", "deny")] {
+        let listed = available["sources"][0]["actions"].as_array().unwrap().iter().find(|action| action["id"] == id).unwrap();
+        assert_eq!(listed["mode"], mode, "{listed}");
+    }
+    let question = json!({ "session_id": agent.session, "action": "fake.write", "params": { "text": "x" } });
+    let explained = server.owner.post("/api/v1/explain", question).await.ok();
+    assert!(explained["because"].as_str().unwrap().contains("this is the dry run"), "{explained}");
+    // A pending call is kept as it is, and a part of a batch is stopped.
+    server.owner.approve(&held).await.problem(409, "stopped");
+    let batch = json!({ "mode": "all_or_nothing", "actions": [{ "action": "fake.write", "params": { "text": "x" } }] });
+    let batch = agent.client.post(&format!("/api/v1/sessions/{}/actions/batch", agent.session), batch).await;
+    assert!(batch.body["status"] == "denied" && batch.body.to_string().contains("stopped"), "{batch:?}");
+    assert_eq!((server.source.calls().len(), server.source.previews().len()), (0, 1));
+    // A stricter switch over the same call wins.
+    server.owner.switch("on", "action:fake.write").await.ok();
+    assert!(is_stopped(&agent, "fake.write").await);
+    server.owner.switch("off", "action:fake.write").await.ok();
+    server.owner.switch("off", "org").await.ok();
+    let done = agent.invoke_with(asked).await.ok();
+    assert_eq!((&done["invocation"]["dry_run"], &done["replayed"], server.source.effects()), (&json!(false), &json!(false), 1), "{done}");
     server.verify().await;
 }
 

@@ -5,6 +5,7 @@
 mod harness;
 
 mod aftermath;
+mod another_space;
 mod answers;
 mod approvals;
 mod bad_input;
@@ -16,6 +17,7 @@ mod compat;
 mod compat_examples;
 mod connections;
 mod consents;
+mod declared;
 mod drift;
 mod effects;
 mod execution;

@@ -33,6 +33,7 @@ on_sqlite!(
     bad_clients_get_documented_errors,
     whoever_asks_for_one_source_gets_its_own_names,
     what_a_call_prints_is_told_to_a_caller_with_a_progress_token,
+    a_rehearsed_call_is_no_success_of_its_tool,
 );
 
 const STATELESS: &str = "2026-07-28";
@@ -198,6 +199,23 @@ async fn a_denial_and_an_expiry_have_words_of_their_own(kind: Kind) {
     let wrong = ask(&agent, "tools/call", json!({ "name": "fake.write", "arguments": { "text": 7 } }), json!({})).await;
     assert!(wrong["result"]["isError"] == true && result_text(&wrong).contains("/text"), "{wrong:#}");
     assert_eq!(server.source.calls().len(), 0);
+}
+
+async fn a_rehearsed_call_is_no_success_of_its_tool(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("write", |action| action.result_schema = json!({ "type": "object", "required": ["done"] }));
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    let on = json!({ "scope": "org", "stop": "as_dry_run", "reason": "plan on" });
+    server.owner.post("/api/v1/kill-switches/on", on).await.ok();
+    for lifecycle in lifecycles() {
+        let client = connected(&agent, "", lifecycle).await;
+        let rehearsed = called(&client, "fake.write", json!({ "text": "x" })).await;
+        assert_eq!((rehearsed.is_error, &rehearsed.structured_content), (Some(true), &None), "{rehearsed:?}");
+        assert!(text(&rehearsed).contains("nothing was done, and this is the dry run"), "{rehearsed:?}");
+    }
+    assert_eq!((server.source.effects(), server.source.previews().len()), (0, 2));
+    server.verify().await;
 }
 
 async fn a_call_whose_caller_left_waits_for_it_and_runs_once(kind: Kind) {

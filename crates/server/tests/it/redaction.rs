@@ -1,7 +1,7 @@
 //! Redaction: data that a space wants redacted does not reach the source, and the params that were sent stay bound to those that were asked
 //! for.
 
-use crate::harness::{Kind, TestServer, on_sqlite, smuggled};
+use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite, smuggled};
 use serde_json::{Value, json};
 
 on_sqlite!(
@@ -16,6 +16,8 @@ on_sqlite!(
     what_a_source_answers_is_redacted_too,
     an_answer_that_cannot_be_looked_into_is_withheld,
 );
+
+on_both_engines!(redaction_is_on_in_every_space_but_a_green_one_until_it_is_set);
 
 const EMAIL: &str = "jane.doe@example.com";
 const PHONE: &str = "+44 20 7946 0123";
@@ -244,5 +246,38 @@ async fn an_answer_that_cannot_be_looked_into_is_withheld(kind: Kind) {
     let id = answer["invocation"]["id"].as_str().unwrap();
     let released = ada.post(&format!("/api/v1/quarantines/{id}/release"), json!({ "reason": "a test picture" })).await.ok();
     assert_eq!(released["output"], said);
+    server.verify().await;
+}
+
+async fn redaction_is_on_in_every_space_but_a_green_one_until_it_is_set(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let text = format!("write to {EMAIL} or call {PHONE}");
+    let clean = "write to <EMAIL_1> or call <PHONE_1>".to_owned();
+    let path = format!("/api/v1/spaces/{}", server.main_space().await);
+    let sent = async || {
+        let call = agent.invoke("fake.read", json!({ "text": text })).await;
+        let shown = server.shown(&call.id()).await;
+        // In a black space it waits for a person, who sees what would go out.
+        shown["params"]["text"].as_str().unwrap().to_owned()
+    };
+    for (band, is_on) in [("green", false), ("amber", true), ("red", true), ("black", true), ("green", false)] {
+        server.change_space(json!({ "band": band })).await;
+        let space = server.owner.get(&path).await.ok();
+        let expected = if is_on { json!(["email", "phone", "face"]) } else { json!([]) };
+        assert_eq!((&space["redacts"], &space["redaction"]["kinds"]), (&expected, &Value::Null), "{space}");
+        assert_eq!(sent().await, if is_on { &*clean } else { &*text }, "{band}");
+    }
+    // What is set counts in every band, until it is left to the band again.
+    for band in ["green", "amber"] {
+        server.change_space(json!({ "band": band, "redaction": { "kinds": [] } })).await;
+        assert_eq!(sent().await, text, "{band}");
+        server.change_space(json!({ "redaction": { "kinds": ["email"] } })).await;
+        assert_eq!(sent().await, format!("write to <EMAIL_1> or call {PHONE}"), "{band}");
+    }
+    server.change_space(json!({ "redaction": { "kinds": null } })).await;
+    assert_eq!(sent().await, clean);
+    let received: Vec<_> = server.source.calls().iter().map(|call| call.params["text"].as_str().unwrap().to_owned()).collect();
+    assert!(received.contains(&clean) && received.contains(&text), "{received:?}");
     server.verify().await;
 }

@@ -4,7 +4,7 @@ use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, 
 use crate::words::{failed, refused};
 use countersign_core::action::Effect;
 use countersign_core::effect::Reconciled;
-use countersign_core::limits::{NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
+use countersign_core::limits::{MEDIUM_TIMEOUT_MS, NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::source::{CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Clock, Future, NotificationId, OrgId, Random, SourceId, Tier, ledger, random_bytes};
@@ -142,7 +142,7 @@ pub(super) fn definition() -> Result<Action, crate::Error> {
         result_schema: object_schema(json!({ "notification_id": { "type": "string", "maxLength": 64 } }), &["notification_id"]),
         requires: vec!["notify.send".to_owned()],
         effects: vec![Effect::DeviceNotification],
-        timeout_ms: 5_000,
+        timeout_ms: MEDIUM_TIMEOUT_MS,
         // A message that was read cannot be unread, so there is no rollback.
         ..Action::new(action_id("notify.send")?, Tier::R3)
     })

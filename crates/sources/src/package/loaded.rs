@@ -126,6 +126,14 @@ pub(super) fn script_of(files: &PackageFiles, script: Script) -> Result<Option<(
     }
 }
 
+fn add_missing<T: Clone + PartialEq>(known: &mut Vec<T>, more: &[T]) {
+    for one in more {
+        if !known.contains(one) {
+            known.push(one.clone());
+        }
+    }
+}
+
 fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> Action {
     let tier = manifest.tier();
     let (reads, writes) = (manifest.permissions.filesystem == Filesystem::Workspace, manifest.is_write());
@@ -136,15 +144,20 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
     let texts = |pairs: &[(bool, &str)]| pairs.iter().filter(|(holds, _)| *holds).map(|(_, text)| (*text).to_owned()).collect::<Vec<_>>();
     let mut checked = texts(&checks);
     checked.extend(manifest.verification.commands.iter().cloned());
+    // What the author declares is added to what follows from the permissions, and takes nothing away.
+    let mut effects: Vec<_> = effects.into_iter().filter(|(holds, _)| *holds).map(|(_, effect)| effect).collect();
+    add_missing(&mut effects, &manifest.effects);
+    let mut requires = texts(&requires);
+    add_missing(&mut requires, &manifest.requires);
     Action {
-        version: "1.0.0".to_owned(),
+        version: manifest.version().to_owned(),
         title: manifest.title.clone().unwrap_or_else(|| manifest.name.replace(['_', '-'], " ")),
         description: manifest.description.clone().unwrap_or_else(|| format!("An action of the package `{}`.", id.source())),
         tier,
         params_schema: of_object(&manifest.input_schema),
         result_schema: manifest.output_schema.clone(),
-        requires: texts(&requires),
-        effects: effects.into_iter().filter(|(holds, _)| *holds).map(|(_, effect)| effect).collect(),
+        requires,
+        effects,
         timeout_ms: manifest.timeout_ms(),
         idempotency_key_fields: manifest.idempotency_key_fields.clone(),
         reversibility: match (acts_elsewhere, writes) {

@@ -215,8 +215,8 @@ mod tests {
 
     fn source(error: Option<&str>, drift: &str) -> SourceView {
         let action = json!({
-            "id": "kit.look", "title": "Look", "description": "", "version": "1", "tier": "R1", "class": "read", "mode": "allow",
-            "mode_source": "inferred_default", "drift": drift, "params_schema": {}, "result_schema": {}, "reversibility": "no_effect",
+            "id": "kit.look", "title": "Look", "description": "", "version": "1", "tier": "R1", "class": "read", "safety_class": "LOW",
+            "mode": "allow", "mode_source": "inferred_default", "drift": drift, "params_schema": {}, "result_schema": {}, "reversibility": "no_effect",
             "reversible_seconds": null, "checks": [], "hosts": [], "effects": [], "profile": "in_process", "package_sha256": null,
             "tightened": [], "dry_run_supported": false, "timeout_ms": 1,
         });

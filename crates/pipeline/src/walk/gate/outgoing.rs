@@ -22,7 +22,7 @@ const SPACE: &str = "space.redaction";
 impl Walk {
     pub(super) async fn take_out(&self, mut gated: Gated) -> Result<Gates, Error> {
         let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
-        if space.redaction.kinds.is_empty() {
+        if space.redacted_kinds().is_empty() {
             return Ok(Gates::Passed(gated));
         }
         let rules = rules_of(space)?;
@@ -50,7 +50,7 @@ impl Walk {
     /// `None` if the space asks for no redaction. Exemptions do not apply, since no source will use the value.
     pub(super) async fn taken_out_for_the_record(&self, gated: &Gated) -> Result<Option<Value>, Error> {
         let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
-        if space.redaction.kinds.is_empty() {
+        if space.redacted_kinds().is_empty() {
             return Ok(None);
         }
         let outgoing = redacted(request.call.params.clone(), rules_of(space)?, Vec::new()).await?;
@@ -62,7 +62,7 @@ impl Walk {
     pub(crate) async fn take_out_of_answer(&self, org: &OrgId, id: &SpaceId, answer: &Value) -> (Value, Vec<Caught>) {
         let space = self.ledger().find_space(org, id).await;
         let rules = match &space {
-            Ok(Some(space)) if space.redaction.kinds.is_empty() => return (answer.clone(), Vec::new()),
+            Ok(Some(space)) if space.redacted_kinds().is_empty() => return (answer.clone(), Vec::new()),
             Ok(Some(space)) => rules_of(space),
             Ok(None) => Err(Error::Internal { message: format!("space `{id}` is gone") }),
             Err(error) => Err(Error::Store(error.clone())),
@@ -112,6 +112,7 @@ impl Walk {
 
 fn rules_of(space: &Space) -> Result<Redaction, Error> {
     Redaction::try_from(&space.redaction)
+        .map(|rules| Redaction { kinds: space.redacted_kinds(), ..rules })
         .map_err(|unknown| Error::Internal { message: format!("space `{}` names the region `{}`", space.id, unknown.0) })
 }
 

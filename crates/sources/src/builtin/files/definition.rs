@@ -3,13 +3,12 @@
 use crate::builtin::{VERSION, action_id, object_schema};
 use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
 use countersign_core::limits::{
-    FILE_LIST_ENTRIES_MAX, FILE_PATH_BYTES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX, REVERSIBLE_SECONDS_MAX,
+    FILE_LIST_ENTRIES_MAX, FILE_PATH_BYTES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX, LOW_TIMEOUT_MS, MEDIUM_TIMEOUT_MS,
+    REVERSIBLE_SECONDS_MAX,
 };
 use countersign_core::{Action, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-const TIMEOUT_MS: u64 = 10_000;
 
 pub(in crate::builtin) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
     Ok(vec![Arc::new(read_text()?), Arc::new(list()?), Arc::new(write_text()?), Arc::new(delete()?)])
@@ -31,7 +30,7 @@ fn read_text() -> Result<Action, crate::Error> {
         ),
         requires: vec!["files.read".to_owned()],
         effects: vec![Effect::FilesystemRead],
-        timeout_ms: TIMEOUT_MS,
+        timeout_ms: LOW_TIMEOUT_MS,
         reversibility: Reversibility::NoEffect,
         repeatability: Repeatability::Repeatable,
         ..Action::new(action_id("files.read_text")?, Tier::R0)
@@ -67,7 +66,7 @@ fn list() -> Result<Action, crate::Error> {
         ),
         requires: vec!["files.read".to_owned()],
         effects: vec![Effect::FilesystemRead],
-        timeout_ms: TIMEOUT_MS,
+        timeout_ms: LOW_TIMEOUT_MS,
         reversibility: Reversibility::NoEffect,
         repeatability: Repeatability::Repeatable,
         ..Action::new(action_id("files.list")?, Tier::R0)
@@ -100,7 +99,7 @@ fn write_text() -> Result<Action, crate::Error> {
         ),
         requires: vec!["files.write".to_owned()],
         effects: vec![Effect::FilesystemWrite],
-        timeout_ms: TIMEOUT_MS,
+        timeout_ms: LOW_TIMEOUT_MS,
         idempotency_key_fields: vec!["path".to_owned(), "sha256(text)".to_owned()],
         reversibility: Reversibility::Reversible,
         reversible_seconds: Some(REVERSIBLE_SECONDS_MAX),
@@ -125,7 +124,7 @@ fn delete() -> Result<Action, crate::Error> {
         ),
         requires: vec!["files.delete".to_owned()],
         effects: vec![Effect::FilesystemWrite],
-        timeout_ms: TIMEOUT_MS,
+        timeout_ms: MEDIUM_TIMEOUT_MS,
         reversibility: Reversibility::Reversible,
         reversible_seconds: Some(REVERSIBLE_SECONDS_MAX),
         checks: vec![super::evidence::READ_BACK.to_owned()],

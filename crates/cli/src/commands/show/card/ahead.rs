@@ -159,6 +159,9 @@ fn declared(action: &ActionView) -> String {
         Effect::FilesystemWrite => "changes files",
         Effect::NetworkCall => "uses the network",
         Effect::DeviceNotification => "notifies people",
+        Effect::UserVisible => "shows people something",
+        Effect::Camera => "uses the camera",
+        Effect::Microphone => "uses the microphone",
     };
     match action.effects.as_slice() {
         [] => String::new(),
