@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 /// The one param that stays readable, if the action names its calls by it.
 const READABLE: &str = "path";
+/// A receipt has the space beside its inputs.
+const SPACE: &str = "space_id";
 
 /// Every param as `sha256_<name>`: the SHA-256 of a text, or of the canonical JSON of another value. The params come without secrets, so no
 /// digest lets a reader guess one.
@@ -15,7 +17,8 @@ pub(super) fn digested(params: &Value, key_fields: &[String]) -> Value {
             && key_fields.iter().any(|field| field == name)
             && value.as_str().is_some_and(|path| path.len() <= FILE_PATH_BYTES_MAX)
     };
-    let told = params.as_object().into_iter().flatten().map(|(name, value)| {
+    let members = params.as_object().into_iter().flatten().filter(|(name, _)| *name != SPACE);
+    let told = members.map(|(name, value)| {
         if is_readable(name, value) {
             return (name.clone(), value.clone());
         }
@@ -33,7 +36,7 @@ mod tests {
     #[test]
     fn a_text_is_told_by_its_digest_and_a_path_as_it_is_where_it_names_the_call() {
         let hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-        let params = json!({ "path": "a/b.txt", "text": "hello" });
+        let params = json!({ "path": "a/b.txt", "text": "hello", "space_id": "spc_1" });
         let fields = ["path".to_owned(), "sha256(text)".to_owned()];
         assert_eq!(digested(&params, &fields), json!({ "path": "a/b.txt", "sha256_text": hello }));
         // No other field is readable, whatever the definition says.
