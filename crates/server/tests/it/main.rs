@@ -35,6 +35,7 @@ mod links;
 mod master_key;
 mod mcp_door;
 mod openapi;
+mod plans;
 mod policies;
 mod progress;
 mod quarantine;
