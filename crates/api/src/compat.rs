@@ -1,8 +1,8 @@
 //! The envelopes of two older contracts, field by field, and the only place that knows their words: an action request answered
 //! with a receipt (`tool_id`, `ok`, `skipped`), and an action plan answered with a result (`actionType`, `queued`, `rejected`). A third
 //! has names for events (`action_completed`).
-//! Whatever a caller says of risk, time, place or checks can only tighten what we would do. No field and no status of these contracts is ever
-//! removed. A field that they do not have is recorded and not refused, because they may gain optional ones.
+//! Whatever a caller says of risk, time, place or checks can only tighten what we would do. No field and no status of these contracts is
+//! ever removed. A field that they do not have is recorded and not refused, because they may gain optional ones.
 
 use crate::invocation::{InvocationView, ScopeView};
 use crate::receipt::EntryView;

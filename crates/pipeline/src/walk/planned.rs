@@ -1,5 +1,5 @@
-//! What a plan must have: a scope that can be kept, commands that may run, and a way back and a verification where its risk asks for them. A
-//! plan that lacks one is denied before it runs, with a receipt. And a plan that is sent again while it waits is not held twice.
+//! What a plan must have: a scope that can be kept, commands that may run, and a way back and a verification where its risk asks for them.
+//! A plan that lacks one is denied before it runs, with a receipt. And a plan that is sent again while it waits is not held twice.
 
 use super::decide::Decided;
 use super::gate::Gated;
@@ -97,7 +97,7 @@ fn without_verification(resolved: &Resolved, plan: &Planned) -> Option<Failure> 
         return None;
     }
     missing(format!(
-        "`verification.commands` is empty, and `{}` declares no check of its own: a result that fits its schema is no verification; nothing ran",
+        "`verification.commands` is empty, and `{}` declares no check: a result that fits its schema is no verification; nothing ran",
         resolved.action().id
     ))
 }

@@ -132,7 +132,8 @@ impl Validated {
     }
 }
 
-/// Whether the call is a plan, which `planned.rs` refuses for its scope and its commands: with a receipt. An approved plan does not get there.
+/// Whether the call is a plan, which `planned.rs` refuses for its scope and its commands, with a receipt. An approved plan does not get
+/// there again.
 fn is_refused_later(resolved: &Resolved) -> bool {
     resolved.plan().is_some() && !matches!(resolved.admitted.entrance, Entrance::Resumed(_))
 }
