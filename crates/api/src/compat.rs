@@ -1,12 +1,13 @@
 //! The envelopes of two older contracts, field by field, and the only place that knows their words: an action request answered
 //! with a receipt (`tool_id`, `ok`, `skipped`), and an action plan answered with a result (`actionType`, `queued`, `rejected`). A third
 //! has names for events (`action_completed`).
-//! Whatever a caller says of risk, time, place or checks can only tighten what we would do.
+//! Whatever a caller says of risk, time, place or checks can only tighten what we would do. No field and no status of these contracts is
+//! ever removed. A field that they do not have is recorded and not refused, because they may gain optional ones.
 
 use crate::invocation::{InvocationView, ScopeView};
 use crate::receipt::EntryView;
 use countersign_core::decision::Verdict;
-use countersign_core::{Status, Tier, Timestamp};
+use countersign_core::{Invocation, Status, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -14,7 +15,6 @@ use utoipa::ToSchema;
 
 /// Asks for one action, in the form of the action request contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct ActionRequest {
     /// The caller's own name for the request: given back and recorded, never evaluated.
     #[serde(default)]
@@ -46,11 +46,13 @@ pub struct ActionRequest {
     /// The session it is asked in; an agent's own when absent.
     #[serde(default)]
     pub session_id: Option<String>,
+    /// Fields that the contract does not have: recorded, never evaluated.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
 }
 
 /// How long and how often a caller wants it tried, at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Qos {
     #[serde(default)]
     pub timeout_ms: Option<u64>,
@@ -59,10 +61,11 @@ pub struct Qos {
     /// What the caller calls the target; a label within our own key for it.
     #[serde(default)]
     pub circuit_breaker_key: Option<String>,
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct PolicyContext {
     #[serde(default)]
     pub actor: Option<String>,
@@ -70,6 +73,8 @@ pub struct PolicyContext {
     pub device: Option<String>,
     #[serde(default)]
     pub time: Option<String>,
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
 }
 
 /// The outcome of an action request, in the form of its contract.
@@ -84,14 +89,17 @@ pub struct ActionReceipt {
     pub subject_id: Option<String>,
     pub status: ReceiptStatus,
     pub error: Option<ErrorView>,
-    /// Redacted, and pruned when large.
+    /// Each param as `sha256_<name>`, the SHA-256 of its text as it is kept: without secrets. A `path` that the action names its calls by
+    /// is told as it is.
     #[schema(value_type = BTreeMap<String, Value>)]
     pub inputs: Value,
+    /// Of a dry run: `dry_run` is true, and the rest is what would be written.
     pub outputs: Option<Value>,
     /// By gate.
     pub policy: BTreeMap<String, PolicyVerdict>,
     pub cost: CostView,
     pub timing: TimingView,
+    /// The key that is reserved, or the one that was sent with a dry run.
     pub idempotency_key: Option<String>,
     pub trace_id: String,
     /// Null while it is pending.
@@ -156,7 +164,7 @@ pub struct RewardView {
 
 /// A planned action, in the form of the plan contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ActionPlan {
     /// The planner's own name for it: given back and recorded, never evaluated.
     #[serde(default)]
@@ -174,8 +182,8 @@ pub struct ActionPlan {
     #[serde(default = "empty_object")]
     #[schema(value_type = BTreeMap<String, Value>)]
     pub input: Value,
-    /// How the planner would revert it: shown and recorded, never followed. A write of tier R2 needs one, as an object or a text that is
-    /// not empty, unless the action can be reverted.
+    /// How the planner would revert it: shown and recorded, never followed. A write of tier R2 without one is rejected, unless the action
+    /// can be reverted. It is an object or a text that is not empty.
     #[serde(default)]
     pub rollback_plan: Option<Value>,
     #[serde(default)]
@@ -187,21 +195,30 @@ pub struct ActionPlan {
     pub session_id: Option<String>,
     #[serde(default)]
     pub dry_run: bool,
+    /// The same key with the same input makes one call. Without a key, a plan that still waits is not queued a second time.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+    /// Fields that the contract does not have: recorded, never evaluated.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct PlannedVerification {
+    /// If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
+    /// verification. A write of tier R2 is verified whatever this says, and rejected if it is false.
     #[serde(default)]
     pub required: Option<bool>,
-    /// Run after the effect, besides what the action checks itself; each must be on the server's list of commands.
+    /// Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected.
     #[serde(default)]
     pub commands: Vec<String>,
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
 }
 
-/// Where the plan may act at most.
+/// Where the plan may act at most. A plan with another member is rejected: it may be a limit, and that could not be kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct PlannedScope {
     #[serde(default)]
     pub allowed_files: Vec<String>,
@@ -209,6 +226,35 @@ pub struct PlannedScope {
     pub allowed_dirs: Vec<String>,
     #[serde(default)]
     pub forbidden_files: Vec<String>,
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
+}
+
+impl ActionRequest {
+    /// The fields that the contract does not have, by their names.
+    pub fn unknown_fields(&self) -> Option<Value> {
+        let qos = self.qos.as_ref().map(|qos| ("qos", &qos.more));
+        let context = self.policy_ctx.as_ref().map(|context| ("policy_ctx", &context.more));
+        gathered(&self.more, [qos, context])
+    }
+}
+
+impl ActionPlan {
+    /// The fields that the contract does not have, by their names.
+    pub fn unknown_fields(&self) -> Option<Value> {
+        let verification = self.verification.as_ref().map(|verification| ("verification", &verification.more));
+        let scope = self.scope.as_ref().map(|scope| ("scope", &scope.more));
+        gathered(&self.more, [verification, scope])
+    }
+}
+
+/// All of them, those of each part below its name.
+fn gathered(own: &BTreeMap<String, Value>, parts: [Option<(&str, &BTreeMap<String, Value>)>; 2]) -> Option<Value> {
+    let mut all: Map<String, Value> = own.clone().into_iter().collect();
+    for (name, fields) in parts.into_iter().flatten().filter(|(_, fields)| !fields.is_empty()) {
+        all.insert(name.to_owned(), fields.clone().into_iter().collect());
+    }
+    (!all.is_empty()).then_some(Value::Object(all))
 }
 
 impl From<PlannedScope> for ScopeView {
@@ -235,6 +281,7 @@ pub struct PlanResult {
     pub action_id: Option<String>,
     pub action_type: String,
     pub risk_tier: Tier,
+    /// Of a dry run: `dry_run` is true, and the rest is what would be written.
     pub output: Value,
     pub verification: PlanVerification,
     pub repair: PlanRemedy,
@@ -242,10 +289,14 @@ pub struct PlanResult {
     /// What a planner learns from: the invocation, its receipt, the reward, and why it did not succeed.
     #[schema(value_type = BTreeMap<String, Value>)]
     pub feedback: Value,
+    /// As it was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanVerification {
+    /// Whether the effect was checked, and every check passed. A result that fits its schema is no verification.
     pub ok: bool,
     pub checks: Vec<PlanCheck>,
 }
@@ -270,9 +321,32 @@ fn empty_object() -> Value {
 #[derive(Clone, Debug, Default)]
 pub struct Echo {
     pub action_id: Option<String>,
+    /// The action as the caller named it.
+    pub action: Option<String>,
     pub subject_id: Option<String>,
     pub space_id: Option<String>,
     pub trace_id: Option<String>,
+    pub idempotency_key: Option<String>,
+    pub confidence: Option<f64>,
+    pub inputs: Option<Value>,
+}
+
+impl Echo {
+    /// What is kept of it with the call, without secrets.
+    pub fn kept(invocation: &Invocation) -> Self {
+        let claimed = invocation.call.claimed.clone().unwrap_or_default();
+        let older = invocation.call.older.clone().unwrap_or_default();
+        Self {
+            action_id: claimed.action_id,
+            action: older.action,
+            subject_id: claimed.subject,
+            space_id: older.space,
+            trace_id: None,
+            idempotency_key: older.idempotency_key,
+            confidence: claimed.confidence.and_then(|confidence| confidence.as_f64()),
+            inputs: older.inputs,
+        }
+    }
 }
 
 impl ActionReceipt {
@@ -288,8 +362,8 @@ impl ActionReceipt {
             subject_id: echo.subject_id.or(Some(view.principal)),
             status: receipt_status(view.status),
             error: view.error.map(|error| ErrorView { code: error.code, message: error.message }),
-            inputs: view.params,
-            outputs: result.or(view.result),
+            inputs: echo.inputs.unwrap_or_else(empty_object),
+            outputs: result.or(view.result).map(|output| told_output(output, view.dry_run)),
             policy: view.gates.iter().map(|gate| (gate.gate.as_str().to_owned(), gate.verdict.into())).collect(),
             cost: CostView { cpu_ms: number("/cost/cpu_ms"), energy_mwh: None },
             timing: TimingView {
@@ -299,7 +373,7 @@ impl ActionReceipt {
                 started_at: view.started_at,
                 ended_at: view.completed_at,
             },
-            idempotency_key: view.idempotency_key,
+            idempotency_key: view.idempotency_key.or(echo.idempotency_key),
             trace_id: echo.trace_id.unwrap_or(view.trace_id),
             reward: reward_of(body),
             dry_run: view.dry_run,
@@ -310,7 +384,7 @@ impl ActionReceipt {
 }
 
 impl PlanResult {
-    pub fn new(view: InvocationView, entry: Option<&EntryView>, result: Option<Value>, plan: &ActionPlan) -> Self {
+    pub fn new(view: InvocationView, entry: Option<&EntryView>, result: Option<Value>, echo: Echo) -> Self {
         let body = entry.map_or(&Value::Null, |entry| &entry.payload["body"]);
         let remedy = |remedy: Option<crate::invocation::RemedyView>| {
             remedy.map_or_else(PlanRemedy::default, |remedy| PlanRemedy { attempted: remedy.attempted, ok: remedy.ok })
@@ -318,23 +392,38 @@ impl PlanResult {
         let checks: Vec<_> = view.checks.iter().map(|check| PlanCheck { name: check.name.clone(), ok: check.ok }).collect();
         Self {
             status: plan_status(view.status, view.error.as_ref().map(|error| error.code.as_str())),
-            action_id: plan.action_id.clone(),
-            action_type: plan.action_type.clone(),
+            action_id: echo.action_id,
+            action_type: echo.action.unwrap_or(view.action),
             risk_tier: view.tier,
-            output: result.or_else(|| view.result.clone()).unwrap_or_else(empty_object),
-            // Nothing looked at is nothing verified.
-            verification: PlanVerification { ok: !checks.is_empty() && checks.iter().all(|check| check.ok), checks },
+            output: result.or(view.result).map_or_else(empty_object, |output| told_output(output, view.dry_run)),
+            // Nothing looked at is nothing verified, and the schema of a result looks at nothing but the result.
+            verification: PlanVerification {
+                ok: checks.iter().any(|check| check.name != RESULT_SCHEMA) && checks.iter().all(|check| check.ok),
+                checks,
+            },
             repair: remedy(view.repair),
             rollback: remedy(view.rollback),
             feedback: json!({
                 "invocationId": view.id,
                 "receiptId": view.receipt.as_ref().map(|receipt| receipt.id.clone()),
                 "error": view.error,
-                "confidence": plan.confidence,
+                "confidence": echo.confidence,
                 "reward": reward_of(body),
             }),
+            idempotency_key: view.idempotency_key.or(echo.idempotency_key),
         }
     }
+}
+
+/// The check that every result passes or fails, whatever the action checks itself.
+const RESULT_SCHEMA: &str = "result_schema";
+
+/// The output of a dry run says that it is none.
+fn told_output(mut output: Value, dry_run: bool) -> Value {
+    if let (true, Some(members)) = (dry_run, output.as_object_mut()) {
+        members.insert("dry_run".to_owned(), Value::Bool(true));
+    }
+    output
 }
 
 fn reward_of(body: &Value) -> Option<RewardView> {

@@ -30,6 +30,40 @@ pub struct Call {
     /// Where params came from, as the caller says, by JSON pointer. It can only make a decision stricter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub provenance: BTreeMap<String, Label>,
+    /// Set if an older contract asked for the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older: Option<Older>,
+}
+
+/// What an older contract asked with, where other calls have no place for it. Its answer repeats it at any time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Older {
+    /// The action as the caller named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The space as the caller named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    /// The idempotency key as it was sent; a dry run reserves none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// The params as the receipt of that contract tells them: digests. Set when the call is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Value>,
+    /// Set for a plan, which is refused if it lacks what its risk asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Planned>,
+}
+
+/// What a plan says about its own safety.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Whether the plan asks to be verified, if it says so or the opposite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_verified: Option<bool>,
+    /// Members of its scope that nobody here knows. They may be limits, and these could not be kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_limits: Vec<String>,
 }
 
 /// Where a param came from, from the most to the least trusted.
@@ -62,6 +96,7 @@ impl Call {
             commands: Vec::new(),
             claimed: None,
             provenance: BTreeMap::new(),
+            older: None,
         }
     }
 

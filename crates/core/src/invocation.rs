@@ -234,6 +234,9 @@ pub struct Claimed {
     /// How the caller would revert the call. Countersign does not follow this plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_plan: Option<Value>,
+    /// The fields of an older contract's envelope that nobody here knows, by their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<Value>,
 }
 
 /// What redaction took out of the params, and how to restore it.

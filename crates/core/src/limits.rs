@@ -65,6 +65,8 @@ pub const COMMAND_CHARS_MAX: usize = 1_000;
 pub const CLAIMED_CHARS_MAX: usize = 200;
 /// Bytes of a caller's own rollback plan, as JSON; a larger one is refused with `invalid_request`.
 pub const ROLLBACK_PLAN_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of the fields of an older envelope that nobody here knows, as JSON; more are refused with `invalid_request`.
+pub const UNKNOWN_FIELDS_BYTES_MAX: usize = 4 * 1024;
 /// Invocations a session may start in a minute; the next is refused with `rate_limited` and the time to wait.
 pub const INVOCATIONS_PER_MINUTE_MAX: u32 = 60;
 /// Bytes of a stored result; a larger one is pruned structurally and marked `_truncated`.

@@ -17,6 +17,9 @@ pub fn told_to(principal: &Principal, mut invocation: Invocation) -> Invocation 
         (invocation.status, invocation.denied_by, invocation.failure) = (Status::Denied, Some(DeniedBy::Policy), Some(failure));
         // The params of a quarantined call exist only sealed. The agent knows them, since it sent them.
         invocation.call.params = json!({});
+        if let Some(older) = &mut invocation.call.older {
+            older.inputs = None;
+        }
     }
     invocation
 }

@@ -18,12 +18,14 @@ mod rehearse;
 pub(crate) mod reversal;
 pub(crate) mod validate;
 mod claimed;
+mod inputs;
 pub(crate) mod gate;
 mod policies;
 mod label;
 pub(crate) mod decide;
 mod grant;
 mod condition;
+mod planned;
 pub(crate) mod possible;
 mod replay;
 mod join;
@@ -117,7 +119,7 @@ impl Walk {
         // A denied call is always fresh: an earlier success never answers for it.
         Ok(match self.replay(decided).await? {
             Replay::Earlier(outcome) => Reached::Stopped(Step::Done(outcome)),
-            Replay::Fresh(decided) => Reached::Fresh(self.unless_impossible(decided).await),
+            Replay::Fresh(decided) => Reached::Fresh(self.unless_impossible(self.unless_unfit(decided)).await),
         })
     }
 

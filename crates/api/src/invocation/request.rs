@@ -152,6 +152,9 @@ pub struct ClaimedView {
     /// How the caller would revert it, redacted. Nothing evaluates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_plan: Option<Value>,
+    /// The fields of an older envelope that nobody here knows, redacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<Value>,
 }
 
 impl From<Claimed> for ClaimedView {
@@ -165,6 +168,7 @@ impl From<Claimed> for ClaimedView {
             space: claimed.space,
             confidence: claimed.confidence.and_then(|confidence| confidence.as_f64()),
             rollback_plan: claimed.rollback_plan,
+            more: claimed.more,
         }
     }
 }

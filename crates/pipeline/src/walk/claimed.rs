@@ -3,7 +3,7 @@
 
 use crate::error::ParamError;
 use countersign_core::invocation::Claimed;
-use countersign_core::limits::{CLAIMED_CHARS_MAX, ROLLBACK_PLAN_BYTES_MAX};
+use countersign_core::limits::{CLAIMED_CHARS_MAX, ROLLBACK_PLAN_BYTES_MAX, UNKNOWN_FIELDS_BYTES_MAX};
 
 /// Claims that are too large to record. The pointers use the field names of the current API; the compatibility endpoints have other names
 /// for some fields and check those themselves.
@@ -16,6 +16,10 @@ pub(crate) fn errors_in(claimed: &Claimed) -> Vec<ParamError> {
     if claimed.rollback_plan.as_ref().is_some_and(|plan| plan.to_string().len() > ROLLBACK_PLAN_BYTES_MAX) {
         let message = format!("is longer than {ROLLBACK_PLAN_BYTES_MAX} bytes as JSON");
         errors.push(ParamError { pointer: "/rollbackPlan".into(), message });
+    }
+    if claimed.more.as_ref().is_some_and(|more| more.to_string().len() > UNKNOWN_FIELDS_BYTES_MAX) {
+        let message = format!("the fields that are not known here are longer than {UNKNOWN_FIELDS_BYTES_MAX} bytes as JSON");
+        errors.push(ParamError { pointer: String::new(), message });
     }
     errors
 }
@@ -32,5 +36,6 @@ pub(crate) fn without_secrets(claimed: &Claimed) -> Claimed {
         space: text(&claimed.space),
         confidence: claimed.confidence.clone(),
         rollback_plan: claimed.rollback_plan.as_ref().map(|plan| policy::redact(plan).value),
+        more: claimed.more.as_ref().map(|more| policy::redact(more).value),
     }
 }

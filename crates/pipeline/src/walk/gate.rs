@@ -6,11 +6,13 @@ mod outgoing;
 use crate::error::Error;
 use crate::walk::admit::Admitted;
 use crate::walk::ground::Walk;
+use crate::walk::inputs::digested;
 use crate::walk::policies::{Slice, slice_of};
 use crate::walk::resolve::Resolved;
 use crate::walk::stage::Stage;
 use crate::walk::truncate::truncate;
 use crate::walk::validate::Validated;
+use countersign_core::call::Older;
 use countersign_core::consent::purpose_of;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::effect::{Aftermath, Purpose};
@@ -69,7 +71,15 @@ impl Gated {
             bounds: call.bounds.clone(),
             commands: call.commands.clone(),
             provenance: call.provenance.clone(),
+            older: call.older.as_ref().map(|older| self.older_told(older, status)),
         }
+    }
+
+    /// With the inputs of an action request. Those of a quarantined call are sealed with its params, and a plan's answer tells none.
+    fn older_told(&self, older: &Older, status: Status) -> Older {
+        let is_told = older.plan.is_none() && status != Status::Quarantined;
+        let inputs = is_told.then(|| digested(&self.params_told(), &self.validated.resolved.action().idempotency_key_fields));
+        Older { inputs: inputs.map(|inputs| truncate(inputs, PARAMS_STORED_BYTES_MAX)), ..older.clone() }
     }
 
     /// The invocation row as it is stored from here on; later stages fill in the rest.

@@ -107,7 +107,7 @@ pub(super) fn is_caller_gone(gated: &Gated) -> bool {
     gated.validated.resolved.admitted.request.line.as_ref().is_some_and(Line::is_gone)
 }
 
-fn identity_of_gated(gated: &Gated) -> Digest {
+pub(super) fn identity_of_gated(gated: &Gated) -> Digest {
     let resolved = &gated.validated.resolved;
     let (session, request, digests) = (&resolved.admitted.session, &resolved.admitted.request, &gated.validated.digests);
     identity(&Identity {
@@ -124,7 +124,7 @@ fn identity_of_gated(gated: &Gated) -> Digest {
 }
 
 /// The same digest, from the row of a call that was held or has begun.
-fn identity_of(row: &Invocation) -> Option<Digest> {
+pub(super) fn identity_of(row: &Invocation) -> Option<Digest> {
     let has_begun_or_waits = row.binding.is_some() || row.announced.is_some();
     has_begun_or_waits.then(|| {
         identity(&Identity {

@@ -74,6 +74,11 @@ impl Walk {
             return Ok(Replay::Earlier(joined));
         }
         let Some(key) = &gated.validated.idempotency_key else {
+            if matches!(decided, Decided::Pending(_))
+                && let Some(waiting) = Box::pin(self.find_waiting_plan(gated)).await?
+            {
+                return Ok(Replay::Earlier(Outcome::Pending(Box::new(waiting))));
+            }
             return Ok(Replay::Fresh(decided));
         };
         let session = &gated.validated.resolved.admitted.session;

@@ -6,6 +6,7 @@ use crate::walk::admit::Admitted;
 use crate::walk::drift::Current;
 use crate::walk::ground::Walk;
 use crate::walk::stage::Stage;
+use countersign_core::call::Planned;
 use countersign_core::decision::Drift;
 use countersign_core::ledger::ArchivedDefinition;
 use countersign_core::limits::LISTING_STALE_MAX_SECONDS;
@@ -30,6 +31,11 @@ impl Resolved {
     /// The tier of the call: the definition's, or the caller's if that is higher.
     pub(crate) fn tier(&self) -> Tier {
         self.admitted.request.call.bounds.tier.map_or(self.action().tier, |said| said.max(self.action().tier))
+    }
+
+    /// What the call says as a plan, if it is one.
+    pub(crate) fn plan(&self) -> Option<&Planned> {
+        self.admitted.request.call.older.as_ref()?.plan.as_ref()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Stage 3: checks the params against the schema, and computes the digests and the idempotency key of the call.
 
+use super::admit::Entrance;
 use super::claimed;
 use super::ground::Walk;
 use super::resolve::Resolved;
@@ -74,7 +75,11 @@ impl Walk {
     async fn check_call(&self, resolved: &Resolved) -> Result<(), Error> {
         let action = || resolved.action().id.to_string();
         let (params, around) = (param_errors(resolved).await?, request_field_errors(resolved));
-        let (scope, commands) = (unclear_scope(resolved), self.refused_commands(resolved));
+        let (scope, commands) = if is_refused_later(resolved) {
+            (Vec::new(), command_errors(resolved, why_misshapen))
+        } else {
+            (unclear_scope(resolved), self.refused_commands(resolved))
+        };
         let all = |of: &[&[ParamError]]| of.concat();
         if !params.is_empty() {
             return Err(Error::InvalidParams { action: action(), errors: all(&[&params, &around, &scope, &commands]) });
@@ -89,27 +94,14 @@ impl Walk {
     }
 
     /// Finds commands that would not be run, so that the call is refused before its effect and not after it.
-    fn refused_commands(&self, resolved: &Resolved) -> Vec<ParamError> {
-        let request = &resolved.admitted.request;
-        let pointer = "/verification/commands";
-        if request.call.commands.len() > limits::COMMANDS_PER_CALL_MAX {
-            let message = format!("names more than {} commands", limits::COMMANDS_PER_CALL_MAX);
-            return vec![ParamError { pointer: pointer.to_owned(), message }];
-        }
-        let refusal = |command: &String| match &self.inner.commands {
-            _ if command.chars().count() > limits::COMMAND_CHARS_MAX => {
-                Some(format!("it is longer than {} characters", limits::COMMAND_CHARS_MAX))
-            }
-            _ if command.chars().any(char::is_control) => Some("it must be one line of plain words".to_owned()),
-            Some(commands) => commands.refusal(command, &request.call.scope),
-            None => Some("this server runs no commands".to_owned()),
-        };
-        let refused = request.call.commands.iter().enumerate().filter_map(|(position, command)| {
-            let why = refusal(command)?;
-            let shown: String = policy::redact_text(command).chars().take(COMMAND_SHOWN_CHARS).flat_map(char::escape_debug).collect();
-            Some(ParamError { pointer: format!("{pointer}/{position}"), message: format!("the command `{shown}` is refused: {why}") })
-        });
-        refused.collect()
+    pub(super) fn refused_commands(&self, resolved: &Resolved) -> Vec<ParamError> {
+        let scope = &resolved.admitted.request.call.scope;
+        command_errors(resolved, |command| {
+            why_misshapen(command).or_else(|| match &self.inner.commands {
+                Some(commands) => commands.refusal(command, scope),
+                None => Some("this server runs no commands".to_owned()),
+            })
+        })
     }
 
     /// Computes the digests of a call, whether or not its params fit the schema.
@@ -136,8 +128,38 @@ impl Validated {
     }
 }
 
+/// Whether the call is a plan, which `planned.rs` refuses for its scope and its commands, with a receipt. An approved plan does not get
+/// there again.
+fn is_refused_later(resolved: &Resolved) -> bool {
+    resolved.plan().is_some() && !matches!(resolved.admitted.entrance, Entrance::Resumed(_))
+}
+
+/// Each command that `why` says something against.
+fn command_errors(resolved: &Resolved, why: impl Fn(&str) -> Option<String>) -> Vec<ParamError> {
+    let commands = &resolved.admitted.request.call.commands;
+    let pointer = "/verification/commands";
+    if commands.len() > limits::COMMANDS_PER_CALL_MAX {
+        let message = format!("names more than {} commands", limits::COMMANDS_PER_CALL_MAX);
+        return vec![ParamError { pointer: pointer.to_owned(), message }];
+    }
+    let refused = commands.iter().enumerate().filter_map(|(position, command)| {
+        let why = why(command)?;
+        let shown: String = policy::redact_text(command).chars().take(COMMAND_SHOWN_CHARS).flat_map(char::escape_debug).collect();
+        Some(ParamError { pointer: format!("{pointer}/{position}"), message: format!("the command `{shown}` is refused: {why}") })
+    });
+    refused.collect()
+}
+
+/// Why a text is no command at all.
+fn why_misshapen(command: &str) -> Option<String> {
+    if command.chars().count() > limits::COMMAND_CHARS_MAX {
+        return Some(format!("it is longer than {} characters", limits::COMMAND_CHARS_MAX));
+    }
+    command.chars().any(char::is_control).then(|| "it must be one line of plain words".to_owned())
+}
+
 /// Finds scope entries that cannot be enforced: an unclear entry is refused, not ignored.
-fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
+pub(super) fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
     let unclear = resolved.admitted.request.call.scope.unclear();
     unclear.map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }).collect()
 }

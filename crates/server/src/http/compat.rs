@@ -2,24 +2,26 @@
 
 use super::body::Strict;
 use super::caller::Caller;
+use super::page::{Asked, WaitQuery};
 use super::problem::Refusal;
 use super::receipts::entry_view;
 use crate::App;
+use crate::operations::invocations;
 use crate::packages::OURS;
 use api::compat::{ActionPlan, ActionReceipt, ActionRequest, Echo, PlanResult};
 use api::invocation::{InvocationView, ScopeView};
 use api::receipt::EntryView;
 use api::{Code, Problem};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::action::{Class, Reversibility};
+use countersign_core::call::{Older, Planned};
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::CLAIMED_CHARS_MAX;
 use countersign_core::ports::Sessions;
 use countersign_core::{Action, ActionId, Call, Invocation, OrgId, Principal, Session, SessionId, SpaceId, Tier};
-use pipeline::{Outcome, Request, may_read_entries};
+use pipeline::{Outcome, Request, may_read_entries, told_to};
 use serde_json::{Number, Value};
 use std::sync::Arc;
 
@@ -37,13 +39,29 @@ pub(super) async fn execute(
 ) -> Result<(StatusCode, Json<ActionReceipt>), Refusal> {
     let principal = caller.principal.clone();
     let (outcome, echo) = perform(&app, caller, body).await?;
-    let Answered { status, view, entry, result, replayed } = answered(&app, &principal, outcome).await;
+    let Answered { status, view, entry, result, replayed, kept } = answered(&app, &principal, outcome).await;
+    let echo = Echo { inputs: kept.inputs, ..echo };
     Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
+}
+
+/// What became of an action request, at any time, in the form of its contract; `?wait=30s` holds the answer back until it is final.
+#[utoipa::path(operation_id = "compat_execute_show", get, path = "/api/v1/actions/execute/{invocation}", tag = "compatibility",
+    params(("invocation" = String, Path), WaitQuery),
+    responses((status = 200, body = ActionReceipt), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show_request(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Asked(wait): Asked<WaitQuery>,
+) -> Result<Json<ActionReceipt>, Refusal> {
+    let Answered { view, entry, result, kept, .. } = found(&app, &caller, &invocation, wait).await?;
+    Ok(Json(ActionReceipt::new(view, entry.as_ref(), result, false, kept)))
 }
 
 /// Makes the call that an action request asks for, whichever way the request came.
 pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> Result<(Outcome, Echo), Refusal> {
     let session = session_of(app, &caller, "session_id", body.session_id.as_deref()).await?;
+    let more = body.unknown_fields();
     let named = body.params.get("space_id").and_then(Value::as_str).map(str::to_owned);
     let (params, space) = with_its_space(app, &session, &body.tool_id, body.params).await?;
     let elsewhere = space_elsewhere(app, &session, body.space_id.as_deref()).await?.or(space);
@@ -56,6 +74,14 @@ pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> R
         subject_id: subject.clone(),
         space_id: body.space_id.or(named),
         trace_id: body.trace_id.clone(),
+        idempotency_key: body.idempotency_key.clone(),
+        ..Echo::default()
+    };
+    let older = Older {
+        action: Some(body.tool_id.clone()),
+        space: echo.space_id.clone().filter(|named| named.chars().count() <= CLAIMED_CHARS_MAX),
+        idempotency_key: body.idempotency_key.clone(),
+        ..Older::default()
     };
     let outcome = app
         .pipeline()
@@ -76,8 +102,10 @@ pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> R
                     subject,
                     action_id,
                     space: short("space_id", elsewhere)?,
+                    more,
                     ..Claimed::default()
                 }),
+                older: Some(older),
                 ..Call::new(params)
             },
             idempotency_key: body.idempotency_key,
@@ -108,8 +136,22 @@ pub(super) async fn plan(
     // A plan without a tier counts as the riskiest.
     let tier = body.risk_tier.unwrap_or(Tier::R4);
     let action = action_meant(&app, &session, &body.action_type).await?;
-    has_a_way_back(&body, &action, tier.max(action.tier))?;
-    let verification = body.verification.clone().unwrap_or_default();
+    let more = body.unknown_fields();
+    let action_id = short("actionId", body.action_id)?;
+    let echo = Echo {
+        action_id: action_id.clone(),
+        action: Some(body.action_type.clone()),
+        idempotency_key: body.idempotency_key.clone(),
+        confidence: body.confidence,
+        ..Echo::default()
+    };
+    let (verification, scope) = (body.verification.unwrap_or_default(), body.scope.unwrap_or_default());
+    let older = Older {
+        action: Some(body.action_type),
+        idempotency_key: body.idempotency_key.clone(),
+        plan: Some(Planned { is_verified: verification.required, unknown_limits: scope.more.keys().cloned().collect() }),
+        ..Older::default()
+    };
     let principal = caller.principal.clone();
     let outcome = app
         .pipeline()
@@ -117,19 +159,21 @@ pub(super) async fn plan(
             session: session.id,
             action: action.id.to_string(),
             call: Call {
-                reason: body.reason.clone(),
-                scope: body.scope.clone().map(|scope| Scope::from(ScopeView::from(scope))).unwrap_or_default(),
+                reason: body.reason,
+                scope: Scope::from(ScopeView::from(scope)),
                 bounds: Bounds { tier: Some(tier), ..Bounds::default() },
                 commands: verification.commands,
                 claimed: Some(Claimed {
-                    action_id: short("actionId", body.action_id.clone())?,
+                    action_id,
                     confidence: body.confidence.and_then(Number::from_f64),
-                    rollback_plan: body.rollback_plan.clone(),
+                    rollback_plan: body.rollback_plan,
+                    more,
                     ..Claimed::default()
                 }),
-                ..Call::new(body.input.clone())
+                older: Some(older),
+                ..Call::new(body.input)
             },
-            idempotency_key: None,
+            idempotency_key: body.idempotency_key,
             approval_ref: None,
             intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
             reverses: None,
@@ -139,7 +183,31 @@ pub(super) async fn plan(
         })
         .await?;
     let Answered { status, view, entry, result, .. } = answered(&app, &principal, outcome).await;
-    Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, &body))))
+    Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, echo))))
+}
+
+/// What became of a plan, at any time, in the form of its contract; `?wait=30s` holds the answer back until it is final.
+#[utoipa::path(operation_id = "compat_plan_show", get, path = "/api/v1/actions/plans/{invocation}", tag = "compatibility",
+    params(("invocation" = String, Path), WaitQuery),
+    responses((status = 200, body = PlanResult), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show_plan(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Asked(wait): Asked<WaitQuery>,
+) -> Result<Json<PlanResult>, Refusal> {
+    let Answered { view, entry, result, kept, .. } = found(&app, &caller, &invocation, wait).await?;
+    Ok(Json(PlanResult::new(view, entry.as_ref(), result, kept)))
+}
+
+/// The call as it is now, or as it is once it has ended.
+async fn found(app: &App, caller: &Caller, invocation: &str, wait: WaitQuery) -> Result<Answered, Refusal> {
+    let limit = wait.duration()?;
+    let mut found = invocations::readable(app, &caller.principal, invocation).await?;
+    if !limit.is_zero() {
+        found = told_to(&caller.principal, app.pipeline().watch(&found.org, &found.id, limit).await?);
+    }
+    Ok(answered(app, &caller.principal, Outcome::of(Box::new(found))).await)
 }
 
 /// The session that is named in `field`, else the agent's own.
@@ -223,30 +291,6 @@ async fn action_meant(app: &App, session: &Session, name: &str) -> Result<Arc<Ac
     }
 }
 
-/// A planned R2 write needs a rollback plan and verification; otherwise it is refused.
-fn has_a_way_back(plan: &ActionPlan, action: &Action, tier: Tier) -> Result<(), Refusal> {
-    if tier != Tier::R2 || tier.class() != Class::Write {
-        return Ok(());
-    }
-    if plan.verification.as_ref().and_then(|verification| verification.required) == Some(false) {
-        return Err(Refusal::new(Code::InvalidRequest, "`verification.required` must not be false: a write of tier R2 is verified"));
-    }
-    if !plan.rollback_plan.as_ref().is_some_and(says_how) && action.reversibility != Reversibility::Reversible {
-        let why = "`rollbackPlan` is needed, as an object or a text that is not empty: a write of tier R2 must have a way back";
-        return Err(Refusal::new(Code::InvalidRequest, why));
-    }
-    Ok(())
-}
-
-/// Whether it says anything of a way back; `false`, a number and emptiness do not.
-fn says_how(rollback_plan: &Value) -> bool {
-    match rollback_plan {
-        Value::Object(members) => !members.is_empty(),
-        Value::String(text) => !text.trim().is_empty(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
-    }
-}
-
 fn short(name: &str, text: Option<String>) -> Result<Option<String>, Refusal> {
     match text {
         Some(text) if text.is_empty() || text.chars().count() > CLAIMED_CHARS_MAX || text.chars().any(char::is_control) => {
@@ -262,6 +306,7 @@ struct Answered {
     entry: Option<EntryView>,
     result: Option<Value>,
     replayed: bool,
+    kept: Echo,
 }
 
 /// Everything there is to tell of an outcome. These contracts answer with what became of it, also where that is a failure.
@@ -279,5 +324,6 @@ async fn answered(app: &App, principal: &Principal, outcome: Outcome) -> Answere
         }
         Some(_) | None => None,
     };
-    Answered { status, view: InvocationView::from(*invocation), entry, result, replayed }
+    let kept = Echo::kept(&invocation);
+    Answered { status, view: InvocationView::from(*invocation), entry, result, replayed, kept }
 }

@@ -35,6 +35,11 @@ impl<'de> Deserializer<'de> for Named {
         }
     }
 
+    /// A struct that keeps the fields it does not know is read as a map.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_struct("", &[], visitor)
+    }
+
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
@@ -53,7 +58,7 @@ impl<'de> Deserializer<'de> for Named {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct
         identifier ignored_any
     }
 }
@@ -119,6 +124,13 @@ mod tests {
     }
 
     #[derive(Debug, PartialEq, Deserialize)]
+    struct Open {
+        one: u64,
+        #[serde(flatten)]
+        more: BTreeMap<String, Value>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "snake_case")]
     enum Word {
         Yes,
@@ -139,6 +151,16 @@ mod tests {
         let mut without = whole();
         without["inner"] = Value::Null;
         assert_eq!(read(without).unwrap(), Outer { inner: None, ..expected });
+    }
+
+    #[test]
+    fn what_keeps_unknown_fields_is_read_as_strictly_and_quotes_no_text() {
+        let open = Open::deserialize(Named(json!({ "one": 1, "two": [2, { "deep": null }] }))).unwrap();
+        assert_eq!(open, Open { one: 1, more: BTreeMap::from([("two".to_owned(), json!([2, { "deep": null }]))]) });
+        for wrong in [json!([1]), json!("a secret"), json!(null), json!(true), json!(7)] {
+            let error = Open::deserialize(Named(wrong)).unwrap_err().to_string();
+            assert!(error.contains("expected an object") && !error.contains("secret"), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Two older contracts, field by field: an action request with its receipt, and an action plan with its result.
 
 use crate::harness::{Kind, TestServer, on_sqlite};
+use countersign_core::Action;
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Check;
 use countersign_core::source::Error;
@@ -22,10 +23,12 @@ on_sqlite!(
     an_envelope_that_makes_no_sense_is_refused,
 );
 
-const EXECUTE: &str = "/api/v1/actions/execute";
-const PLANS: &str = "/api/v1/actions/plans";
+pub(crate) const EXECUTE: &str = "/api/v1/actions/execute";
+pub(crate) const PLANS: &str = "/api/v1/actions/plans";
+/// Of the text `hello`.
+pub(crate) const SHA256_HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
 
-fn request(tool: &str) -> Value {
+pub(crate) fn request(tool: &str) -> Value {
     json!({
         "action_id": "7b0f6b0e-1f3d-4c58-9d3e-2f0c3a1b5d77",
         "subject_id": "agent://planner@deviceA",
@@ -40,7 +43,7 @@ fn request(tool: &str) -> Value {
     })
 }
 
-fn plan(action: &str, tier: &str) -> Value {
+pub(crate) fn plan(action: &str, tier: &str) -> Value {
     json!({
         "actionId": "action:example",
         "actionType": action,
@@ -54,10 +57,15 @@ fn plan(action: &str, tier: &str) -> Value {
     })
 }
 
-fn keys(value: &Value) -> Vec<&str> {
+pub(crate) fn keys(value: &Value) -> Vec<&str> {
     let mut keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
     keys
+}
+
+/// A required verification needs more than the schema of the result.
+pub(crate) fn is_checked(action: &mut Action) {
+    action.checks = vec!["looks_right".to_owned()];
 }
 
 async fn an_action_request_is_answered_with_a_receipt_in_its_words(kind: Kind) {
@@ -77,7 +85,7 @@ async fn an_action_request_is_answered_with_a_receipt_in_its_words(kind: Kind) {
     assert_eq!(keys(&receipt["timing"]), ["ended_at", "exec_ms", "queued_ms", "started_at", "total_ms"]);
     assert_eq!(keys(&receipt["cost"]), ["cpu_ms", "energy_mwh"]);
     assert_eq!(receipt["reward"]["components"]["success"], 1.0);
-    assert_eq!((&receipt["inputs"], &receipt["outputs"]), (&json!({ "text": "hello" }), &json!({ "done": true })));
+    assert_eq!((&receipt["inputs"], &receipt["outputs"]), (&json!({ "sha256_text": SHA256_HELLO }), &json!({ "done": true })));
     assert!(receipt["receipt_id"].as_str().unwrap().starts_with("rcp_"));
     // The same request again gives the same answer, and the effect does not happen twice.
     let again = agent.client.post(EXECUTE, request("fake.write")).await.ok();
@@ -206,7 +214,7 @@ async fn a_plan_outside_its_scope_is_rejected(kind: Kind) {
 
 async fn a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_change_what_it_is(kind: Kind) {
     let server = TestServer::start_with_files(kind).await;
-    let evil = FakeSource::new("ev").offering("write_text", |_| {}).offering("another_thing", |_| {});
+    let evil = FakeSource::new("ev").offering("write_text", is_checked).offering("another_thing", is_checked);
     server.registry.add(&server.org, evil.clone());
     for action in ["files.write_text", "ev.write_text"] {
         server.owner.set_mode(action, "allow").await;
@@ -236,6 +244,8 @@ async fn a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_chang
 
 async fn what_a_plan_says_of_its_risk_only_raises_it(kind: Kind) {
     let server = TestServer::start(kind).await;
+    server.source.redefine("read", is_checked);
+    server.source.redefine("send", is_checked);
     let agent = server.agent().await;
     // A plan may raise the tier of an action, but not lower it.
     let raised = agent.client.post(PLANS, plan("fake.read", "R3")).await;
@@ -254,19 +264,16 @@ async fn what_a_plan_says_of_its_risk_only_raises_it(kind: Kind) {
 
 async fn a_planned_write_has_a_way_back_or_is_not_made(kind: Kind) {
     let server = TestServer::start(kind).await;
+    server.source.redefine("write", is_checked);
     server.owner.set_mode("fake.write", "allow").await;
     let agent = server.agent().await;
     let mut without = plan("fake.write", "R2");
-    without["rollbackPlan"] = Value::Null;
     for nothing in [json!(null), json!(false), json!(true), json!(0), json!(""), json!("  "), json!({}), json!([]), json!(["undo"])] {
         without["rollbackPlan"] = nothing.clone();
-        let refused = agent.client.post(PLANS, without.clone()).await;
-        refused.problem(400, "invalid_request");
-        assert!(refused.body["detail"].as_str().unwrap().contains("`rollbackPlan`"), "{nothing}: {refused:?}");
+        let refused = agent.client.post(PLANS, without.clone()).await.ok();
+        let code = &refused["feedback"]["error"]["code"];
+        assert_eq!((&refused["status"], code), (&json!("rejected"), &json!("rollback_plan_missing")), "{nothing}: {refused}");
     }
-    let mut unverified = plan("fake.write", "R2");
-    unverified["verification"]["required"] = json!(false);
-    agent.client.post(PLANS, unverified).await.problem(400, "invalid_request");
     assert_eq!(server.source.effects(), 0);
     let mut in_words = plan("fake.write", "R2");
     in_words["rollbackPlan"] = json!("write what was there before");
@@ -297,7 +304,7 @@ async fn a_space_in_the_params_is_the_sessions_or_the_call_is_denied(kind: Kind)
     for own in ["main", &main] {
         let receipt = agent.client.post(EXECUTE, naming(json!(own))).await.ok();
         assert_eq!((&receipt["status"], &receipt["space_id"]), (&json!("ok"), &json!(own)));
-        assert_eq!(receipt["inputs"], json!({ "text": "hello" }));
+        assert_eq!(receipt["inputs"], json!({ "sha256_text": SHA256_HELLO }));
     }
     assert!(server.source.calls().iter().all(|call| call.params == json!({ "text": "hello" })));
     for other in ["lab", "nowhere", "spc_00000000000000000000000000"] {
@@ -325,6 +332,7 @@ async fn a_space_in_the_params_is_the_sessions_or_the_call_is_denied(kind: Kind)
 
 async fn what_a_caller_says_of_its_call_is_shown_recorded_and_free_of_secrets(kind: Kind) {
     let server = TestServer::start(kind).await;
+    server.source.redefine("write", is_checked);
     let agent = server.agent().await;
     let secret = format!("ghp_{}", "16C7e42F292c6912E7710c838347Ae178B4a");
     let mut planned = plan("fake.write", "R2");
@@ -371,7 +379,6 @@ async fn an_envelope_that_makes_no_sense_is_refused(kind: Kind) {
         body
     };
     for (path, body, status, code) in [
-        (EXECUTE, spoiled(request("fake.read"), "surprise", json!(1)), 400, "invalid_request"),
         (EXECUTE, spoiled(request("fake.read"), "trace_id", json!("x".repeat(500))), 400, "invalid_request"),
         (EXECUTE, spoiled(request("fake.read"), "action_id", json!("x".repeat(500))), 400, "invalid_request"),
         (EXECUTE, spoiled(request("fake.read"), "subject_id", json!("x".repeat(500))), 400, "invalid_request"),
@@ -383,7 +390,8 @@ async fn an_envelope_that_makes_no_sense_is_refused(kind: Kind) {
         (PLANS, spoiled(plan("fake.read", "R0"), "actionId", json!("a\u{0}b")), 400, "invalid_request"),
         (PLANS, spoiled(plan("fake.read", "R0"), "confidence", json!("very")), 400, "invalid_request"),
         (PLANS, plan("nothing", "R0"), 404, "unknown_action"),
-        (PLANS, spoiled(plan("fake.read", "R0"), "scope", json!({ "allowed": [] })), 400, "invalid_request"),
+        (PLANS, spoiled(plan("fake.read", "R0"), "scope", json!([])), 400, "invalid_request"),
+        (PLANS, spoiled(plan("fake.read", "R0"), "verification", json!("none")), 400, "invalid_request"),
     ] {
         agent.client.post(path, body).await.problem(status, code);
     }

@@ -1,40 +1,26 @@
-//! The examples of the older action contract, word for word, with the real `files` if they name it.
+//! The examples of the older contracts, word for word (`tests/seed`), with the real `files` if they name it.
 
+use crate::compat::{EXECUTE, PLANS, SHA256_HELLO, is_checked, keys};
 use crate::harness::{Agent, Kind, TestServer, on_sqlite};
+use countersign_core::Tier;
+use countersign_core::action::{Effect, Reversibility};
 use serde_json::{Value, json};
+use testkit::FakeSource;
 
-on_sqlite!(the_requests_of_the_contract_are_performed_as_they_stand, an_action_of_the_contract_is_told_its_space);
+on_sqlite!(
+    the_requests_of_the_contract_are_performed_as_they_stand,
+    an_action_of_the_contract_is_told_its_space,
+    an_action_of_the_contract_answers_with_its_receipt,
+    the_plan_of_the_contract_is_answered_with_its_result,
+    the_builtin_action_is_the_one_of_the_contract,
+);
 
-const EXECUTE: &str = "/api/v1/actions/execute";
-
-const ENVELOPE: &str = r#"{
-  "action_id": "uuid",
-  "subject_id": "agent://planner@deviceA",
-  "space_id": "shared:household",
-  "tool_id": "files.write_text",
-  "params": {"path":"workspace/notes/w36.txt","text":"hello","space_id":"shared:household"},
-  "qos": {"timeout_ms": 3000, "max_retries": 2, "circuit_breaker_key": "files.write_text"},
-  "policy_ctx": {"actor":"alice","device":"phone1","time":"2025-09-06T12:00:00Z"},
-  "idempotency_key": "files.write_text|workspace/notes/w36.txt|<sha256>",
-  "dry_run": false,
-  "trace_id": "trace-123"
-}"#;
-
-const QUICKSTART: &str = r#"{
-  "action_id": "a-1",
-  "subject_id": "agent://planner@deviceA",
-  "space_id": "shared:household",
-  "tool_id": "files.write_text",
-  "params": {"path":"workspace/notes/w36.txt","text":"hello","space_id":"shared:household"},
-  "qos": {"timeout_ms": 3000},
-  "policy_ctx": {"actor":"alice","device":"phone1","time":"2025-09-06T12:00:00Z"},
-  "idempotency_key": "files.write_text|workspace/notes/w36.txt|<sha256>",
-  "dry_run": false,
-  "trace_id": "trace-123"
-}"#;
-
-const PARAMS_SCHEMA: &str = r#"{"type":"object","required":["path","text","space_id"],
-    "properties":{"path":{"type":"string"},"text":{"type":"string"},"space_id":{"type":"string"}}}"#;
+const TOOL_SPEC: &str = include_str!("../seed/tool-spec.json");
+const ENVELOPE: &str = include_str!("../seed/action-request.json");
+const RECEIPT: &str = include_str!("../seed/receipt.json");
+const QUICKSTART: &str = include_str!("../seed/quickstart.json");
+const PLAN: &str = include_str!("../seed/plan.json");
+const RESULT: &str = include_str!("../seed/result.json");
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -68,7 +54,7 @@ async fn the_requests_of_the_contract_are_performed_as_they_stand(kind: Kind) {
 
 async fn an_action_of_the_contract_is_told_its_space(kind: Kind) {
     let server = TestServer::start(kind).await;
-    server.source.redefine("write", |action| action.params_schema = read(PARAMS_SCHEMA));
+    server.source.redefine("write", |action| action.params_schema = read(TOOL_SPEC)["params_schema"].clone());
     server.owner.set_mode("fake.write", "allow").await;
     let (space, agent) = in_the_household(&server).await;
     let mut request = read(ENVELOPE);
@@ -94,4 +80,140 @@ async fn an_action_of_the_contract_is_told_its_space(kind: Kind) {
     assert_eq!(agent.client.post(EXECUTE, request).await.ok()["status"], "ok");
     assert_eq!((server.source.effects(), &server.source.calls()[1].params["space_id"]), (2, &json!(main)));
     server.verify().await;
+}
+
+/// Checks that the answer has every member of the example, each with a value of its kind. What is null, in either, has no kind.
+fn check_shape(example: &Value, answer: &Value, at: &str) {
+    match (example, answer) {
+        (Value::Null, _) | (_, Value::Null) => {}
+        (Value::Object(members), Value::Object(_)) => {
+            for (name, example) in members {
+                let at = format!("{at}/{name}");
+                check_shape(example, answer.get(name).unwrap_or_else(|| panic!("`{at}` is missing in {answer}")), &at);
+            }
+        }
+        (Value::Bool(_), Value::Bool(_))
+        | (Value::Number(_), Value::Number(_))
+        | (Value::String(_), Value::String(_))
+        | (Value::Array(_), Value::Array(_)) => {}
+        (example, answer) => panic!("`{at}` is {answer}, and the example has {example}"),
+    }
+}
+
+/// The action of the example, offered by a source that answers what the example's receipt says.
+fn specified(spec: &Value) -> FakeSource {
+    let texts =
+        |field: &str| -> Vec<String> { spec[field].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect() };
+    let (source, name) = spec["tool_id"].as_str().unwrap().split_once('.').unwrap();
+    let offered = FakeSource::new(source).offering(name, |action| {
+        action.tier = Tier::R2;
+        action.reversibility = Reversibility::NotReversible;
+        action.version = spec["version"].as_str().unwrap().to_owned();
+        action.requires = texts("caps_required");
+        action.params_schema = spec["params_schema"].clone();
+        action.result_schema = spec["result_schema"].clone();
+        action.effects = Effect::ALL.into_iter().filter(|effect| texts("side_effects").contains(&effect.to_string())).collect();
+        action.timeout_ms = spec["timeout_ms"].as_u64().unwrap();
+        action.idempotency_key_fields = texts("idempotency_key_fields");
+    });
+    offered.will_answer(read(RECEIPT)["outputs"].clone());
+    offered
+}
+
+async fn an_action_of_the_contract_answers_with_its_receipt(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (spec, request, example) = (read(TOOL_SPEC), read(ENVELOPE), read(RECEIPT));
+    let source = specified(&spec);
+    server.registry.add(&server.org, source.clone());
+    server.owner.set_mode("files.write_text", "allow").await;
+    let (_, agent) = in_the_household(&server).await;
+    let view = server.owner.get("/api/v1/actions/files.write_text").await.ok();
+    for (ours, theirs) in [
+        ("id", "tool_id"),
+        ("version", "version"),
+        ("params_schema", "params_schema"),
+        ("result_schema", "result_schema"),
+        ("effects", "side_effects"),
+        ("timeout_ms", "timeout_ms"),
+    ] {
+        assert_eq!(view[ours], spec[theirs], "{theirs}");
+    }
+    // Whoever lacks a capability that the action requires is denied, and has a receipt.
+    let denied = agent.client.post(EXECUTE, request.clone()).await.ok();
+    assert_eq!((&denied["status"], source.calls().len()), (&json!("error"), 0), "{denied:#}");
+    assert!(denied["receipt_id"].is_string(), "{denied:#}");
+    let permit = r#"@id("rbac.household") permit (principal is Countersign::Agent, action in Countersign::Action::"class:write", resource)
+        when { ["files.write", "workspace:shared:write"].containsAll(context.requires) };"#;
+    server.owner.set_policies(json!({ "rbac": permit })).await.ok();
+    let receipt = agent.client.post(EXECUTE, request.clone()).await.ok();
+    check_shape(&example, &receipt, "");
+    assert_eq!((&receipt["status"], &receipt["error"]), (&json!("ok"), &Value::Null), "{receipt:#}");
+    assert!(example["status"].as_str().unwrap().split('|').eq(["ok", "error", "skipped", "quarantined"]));
+    for field in ["action_id", "tool_id", "space_id", "subject_id", "outputs", "trace_id"] {
+        assert_eq!(receipt[field], example[field], "{field}");
+    }
+    assert_eq!(receipt["idempotency_key"], request["idempotency_key"]);
+    assert_eq!(receipt["inputs"], json!({ "path": example["inputs"]["path"], "sha256_text": SHA256_HELLO }));
+    assert_eq!(keys(&receipt["inputs"]), keys(&example["inputs"]));
+    assert_eq!(keys(&receipt["policy"]), keys(&example["policy"]));
+    assert!(receipt["policy"].as_object().unwrap().values().all(|verdict| [json!("ok"), json!("n/a")].contains(verdict)), "{receipt:#}");
+    server.verify().await;
+}
+
+async fn the_plan_of_the_contract_is_answered_with_its_result(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (plan, example) = (read(PLAN), read(RESULT));
+    let source = FakeSource::new("kit").offering(plan["actionType"].as_str().unwrap(), |action| {
+        is_checked(action);
+        action.tier = Tier::R1;
+    });
+    source.will_answer(example["output"].clone());
+    server.registry.add(&server.org, source);
+    server.owner.set_mode("kit.diagnose_error", "allow").await;
+    let agent = server.agent().await;
+    let result = agent.client.post(PLANS, plan.clone()).await.ok();
+    check_shape(&example, &result, "");
+    for field in ["status", "actionType", "riskTier", "output", "repair", "rollback"] {
+        assert_eq!(result[field], example[field], "{field}: {result:#}");
+    }
+    assert_eq!((&result["verification"]["ok"], &result["actionId"]), (&example["verification"]["ok"], &plan["actionId"]));
+    let path = format!("{PLANS}/{}", result["feedback"]["invocationId"].as_str().unwrap());
+    assert_eq!(agent.client.get(&path).await.ok(), result);
+    // The same plan for an action that nothing verifies is rejected: its result is no verification of itself.
+    let source = FakeSource::new("bare").offering("diagnose", |action| action.tier = Tier::R1);
+    server.registry.add(&server.org, source);
+    server.owner.set_mode("bare.diagnose", "allow").await;
+    let mut bare = plan;
+    bare["actionType"] = json!("diagnose");
+    assert_eq!(agent.client.post(PLANS, bare).await.ok()["status"], "rejected");
+    server.verify().await;
+}
+
+async fn the_builtin_action_is_the_one_of_the_contract(kind: Kind) {
+    let server = TestServer::start_with_files(kind).await;
+    let spec = read(TOOL_SPEC);
+    let view = server.owner.get("/api/v1/actions/files.write_text").await.ok();
+    assert_eq!((&view["id"], &view["effects"]), (&spec["tool_id"], &spec["side_effects"]));
+    // The space is the session's, so the action itself does not ask for it.
+    for (schema, fields) in [("params_schema", &["path", "text"]), ("result_schema", &["bytes_written", "sha256_text"])] {
+        for field in fields {
+            assert_eq!(view[schema]["properties"][field]["type"], spec[schema]["properties"][field]["type"], "{schema} {field}");
+        }
+    }
+}
+
+#[test]
+fn every_example_stands_beside_its_line() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seed");
+    let listed = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".json") {
+            let row = listed.lines().find(|line| line.starts_with(&format!("| `{name}` | ")));
+            assert!(row.is_some_and(|row| row.contains('–')), "{name} is not listed with its lines");
+            count += 1;
+        }
+    }
+    assert_eq!(count, 7);
 }

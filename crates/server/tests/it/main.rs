@@ -38,6 +38,7 @@ mod many;
 mod master_key;
 mod mcp_door;
 mod openapi;
+mod plans;
 mod policies;
 mod progress;
 mod quarantine;

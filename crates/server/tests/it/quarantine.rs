@@ -443,6 +443,7 @@ async fn an_agent_is_never_told_that_it_touched_a_canary(kind: Kind) {
             agent.client.post("/api/v1/explain", question).await.ok(),
             agent.client.post("/api/v1/explain", misfit).await.ok(),
             agent.client.post("/api/v1/actions/execute", envelope).await.ok(),
+            agent.client.get(&format!("/api/v1/actions/execute/{id}")).await.ok(),
         ];
         (id, told.map(comparable))
     };

@@ -524,6 +524,7 @@ async fn a_preview_tells_the_change_and_makes_none() {
     assert_eq!((&same["change"], &same["diff"]), (&json!("no_change"), &json!("")));
     let created = foresee("new/folder/x", "a\nb\n").await;
     assert_eq!((&created["change"], &created["added_lines"], created.get("previous_sha256")), (&json!("would_create"), &json!(2), None));
+    assert_eq!((&created["path"], &created["bytes_written"]), (&json!("new/folder/x"), &json!(4)));
     let hook = foresee(".git/hooks/pre-commit", "#!/bin/sh\n").await;
     assert_eq!(hook["warnings"], json!(["git may run it without being asked (`.git`)"]));
     assert_eq!(foresee("binary", "text").await["warnings"], json!(["it is an executable file"]));

@@ -431,6 +431,19 @@ mod tests {
         assert_eq!((manifest.timeout_ms(), manifest.profile()), (CALL_TIMEOUT_MS, Profile::Default));
     }
 
+    /// Word for word.
+    #[test]
+    fn the_manifest_of_the_contract_reads_as_it_stands() {
+        let example = include_bytes!("../../../server/tests/seed/action.json");
+        let manifest = read_around(Around { folder: "example_action", verifies: false, held: NEW }, example).unwrap();
+        assert_eq!((manifest.name.as_str(), manifest.tier(), manifest.is_write()), ("example_action", Tier::R2, true));
+        assert_eq!((&manifest.input_schema, &manifest.output_schema), (&json!({}), &json!({})));
+        let commands = vec!["node --check src/file.js".to_owned()];
+        assert_eq!((&manifest.permissions.commands, manifest.permissions.filesystem), (&commands, Filesystem::Workspace));
+        assert_eq!((manifest.verification.required, &manifest.verification.commands), (true, &commands));
+        assert!(manifest.rollback.required);
+    }
+
     #[test]
     fn a_tier_nobody_knows_is_no_tier_and_of_what_is_there_already_the_worst() {
         for tier in [json!("R9"), json!("r2"), json!(2)] {

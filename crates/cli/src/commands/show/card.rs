@@ -314,6 +314,7 @@ fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
     facts.extend(claimed.action_id.as_ref().map(|name| ("Named by caller", clean::line(name))));
     facts.extend(claimed.confidence.map(|confidence| ("Confidence given", confidence.to_string())));
     facts.extend(claimed.rollback_plan.as_ref().map(|plan| ("Rollback plan", clean::line(&plan.to_string()))));
+    facts.extend(claimed.more.as_ref().map(|more| ("Other fields", clean::line(&more.to_string()))));
     facts
 }
 

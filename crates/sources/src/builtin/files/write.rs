@@ -115,7 +115,8 @@ pub(super) fn preview(place: &Place, params: &WriteText, scope: &Scope) -> Resul
     let path = WorkspacePath::parse(&params.path)?;
     check_scope(place, scope, &path)?;
     let planned = Planned::new(place, params, &path)?;
-    let mut value = json!({ "path": path.as_str(), "bytes": params.text.len(), "new_sha256": planned.new });
+    let mut value =
+        json!({ "path": path.as_str(), "bytes": params.text.len(), "bytes_written": params.text.len(), "new_sha256": planned.new });
     let change = match &planned.previous {
         None => "would_create",
         Some((_, digest)) if *digest == planned.new => "no_change",

@@ -166,12 +166,14 @@ fn what_the_caller_says_of_its_call_is_on_the_card_and_cannot_touch_the_terminal
         action_id: Some(read("action:\u{1b}[2J")),
         confidence: Some(0.9),
         rollback_plan: Some(json!({ "steps": ["put \u{202e}it back"] })),
+        more: Some(json!({ "ticket": "\u{202e}7" })),
         ..ClaimedView::default()
     };
     let expected = [
         ("Named by caller", "action:\\u{1b}[2J".to_owned()),
         ("Confidence given", "0.9".to_owned()),
         ("Rollback plan", "{\"steps\":[\"put \\u{202e}it back\"]}".to_owned()),
+        ("Other fields", "{\"ticket\":\"\\u{202e}7\"}".to_owned()),
     ];
     assert_eq!(claims(&claimed), expected);
     assert_eq!(claims(&ClaimedView::default()), []);
