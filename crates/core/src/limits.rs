@@ -200,6 +200,10 @@ pub const HTTP_HEADER_VALUE_BYTES_MAX: usize = 4_096;
 pub const NOTIFICATION_TITLE_CHARS_MAX: usize = 200;
 /// Characters of a notification's body; a longer one is refused with `invalid_params`.
 pub const NOTIFICATION_BODY_CHARS_MAX: usize = 4_000;
+/// How long ago a moment in a query may be, if it is given as a time span; a longer one is refused with `invalid_query`.
+pub const MOMENT_SECONDS_MAX: u64 = 3_650 * 24 * 60 * 60;
+/// Calls that the stats of an action count; of more, the newest.
+pub const STATS_CALLS_MAX: u32 = 10_000;
 /// How long a stopping server waits for running invocations; the next start recovers the rest.
 pub const SHUTDOWN_SECONDS: u64 = 35;
 /// Days for which rollback evidence is kept. After that the effect cannot be reverted.

@@ -109,6 +109,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(answers::deny_in_session))
         .routes(routes!(actions::list))
         .routes(routes!(actions::show))
+        .routes(routes!(actions::stats))
         .routes(routes!(actions::guide))
         .routes(routes!(invocations::list))
         .routes(routes!(invocations::show))

@@ -37,6 +37,7 @@ mod servers;
 mod sessions;
 mod snoozes;
 mod sources;
+mod stats;
 mod switches;
 mod tokens;
 mod users;
@@ -65,6 +66,7 @@ pub use secrets::{DeletedSecret, NamedSecret, NewSecret, SecretUse, SetSecret};
 pub use servers::Server;
 pub use sessions::NewSession;
 pub use sources::{Added, Changed};
+pub use stats::ActionStats;
 pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
 pub use users::{ChangedUser, User, UserChange};
 
