@@ -14,6 +14,7 @@ pub mod decision;
 pub mod digest;
 pub mod effect;
 pub mod egress;
+pub mod energy;
 pub mod fault;
 pub mod file_version;
 pub mod grant;

@@ -476,7 +476,7 @@ impl Tenant {
             verification: None,
             repair: None,
             rollback: None,
-            cost: Cost { cpu_ms: None },
+            cost: Cost { cpu_ms: None, energy_uj: None },
             timing: Timing {
                 queued_ms: 0,
                 exec_ms: 0,

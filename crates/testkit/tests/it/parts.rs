@@ -59,6 +59,7 @@ const SERVER: Crate = Crate {
     shared: &[],
     parts: &[
         ("tls", &[]),
+        ("energy", &[]),
         ("config", &["tls"]),
         ("ports", &[]),
         ("jail", &[]),
@@ -70,7 +71,7 @@ const SERVER: Crate = Crate {
         ("packages", &["jail"]),
         ("homes", &["config", "data_dir", "jail"]),
         ("added_sources", &["homes"]),
-        ("compose", &["added_sources", "config", "data_dir", "homes", "jail", "master_key", "stream"]),
+        ("compose", &["added_sources", "config", "data_dir", "energy", "homes", "jail", "master_key", "stream"]),
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),
         ("operations", &["added_sources", "master_key", "packages", "stream"]),
