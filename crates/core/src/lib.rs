@@ -32,6 +32,7 @@ pub mod ports;
 pub mod principal;
 pub mod quarantine;
 pub mod resident;
+pub mod retention;
 pub mod secret;
 pub mod session;
 pub mod source;

@@ -144,6 +144,7 @@ fn space(by: u8, people: u32) -> Told {
         by: person(by),
         name: "main".to_owned(),
         quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
+        keeps: Default::default(),
         redaction: Default::default(),
         self_approval: SelfApproval::Allowed,
         space: call(&[]).space,

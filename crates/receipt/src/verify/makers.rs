@@ -40,6 +40,7 @@ impl People {
             | RuleChange::SourceRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
+            | RuleChange::RetentionSet { .. }
             | RuleChange::QuarantineSettled { .. } => Permission::ManagePolicy,
         };
         let role = self.may(now, by, needs)?;
@@ -59,6 +60,7 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         RuleChange::Reviewed { .. }
         | RuleChange::SwitchedOff { .. }
         | RuleChange::QuarantineSettled { .. }
+        | RuleChange::RetentionSet { .. }
         | RuleChange::ConsentGiven { .. }
         | RuleChange::ConsentWithdrawn { .. } => Some(Role::Viewer),
         RuleChange::SwitchedOn { .. }
