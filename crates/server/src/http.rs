@@ -36,6 +36,7 @@ mod progress;
 mod quarantines;
 mod reached;
 mod receipts;
+mod retention;
 mod reviews;
 mod secrets;
 mod sessions;
@@ -199,6 +200,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(sources::drift))
         .routes(routes!(orgs::list, orgs::create))
         .routes(routes!(orgs::disable))
+        .routes(routes!(retention::show, retention::set))
         .routes(routes!(health::notifications))
         .routes(routes!(health::openapi))
         .routes(routes!(health::healthz))

@@ -61,6 +61,17 @@ Examples:
   countersign space redact support email phone --region US --region GB
   countersign space redact support --none                   redact nothing")]
     Redact(Redact),
+    /// Set what stays of calls that have ended: their texts, or digests only
+    #[command(before_help = "Examples:
+  countersign space keep clinic digests                     texts are gone an hour after the end
+  countersign space keep clinic texts                       from now on")]
+    Keep {
+        /// Its name or its id
+        space: String,
+        /// What stays
+        #[arg(value_enum)]
+        keeps: Keeps,
+    },
     /// List the actions that may act across spaces
     #[command(before_help = "Examples:\n  countersign space crossings")]
     Crossings,
@@ -116,6 +127,12 @@ pub(crate) enum Band {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Keeps {
+    Texts,
+    Digests,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SelfApproval {
     Allowed,
     Refused,
@@ -150,6 +167,7 @@ impl Resource for SpaceView {
         }),
         Field::line("quorum", |one, _| text(quorum(&one.quorum))),
         Field::line("redacts", |one, _| text(redaction(&one.redaction))),
+        Field::line("keeps", |one, _| text(one.keeps.as_str())),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
     ];
 
@@ -199,6 +217,13 @@ impl Space {
                     SelfApproval::Refused => session::SelfApproval::Refused,
                 });
                 (space, ChangeSpaceRequest { self_approval, ..unchanged() })
+            }
+            Self::Keep { space, keeps } => {
+                let keeps = Some(match keeps {
+                    Keeps::Texts => session::Keeps::Texts,
+                    Keeps::Digests => session::Keeps::Digests,
+                });
+                (space, ChangeSpaceRequest { keeps, ..unchanged() })
             }
             Self::Quorum(Quorum { space, tiers, none }) => {
                 let id = id_of::<SpaceView>(&space, client).await?;
