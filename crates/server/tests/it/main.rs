@@ -38,6 +38,7 @@ mod openapi;
 mod policies;
 mod progress;
 mod quarantine;
+mod records;
 mod recovery;
 mod redaction;
 mod secrets;
