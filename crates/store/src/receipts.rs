@@ -110,8 +110,8 @@ impl Store {
     pub async fn list_receipts(&self, org: &OrgId, filter: &ReceiptFilter, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
         let mut params = vals![org.as_str(), before, i64::from(request.limit) + 1].to_vec();
-        let of = if *filter == ReceiptFilter::default() {
-            String::new()
+        let which = if *filter == ReceiptFilter::default() {
+            "kind IN ('receipt', 'batch') AND seq < $2".to_owned()
         } else {
             // Each part is limited by itself, so that no more rows are read than a page has.
             let newest = |table: &str, conditions: &str| {
@@ -120,9 +120,9 @@ impl Store {
             };
             let (calls, batches) = filter.conditions(&mut params);
             let batches = batches.map_or_else(String::new, |batches| format!(" UNION ALL {}", newest("batches", &batches)));
-            format!(" AND seq IN ({}{batches})", newest("invocations", &calls))
+            format!("seq IN ({}{batches})", newest("invocations", &calls))
         };
-        let sql = format!("{SELECT_ENTRY} AND kind IN ('receipt', 'batch') AND seq < $2{of} ORDER BY seq DESC LIMIT $3");
+        let sql = format!("{SELECT_ENTRY} AND {which} ORDER BY seq DESC LIMIT $3");
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_entry, |entry| entry.seq.to_string())
     }

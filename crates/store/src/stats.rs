@@ -22,8 +22,9 @@ pub struct ActionStats {
 impl Store {
     /// The stats of an action's calls that ended at `since` or later: of the last `STATS_CALLS_MAX` at most.
     pub async fn find_action_stats(&self, org: &OrgId, action: &ActionId, since: Option<Timestamp>) -> Result<ActionStats, Error> {
+        // The time is compared as an expression, so that the rows are read by their action and not by their time.
         let sql = "SELECT status, reward, exec_ms FROM invocations
-                   WHERE org_id = $1 AND action = $2 AND receipt_seq IS NOT NULL AND ended_at >= $3 ORDER BY id DESC LIMIT $4";
+                   WHERE org_id = $1 AND action = $2 AND receipt_seq IS NOT NULL AND +ended_at >= $3 ORDER BY id DESC LIMIT $4";
         let since = since.map_or(i64::MIN, Timestamp::as_micros);
         let rows = self.db.read(sql, &vals![org.as_str(), action.as_str(), since, i64::from(STATS_CALLS_MAX)]).await?;
         let mut stats = ActionStats::default();
