@@ -60,7 +60,6 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         RuleChange::Reviewed { .. }
         | RuleChange::SwitchedOff { .. }
         | RuleChange::QuarantineSettled { .. }
-        | RuleChange::RetentionSet { .. }
         | RuleChange::ConsentGiven { .. }
         | RuleChange::ConsentWithdrawn { .. } => Some(Role::Viewer),
         RuleChange::SwitchedOn { .. }
@@ -74,6 +73,7 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         | RuleChange::CanaryRemoved { .. }
         | RuleChange::SourceSet { .. }
         | RuleChange::SourceRemoved { .. }
+        | RuleChange::RetentionSet { .. }
         | RuleChange::GrantGiven { .. }
         | RuleChange::GrantRevoked { .. } => None,
     }
