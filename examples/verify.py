@@ -422,6 +422,7 @@ class Agreement:
         self.approvers = (None, [])   # the invocation of that intent, and its approvers
         self.grants = {}       # id -> (expires_at, givers), only those that are not revoked
         self.events = {}       # receipt_id -> (line of the receipt, name and invocation of the event it needs)
+        self.is_trimmed = False  # whether the org has said that it keeps its events for a time only
         self.definitions = {}  # digest -> line of an entry that needs it
         self.count = 0         # receipts
 
@@ -462,6 +463,8 @@ class Agreement:
             need({by, *givers} <= set(said_yes), "the grant names somebody who did not give it")
             self.new_id(change, "grant")
             self.grants[change["grant"]] = (time(change, "expires_at"), givers or [by])
+        elif name == "retention_set":
+            self.is_trimmed |= get(change, "retention", dict).get("events_days") is not None
         elif name == "grant_revoked":
             self.grants.pop(get(change, "grant"), None)
 
@@ -651,8 +654,10 @@ class Bundle:
             need(receipt in wanted, "the event is of no receipt")
             self.line = wanted[receipt][0]
             need(says == list(wanted[receipt][1:]), "the event says something else than its receipt")
+        may_miss = self.agreement.is_trimmed
         for receipt, (self.line, *_) in wanted.items():
-            need(receipt in self.events, "the receipt has no event")
+            may_miss = may_miss and receipt not in self.events  # events go from the oldest on
+            need(may_miss or receipt in self.events, "the receipt has no event")
         for digest, self.line in self.agreement.definitions.items():
             need(digest in self.definitions, "a definition is not in the bundle")
 

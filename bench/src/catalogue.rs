@@ -57,6 +57,7 @@ fn pipeline(store: &Store, actions: usize) -> Result<Pipeline> {
         registries: vec![Arc::new(OnlyWide(Arc::new(vec![Arc::new(Wide::new(actions)?)])))],
         listings: Arc::new(store.clone()),
         commands: None,
+        energy: None,
         faults: Faults::default(),
     };
     Ok(Pipeline::new(ports, Settings::default()))

@@ -177,8 +177,9 @@ const fn event_seq(call: u64) -> i64 {
 }
 
 const INSERT_INVOCATION: &str =
-    "INSERT INTO invocations (org_id, id, session_id, space_id, action, tier, status, expires_at, sealed_params, body, receipt_id, receipt_seq)
-     VALUES ($1, $2, $3, $4, $5, 'R2', $6, NULL, NULL, $7, $8, $9)";
+    "INSERT INTO invocations (org_id, id, session_id, space_id, action, tier, status, expires_at, sealed_params, body, receipt_id, receipt_seq,
+       trace_id, ended_at)
+     VALUES ($1, $2, $3, $4, $5, 'R2', $6, NULL, NULL, $7, $8, $9, $2, 1800000000000000)";
 const UPDATE_INVOCATION: &str =
     "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = NULL WHERE org_id = $5 AND id = $6";
 const INSERT_ATTEMPT: &str = "INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, 1, 'dispatched', $3)";

@@ -7,6 +7,7 @@ use countersign_core::decision::ModeSource;
 use countersign_core::{Mode, Tier};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// What a session may invoke, source by source.
@@ -27,6 +28,42 @@ pub struct SourceView {
     /// Why the source could not be listed; the others are listed all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// How well an action does, over its last calls that have ended, 10 000 at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ActionStatsView {
+    pub action: String,
+    /// How many calls ended in each status, such as `{"succeeded": 9, "denied": 1}`.
+    pub calls: BTreeMap<String, u64>,
+    /// How many effects were tried: neither dry runs nor calls that never ran.
+    pub executed: u64,
+    /// The share of these that succeeded, from 0 to 1; null if none was tried.
+    pub success_rate: Option<f64>,
+    /// The mean of their rewards, from -1 to 1; null if none was tried.
+    pub mean_reward: Option<f64>,
+    /// How long they took; null if none was tried.
+    pub latency_ms: Option<LatencyView>,
+}
+
+/// How long effects took, in milliseconds. The time that calls waited for people is not part of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LatencyView {
+    pub mean: f64,
+    pub p50: u64,
+    pub p95: u64,
+    pub max: u64,
+}
+
+impl LatencyView {
+    /// Of times that are sorted, shortest first.
+    pub fn of(sorted: &[u64]) -> Option<Self> {
+        let max = *sorted.last()?;
+        // The nearest rank: at least this share of the times is no longer.
+        let at = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or(max);
+        let mean = sorted.iter().map(|&time| time as f64).sum::<f64>() / sorted.len() as f64;
+        Some(Self { mean, p50: at(50), p95: at(95), max })
+    }
 }
 
 /// One action, with the mode it would have for this session now.

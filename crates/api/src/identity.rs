@@ -2,7 +2,7 @@
 
 use countersign_core::action::Profile;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::session::{Attendance, Band, Kind, SelfApproval};
+use countersign_core::session::{Attendance, Band, Keeps, Kind, SelfApproval};
 use countersign_core::{Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,6 +87,9 @@ pub struct ChangeSpaceRequest {
     /// What is redacted from params before a source sees them; replaces what was set before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redaction: Option<RedactionRule>,
+    /// What stays of calls that have ended: their texts, or digests only. An hour after their end, texts that are not kept are gone for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeps: Option<Keeps>,
 }
 
 /// What must not reach a source from a space.
@@ -112,6 +115,9 @@ pub struct SpaceView {
     /// What is redacted: what was set, or what the band says.
     #[serde(default)]
     pub redacts: Vec<Kind>,
+    /// What stays of calls that have ended.
+    #[serde(default)]
+    pub keeps: Keeps,
     pub created_at: Timestamp,
 }
 

@@ -61,7 +61,8 @@ pub struct StreamEvent {
     /// The receipt that it announces, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
-    /// Of a call: ids, action, tier, mode, status and trace id. Of a rule: who changed it and what.
+    /// Of a call: ids, action, tier, mode, status, trace id and a `summary`; at its end also `receipt_id` and `reward`. Of a rule: who
+    /// changed it and what.
     #[schema(value_type = BTreeMap<String, Value>)]
     pub data: Value,
 }
@@ -83,6 +84,10 @@ pub fn frames(org: &OrgId, event: &Event, instead: Option<Status>) -> Vec<Frame>
     let name: &str = instead.map_or_else(|| event.name.as_str(), |status| status.event_name());
     if let (Some(status), Some(members)) = (instead, data.as_object_mut()) {
         members.insert("status".to_owned(), Value::from(status.as_str()));
+        if members.contains_key("summary") {
+            let summary = format!("{} {}", members.get("action").and_then(Value::as_str).unwrap_or_default(), status.as_str());
+            members.insert("summary".to_owned(), Value::from(summary.trim_start()));
+        }
     }
     // `invocation.approval_counted` has a status too, but does not announce it.
     let announced = status.filter(|status| status.event_name() == name).and_then(compat::announced);

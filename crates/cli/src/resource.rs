@@ -140,7 +140,8 @@ impl<'a> Asked<'a> {
     #[must_use]
     pub(crate) fn only(mut self, name: &'static str, value: Option<String>) -> Self {
         if let Some(value) = value {
-            self.typed.push_str(&if value == "true" { format!(" --{name}") } else { format!(" --{name} {value}") });
+            let flag = name.replace('_', "-");
+            self.typed.push_str(&if value == "true" { format!(" --{flag}") } else { format!(" --{flag} {value}") });
             self.query.push((name, value));
         }
         self

@@ -10,7 +10,7 @@ use crate::{
     ActionId, ConnectionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::{Number, Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 use utoipa::ToSchema;
@@ -115,6 +115,10 @@ impl fmt::Display for Status {
 
 /// The prefix of the idempotency keys of reverts. No caller may choose such a key.
 pub const REVERT_KEY: &str = "revert:";
+
+/// The only member of what stands for a text of which the digest is kept alone.
+pub const DIGEST: &str = "_digest";
+const NOT_KEPT: &str = "its text is not kept in this space";
 
 /// The idempotency key for reverting this invocation, so that one effect is reverted once.
 pub fn revert_key(reversed: &InvocationId) -> String {
@@ -367,6 +371,29 @@ impl Invocation {
         self.binding.as_ref()?;
         let until = self.answer.as_ref().map(|answer| answer.at).or(self.ended_at)?;
         Some(until.millis_since(self.created_at))
+    }
+
+    /// The same without its texts: params, result, and what people and programs wrote about them. Their digests stay, as the receipt has
+    /// them. What a revert needs stays too, and whom the caller claimed to act for.
+    #[must_use]
+    pub fn with_digests_only(mut self, outputs: Option<Digest>) -> Self {
+        let bare = |digest: Digest| json!({ DIGEST: digest });
+        let claimed = self.call.claimed.map(|claimed| Claimed { rollback_plan: None, ..claimed });
+        self.call = Call { claimed, ..Call::new(bare(self.digests.params)) };
+        self.result = self.result.and(outputs).map(bare);
+        if let Some(edit) = &mut self.edit {
+            edit.proposed_params = bare(edit.proposed);
+        }
+        if let Some(redacted) = &mut self.redacted {
+            redacted.sealed_map.clear();
+        }
+        if let Some(failure) = &mut self.failure {
+            NOT_KEPT.clone_into(&mut failure.message);
+        }
+        for check in self.aftermath.checks.iter_mut().flatten() {
+            check.detail = None;
+        }
+        self
     }
 
     /// From its creation to its end, without the time it waited for people.

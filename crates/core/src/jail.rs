@@ -123,6 +123,8 @@ pub struct Meter(Arc<Mutex<Metered>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Metered {
     cpu_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    energy_uj: Option<u64>,
     facts: Option<Value>,
     /// Requests made and refused, by host.
     traffic: BTreeMap<String, (u64, u64)>,
@@ -141,7 +143,7 @@ impl From<Meter> for Metered {
 }
 
 impl Meter {
-    /// Whether no code ran outside the server.
+    /// Whether nothing was measured: no code ran outside the server, and the host does not tell what energy it uses.
     pub fn is_unused(&self) -> bool {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) == Metered::default()
     }
@@ -171,6 +173,17 @@ impl Meter {
         let metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let traffic = metered.traffic.iter();
         traffic.map(|(host, &(made, refused))| Traffic { host: host.clone(), made, refused }).collect()
+    }
+
+    /// Adds what the host's processors used while the source was asked, in microjoules.
+    pub fn add_energy(&self, energy_uj: u64) {
+        let mut metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        metered.energy_uj = Some(metered.energy_uj.unwrap_or(0).saturating_add(energy_uj));
+    }
+
+    /// `None` if the host does not tell it.
+    pub fn energy_uj(&self) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).energy_uj
     }
 
     /// `None` if no code ran outside the server.

@@ -210,11 +210,27 @@ pub const HTTP_HEADER_VALUE_BYTES_MAX: usize = 4_096;
 pub const NOTIFICATION_TITLE_CHARS_MAX: usize = 200;
 /// Characters of a notification's body; a longer one is refused with `invalid_params`.
 pub const NOTIFICATION_BODY_CHARS_MAX: usize = 4_000;
+/// How long ago a moment in a query may be, if it is given as a time span; a longer one is refused with `invalid_query`.
+pub const MOMENT_SECONDS_MAX: u64 = 3_650 * 24 * 60 * 60;
+/// Calls that the stats of an action count; of more, the newest.
+pub const STATS_CALLS_MAX: u32 = 10_000;
 /// How long a stopping server waits for running invocations; the next start recovers the rest.
 pub const SHUTDOWN_SECONDS: u64 = 35;
 /// Days for which rollback evidence is kept. After that the effect cannot be reverted.
 pub const SNAPSHOT_DAYS: u64 = 180;
 pub const REVERSIBLE_SECONDS_MAX: u64 = SNAPSHOT_DAYS * 24 * 60 * 60;
+/// The fewest and the most days that an org may keep calls, events or snapshots for; other numbers are refused with `invalid_request`. A
+/// caller may come back for a call within a day, by its idempotency key.
+pub const RETENTION_DAYS_MIN: u32 = 2;
+pub const RETENTION_DAYS_MAX: u32 = 36_500;
+/// The fewest bytes that an org may limit its snapshots to; fewer are refused with `invalid_request`. One snapshot must fit.
+pub const SNAPSHOT_BYTES_MIN: u64 = FILE_SNAPSHOT_BYTES_MAX;
+/// How long a snapshot is kept though there are too many bytes of them: what is being done now may need it.
+pub const SNAPSHOT_SECONDS_MIN: u64 = 24 * 60 * 60;
+/// Rows of each kind that one write forgets; the next sweep goes on.
+pub const FORGET_ROWS: u32 = 500;
+/// How long after its end the texts of a call are replaced by digests, where its space keeps no others: whoever waits for the result gets it.
+pub const DIGEST_AFTER_SECONDS: u64 = 60 * 60;
 /// Days for which the token of a new session is valid; after that a new session is needed.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
 /// How long after an effect could not be checked it is checked again.

@@ -124,6 +124,28 @@ pub enum SelfApproval {
     Refused,
 }
 
+/// What a space keeps of calls that have ended: their texts, redacted and truncated, or only digests of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Keeps {
+    #[default]
+    Texts,
+    Digests,
+}
+
+impl Keeps {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Texts => "texts",
+            Self::Digests => "digests",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Texts, Self::Digests].into_iter().find(|keeps| keeps.as_str() == text)
+    }
+}
+
 /// A scope inside an org.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
@@ -137,6 +159,8 @@ pub struct Space {
     pub quorum: Quorum,
     /// What is redacted before a source sees it.
     pub redaction: SpaceRedaction,
+    /// What stays of calls that have ended.
+    pub keeps: Keeps,
     pub created_at: Timestamp,
 }
 

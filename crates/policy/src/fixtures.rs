@@ -121,6 +121,7 @@ impl Scene {
             self_approval: SelfApproval::Allowed,
             quorum: Default::default(),
             redaction: Default::default(),
+            keeps: Default::default(),
             created_at: AT,
         };
         Self {

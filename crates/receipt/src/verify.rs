@@ -202,6 +202,11 @@ impl Verifier {
         if let RuleChange::RoleChanged { user, role } = &body.change {
             self.people.change_role(header, body.by.as_ref(), user, *role)?;
         }
+        if let RuleChange::RetentionSet { retention } = &body.change
+            && retention.events_days.is_some()
+        {
+            self.events.may_be_trimmed();
+        }
         self.standing.change(body.by.as_ref(), body.change)
     }
 

@@ -3,6 +3,7 @@
 use crate::added_sources::{AddedConfig, AddedRegistry};
 use crate::config::Config;
 use crate::data_dir::{self, DataDir, HeldData};
+use crate::energy::{POWERCAP, Rapl};
 use crate::followed::Followed;
 use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
@@ -11,6 +12,7 @@ use crate::stream::{Bounds, Streams};
 use crate::{Error, OsRandom, SystemClock};
 use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
+use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
@@ -25,6 +27,7 @@ use sources::connection::{Connected, ConnectedConfig};
 use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::package::Packages;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
@@ -188,6 +191,7 @@ pub(crate) async fn compose(
             registries: vec![Arc::clone(&homes) as Arc<dyn SourceRegistry>, Arc::clone(&added) as Arc<dyn SourceRegistry>],
             listings: Arc::new(store.clone()),
             commands: Some(Arc::clone(&homes) as Arc<dyn Commands>),
+            energy: Rapl::open(Path::new(POWERCAP)).map(|rapl| Arc::new(rapl) as Arc<dyn Energy>),
             faults,
         },
         Settings { reward: config.reward_weights, ..Settings::default() },

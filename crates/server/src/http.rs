@@ -36,6 +36,7 @@ mod progress;
 mod quarantines;
 mod reached;
 mod receipts;
+mod retention;
 mod reviews;
 mod secrets;
 mod sessions;
@@ -109,6 +110,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(answers::deny_in_session))
         .routes(routes!(actions::list))
         .routes(routes!(actions::show))
+        .routes(routes!(actions::stats))
         .routes(routes!(actions::guide))
         .routes(routes!(invocations::list))
         .routes(routes!(invocations::show))
@@ -200,6 +202,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(sources::drift))
         .routes(routes!(orgs::list, orgs::create))
         .routes(routes!(orgs::disable))
+        .routes(routes!(retention::show, retention::set))
         .routes(routes!(health::notifications))
         .routes(routes!(health::openapi))
         .routes(routes!(health::healthz))

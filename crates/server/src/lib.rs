@@ -10,6 +10,7 @@ pub mod packages;
 mod added_sources;
 mod compose;
 mod data_dir;
+mod energy;
 mod followed;
 mod homes;
 mod jail;

@@ -3,15 +3,15 @@
 use crate::master_key::{self, MasterKeyFiles};
 use crate::{AddedRegistry, Homes, Parts};
 use countersign_core::breaker::BreakerState;
-use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_DAYS, SWEEP_SECONDS};
+use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_SECONDS_MIN, SWEEP_SECONDS};
 use countersign_core::ports::Breakers;
-use countersign_core::{Clock, Status, Timestamp};
+use countersign_core::{Clock, OrgId, Status, Timestamp};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
 use sources::workspace::Kept;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::Store;
+use store::{Forgotten, Store};
 use tokio_util::sync::CancellationToken;
 
 /// Idempotency keys live for a day, so it does no harm if one lives a minute longer.
@@ -67,6 +67,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             if is_time_to_forget && let Err(error) = store.forget_lines(&org.id).await {
                 tracing::warn!(%error, "calls that nobody asked for again could not be forgotten; they are tried again");
             }
+            if is_time_to_forget {
+                forget_what_is_old(&store, &org.id).await;
+            }
             if is_time_to_forget && let Err(error) = store.forget_breakers(&org.id).await {
                 tracing::warn!(%error, "targets that failed long ago could not be forgotten; they are tried again");
             }
@@ -81,6 +84,20 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         if let Err(error) = measure(&store).await {
             tracing::warn!(%error, "the queue could not be counted; its metrics keep their last values");
         }
+    }
+}
+
+/// Removes what the org does not want to keep any longer, and the texts that its spaces do not keep.
+async fn forget_what_is_old(store: &Store, org: &OrgId) {
+    match store.forget_old(org).await {
+        Ok(Forgotten { invocations: 0, events: 0 }) => {}
+        Ok(Forgotten { invocations, events }) => tracing::info!(%org, invocations, events, "what is kept no longer was removed"),
+        Err(error) => tracing::warn!(%error, "what is kept no longer could not be removed; it is tried again"),
+    }
+    match store.digest_ended(org).await {
+        Ok(0) => {}
+        Ok(calls) => tracing::info!(%org, calls, "texts of ended calls were replaced by digests"),
+        Err(error) => tracing::warn!(%error, "texts of ended calls could not be replaced by digests; it is tried again"),
     }
 }
 
@@ -142,9 +159,7 @@ async fn let_go_of_sources(added: Arc<AddedRegistry>, pipeline: Pipeline, store:
 /// Runs at the start and then every hour.
 async fn forget(homes: Arc<Homes>, store: Store, clock: Arc<dyn Clock>, stop: CancellationToken) {
     loop {
-        // One day more than promised, so that a revert at the last moment still finds its snapshots.
-        let then = clock.now().minus_seconds((SNAPSHOT_DAYS + 1) * DAY_SECONDS);
-        if let Err(error) = forget_before(then, &homes, &store).await {
+        if let Err(error) = forget_snapshots(clock.now(), &homes, &store).await {
             tracing::warn!(%error, "old snapshots stay until the store is back, and their metrics keep the last values");
         }
         if !waited(SNAPSHOTS_EVERY, &stop).await {
@@ -153,15 +168,20 @@ async fn forget(homes: Arc<Homes>, store: Store, clock: Arc<dyn Clock>, stop: Ca
     }
 }
 
-/// Removes snapshots that no revert can need any more, and counts the others.
-async fn forget_before(then: Timestamp, homes: &Homes, store: &Store) -> Result<(), store::Error> {
+/// Removes snapshots that no revert can need any more, or that are more than their org wants to keep, and counts the others.
+async fn forget_snapshots(now: Timestamp, homes: &Homes, store: &Store) -> Result<(), store::Error> {
     let mut all = Kept::default();
-    let orgs: Vec<_> = store.list_orgs().await?.into_iter().map(|org| org.id).collect();
-    for place in homes.places(&orgs) {
-        match tokio::task::spawn_blocking(move || place.forget_before(then)).await {
-            Err(_) => {}
-            Ok(Ok(kept)) => all.add(kept),
-            Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),
+    for org in store.list_orgs().await? {
+        let retention = store.find_retention(&org.id).await?;
+        // One day more than promised, so that a revert at the last moment still finds its snapshots.
+        let then = now.minus_seconds((retention.snapshot_days() + 1) * DAY_SECONDS);
+        let (bytes_max, spared) = (retention.snapshot_bytes_max.unwrap_or(u64::MAX), now.minus_seconds(SNAPSHOT_SECONDS_MIN));
+        for place in homes.places(std::slice::from_ref(&org.id)) {
+            match tokio::task::spawn_blocking(move || place.forget(then, bytes_max, spared)).await {
+                Err(_) => {}
+                Ok(Ok(kept)) => all.add(kept),
+                Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),
+            }
         }
     }
     metrics::gauge!("countersign_snapshots").set(all.files as f64);

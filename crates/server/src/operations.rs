@@ -15,6 +15,7 @@ pub(crate) mod modes;
 pub(crate) mod orgs;
 pub(crate) mod packages;
 pub(crate) mod policies;
+pub(crate) mod retention;
 pub(crate) mod reviews;
 pub(crate) mod secrets;
 pub(crate) mod seen;

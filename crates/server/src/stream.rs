@@ -102,6 +102,10 @@ pub(crate) enum NotOpened {
     },
     /// The cursor is after the newest event.
     Ahead,
+    /// The org no longer keeps the events after the cursor, up to this one.
+    Forgotten {
+        oldest: i64,
+    },
     Store(store::Error),
 }
 
@@ -144,13 +148,16 @@ impl Streams {
             // The reader hands on what is committed after it has begun. What is committed before that, a stream reads by itself.
             // If the reader has ended instead, so has this stream, with its first event.
             drop(has_begun.wait_for(|has_begun| *has_begun).await);
-            self.0.feed.newest_event(org).await
+            let newest = self.0.feed.newest_event(org).await?;
+            let oldest = if after.is_some_and(|after| after.seq > 0) { self.0.feed.oldest_event(org).await? } else { 0 };
+            Ok::<_, store::Error>((newest, oldest))
         };
         let limit = Duration::from_secs(STREAM_OPEN_SECONDS);
         let away = || store::Error::Unavailable { message: format!("no event was read within {STREAM_OPEN_SECONDS} seconds") };
-        let newest = tokio::time::timeout(limit, opening).await.map_err(|_elapsed| away())??;
+        let (newest, oldest) = tokio::time::timeout(limit, opening).await.map_err(|_elapsed| away())??;
         match after {
             Some(after) if after.seq > newest => Err(NotOpened::Ahead),
+            Some(after) if after.seq > 0 && after.seq + 1 < oldest => Err(NotOpened::Forgotten { oldest }),
             Some(after) => Ok(Subscription::new(place, told, after)),
             None => Ok(Subscription::new(place, told, Cursor::after(newest))),
         }

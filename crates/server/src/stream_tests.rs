@@ -37,6 +37,11 @@ impl EventFeed for FakeFeed {
         Box::pin(async move { Ok(newest) })
     }
 
+    fn oldest_event<'a>(&'a self, _: &'a OrgId) -> Future<'a, Result<i64, Error>> {
+        let oldest = self.events.lock().first().map_or(0, |event| event.seq);
+        Box::pin(async move { Ok(oldest) })
+    }
+
     fn is_shared(&self) -> bool {
         false
     }

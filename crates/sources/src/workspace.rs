@@ -68,9 +68,10 @@ impl Place {
         self
     }
 
-    /// Removes snapshots that were kept before `then`. Reports how many were removed and how many are left.
-    pub fn forget_before(&self, then: Timestamp) -> std::io::Result<Kept> {
-        Ok(self.snapshots.forget_before(then)?)
+    /// Removes snapshots that were kept before `then`, and the oldest ones beyond `bytes_max`, but none that was kept since `spared`. Reports
+    /// how many were removed and how many are left.
+    pub fn forget(&self, then: Timestamp, bytes_max: u64, spared: Timestamp) -> std::io::Result<Kept> {
+        Ok(self.snapshots.forget(then, bytes_max, spared)?)
     }
 
     /// Whether a change was made in this workspace. Evidence without an id is from the time before workspaces had ids, when there was only

@@ -10,7 +10,9 @@ CREATE TABLE orgs (
   -- 1 for the org of the first start, whose owners are the operators. 0 for every other.
   is_first BIGINT NOT NULL,
   -- From then on none of its tokens works.
-  disabled_at BIGINT
+  disabled_at BIGINT,
+  -- How long what the org has is kept, as JSON.
+  retention TEXT NOT NULL DEFAULT '{}'
 );
 
 CREATE TABLE spaces (
@@ -23,6 +25,10 @@ CREATE TABLE spaces (
   quorum TEXT NOT NULL DEFAULT '{}',
   -- What must not reach a source from the space, as JSON.
   redaction TEXT NOT NULL DEFAULT '{}',
+  -- Whether it keeps the texts of calls that have ended, or their digests only.
+  keeps TEXT NOT NULL DEFAULT 'texts',
+  -- The receipt up to which the texts of its calls were replaced by digests.
+  digested_seq BIGINT NOT NULL DEFAULT 0,
   sealed_key BYTEA NOT NULL,
   created_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, id),
@@ -115,8 +121,24 @@ CREATE TABLE invocations (
   receipt_seq BIGINT,
   -- Which server works on it now.
   run_by TEXT,
+  trace_id TEXT NOT NULL,
+  -- Its idempotency key, if its caller gave one.
+  key TEXT,
+  -- Whom its caller claims to act for.
+  subject TEXT,
+  -- Known at its end. The reward, in millionths, and the time it ran, in milliseconds, are those of an effect that was tried.
+  ended_at BIGINT,
+  reward BIGINT,
+  exec_ms BIGINT,
   PRIMARY KEY (org_id, id)
 );
+CREATE INDEX invocations_by_trace ON invocations (org_id, trace_id);
+CREATE INDEX invocations_by_key ON invocations (org_id, key) WHERE key IS NOT NULL;
+CREATE INDEX invocations_by_subject ON invocations (org_id, subject, receipt_seq) WHERE subject IS NOT NULL;
+-- In the order of the audit log, so that a page of receipts reads a page of rows.
+CREATE INDEX invocations_by_space ON invocations (org_id, space_id, receipt_seq) WHERE receipt_seq IS NOT NULL;
+CREATE INDEX invocations_by_end ON invocations (org_id, status, receipt_seq) WHERE receipt_seq IS NOT NULL;
+CREATE INDEX invocations_by_time ON invocations (org_id, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX invocations_by_session ON invocations (org_id, session_id, id);
 CREATE INDEX invocations_by_action ON invocations (org_id, action, id);
 CREATE INDEX invocations_open ON invocations (org_id, status, expires_at, id)

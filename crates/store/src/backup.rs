@@ -15,8 +15,8 @@ const FORMAT: u32 = 1;
 
 /// Every table with its columns and its sort order, parents before children.
 const TABLES: &[(&str, &str, &str)] = &[
-    ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at", "org_id"),
-    ("spaces", "org_id, id, name, band, self_approval, quorum, redaction, sealed_key, created_at", "org_id, id"),
+    ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at, retention", "org_id"),
+    ("spaces", "org_id, id, name, band, self_approval, quorum, redaction, keeps, digested_seq, sealed_key, created_at", "org_id, id"),
     ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from", "org_id, id"),
     (
         "sessions",
@@ -37,7 +37,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     (
         "invocations",
         "org_id, id, session_id, space_id, action, tier, status, expires_at, time_left, sealed_params, body, receipt_id, \
-         receipt_seq, run_by",
+         receipt_seq, run_by, trace_id, key, subject, ended_at, reward, exec_ms",
         "org_id, id",
     ),
     (

@@ -23,6 +23,13 @@ impl EventFeed for Store {
         })
     }
 
+    fn oldest_event<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT seq FROM events WHERE org_id = $1 ORDER BY seq LIMIT 1";
+            count(self.db.read(sql, &vals![org.as_str()]).await?)
+        })
+    }
+
     fn is_shared(&self) -> bool {
         self.may_be_shared()
     }

@@ -9,7 +9,7 @@ use crate::policies::{digests_of, read_policies, select_policies};
 use crate::{Error, Store, sources};
 use countersign_core::grant::GrantState;
 use countersign_core::principal::Role;
-use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
+use countersign_core::session::{Keeps, Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::{Band, Digest, OrgId, PrincipalId, Timestamp, TokenId, UserId};
 use receipt::body::{Body as _, IdentityBody, IdentityChange, ModeBody, RuleBody, RuleChange, SpaceBody, Terms};
 use receipt::entry::{Entry, Kind, payload_digest};
@@ -136,7 +136,7 @@ impl Check<'_> {
                 stored.insert(("source", id), said);
             }
         }
-        let sql = "SELECT id, band, self_approval, quorum, redaction FROM spaces WHERE org_id = $1";
+        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps FROM spaces WHERE org_id = $1";
         for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
             let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
             // The space that comes with its org has no entry until it is changed.
@@ -200,7 +200,8 @@ const ENTRY: &str = "entry of the log";
 const SPACE_OF_SESSION: &str = "space of session";
 
 /// For each table with rules, people, sessions or credentials: the name of a row, and what the log must say of it too.
-const TABLES: [(&str, &str); 13] = [
+const TABLES: [(&str, &str); 14] = [
+    ("retention", "SELECT 'in force', retention FROM orgs WHERE org_id = $1 AND retention <> '{}'"),
     ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
     ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
     ("review", "SELECT action, structural || ' ' || textual || ' ' || wording FROM pins WHERE org_id = $1"),
@@ -257,7 +258,7 @@ impl Logged {
             }
             Kind::Space => {
                 if let Ok(body) = SpaceBody::read(&entry.body) {
-                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction);
+                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, body.keeps);
                     self.set("space", body.space.to_string(), Some(said));
                 }
             }
@@ -320,6 +321,10 @@ impl Logged {
             RuleChange::SourceRemoved { source, .. } => {
                 let said = self.in_force.get(&("source", source.to_string())).map(|said| format!("{said}{REMOVED}"));
                 self.set("source", source.to_string(), said);
+            }
+            RuleChange::RetentionSet { retention } => {
+                let said = serde_json::to_string(&retention).ok().filter(|said| said != "{}");
+                self.set("retention", "in force".to_owned(), said);
             }
             RuleChange::Drifted { .. }
             | RuleChange::OrgCreated { .. }
@@ -431,15 +436,15 @@ fn set_to(version: i64, settings: Digest) -> String {
     format!("version {version} {settings}")
 }
 
-fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &SpaceRedaction) -> String {
+fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &SpaceRedaction, keeps: Keeps) -> String {
     let json = |value: Result<serde_json::Value, _>| value.map_or_else(|_: serde_json::Error| String::new(), |value| value.to_string());
     let (quorum, redaction) = (json(serde_json::to_value(quorum)), json(serde_json::to_value(redaction)));
-    format!("{} {} {quorum} {redaction}", band.as_str(), crate::orgs::self_approval_word(self_approval))
+    format!("{} {} {quorum} {redaction} {}", band.as_str(), crate::orgs::self_approval_word(self_approval), keeps.as_str())
 }
 
 /// The settings of a space just created.
 fn new_space() -> String {
-    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default())
+    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default(), Keeps::default())
 }
 
 fn filed(row: Row) -> Result<Filed, Error> {
@@ -470,5 +475,5 @@ fn stored_space(row: Row) -> Result<(String, String), Error> {
     let (id, band) = (columns.text()?, columns.parsed(Band::parse)?);
     let self_approval = columns.parsed(crate::orgs::parse_self_approval)?;
     let (quorum, redaction): (Quorum, SpaceRedaction) = (columns.json()?, columns.json()?);
-    Ok((id, space(band, self_approval, &quorum, &redaction)))
+    Ok((id, space(band, self_approval, &quorum, &redaction, columns.parsed(Keeps::parse)?)))
 }

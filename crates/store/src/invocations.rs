@@ -30,8 +30,9 @@ use std::sync::Arc;
 
 macro_rules! insert_invocation {
     () => {
-        "INSERT INTO invocations (org_id, id, session_id, space_id, action, tier, status, expires_at, sealed_params, body, receipt_id, receipt_seq, run_by)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+        "INSERT INTO invocations (org_id, id, session_id, space_id, action, tier, status, expires_at, sealed_params, body, receipt_id, receipt_seq, run_by, ended_at,
+           reward, exec_ms, trace_id, key, subject)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
     };
 }
 
@@ -259,6 +260,8 @@ pub(crate) struct InvocationRow<'a> {
     invocation: &'a Invocation,
     body: String,
     receipt: Option<&'a ReceiptRef>,
+    /// The reward of an effect that was tried, in millionths.
+    reward: Option<i64>,
     busy: Busy,
 }
 
@@ -273,12 +276,12 @@ enum Busy {
 impl<'a> InvocationRow<'a> {
     /// For an invocation that has not ended.
     pub(crate) fn open(invocation: &'a Invocation) -> Result<Self, Error> {
-        Ok(Self { invocation, body: to_json(invocation)?, receipt: None, busy: Busy::WhileItRuns })
+        Ok(Self { invocation, body: to_json(invocation)?, receipt: None, reward: None, busy: Busy::WhileItRuns })
     }
 
     /// For an invocation that begins. `body` was serialised before the write was queued.
     pub(crate) const fn begun(invocation: &'a Invocation, body: String) -> Self {
-        Self { invocation, body, receipt: None, busy: Busy::WhileItRuns }
+        Self { invocation, body, receipt: None, reward: None, busy: Busy::WhileItRuns }
     }
 
     /// For one more attempt by the server that has claimed the invocation.
@@ -287,8 +290,14 @@ impl<'a> InvocationRow<'a> {
     }
 
     /// For an invocation that has ended. `body` was serialised before the write was queued.
-    pub(crate) const fn ended(invocation: &'a Invocation, body: String, receipt: &'a ReceiptRef) -> Self {
-        Self { invocation, body, receipt: Some(receipt), busy: Busy::WhileItRuns }
+    pub(crate) const fn ended(invocation: &'a Invocation, body: String, receipt: &'a ReceiptRef, reward: Option<i64>) -> Self {
+        Self { invocation, body, receipt: Some(receipt), reward, busy: Busy::WhileItRuns }
+    }
+
+    /// How long an effect that was tried took.
+    fn exec_ms(&self) -> Option<i64> {
+        let (_, started_at) = self.reward.zip(self.invocation.started_at)?;
+        i64::try_from(self.invocation.ended_at?.millis_since(started_at)).ok()
     }
 
     /// The server that works on the invocation: this one, while the call is approved or running, because the server that takes the last
@@ -298,9 +307,9 @@ impl<'a> InvocationRow<'a> {
         Val::from(lease.run_by().filter(|_| is_at_work))
     }
 
-    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 13] {
-        let run_by = self.run_by(lease);
-        let Self { invocation, body, receipt, busy: _ } = self;
+    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 19] {
+        let (run_by, exec_ms) = (self.run_by(lease), self.exec_ms());
+        let Self { invocation, body, receipt, reward, busy: _ } = self;
         vals![
             invocation.org.as_str(),
             invocation.id.as_str(),
@@ -314,20 +323,29 @@ impl<'a> InvocationRow<'a> {
             body,
             receipt.map(|receipt| receipt.id.as_str()),
             receipt.map(|receipt| receipt.seq as i64),
-            run_by
+            run_by,
+            invocation.ended_at,
+            reward,
+            exec_ms,
+            invocation.trace_id.as_str(),
+            invocation.idempotency_key.as_deref(),
+            invocation.call.claimed.as_ref().and_then(|claimed| claimed.subject.as_deref())
         ]
     }
 
     /// The new values, then the org and the id of the row.
     fn into_changes(self, lease: &Lease) -> Vec<Val> {
-        let run_by = self.run_by(lease);
-        let Self { invocation, body, receipt, busy: _ } = self;
+        let (run_by, exec_ms) = (self.run_by(lease), self.exec_ms());
+        let Self { invocation, body, receipt, reward, busy: _ } = self;
         vals![
             invocation.status.as_str(),
             body,
             receipt.map(|receipt| receipt.id.as_str()),
             receipt.map(|receipt| receipt.seq as i64),
             run_by,
+            invocation.ended_at,
+            reward,
+            exec_ms,
             invocation.org.as_str(),
             invocation.id.as_str()
         ]
@@ -370,12 +388,15 @@ pub(crate) enum SealedParams {
 pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, sealed: SealedParams) -> Result<Updated, Error> {
     let sql = match sealed {
         SealedParams::Keep => {
-            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5
-             WHERE org_id = $6 AND id = $7 AND status || '' = $8 AND (status || '' NOT IN ('running', 'in_doubt') OR coalesce(run_by, $9) = $9)"
+            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5, ended_at = $6, reward = $7, exec_ms = $8
+             WHERE org_id = $9 AND id = $10 AND status || '' = $11
+               AND (status || '' NOT IN ('running', 'in_doubt') OR coalesce(run_by, $12) = $12)"
         }
         SealedParams::Shred => {
-            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5, sealed_params = NULL
-             WHERE org_id = $6 AND id = $7 AND status || '' = $8 AND (status || '' NOT IN ('running', 'in_doubt') OR coalesce(run_by, $9) = $9)"
+            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5, ended_at = $6, reward = $7, exec_ms = $8,
+               sealed_params = NULL
+             WHERE org_id = $9 AND id = $10 AND status || '' = $11
+               AND (status || '' NOT IN ('running', 'in_doubt') OR coalesce(run_by, $12) = $12)"
         }
     };
     let lease = tx.lease();
@@ -386,8 +407,9 @@ pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, se
 
 /// Binds a pending row to other params.
 pub(crate) async fn rebind(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Vec<u8>) -> Result<Updated, Error> {
-    let sql = "UPDATE invocations SET sealed_params = $1, status = $2, body = $3, receipt_id = $4, receipt_seq = $5, run_by = $6
-               WHERE org_id = $7 AND id = $8 AND status || '' = 'pending'";
+    let sql = "UPDATE invocations SET sealed_params = $1, status = $2, body = $3, receipt_id = $4, receipt_seq = $5, run_by = $6,
+                 ended_at = $7, reward = $8, exec_ms = $9
+               WHERE org_id = $10 AND id = $11 AND status || '' = 'pending'";
     let mut params = vec![Val::from(sealed_params)];
     params.extend(row.into_changes(tx.lease()));
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
@@ -401,8 +423,9 @@ pub(crate) fn update_later(tx: &mut Tx, row: InvocationRow<'_>) {
     params.push(lease.id().as_str().into());
     tx.later(
         "WITH ended AS (
-           UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5, sealed_params = NULL
-           WHERE org_id = $6 AND id = $7 AND status || '' = 'running' AND coalesce(run_by, $8) = $8 RETURNING id
+           UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5, ended_at = $6, reward = $7,
+             exec_ms = $8, sealed_params = NULL
+           WHERE org_id = $9 AND id = $10 AND status || '' = 'running' AND coalesce(run_by, $11) = $11 RETURNING id
          ) SELECT 1 / count(*) FROM ended",
         params,
     );

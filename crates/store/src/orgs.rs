@@ -8,7 +8,7 @@ use crate::users::insert_user;
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::principal::Role;
-use countersign_core::session::{Band, Quorum, SelfApproval, Space, SpaceRedaction};
+use countersign_core::session::{Band, Keeps, Quorum, SelfApproval, Space, SpaceRedaction};
 use countersign_core::{LogId, OrgId, Principal, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::{Body as _, KeyBody, KeyText, RuleChange, SpaceBody};
 use receipt::entry::Kind;
@@ -34,7 +34,7 @@ macro_rules! select_org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, quorum, redaction, created_at FROM spaces WHERE org_id = $1"
+        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, created_at FROM spaces WHERE org_id = $1"
     };
 }
 pub(crate) use select_space;
@@ -46,6 +46,7 @@ pub struct SpaceChange {
     pub self_approval: Option<SelfApproval>,
     pub quorum: Option<Quorum>,
     pub redaction: Option<SpaceRedaction>,
+    pub keeps: Option<Keeps>,
 }
 
 /// An org just created.
@@ -190,16 +191,18 @@ impl Store {
                         self_approval: change.self_approval.unwrap_or(before.self_approval),
                         quorum: change.quorum.unwrap_or_else(|| before.quorum.clone()),
                         redaction: change.redaction.unwrap_or_else(|| before.redaction.clone()),
+                        keeps: change.keeps.unwrap_or(before.keeps),
                         ..before.clone()
                     };
                     if after != before {
                         tx.exec(
-                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4 WHERE org_id = $5 AND id = $6",
+                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5 WHERE org_id = $6 AND id = $7",
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
                                 to_json(&after.quorum)?,
                                 to_json(&after.redaction)?,
+                                after.keeps.as_str(),
                                 org.as_str(),
                                 space.as_str()
                             ],
@@ -237,6 +240,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
     let body = SpaceBody {
         band: space.band,
         by,
+        keeps: space.keeps,
         name: space.name.clone(),
         quorum: space.quorum.clone(),
         redaction: space.redaction.clone(),
@@ -277,6 +281,7 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         self_approval: SelfApproval::Allowed,
         quorum: Quorum::default(),
         redaction: SpaceRedaction::default(),
+        keeps: Keeps::default(),
         created_at,
     };
     let sealed_key = store.keychain.new_space_key(tx, &space.id).await?;
@@ -309,6 +314,7 @@ pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
         self_approval: columns.parsed(parse_self_approval)?,
         quorum: columns.json()?,
         redaction: columns.json()?,
+        keeps: columns.parsed(Keeps::parse)?,
         created_at: columns.time()?,
     })
 }

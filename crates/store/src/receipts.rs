@@ -3,7 +3,7 @@
 use crate::db::{Columns, Row, Snapshot, Val, all, count, only, vals};
 use crate::keys::Purpose;
 use crate::{Error, Page, PageRequest, Store, page, seal};
-use countersign_core::{ActionId, Digest, InvocationId, LogId, OrgId, ReceiptId, SessionId, UserId};
+use countersign_core::{ActionId, Digest, InvocationId, LogId, OrgId, ReceiptId, SessionId, SpaceId, Status, Timestamp, UserId};
 use receipt::body::{Body as _, KeyBody, KeyText};
 use receipt::bundle::{Line, Opening, Tally};
 use receipt::entry::Kind;
@@ -48,7 +48,49 @@ pub struct ReceiptFilter {
     pub session: Option<SessionId>,
     /// Receipts of calls that this person made, and of calls that were made for them.
     pub user: Option<UserId>,
+    pub status: Option<Status>,
+    pub space: Option<SpaceId>,
+    /// Of what ended at this time or later.
+    pub since: Option<Timestamp>,
+    /// Of what ended before this time.
+    pub until: Option<Timestamp>,
+    pub idempotency_key: Option<String>,
+    pub trace_id: Option<String>,
+    /// Whom the caller claimed to act for.
+    pub subject: Option<String>,
 }
+
+impl ReceiptFilter {
+    /// The conditions on the rows of calls and on those of batches; what they compare with is added to `params`. `None` for batches if
+    /// they have nothing to compare with, as one has no single action.
+    fn conditions(&self, params: &mut Vec<Val>) -> (String, Option<String>) {
+        let (mut calls, mut batches) = (String::new(), Some(String::new()));
+        let text = |text: Option<&str>| text.map(Val::from);
+        let wanted = [
+            ("action = #", None, text(self.action.as_ref().map(ActionId::as_str))),
+            ("session_id = #", Some("session_id = #"), text(self.session.as_ref().map(SessionId::as_str))),
+            (SESSION_OF_USER, Some(SESSION_OF_USER), text(self.user.as_ref().map(UserId::as_str))),
+            ("status = #", Some("status = #"), text(self.status.map(Status::as_str))),
+            ("space_id = #", Some(SESSION_IN_SPACE), text(self.space.as_ref().map(SpaceId::as_str))),
+            ("ended_at >= #", Some("touched_at >= #"), self.since.map(Val::from)),
+            ("ended_at < #", Some("touched_at < #"), self.until.map(Val::from)),
+            ("key = #", Some("key = #"), text(self.idempotency_key.as_deref())),
+            ("trace_id = #", None, text(self.trace_id.as_deref())),
+            ("subject = #", None, text(self.subject.as_deref())),
+        ];
+        for (of_call, of_batch, value) in wanted {
+            let Some(value) = value else { continue };
+            params.push(value);
+            let place = format!("${}", params.len());
+            calls.push_str(&format!(" AND {}", of_call.replace('#', &place)));
+            batches = batches.zip(of_batch).map(|(batches, of_batch)| format!("{batches} AND {}", of_batch.replace('#', &place)));
+        }
+        (calls, batches)
+    }
+}
+
+const SESSION_OF_USER: &str = "session_id IN (SELECT id FROM sessions WHERE org_id = $1 AND owner_id = #)";
+const SESSION_IN_SPACE: &str = "session_id IN (SELECT id FROM sessions WHERE org_id = $1 AND space_id = #)";
 
 impl Store {
     pub async fn find_receipt(&self, org: &OrgId, receipt: &ReceiptId) -> Result<Option<StoredEntry>, Error> {
@@ -63,28 +105,24 @@ impl Store {
         all(rows, read_entry)
     }
 
-    /// Lists the receipts of calls and batches, newest first. A filter by action leaves out batches, because a batch has no single action.
+    /// Lists the receipts of calls and batches, newest first. A filter by action, trace or subject leaves out batches, which have none. What
+    /// the org no longer keeps beside its audit log is listed without a filter only.
     pub async fn list_receipts(&self, org: &OrgId, filter: &ReceiptFilter, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
-        let mut params = vals![org.as_str(), before].to_vec();
-        let mut only = |condition: &str, value: Option<&str>, close: &str| {
-            value.map_or_else(String::new, |value| {
-                params.push(Val::from(value));
-                format!(" AND {condition}${}{close}", params.len())
-            })
+        let mut params = vals![org.as_str(), before, i64::from(request.limit) + 1].to_vec();
+        let which = if *filter == ReceiptFilter::default() {
+            "kind IN ('receipt', 'batch') AND seq < $2".to_owned()
+        } else {
+            // Each part is limited by itself, so that no more rows are read than a page has.
+            let newest = |table: &str, conditions: &str| {
+                let sql = format!("SELECT receipt_seq FROM {table} WHERE org_id = $1 AND receipt_seq < $2{conditions}");
+                format!("SELECT receipt_seq FROM ({sql} ORDER BY receipt_seq DESC LIMIT $3) AS newest")
+            };
+            let (calls, batches) = filter.conditions(&mut params);
+            let batches = batches.map_or_else(String::new, |batches| format!(" UNION ALL {}", newest("batches", &batches)));
+            format!("seq IN ({}{batches})", newest("invocations", &calls))
         };
-        let of_action = only("action = ", filter.action.as_ref().map(ActionId::as_str), "");
-        let mut in_session = only("session_id = ", filter.session.as_ref().map(SessionId::as_str), "");
-        let user = filter.user.as_ref().map(UserId::as_str);
-        in_session.push_str(&only("session_id IN (SELECT id FROM sessions WHERE org_id = $1 AND owner_id = ", user, ")"));
-        let of_calls = format!("invocation_id IN (SELECT id FROM invocations WHERE org_id = $1{of_action}{in_session})");
-        let of = match (of_action.is_empty(), in_session.is_empty()) {
-            (true, true) => String::new(),
-            (false, _) => format!(" AND {of_calls}"),
-            (true, false) => format!(" AND ({of_calls} OR id IN (SELECT receipt_id FROM batches WHERE org_id = $1{in_session}))"),
-        };
-        params.push(Val::from(i64::from(request.limit) + 1));
-        let sql = format!("{SELECT_ENTRY} AND kind IN ('receipt', 'batch') AND seq < $2{of} ORDER BY seq DESC LIMIT ${}", params.len());
+        let sql = format!("{SELECT_ENTRY} AND {which} ORDER BY seq DESC LIMIT $3");
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_entry, |entry| entry.seq.to_string())
     }

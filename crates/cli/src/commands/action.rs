@@ -8,7 +8,7 @@ pub(super) mod session;
 
 use crate::shared::*;
 use api::Code;
-use api::action::{ActionView, AvailableResponse, GuideResponse};
+use api::action::{ActionStatsView, ActionView, AvailableResponse, GuideResponse, LatencyView};
 use api::identity::{SessionView, WhoamiResponse};
 use api::rules::ReviewView;
 use clap::{Args, Subcommand};
@@ -25,6 +25,15 @@ pub(crate) enum Action {
     Show {
         /// Such as files.write_text
         action: String,
+    },
+    /// Show how well an action does: how often it succeeds, its mean reward, and how long it takes
+    #[command(before_help = "Examples:\n  countersign action stats files.write_text\n  countersign action stats files.write_text --since 7d")]
+    Stats {
+        /// Such as files.write_text
+        action: String,
+        /// Only calls that ended then or later: a time, or how long ago, such as 7d
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
     },
     /// Print the guide of a source, in its own words
     #[command(before_help = "Examples:\n  countersign action guide files")]
@@ -62,6 +71,7 @@ impl Action {
         match self {
             Self::List(list) => list.run(client, terminal).await,
             Self::Show { action } => show(&action, client, terminal).await,
+            Self::Stats { action, since } => stats(&action, since, client, terminal).await,
             Self::Guide { source } => guide(&source, client, terminal).await,
             Self::Review(review) => review.run(client, terminal).await,
             Self::Reviews(paging) => {
@@ -161,6 +171,23 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         terminal.next(format!("countersign action review {}", action.id));
     }
     terminal.next(format!("countersign action invoke {}{}", action.id, example(&action.params_schema)));
+    Ok(Exit::Ok)
+}
+
+async fn stats(id: &str, since: Option<String>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let query: Vec<_> = since.into_iter().map(|since| ("since", since)).collect();
+    let answer = client.get::<ActionStatsView>(&["actions", id, "stats"], &query).await?;
+    let stats = &answer.read;
+    let ended: Vec<_> = stats.calls.iter().map(|(status, calls)| format!("{calls} {status}")).collect();
+    let latency = |latency: &LatencyView| format!("{} ms (95 %: {} ms, longest: {} ms)", latency.p50, latency.p95, latency.max);
+    let record = Record::new(&stats.action)
+        .with("id", Cell::text(&stats.action).toned(Tone::Strong))
+        .with("calls", Cell::text(if ended.is_empty() { "none has ended".to_owned() } else { ended.join(", ") }))
+        .with("executed", Cell::text(stats.executed.to_string()))
+        .with_some("success rate", stats.success_rate.map(|rate| Cell::text(format!("{:.1} %", rate * 100.0))))
+        .with_some("mean reward", stats.mean_reward.map(|reward| Cell::text(format!("{reward:.2}"))))
+        .with_some("latency", stats.latency_ms.as_ref().map(|times| Cell::text(latency(times))));
+    terminal.record(&answer.raw, &record)?;
     Ok(Exit::Ok)
 }
 

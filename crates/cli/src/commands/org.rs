@@ -1,9 +1,11 @@
-//! `countersign org`: orgs, managed by operators.
+//! `countersign org`: orgs, managed by operators; and how long your own keeps what it has.
 
 use crate::shared::*;
 use api::identity::{NewOrgRequest, NewOrgResponse, OrgView};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use countersign_core::OrgId;
+use countersign_core::retention::Retention;
+use std::str::FromStr;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Org {
@@ -26,6 +28,82 @@ pub(crate) enum Org {
         #[command(flatten)]
         agreed: Agreed,
     },
+    /// Show or set how long your org keeps calls, events and snapshots
+    #[command(before_help = RETENTION_EXAMPLES)]
+    Retention(SetRetention),
+}
+
+const RETENTION_EXAMPLES: &str = "\
+Examples:
+  countersign org retention                                 what is set
+  countersign org retention --receipts-days 180 --events-days 30
+  countersign org retention --snapshots-days 30 --snapshot-bytes-max 10000000000
+  countersign org retention --events-days default           keep events for ever again
+
+The audit log is never cut: every receipt stays, and can be verified.";
+
+#[derive(Debug, Args)]
+pub(crate) struct SetRetention {
+    /// Days for which ended calls are kept, and the index by which their receipts are found
+    #[arg(long, value_name = "DAYS", value_parser = number_or_default::<u32>)]
+    receipts_days: Option<NumberOrDefault<u32>>,
+    /// Days for which events are kept
+    #[arg(long, value_name = "DAYS", value_parser = number_or_default::<u32>)]
+    events_days: Option<NumberOrDefault<u32>>,
+    /// Days for which snapshots are kept, which reverts need
+    #[arg(long, value_name = "DAYS", value_parser = number_or_default::<u32>)]
+    snapshots_days: Option<NumberOrDefault<u32>>,
+    /// Bytes that snapshots may have; of more, the oldest go
+    #[arg(long, value_name = "BYTES", value_parser = number_or_default::<u64>)]
+    snapshot_bytes_max: Option<NumberOrDefault<u64>>,
+}
+
+/// A number, or `default`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NumberOrDefault<T> {
+    Number(T),
+    Default,
+}
+
+fn number_or_default<T: FromStr>(text: &str) -> Result<NumberOrDefault<T>, String> {
+    if text == "default" {
+        return Ok(NumberOrDefault::Default);
+    }
+    text.parse().map(NumberOrDefault::Number).map_err(|_| "expected a number, or `default`".to_owned())
+}
+
+impl SetRetention {
+    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let mut answer = client.get::<Retention>(&["retention"], &[]).await?;
+        let before = answer.read;
+        let wanted = Retention {
+            receipts_days: changed(before.receipts_days, self.receipts_days),
+            events_days: changed(before.events_days, self.events_days),
+            snapshots_days: changed(before.snapshots_days, self.snapshots_days),
+            snapshot_bytes_max: changed(before.snapshot_bytes_max, self.snapshot_bytes_max),
+        };
+        if wanted != before {
+            answer = client.put::<Retention>(&["retention"], &wanted).await?;
+        }
+        let kept = &answer.read;
+        let days = |days: Option<u32>| days.map_or_else(|| "for ever".to_owned(), |days| counted(days, "day", "days"));
+        let record = Record::new("retention")
+            .with("calls", Cell::text(days(kept.receipts_days)))
+            .with("events", Cell::text(days(kept.events_days)))
+            .with("snapshots", Cell::text(format!("{} days", kept.snapshot_days())))
+            .with_some("snapshots take", kept.snapshot_bytes_max.map(|bytes| Cell::text(format!("{bytes} bytes at most"))))
+            .with("audit log", Cell::text("for ever"));
+        terminal.record(&answer.raw, &record)?;
+        Ok(Exit::Ok)
+    }
+}
+
+fn changed<T>(before: Option<T>, to: Option<NumberOrDefault<T>>) -> Option<T> {
+    match to {
+        None => before,
+        Some(NumberOrDefault::Default) => None,
+        Some(NumberOrDefault::Number(number)) => Some(number),
+    }
 }
 
 impl Resource for OrgView {
@@ -80,6 +158,7 @@ impl Org {
                 terminal.secret("invitation", &answer.raw, &record)?;
                 terminal.note(super::user::redeemed_with(client));
             }
+            Self::Retention(retention) => return retention.run(client, terminal).await,
             Self::List => drop(resource::list::<OrgView>(Asked::default(), client, terminal).await?),
             Self::Disable { org, agreed } => {
                 let id = id_of::<OrgView>(&org, client).await?;

@@ -10,7 +10,7 @@ use super::{batch, outcome};
 use crate::shared::*;
 use api::Page;
 use api::batch::BatchView;
-use api::identity::{SessionView, UserView};
+use api::identity::{SessionView, SpaceView, UserView};
 use api::receipt::{CheckpointResponse, EntryView, KeyPurpose, KeyView};
 use clap::{Args, Subcommand};
 use countersign_core::{BatchId, InvocationId, ReceiptId, Timestamp};
@@ -65,6 +65,8 @@ Examples:
   countersign receipt list --action files.write_text          of one action
   countersign receipt list --session ses_…                    of one agent
   countersign receipt list --user ada                         of a person, and of all that act for them
+  countersign receipt list --status denied --since 7d         of what was denied in the last week
+  countersign receipt list --subject agent://planner          of what was claimed to be for somebody
   countersign receipt list --json=id,status,action,at         some fields of each";
 
 #[derive(Debug, Args)]
@@ -78,6 +80,27 @@ pub(crate) struct List {
     /// Only of what this person did, and what was done for them
     #[arg(long, value_name = "USER")]
     user: Option<String>,
+    /// Only of what ended in this status
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Only of calls and batches in this space
+    #[arg(long, value_name = "SPACE")]
+    space: Option<String>,
+    /// Only of what ended then or later: a time, or how long ago, such as 24h
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only of what ended before then: a time, or how long ago
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only of calls and batches with this idempotency key
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Only of calls with this trace id
+    #[arg(long, value_name = "ID")]
+    trace_id: Option<String>,
+    /// Only of calls whose callers claimed to act for this subject
+    #[arg(long, value_name = "SUBJECT")]
+    subject: Option<String>,
     #[command(flatten)]
     paging: Paging,
 }
@@ -130,7 +153,10 @@ impl Receipt {
                 let (client, terminal) = (&setting.client()?, setting.terminal);
                 let user = maybe_id_of::<UserView>(list.user.as_deref(), client).await?;
                 let session = maybe_id_of::<SessionView>(list.session.as_deref(), client).await?;
+                let space = maybe_id_of::<SpaceView>(list.space.as_deref(), client).await?;
                 let asked = Asked::of(&list.paging).only("action", list.action).only("session", session).only("user", user);
+                let asked = asked.only("status", list.status).only("space", space).only("since", list.since).only("until", list.until);
+                let asked = asked.only("idempotency_key", list.idempotency_key).only("trace_id", list.trace_id).only("subject", list.subject);
                 resource::list::<EntryView>(asked, client, terminal).await?;
                 Ok(Exit::Ok)
             }

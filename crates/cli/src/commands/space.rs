@@ -65,6 +65,17 @@ Examples:
   countersign space redact support --none                   redact nothing
   countersign space redact support --by-band                what the band says, again")]
     Redact(Redact),
+    /// Set what stays of calls that have ended: their texts, or digests only
+    #[command(before_help = "Examples:
+  countersign space keep clinic digests                     texts are gone an hour after the end
+  countersign space keep clinic texts                       from now on")]
+    Keep {
+        /// Its name or its id
+        space: String,
+        /// What stays
+        #[arg(value_enum)]
+        keeps: Keeps,
+    },
     /// List the actions that may act across spaces
     #[command(before_help = "Examples:\n  countersign space crossings")]
     Crossings,
@@ -123,6 +134,12 @@ pub(crate) enum Band {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Keeps {
+    Texts,
+    Digests,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SelfApproval {
     Allowed,
     Refused,
@@ -157,6 +174,7 @@ impl Resource for SpaceView {
         }),
         Field::line("quorum", |one, _| text(quorum(&one.quorum))),
         Field::line("redacts", |one, _| text(redaction(one))),
+        Field::line("keeps", |one, _| text(one.keeps.as_str())),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
     ];
 
@@ -206,6 +224,13 @@ impl Space {
                     SelfApproval::Refused => session::SelfApproval::Refused,
                 });
                 (space, ChangeSpaceRequest { self_approval, ..unchanged() })
+            }
+            Self::Keep { space, keeps } => {
+                let keeps = Some(match keeps {
+                    Keeps::Texts => session::Keeps::Texts,
+                    Keeps::Digests => session::Keeps::Digests,
+                });
+                (space, ChangeSpaceRequest { keeps, ..unchanged() })
             }
             Self::Quorum(Quorum { space, tiers, none }) => {
                 let id = id_of::<SpaceView>(&space, client).await?;

@@ -315,3 +315,44 @@ fn the_documented_format_is_enough_for_a_verifier_of_another_make() {
         }
     }
 }
+
+#[test]
+fn receipts_are_filtered_an_action_is_summed_up_and_an_org_says_what_it_keeps() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    let found = |filter: &[&str]| {
+        let listed = owner.run(&[&["receipt", "list", "--json"], filter].concat()).ok().json();
+        listed["items"].as_array().unwrap().clone()
+    };
+    let all = found(&[]);
+    assert_eq!(all.len(), 1);
+    let trace = all[0]["payload"]["body"]["trace_id"].as_str().unwrap();
+    for (filter, expected) in [
+        (&["--status", "succeeded"][..], 1),
+        (&["--status", "denied"], 0),
+        (&["--space", "main"], 1),
+        (&["--since", "1h"], 1),
+        (&["--until", "1h"], 0),
+        (&["--idempotency-key", "none"], 0),
+        (&["--trace-id", trace], 1),
+        (&["--subject", "agent://planner"], 0),
+        (&["--action", "files.list", "--status", "succeeded", "--since", "2020-01-01T00:00:00Z"], 1),
+    ] {
+        assert_eq!(found(filter).len(), expected, "{filter:?}");
+    }
+    let stats = owner.run(&["action", "stats", "files.list", "--json=executed,success_rate"]).ok().json();
+    assert_eq!(stats, json!({ "executed": 1, "success_rate": 1.0 }));
+    assert!(owner.run(&["action", "stats", "files.list", "--since", "7d"]).ok().stdout.contains("calls\t1 succeeded\n"));
+
+    assert!(owner.run(&["org", "retention"]).ok().stdout.contains("calls\tfor ever\n"));
+    let set = owner.run(&["org", "retention", "--receipts-days", "180", "--events-days", "30", "--json"]).ok().json();
+    assert_eq!(set, json!({ "receipts_days": 180, "events_days": 30 }));
+    let set = owner.run(&["org", "retention", "--events-days", "default", "--json"]).ok().json();
+    assert_eq!(set, json!({ "receipts_days": 180 }), "what is not named stays as it is");
+    owner.run(&["org", "retention", "--events-days", "few"]).exits(2);
+    owner.run(&["org", "retention", "--events-days", "1"]).exits(8);
+    assert_eq!(owner.run(&["space", "keep", "main", "digests", "--json=keeps"]).ok().json(), json!({ "keeps": "digests" }));
+    assert!(owner.run(&["space", "show", "main"]).ok().stdout.contains("keeps\tdigests\n"));
+    owner.run(&["receipt", "verify"]).ok();
+}

@@ -10,6 +10,8 @@ pub trait EventFeed: Send + Sync {
     fn list_events_after<'a>(&'a self, org: &'a OrgId, after: i64, limit: u32) -> Future<'a, Result<Vec<Event>, Error>>;
     /// The position of the newest event; 0 if there is none.
     fn newest_event<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
+    /// The position of the oldest event that is kept; 0 if there is none.
+    fn oldest_event<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
     /// Whether other servers may publish events too.
     fn is_shared(&self) -> bool;
     /// Returns when an event after this position is committed, by this server or another one, and in any case after
@@ -32,7 +34,7 @@ pub struct EventDraft {
 /// An immutable fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its position among the org's events, from 1 on without gaps.
+    /// Its position among the org's events, from 1 on without gaps. The org may keep no longer the first ones.
     pub seq: i64,
     pub id: EventId,
     pub name: String,

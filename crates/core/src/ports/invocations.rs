@@ -209,6 +209,8 @@ pub struct Finish {
     pub receipt: EntryDraft,
     pub event: EventDraft,
     pub key: KeyFate,
+    /// The reward of an effect that was tried, in millionths.
+    pub reward: Option<i64>,
     /// The answer that ended it, if a person did.
     pub approval: Option<Approval>,
     pub grant: GrantUse,

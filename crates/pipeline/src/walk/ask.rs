@@ -163,6 +163,11 @@ impl Walk {
         self.bounded_by(&subject, afterwards_ms(&context), asked).await
     }
 
+    /// What the host's processors have used so far, if the host tells it.
+    fn energy_uj(&self) -> Option<u64> {
+        self.inner.energy.as_ref()?.total_uj()
+    }
+
     async fn bounded<T>(
         &self,
         subject: &Subject<'_>,
@@ -195,7 +200,11 @@ impl Walk {
                 slot
             }
         };
+        let used_before = self.energy_uj();
         let answer = answered(subject.definition.action.id.source(), timeout_ms, asked).await;
+        if let Some((before, after)) = used_before.zip(self.energy_uj()) {
+            subject.invocation.meter.add_energy(after.saturating_sub(before));
+        }
         if matches!(&answer, Err(Error::Unreachable { .. })) && subject.source.is_remote() {
             self.inner.catalogue.suspect(&subject.invocation.org, subject.definition.action.id.source());
         }

@@ -2,7 +2,7 @@
 
 use super::ground::{Walk, Walking};
 use super::join::CALLER_LEFT;
-use super::reward::{self, Execution, Measured, RewardWeights};
+use super::reward::{self, Execution, Measured, RewardParts};
 use super::stage::Stage;
 use crate::error::{Conflict, Error};
 use countersign_core::decision::{Gate, GateVerdict};
@@ -182,12 +182,14 @@ impl Walk {
 
     fn finish_as(&self, id: &ReceiptId, mut ending: Ending) -> Result<Arc<Finish>, Error> {
         ending.invocation.ended_at.get_or_insert_with(|| self.now());
-        let body = receipt_body(id, &ending, &self.inner.settings.reward)?;
+        let parts = reward::reward(&measured(&ending), &self.inner.settings.reward);
+        let body = receipt_body(id, &ending, parts)?;
         Ok(Arc::new(Finish {
             row: ending.row,
             receipt: EntryDraft { id: EntryId::Receipt(id.clone()), body },
-            event: self.event(&ending.invocation, ending.invocation.status),
+            event: self.event_of(&ending.invocation, ending.invocation.status, Some((id, parts))),
             key: ending.key_fate,
+            reward: (ending.execution != Execution::Never).then_some(parts.scalar_millionths),
             approval: ending.answered,
             grant: ending.grant_use,
             quarantine: ending.quarantine,
@@ -288,8 +290,13 @@ impl Walk {
         );
     }
 
-    /// The event for a status.
+    /// The event for a status that is not an end.
     pub(crate) fn event(&self, invocation: &Invocation, status: Status) -> EventDraft {
+        self.event_of(invocation, status, None)
+    }
+
+    /// The event for a status. At the end of a call it also tells of the receipt and of the reward in it.
+    fn event_of(&self, invocation: &Invocation, status: Status, ended: Option<(&ReceiptId, RewardParts)>) -> EventDraft {
         let body = EventBody {
             invocation_id: &invocation.id,
             session_id: &invocation.session,
@@ -301,12 +308,15 @@ impl Walk {
             status,
             mode: invocation.decision.mode,
             trace_id: &invocation.trace_id,
+            summary: summary_of(invocation, status),
+            receipt_id: ended.map(|(receipt, _)| receipt),
+            reward: ended.map(|(_, parts)| EventReward::of(parts)),
         };
         EventDraft {
             id: EventId::new(self.now(), self.random_bytes()),
             name: status.event_name(),
             key: invocation.id.to_string(),
-            // Serialising cannot fail: the body has only ids and fixed words.
+            // Serialising cannot fail: the body has only ids, fixed words and finite numbers.
             body: serde_json::to_string(&body).unwrap_or_default(),
         }
     }
@@ -335,6 +345,46 @@ struct EventBody<'a> {
     status: Status,
     mode: Mode,
     trace_id: &'a str,
+    /// One sentence of ids, fixed words and numbers: nothing that the caller or the source wrote.
+    summary: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt_id: Option<&'a ReceiptId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reward: Option<EventReward>,
+}
+
+/// The reward as older contracts write it: fractions of one. The signed receipt has it in millionths.
+#[derive(Serialize)]
+struct EventReward {
+    scalar: f64,
+    components: RewardComponents,
+}
+
+#[derive(Serialize)]
+struct RewardComponents {
+    success: f64,
+    quality: f64,
+    cost: f64,
+    latency: f64,
+}
+
+impl EventReward {
+    fn of(RewardParts { scalar_millionths, success, quality, cost, latency }: RewardParts) -> Self {
+        let share = |millionths: i64| millionths as f64 / 1_000_000.0;
+        let components = RewardComponents { success: share(success), quality: share(quality), cost: share(cost), latency: share(latency) };
+        Self { scalar: share(scalar_millionths), components }
+    }
+}
+
+/// Says what became of a call: `files.write_text succeeded in 41 ms`, or `files.write_text failed: snapshot_lost`.
+fn summary_of(invocation: &Invocation, status: Status) -> String {
+    let dry_run = if invocation.intention == Intention::DryRun { " (dry run)" } else { "" };
+    let more = match (&invocation.failure, invocation.started_at) {
+        (Some(failure), _) => format!(": {}", failure.code),
+        (None, Some(_)) if status.is_final() => format!(" in {} ms", exec_ms(invocation)),
+        (None, _) => String::new(),
+    };
+    format!("{} {}{dry_run}{more}", invocation.action, status.as_str().replace('_', " "))
 }
 
 /// The isolation that the call ran under, as the sandbox reports it.
@@ -354,19 +404,25 @@ fn sandbox_of(ending: &Ending) -> Sandbox {
     sandbox
 }
 
-fn receipt_body(id: &ReceiptId, ending: &Ending, weights: &RewardWeights) -> Result<String, Error> {
-    let invocation = &ending.invocation;
-    let ended_at = invocation.ended_at.unwrap_or(invocation.created_at);
-    let exec_ms = invocation.started_at.map_or(0, |started| ended_at.millis_since(started));
-    let measured = Measured {
+/// From the start of an effect to its end; 0 if there was none.
+fn exec_ms(invocation: &Invocation) -> u64 {
+    invocation.started_at.zip(invocation.ended_at).map_or(0, |(started, ended)| ended.millis_since(started))
+}
+
+fn measured(ending: &Ending) -> Measured {
+    Measured {
         execution: ending.execution,
         quality_thousandths: ending.quality_thousandths,
-        cpu_ms: invocation.meter.cpu_ms().unwrap_or(0),
+        cpu_ms: ending.invocation.meter.cpu_ms().unwrap_or(0),
         cpu_budget_ms: ending.timeout_ms,
-        exec_ms,
+        exec_ms: exec_ms(&ending.invocation),
         timeout_ms: ending.timeout_ms,
-    };
-    let parts = reward::reward(&measured, weights);
+    }
+}
+
+fn receipt_body(id: &ReceiptId, ending: &Ending, parts: RewardParts) -> Result<String, Error> {
+    let invocation = &ending.invocation;
+    let ended_at = invocation.ended_at.unwrap_or(invocation.created_at);
     let body = ReceiptBody {
         receipt_id: id.clone(),
         invocation_id: invocation.id.clone(),
@@ -399,10 +455,10 @@ fn receipt_body(id: &ReceiptId, ending: &Ending, weights: &RewardWeights) -> Res
         reverses: invocation.reverses.clone(),
         settled: invocation.aftermath.settled.clone(),
         // Code inside the server shares its processor time with every other call, so no honest figure exists for a single call.
-        cost: Cost { cpu_ms: invocation.meter.cpu_ms() },
+        cost: Cost { cpu_ms: invocation.meter.cpu_ms(), energy_uj: invocation.meter.energy_uj() },
         timing: Timing {
             queued_ms: invocation.started_at.map_or(0, |started| started.millis_since(invocation.created_at)),
-            exec_ms,
+            exec_ms: exec_ms(invocation),
             total_ms: ended_at.millis_since(invocation.created_at),
             started_at: invocation.started_at,
             ended_at,

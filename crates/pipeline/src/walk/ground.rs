@@ -10,6 +10,7 @@ use super::unverified::Unverified;
 use crate::catalogue::Catalogue;
 use crate::walk::progress_log::ProgressLog;
 use countersign_core::checks::Commands;
+use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
@@ -48,6 +49,8 @@ pub struct Ports {
     pub listings: Arc<dyn Listings>,
     /// Runs the check commands that a call asks for. `None`: no command is run.
     pub commands: Option<Arc<dyn Commands>>,
+    /// The energy counters of the host; absent where it has none.
+    pub energy: Option<Arc<dyn Energy>>,
     pub faults: Faults,
 }
 
@@ -94,6 +97,7 @@ pub(crate) struct Inner {
     pub(crate) conditions: Conditions,
     pub(crate) settings: Settings,
     pub(crate) commands: Option<Arc<dyn Commands>>,
+    pub(crate) energy: Option<Arc<dyn Energy>>,
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
     pub(crate) tally: Tally,
@@ -116,7 +120,7 @@ pub(crate) struct Inner {
 
 impl Walk {
     pub(crate) fn new(ports: Ports, settings: Settings) -> Self {
-        let Ports { ledger, keyring, limiter, clock, random, sources, registries, listings, commands, faults } = ports;
+        let Ports { ledger, keyring, limiter, clock, random, sources, registries, listings, commands, energy, faults } = ports;
         let inner = Inner {
             catalogue: Catalogue::new(sources, registries, listings, Arc::clone(&clock)),
             ledger,
@@ -128,6 +132,7 @@ impl Walk {
             conditions: Conditions::default(),
             settings,
             commands,
+            energy,
             faults,
             stages: Stages::new(),
             tally: Tally::default(),

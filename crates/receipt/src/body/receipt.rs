@@ -230,6 +230,9 @@ pub struct Verification {
 pub struct Cost {
     /// Absent if the effect ran inside the server, where no honest figure exists.
     pub cpu_ms: Option<u64>,
+    /// What the host's processors used while the effect was made, in microjoules; absent where the host does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_uj: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,8 @@ use countersign_core::ledger::Wording;
 use countersign_core::ports::sources::ServerKind;
 use countersign_core::principal::Role;
 use countersign_core::quarantine::QuarantineState;
-use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
+use countersign_core::retention::Retention;
+use countersign_core::session::{Keeps, Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
     ActionId, Band, CanaryId, ConnectionId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SourceId, SpaceId, Tier,
@@ -37,6 +38,9 @@ pub struct ModeBody {
 pub struct SpaceBody {
     pub band: Band,
     pub by: PrincipalId,
+    /// What stays of calls that have ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keeps: Keeps,
     pub name: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub quorum: Quorum,
@@ -163,6 +167,10 @@ pub enum RuleChange {
     },
     OrgDisabled {
         org: OrgId,
+    },
+    /// How long the org keeps what it has beside this log, from here on.
+    RetentionSet {
+        retention: Retention,
     },
     /// What a person made of a quarantined call.
     QuarantineSettled {

@@ -144,6 +144,7 @@ fn space(by: u8, people: u32) -> Told {
         by: person(by),
         name: "main".to_owned(),
         quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
+        keeps: Default::default(),
         redaction: Default::default(),
         self_approval: SelfApproval::Allowed,
         space: call(&[]).space,
@@ -215,10 +216,14 @@ fn by_this(bundle: &Bundle) -> Report {
 
 #[track_caller]
 fn both_accept(what: &str, story: &Story) {
-    let bundle = story.seal();
-    let report = by_this(&bundle);
+    both_accept_bundle(what, &story.seal());
+}
+
+#[track_caller]
+fn both_accept_bundle(what: &str, bundle: &Bundle) {
+    let report = by_this(bundle);
     assert!(report.ok, "{what}: {:?}", report.first_bad);
-    let (ok, told) = by_example(&bundle);
+    let (ok, told) = by_example(bundle);
     assert!(ok, "{what}: {told}");
 }
 
@@ -407,4 +412,24 @@ fn both_refuse_wrong_times_and_events() {
         *invocation_id = None;
     }
     both_refuse("an event of no invocation", &bundle, at::READ);
+}
+
+#[test]
+fn both_accept_that_the_oldest_events_are_gone_where_the_log_says_so() {
+    let kept = |retention: Value| vec![rule(OWNER, 10, json!({ "rule": "retention_set", "retention": retention }))];
+    let without = |told: Vec<Told>, events: &[u64]| {
+        let mut bundle = story(told).seal();
+        for seq in events {
+            let event = bundle.index(*seq) + 1;
+            bundle.lines.remove(event);
+        }
+        bundle
+    };
+    let for_a_week = || kept(json!({ "events_days": 7 }));
+    both_accept_bundle("all are there", &without(for_a_week(), &[]));
+    both_accept_bundle("the oldest are gone", &without(for_a_week(), &[at::READ, at::WRITE]));
+    both_refuse("one in the middle is gone", &without(for_a_week(), &[at::WRITE]), at::WRITE);
+    both_refuse("only calls are kept for a time", &without(kept(json!({ "receipts_days": 180 })), &[at::READ]), at::READ);
+    let by_member = [joined(ROBIN, Role::Member), vec![rule(ROBIN, 10, json!({ "rule": "retention_set", "retention": {} }))]];
+    both_refuse_the_last("retention, by a member", by_member.concat());
 }

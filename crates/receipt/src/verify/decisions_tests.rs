@@ -55,6 +55,7 @@ fn banded(band: Band, version: i64) -> SpaceBody {
         space: space(),
         version,
         quorum: Quorum::default(),
+        keeps: Default::default(),
         redaction: Default::default(),
     }
 }

@@ -1,4 +1,5 @@
 //! Checks the events against the receipts. Events are not signed. So each receipt has one event, and no event says more than its receipt.
+//! If the log itself says that the org keeps its events for a time only, those of the oldest receipts may be gone.
 
 use super::{Class, Finding};
 use crate::body::{BatchBody, ReceiptBody};
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 pub(super) struct Events {
     told: BTreeMap<ReceiptId, Told>,
     expected: Vec<Expected>,
+    is_trimmed: bool,
 }
 
 struct Told {
@@ -35,6 +37,11 @@ impl Events {
         Ok(())
     }
 
+    /// The org has said that it does not keep its events for ever.
+    pub(super) fn may_be_trimmed(&mut self) {
+        self.is_trimmed = true;
+    }
+
     pub(super) fn expect(&mut self, seq: u64, receipt: &ReceiptBody) {
         let ReceiptBody { receipt_id, invocation_id, status, .. } = receipt;
         let (receipt, invocation) = (receipt_id.clone(), Some(invocation_id.clone()));
@@ -48,11 +55,17 @@ impl Events {
 
     /// Checks the events in the order of the log, then looks for events without a receipt.
     pub(super) fn finish(&mut self) -> Result<(), Finding> {
+        let mut may_miss = self.is_trimmed;
         for Expected { seq, receipt, invocation, status, event } in &self.expected {
             let problem = match self.told.remove(receipt) {
                 Some(told) if told.name != *event => format!("the receipt says `{status}`, its event `{}`", told.name),
                 Some(told) if told.invocation != *invocation => "its event is of another invocation, or of none".to_owned(),
-                Some(_) => continue,
+                Some(_) => {
+                    // Events go from the oldest on: after one that is there, none may be missing.
+                    may_miss = false;
+                    continue;
+                }
+                None if may_miss => continue,
                 None => "no event tells of the receipt".to_owned(),
             };
             return Err(unpaired(problem, receipt, invocation.as_ref()).at(*seq));

@@ -40,6 +40,7 @@ impl People {
             | RuleChange::SourceRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
+            | RuleChange::RetentionSet { .. }
             | RuleChange::QuarantineSettled { .. } => Permission::ManagePolicy,
         };
         let role = self.may(now, by, needs)?;
@@ -72,6 +73,7 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         | RuleChange::CanaryRemoved { .. }
         | RuleChange::SourceSet { .. }
         | RuleChange::SourceRemoved { .. }
+        | RuleChange::RetentionSet { .. }
         | RuleChange::GrantGiven { .. }
         | RuleChange::GrantRevoked { .. } => None,
     }

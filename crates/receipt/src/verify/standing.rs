@@ -71,6 +71,7 @@ impl Standing {
             | RuleChange::SourceRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
+            | RuleChange::RetentionSet { .. }
             | RuleChange::QuarantineSettled { .. } => {}
         }
         Ok(())

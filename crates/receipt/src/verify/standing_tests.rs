@@ -80,6 +80,7 @@ impl Sequel {
             by: PrincipalId::User(owner()),
             name: "main".to_owned(),
             quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
+            keeps: Default::default(),
             redaction: Default::default(),
             self_approval: SelfApproval::Allowed,
             space: self.call(0).space,

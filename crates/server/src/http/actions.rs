@@ -1,18 +1,22 @@
 //! What can be invoked, and how.
 
 use super::caller::Caller;
+use super::page::{Asked, moment};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::sessions;
-use api::action::{ActionView, AvailableResponse, GuideResponse, SourceView};
+use api::action::{ActionStatsView, ActionView, AvailableResponse, GuideResponse, LatencyView, SourceView};
 use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::action::{Action, Preview};
 use countersign_core::ports::Rules;
-use countersign_core::{OrgId, Session, Space};
+use countersign_core::{ActionId, OrgId, Session, Space};
 use pipeline::{Eyes, Standing};
+use serde::Deserialize;
 use std::sync::Arc;
+use store::ActionStats;
+use utoipa::IntoParams;
 
 /// What this session may invoke, source by source, with the mode each action has for it now.
 #[utoipa::path(operation_id = "actions_available", get, path = "/api/v1/sessions/{session}/actions/available", tag = "actions", params(("session" = String, Path)),
@@ -59,6 +63,50 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     match app.pipeline().catalogue().find_listed(eyes, &action).await {
         Some(found) => Ok(Json(view(&app, org, None, &found).await?)),
         None => Err(Refusal::unknown_action(&app, eyes, &action).await),
+    }
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct StatsQuery {
+    /// Of calls that ended then or later: a time, or how long ago, such as `7d`.
+    since: Option<String>,
+}
+
+/// How well an action does: how often its calls succeed, their mean reward, and how long they take. Of its last 10 000 calls at most.
+#[utoipa::path(operation_id = "actions_stats", get, path = "/api/v1/actions/{action}/stats", tag = "actions", params(("action" = String, Path), StatsQuery),
+    responses((status = 200, body = ActionStatsView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn stats(
+    State(app): State<App>,
+    caller: Caller,
+    Path(action): Path<String>,
+    Asked(query): Asked<StatsQuery>,
+) -> Result<Json<ActionStatsView>, Refusal> {
+    caller.must_read()?;
+    let org = &caller.principal.org;
+    let Ok(id) = ActionId::parse(&action) else {
+        return Err(Refusal::unknown_action(&app, Eyes::of(org, None), &action).await);
+    };
+    let since = query.since.as_deref().map(|text| moment(&app, "since", text)).transpose()?;
+    let stats = app.store().find_action_stats(org, &id, since).await?;
+    // An action that is gone still has its past.
+    if stats.by_status.is_empty() && app.pipeline().catalogue().find_listed(Eyes::of(org, None), &action).await.is_none() {
+        return Err(Refusal::unknown_action(&app, Eyes::of(org, None), &action).await);
+    }
+    Ok(Json(stats_view(action, &stats)))
+}
+
+fn stats_view(action: String, stats: &ActionStats) -> ActionStatsView {
+    let executed = stats.rewards.len();
+    let mean = |sum: f64| (executed > 0).then(|| sum / executed as f64);
+    ActionStatsView {
+        action,
+        calls: stats.by_status.iter().map(|(status, calls)| ((*status).to_owned(), *calls)).collect(),
+        executed: executed as u64,
+        success_rate: mean(stats.succeeded as f64),
+        mean_reward: mean(stats.rewards.iter().map(|&reward| reward as f64 / 1_000_000.0).sum()),
+        latency_ms: LatencyView::of(&stats.exec_ms),
     }
 }
 

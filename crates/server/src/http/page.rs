@@ -1,10 +1,12 @@
 //! Queries: pages by cursor, and how long to wait for a change.
 
 use super::problem::Refusal;
+use crate::App;
 use api::Code;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use countersign_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, WAIT_SECONDS_MAX};
+use countersign_core::Timestamp;
+use countersign_core::limits::{MOMENT_SECONDS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, WAIT_SECONDS_MAX};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -60,6 +62,13 @@ impl PageQuery {
 /// What a filter says, read.
 pub(super) fn wanted<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Refusal> {
     parse(text).ok_or_else(|| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense")))
+}
+
+/// Reads a moment: a time such as `2026-01-31T12:00:00Z`, or how long ago it was, such as `24h`.
+pub(super) fn moment(app: &App, name: &str, text: &str) -> Result<Timestamp, Refusal> {
+    let ago = || Some(app.parts.clock.now().minus_seconds(seconds_of(name, text, MOMENT_SECONDS_MAX).ok()?));
+    let unclear = || format!("`{name}` must be a time such as `2026-01-31T12:00:00Z`, or how long ago it was, such as `24h` or `7d`");
+    Timestamp::parse(text).or_else(ago).ok_or_else(|| Refusal::new(Code::InvalidQuery, unclear()))
 }
 
 pub(super) fn page_request(limit: Option<u32>, after: Option<String>) -> Result<PageRequest, Refusal> {

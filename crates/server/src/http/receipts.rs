@@ -1,7 +1,7 @@
 //! Receipts: read, proved, exported.
 
 use super::caller::Caller;
-use super::page::{Asked, page_request, wanted};
+use super::page::{Asked, moment, page_request, wanted};
 use super::problem::Refusal;
 use crate::App;
 use api::receipt::{EntryView, IntegrityView, ProofView};
@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use countersign_core::{ActionId, ReceiptId, SessionId, UserId};
+use countersign_core::{ActionId, ReceiptId, SessionId, SpaceId, Status, UserId};
 use futures_util::stream;
 use serde::Deserialize;
 use store::{ReceiptFilter, StoredEntry};
@@ -27,13 +27,27 @@ pub(super) struct ListQuery {
     session: Option<String>,
     /// Of what this person asked for, and of what was asked for them.
     user: Option<String>,
+    /// Of what ended in this status.
+    status: Option<String>,
+    /// Of calls and batches in this space, by its id.
+    space: Option<String>,
+    /// Of what ended then or later: a time, or how long ago, such as `7d`.
+    since: Option<String>,
+    /// Of what ended before then: a time, or how long ago.
+    until: Option<String>,
+    /// Of calls and batches with this idempotency key.
+    idempotency_key: Option<String>,
+    /// Of calls with this trace id. A batch has none.
+    trace_id: Option<String>,
+    /// Of calls whose callers claimed to act for this subject. A batch has none.
+    subject: Option<String>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
     after: Option<String>,
 }
 
-/// Receipts of the org, those of calls and those of batches, newest first.
+/// Receipts of the org, those of calls and those of batches, newest first. All conditions that are given must hold.
 #[utoipa::path(operation_id = "receipts_list", get, path = "/api/v1/receipts", tag = "receipts", params(ListQuery),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
@@ -42,6 +56,13 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         action: query.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?,
         session: query.session.as_deref().map(|text| wanted(text, "session", |text| SessionId::parse(text).ok())).transpose()?,
         user: query.user.as_deref().map(|text| wanted(text, "user", |text| UserId::parse(text).ok())).transpose()?,
+        status: query.status.as_deref().map(|text| wanted(text, "status", Status::parse)).transpose()?,
+        space: query.space.as_deref().map(|text| wanted(text, "space", |text| SpaceId::parse(text).ok())).transpose()?,
+        since: query.since.as_deref().map(|text| moment(&app, "since", text)).transpose()?,
+        until: query.until.as_deref().map(|text| moment(&app, "until", text)).transpose()?,
+        idempotency_key: query.idempotency_key.map(|text| plain(text, "idempotency_key")).transpose()?,
+        trace_id: query.trace_id.map(|text| plain(text, "trace_id")).transpose()?,
+        subject: query.subject.map(|text| plain(text, "subject")).transpose()?,
     };
     let request = page_request(query.limit, query.after)?;
     if request.after.as_ref().is_some_and(|after| after.parse::<i64>().is_err()) {
@@ -115,6 +136,11 @@ pub(super) fn entry_view(entry: &StoredEntry) -> Result<EntryView, Refusal> {
         payload: serde_json::from_str(&entry.payload).map_err(unreadable)?,
         envelope: serde_json::to_value(entry.envelope()).map_err(unreadable)?,
     })
+}
+
+/// A text to compare with. One that holds NUL is in no row, and no database takes it.
+fn plain(text: String, name: &str) -> Result<String, Refusal> {
+    if text.contains('\0') { Err(Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense"))) } else { Ok(text) }
 }
 
 fn parse_id(text: &str) -> Result<ReceiptId, Refusal> {

@@ -45,7 +45,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(space): Pa
     Ok(Json(view(&spaces::find(&app, &caller.principal, &space).await?)))
 }
 
-/// Changes how strict a space is, or who may answer in it. A change of the band voids the approvals of its pending calls.
+/// Changes how strict a space is, who may answer in it, or what it keeps. A change of the band voids the approvals of its pending calls.
 #[utoipa::path(operation_id = "spaces_change", patch, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
     responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn change(
@@ -56,7 +56,7 @@ pub(super) async fn change(
 ) -> Result<Json<SpaceView>, Refusal> {
     let quorum = body.quorum.map(to_quorum).transpose()?;
     let redaction = body.redaction.map(to_redaction);
-    let change = SpaceChange { band: body.band, self_approval: body.self_approval, quorum, redaction };
+    let change = SpaceChange { band: body.band, self_approval: body.self_approval, quorum, redaction, keeps: body.keeps };
     Ok(Json(view(&spaces::change(&app, &caller.principal, &space, change).await?)))
 }
 
@@ -81,6 +81,7 @@ fn view(space: &Space) -> SpaceView {
             regions: space.redaction.regions.clone(),
         },
         redacts: space.redacted_kinds().into_iter().collect(),
+        keeps: space.keeps,
         created_at: space.created_at,
     }
 }

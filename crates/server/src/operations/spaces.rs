@@ -20,13 +20,13 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<Spac
     created.ok_or_else(|| Error::NameTaken { what: "space", name: name.to_owned() })
 }
 
-/// Changes a space's band, or its rules about approvals and redaction.
+/// Changes a space's band, its rules about approvals and redaction, or what it keeps.
 pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: SpaceChange) -> Result<Space, Error> {
     must(by, Permission::ManagePolicy)?;
     let unknown = || Error::not_found("space", space);
     let id = SpaceId::parse(space).map_err(|_| unknown())?;
     if change == SpaceChange::default() {
-        return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum` or `redaction`" });
+        return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum`, `redaction` or `keeps`" });
     }
     if let Some(redaction) = &change.redaction {
         let no_numbers = |region: String| Error::invalid(format!("`{region}` is no region with telephone numbers"));

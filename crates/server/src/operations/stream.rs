@@ -56,6 +56,11 @@ impl From<NotOpened> for Error {
         match why {
             NotOpened::TooMany { streams_max } => Self::TooManyStreams { streams_max },
             NotOpened::Ahead => Self::invalid("the cursor is after the newest event: it is of another org, or of another database"),
+            NotOpened::Forgotten { oldest } => {
+                let message =
+                    format!("the events after the cursor are no longer kept; the oldest is event {oldest}: `after=0` begins there");
+                Self::invalid(message)
+            }
             NotOpened::Store(error) => error.into(),
         }
     }

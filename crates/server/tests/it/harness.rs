@@ -2,6 +2,7 @@
 //! test says.
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
+use countersign_core::energy::Energy;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
@@ -82,6 +83,8 @@ pub(crate) struct Home {
     key_wait_ms: u64,
     /// The hosts that sources and connections may reach.
     hosts: Vec<HostRule>,
+    /// The host's energy counters.
+    energy: Option<Arc<dyn Energy>>,
 }
 
 pub(crate) struct TestServer {
@@ -161,7 +164,7 @@ impl Home {
             Kind::Postgres => Engine::Postgres { url: postgres().await },
         };
         let key_wait_ms = Settings::default().key_wait_ms;
-        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms, hosts: Vec::new() }
+        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms, hosts: Vec::new(), energy: None }
     }
 
     /// The folder that the real `files` works in.
@@ -216,6 +219,12 @@ impl TestServer {
     pub(crate) async fn start_reaching(kind: Kind, addresses: &[&str]) -> Self {
         let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let home = Home { hosts, ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+    }
+
+    /// A server on a host that tells what energy its processors use.
+    pub(crate) async fn start_metered(kind: Kind, energy: Arc<dyn Energy>) -> Self {
+        let home = Home { energy: Some(energy), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
@@ -313,6 +322,7 @@ impl TestServer {
                 registries: vec![Arc::new(registry.clone()), Arc::clone(&added) as Arc<dyn SourceRegistry>],
                 listings: Arc::new(store.clone()),
                 commands: Some(Arc::new(commands.clone())),
+                energy: home.energy.clone(),
                 faults: at.faults(),
             },
             Settings {

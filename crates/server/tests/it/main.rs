@@ -42,6 +42,7 @@ mod plans;
 mod policies;
 mod progress;
 mod quarantine;
+mod records;
 mod recovery;
 mod redaction;
 mod secrets;

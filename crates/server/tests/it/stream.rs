@@ -17,6 +17,7 @@ on_both_engines!(
     a_stream_goes_on_after_a_restart_with_nothing_missed_or_doubled,
     an_agent_is_told_of_its_own_session_and_another_org_of_nothing,
     a_decision_that_is_sent_becomes_a_call_and_its_events_answer,
+    the_end_of_a_call_is_told_with_its_receipt_a_summary_and_its_reward,
 );
 on_sqlite!(
     what_happens_is_told_at_once_under_our_names_and_the_older_ones,
@@ -214,6 +215,33 @@ async fn what_happens_is_told_at_once_under_our_names_and_the_older_ones(kind: K
     agent.invoke("fake.write", json!({ "text": "c" })).await;
     assert_eq!(stream.until("action_completed").await["data"]["status"], "failed");
     server.verify().await;
+}
+
+async fn the_end_of_a_call_is_told_with_its_receipt_a_summary_and_its_reward(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let (mut all, mut own) = (server.owner.stream("").await, agent.client.stream("").await);
+    let id = agent.pending("fake.write", json!({ "text": "a secret plan" })).await;
+    let held = all.until("invocation.held").await;
+    assert_eq!((&held["data"]["summary"], &held["data"]["reward"]), (&json!("fake.write pending"), &Value::Null));
+    server.owner.approve(&id).await.ok();
+    let receipt = server.receipt_of(&id).await;
+    for stream in [&mut all, &mut own] {
+        for name in ["invocation.succeeded", "action_completed"] {
+            let said = stream.until(name).await;
+            let data = &said["data"];
+            assert_eq!((&data["receipt_id"], &said["receipt"]), (&receipt["receipt_id"], &receipt["receipt_id"]), "{said}");
+            assert_eq!(data["summary"], "fake.write succeeded in 0 ms", "{said}");
+            let scalar = receipt["reward"]["scalar_millionths"].as_f64().unwrap() / 1_000_000.0;
+            assert_eq!((&data["reward"]["scalar"], &data["reward"]["components"]["success"]), (&json!(scalar), &json!(1.0)), "{said}");
+        }
+    }
+    server.owner.set_mode("fake.write", "allow").await;
+    server.source.will_fail(countersign_core::source::Error::Failed { code: "no_room", message: "a secret plan".into() });
+    agent.invoke("fake.write", json!({ "text": "b" })).await;
+    let failed = all.until("invocation.failed").await;
+    assert_eq!((&failed["data"]["status"], &failed["data"]["summary"]), (&json!("failed"), &json!("fake.write failed: no_room")));
+    assert!(!failed.to_string().contains("secret plan"), "{failed}");
 }
 
 async fn sources_and_drift_are_told_to_people_and_not_to_agents(kind: Kind) {

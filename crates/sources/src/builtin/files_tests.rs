@@ -337,14 +337,34 @@ async fn what_was_kept_long_ago_is_forgotten_and_nothing_else() {
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
     }
-    let kept = scratch.files.place.forget_before(then).unwrap();
+    let kept = scratch.files.place.forget(then, u64::MAX, then).unwrap();
     assert_eq!(kept, Kept { files: 1, bytes: 3, forgotten: 1 });
     assert_eq!((snapshot("old").exists(), snapshot("new").exists()), (false, true));
     assert!(scratch.snapshots().join("README").exists());
     // Keeping the same content again renews its age.
     scratch.put("x", "new");
     call(&scratch.files, "files.write_text", json!({ "path": "x", "text": "other" })).await.unwrap();
-    assert_eq!(scratch.files.place.forget_before(then.plus_seconds(60)).unwrap(), Kept { forgotten: 0, ..kept });
+    assert_eq!(scratch.files.place.forget(then.plus_seconds(60), u64::MAX, then).unwrap(), Kept { forgotten: 0, ..kept });
+}
+
+#[tokio::test]
+async fn of_too_many_bytes_the_oldest_snapshots_go_but_none_that_is_young() {
+    let scratch = Scratch::new();
+    for text in ["a", "bb", "ccc", "last"] {
+        call(&scratch.files, "files.write_text", json!({ "path": "x", "text": text })).await.unwrap();
+    }
+    let snapshot = |text| scratch.snapshots().join(sha256(text));
+    for (text, seconds) in [("a", 3_000), ("bb", 1_000), ("ccc", 2_000)] {
+        let file = fs::File::options().write(true).open(snapshot(text)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+    let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+    let there = || ["a", "bb", "ccc"].map(|text| snapshot(text).exists());
+    assert_eq!(scratch.files.place.forget(at(0), 6, at(9_000)).unwrap(), Kept { files: 3, bytes: 6, forgotten: 0 });
+    assert_eq!(scratch.files.place.forget(at(0), 5, at(9_000)).unwrap(), Kept { files: 2, bytes: 4, forgotten: 1 });
+    assert_eq!(there(), [true, false, true], "the oldest is gone");
+    assert_eq!(scratch.files.place.forget(at(0), 0, at(3_000)).unwrap(), Kept { files: 1, bytes: 1, forgotten: 1 });
+    assert_eq!(there(), [true, false, false], "what was kept since then stays");
 }
 
 #[tokio::test]

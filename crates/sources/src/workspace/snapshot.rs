@@ -105,26 +105,50 @@ impl Snapshots {
         rustix::fs::utimensat(&self.folder, digest.to_string(), &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Removes the snapshots that were kept before `then`.
-    pub(crate) fn forget_before(&self, then: Timestamp) -> Result<Kept, Errno> {
+    /// Removes the snapshots that were kept before `then`; then the oldest ones, while all together have more than `bytes_max`. Those kept
+    /// since `spared` stay.
+    pub(crate) fn forget(&self, then: Timestamp, bytes_max: u64, spared: Timestamp) -> Result<Kept, Errno> {
         let mut kept = Kept::default();
+        let mut old = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
             let entry = entry?;
-            let is_snapshot = entry.file_name().to_str().is_ok_and(|name| Digest::parse(name).is_some());
-            if !is_snapshot {
-                continue;
+            let name = entry.file_name().to_str().ok().filter(|name| Digest::parse(name).is_some());
+            let Some(name) = name else { continue };
+            match self.forget_one(name, seconds(then))? {
+                None => kept.forgotten += 1,
+                Some((age, bytes)) => {
+                    kept.files += 1;
+                    kept.bytes += bytes;
+                    if age < seconds(spared) {
+                        old.push((age, bytes, name.to_owned()));
+                    }
+                }
             }
-            let _entering = self.entering.lock();
-            let found = rustix::fs::statat(&self.folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
-            if found.st_mtime < then.as_micros() / 1_000_000 {
-                rustix::fs::unlinkat(&self.folder, entry.file_name(), AtFlags::empty())?;
+        }
+        old.sort_unstable();
+        for (age, bytes, name) in old {
+            if kept.bytes <= bytes_max {
+                break;
+            }
+            // It may have been kept again meanwhile; then it is young, and stays.
+            if self.forget_one(&name, age + 1)?.is_none() {
                 kept.forgotten += 1;
-            } else {
-                kept.files += 1;
-                kept.bytes += u64::try_from(found.st_size).unwrap_or(0);
+                kept.files -= 1;
+                kept.bytes -= bytes;
             }
         }
         Ok(kept)
+    }
+
+    /// Removes a snapshot if it was kept before this second. Otherwise it says when it was kept, and its bytes.
+    fn forget_one(&self, name: &str, then: i64) -> Result<Option<(i64, u64)>, Errno> {
+        let _entering = self.entering.lock();
+        let found = rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if found.st_mtime < then {
+            rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?;
+            return Ok(None);
+        }
+        Ok(Some((found.st_mtime, u64::try_from(found.st_size).unwrap_or(0))))
     }
 
     /// Passes on the snapshot of `path` with this digest. Fails if the content no longer has that digest.
@@ -148,4 +172,8 @@ impl Snapshots {
         }
         if Digest::new(hasher.finalize().into()) == digest { Ok(()) } else { Err(lost()) }
     }
+}
+
+const fn seconds(at: Timestamp) -> i64 {
+    at.as_micros() / 1_000_000
 }

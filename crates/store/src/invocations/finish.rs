@@ -49,7 +49,7 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     }
     let seq = append(tx, invocation, &finish.receipt).await?;
     let receipt = ReceiptRef { id: receipt_id.clone(), seq };
-    let ended = InvocationRow::ended(invocation, body, &receipt);
+    let ended = InvocationRow::ended(invocation, body, &receipt, finish.reward);
     let is_found = match row {
         Row::Insert => {
             insert_later(tx, ended, None);

@@ -352,6 +352,7 @@ impl Tenant {
         Finish {
             receipt: self.receipt(&ended),
             event: self.event(&ended, status),
+            reward: ended.started_at.map(|_| if status == Status::Succeeded { 600_000 } else { 0 }),
             invocation: Box::new(ended),
             row,
             key,
@@ -475,7 +476,7 @@ impl Tenant {
             verification: None,
             repair: None,
             rollback: None,
-            cost: Cost { cpu_ms: None },
+            cost: Cost { cpu_ms: None, energy_uj: None },
             timing: Timing {
                 queued_ms: 0,
                 exec_ms: 0,

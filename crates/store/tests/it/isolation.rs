@@ -19,6 +19,7 @@ use countersign_core::ports::{
     Secrets, Sessions,
 };
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
+use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
@@ -252,6 +253,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
     let all = everything();
     let session = Some(theirs.tenant.session.id.clone());
     let filter = InvocationFilter { session, ..InvocationFilter::default() };
+    let receipts = store::ReceiptFilter { space: Some(theirs.tenant.space.clone()), ..store::ReceiptFilter::default() };
     let agent = PrincipalId::Agent(theirs.tenant.session.id.clone());
     let user = PrincipalId::User(theirs.tenant.owner.clone());
     let service = PrincipalId::Service(theirs.tenant.agent_token_id.clone());
@@ -334,6 +336,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         rules_version: store.rules_version(org).await.unwrap();
         rules_version_anew: store.rules_version_anew(org).await.unwrap();
         list_receipts: store.list_receipts(org, &store::ReceiptFilter::default(), &all).await.unwrap();
+        list_receipts: store.list_receipts(org, &receipts, &all).await.unwrap();
+        find_action_stats: store.find_action_stats(org, &action(READ), None).await.unwrap();
+        find_retention: store.find_retention(org).await.unwrap();
         list_sessions: store.list_sessions(org, &all).await.unwrap();
         list_spaces: store.list_spaces(org, &all).await.unwrap();
         list_users: store.list_users(org, &all).await.unwrap();
@@ -342,6 +347,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_mode_versions: store.list_mode_versions(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, Some(&action(READ)), &all).await.unwrap();
         newest_event: store.newest_event(org).await.unwrap();
+        oldest_event: store.oldest_event(org).await.unwrap();
         list_events_after: store.list_events_after(org, 0, 1_000).await.unwrap();
         list_notifications: store.list_notifications(org, &all).await.unwrap();
         find_delivered: store.find_delivered(org, &theirs.notified).await.unwrap();
@@ -396,7 +402,10 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 74] = [
+const WRITES: [&str; 77] = [
+    "set_retention",
+    "forget_old",
+    "digest_ended",
     "invite",
     "record_link",
     "keep_listing",
@@ -587,6 +596,10 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let by = PrincipalId::User(ours.tenant.owner.clone());
     let banded = SpaceChange { band: Some(Band::Black), ..SpaceChange::default() };
     assert_eq!(store.change_space(org, &them.space, banded, &by).await, Ok(None));
+    let retention = Retention { events_days: Some(2), ..Retention::default() };
+    assert_eq!(store.set_retention(org, retention, &by).await, Ok(retention));
+    assert_eq!(store.forget_old(org).await, Ok(store::Forgotten::default()));
+    assert_eq!(store.digest_ended(org).await, Ok(0));
     assert_eq!(store.approve_grant(org, &theirs.request, &by).await, Ok(None));
     assert_eq!(store.refuse_grant(org, &theirs.request, &by).await, Ok(None));
     assert_eq!(store.revoke_grant(org, &theirs.grant, &by).await, Ok(None));

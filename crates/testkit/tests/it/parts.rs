@@ -59,6 +59,7 @@ const SERVER: Crate = Crate {
     shared: &[],
     parts: &[
         ("tls", &[]),
+        ("energy", &[]),
         ("config", &["tls"]),
         ("ports", &[]),
         ("jail", &[]),
@@ -71,7 +72,7 @@ const SERVER: Crate = Crate {
         ("packages", &["jail"]),
         ("homes", &["config", "data_dir", "jail"]),
         ("added_sources", &["homes"]),
-        ("compose", &["added_sources", "config", "data_dir", "followed", "homes", "jail", "master_key", "stream"]),
+        ("compose", &["added_sources", "config", "data_dir", "energy", "followed", "homes", "jail", "master_key", "stream"]),
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),
         ("operations", &["added_sources", "master_key", "packages", "stream"]),

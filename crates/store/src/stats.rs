@@ -1,0 +1,46 @@
+//! How well an action does: counted over its last calls, from columns that the end of each call has written.
+
+use crate::db::{Columns, Row, all, vals};
+use crate::{Error, Store};
+use countersign_core::limits::STATS_CALLS_MAX;
+use countersign_core::{ActionId, OrgId, Status, Timestamp};
+use std::collections::BTreeMap;
+
+/// The last ended calls of an action.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActionStats {
+    /// How many calls ended in each status.
+    pub by_status: BTreeMap<&'static str, u64>,
+    /// The reward of each effect that was tried, in millionths, newest first. Dry runs and calls that never ran have none.
+    pub rewards: Vec<i64>,
+    /// How many of these effects succeeded.
+    pub succeeded: u64,
+    /// How long each of them took, in milliseconds, shortest first.
+    pub exec_ms: Vec<u64>,
+}
+
+impl Store {
+    /// The stats of an action's calls that ended at `since` or later: of the last `STATS_CALLS_MAX` at most.
+    pub async fn find_action_stats(&self, org: &OrgId, action: &ActionId, since: Option<Timestamp>) -> Result<ActionStats, Error> {
+        // The time is compared as an expression, so that the rows are read by their action and not by their time.
+        let sql = "SELECT status, reward, exec_ms FROM invocations
+                   WHERE org_id = $1 AND action = $2 AND receipt_seq IS NOT NULL AND +ended_at >= $3 ORDER BY id DESC LIMIT $4";
+        let since = since.map_or(i64::MIN, Timestamp::as_micros);
+        let rows = self.db.read(sql, &vals![org.as_str(), action.as_str(), since, i64::from(STATS_CALLS_MAX)]).await?;
+        let mut stats = ActionStats::default();
+        for (status, reward, exec_ms) in all(rows, read_ended)? {
+            *stats.by_status.entry(status.as_str()).or_default() += 1;
+            let Some(reward) = reward else { continue };
+            stats.rewards.push(reward);
+            stats.succeeded += u64::from(status == Status::Succeeded);
+            stats.exec_ms.extend(exec_ms.and_then(|exec_ms| u64::try_from(exec_ms).ok()));
+        }
+        stats.exec_ms.sort_unstable();
+        Ok(stats)
+    }
+}
+
+fn read_ended(row: Row) -> Result<(Status, Option<i64>, Option<i64>), Error> {
+    let mut columns = Columns::of(row);
+    Ok((columns.parsed(Status::parse)?, columns.int_or_null()?, columns.int_or_null()?))
+}
