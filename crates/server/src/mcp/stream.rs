@@ -19,11 +19,22 @@ const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 type Work = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Dropped before the end of the answer: the caller has gone.
-struct Ends(Line);
+struct Ends {
+    line: Line,
+    /// The answer that was handed over went out. The stream of a request that was cancelled ends without it.
+    is_out: bool,
+}
+
+impl Ends {
+    /// Notes what goes out.
+    fn pass(&mut self, bytes: &Bytes) {
+        self.is_out |= self.line.is_handed() && !bytes.starts_with(b":");
+    }
+}
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.0.cut();
+        self.line.cut();
     }
 }
 
@@ -52,7 +63,7 @@ enum Stage {
 
 /// The answer of `work`, with what becomes of it told to the line.
 pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static, line: Line, stop: Stop) -> Response {
-    let (mut work, ends): (Work, _) = (Box::pin(work), Ends(line));
+    let (mut work, ends): (Work, _) = (Box::pin(work), Ends { line, is_out: false });
     tokio::select! {
         response = &mut work => {
             let (parts, body) = response.into_parts();
@@ -69,15 +80,16 @@ pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static
 }
 
 fn told(stage: Stage, ends: Ends, stop: Stop) -> Body {
-    let stream = stream::unfold((stage, ends, stop), |(stage, ends, stop)| async move {
-        let (bytes, stage) = next(stage, &ends, &stop).await?;
+    let stream = stream::unfold((stage, ends, stop), |(stage, mut ends, stop)| async move {
+        let (bytes, stage) = next(stage, &mut ends, &stop).await?;
+        ends.pass(&bytes);
         Some((Ok::<_, axum::Error>(bytes), (stage, ends, stop)))
     });
     Body::from_stream(stream)
 }
 
 /// The next bytes of the answer; `None` at its end.
-async fn next(mut stage: Stage, ends: &Ends, stop: &Stop) -> Option<(Bytes, Stage)> {
+async fn next(mut stage: Stage, ends: &mut Ends, stop: &Stop) -> Option<(Bytes, Stage)> {
     loop {
         stage = match stage {
             Stage::Waiting(mut work) => {
@@ -89,7 +101,8 @@ async fn next(mut stage: Stage, ends: &Ends, stop: &Stop) -> Option<(Bytes, Stag
             Stage::Telling(mut body) => {
                 let chunk = tokio::select! {
                     chunk = body.next() => chunk,
-                    () = stop.is_due() => None,
+                    // The server stops before the answer was out. Its caller is cut off, and joins the call when it asks again.
+                    () = stop.is_due() => return None,
                 };
                 match chunk {
                     Some(Ok(bytes)) => return Some((bytes, Stage::Telling(body))),
@@ -99,7 +112,9 @@ async fn next(mut stage: Stage, ends: &Ends, stop: &Stop) -> Option<(Bytes, Stag
             }
             Stage::Last(bytes) => return Some((bytes, Stage::Over)),
             Stage::Over => {
-                ends.0.end();
+                if ends.is_out {
+                    ends.line.end();
+                }
                 return None;
             }
         }
