@@ -66,7 +66,8 @@ pub(crate) enum LineEnd {
 }
 
 impl Line {
-    pub(crate) fn new(id: String) -> Self {
+    /// A line of which no other has the id.
+    pub fn new(id: String) -> Self {
         Self(Arc::new(Inner {
             id,
             opened_at: Instant::now(),

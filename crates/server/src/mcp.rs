@@ -124,7 +124,7 @@ impl Door {
             response
         };
         let last_words = if is_asking { Duration::from_secs(SHUTDOWN_SECONDS) } else { Duration::ZERO };
-        stream::answer(work, line, Stop { pipeline: self.app.pipeline().clone(), last_words }).await
+        stream::answer(work, line, Stop::of(self.app.pipeline().clone(), last_words)).await
     }
 }
 

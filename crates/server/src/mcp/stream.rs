@@ -39,16 +39,15 @@ impl Drop for Ends {
 }
 
 /// When a stream ends because the server stops.
-pub(super) struct Stop {
-    pub(super) pipeline: Pipeline,
-    /// How long the stopping server goes on with it. A stream on which the server only speaks by itself ends at once.
-    pub(super) last_words: Duration,
-}
+pub(super) struct Stop(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Stop {
-    async fn is_due(&self) {
-        self.pipeline.stopping().await;
-        tokio::time::sleep(self.last_words).await;
+    /// `last_words`: how long the stopping server goes on with it. A stream on which the server only speaks by itself ends at once.
+    pub(super) fn of(pipeline: Pipeline, last_words: Duration) -> Self {
+        Self(Box::pin(async move {
+            pipeline.stopping().await;
+            tokio::time::sleep(last_words).await;
+        }))
     }
 }
 
@@ -80,8 +79,8 @@ pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static
 }
 
 fn told(stage: Stage, ends: Ends, stop: Stop) -> Body {
-    let stream = stream::unfold((stage, ends, stop), |(stage, mut ends, stop)| async move {
-        let (bytes, stage) = next(stage, &mut ends, &stop).await?;
+    let stream = stream::unfold((stage, ends, stop), |(stage, mut ends, mut stop)| async move {
+        let (bytes, stage) = next(stage, &ends, &mut stop).await?;
         ends.pass(&bytes);
         Some((Ok::<_, axum::Error>(bytes), (stage, ends, stop)))
     });
@@ -89,7 +88,7 @@ fn told(stage: Stage, ends: Ends, stop: Stop) -> Body {
 }
 
 /// The next bytes of the answer; `None` at its end.
-async fn next(mut stage: Stage, ends: &mut Ends, stop: &Stop) -> Option<(Bytes, Stage)> {
+async fn next(mut stage: Stage, ends: &Ends, stop: &mut Stop) -> Option<(Bytes, Stage)> {
     loop {
         stage = match stage {
             Stage::Waiting(mut work) => {
@@ -102,7 +101,7 @@ async fn next(mut stage: Stage, ends: &mut Ends, stop: &Stop) -> Option<(Bytes, 
                 let chunk = tokio::select! {
                     chunk = body.next() => chunk,
                     // The server stops before the answer was out. Its caller is cut off, and joins the call when it asks again.
-                    () = stop.is_due() => return None,
+                    () = &mut stop.0 => return None,
                 };
                 match chunk {
                     Some(Ok(bytes)) => return Some((bytes, Stage::Telling(body))),
@@ -135,5 +134,39 @@ async fn opened(response: Response) -> Stage {
             Stage::Last(Bytes::from(format!("data: {text}\n\n")))
         }
         Err(_) => Stage::Over,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Chunk = Result<Bytes, std::io::Error>;
+
+    fn never() -> Stop {
+        Stop(Box::pin(std::future::pending()))
+    }
+
+    /// The line after an answer with this body was handed over and read to its end.
+    async fn answered(body: Body, stop: Stop) -> Line {
+        let line = Line::new("line".into());
+        line.hand();
+        let response = answer(std::future::ready(Response::new(body)), line.clone(), stop).await;
+        response.into_body().collect().await.unwrap();
+        line
+    }
+
+    #[tokio::test]
+    async fn what_was_handed_over_is_delivered_if_it_went_out() {
+        for (chunks, is_delivered) in [(vec!["data: {}\n\n", ":\n\n"], true), (vec![":\n\n"], false), (vec![], false)] {
+            let body = Body::from_stream(stream::iter(chunks.into_iter().map(|chunk| Chunk::Ok(Bytes::from_static(chunk.as_bytes())))));
+            assert_eq!(!answered(body, never()).await.is_gone(), is_delivered);
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_is_answered_too_late_for_a_stopping_server_is_cut_off() {
+        let stop = Stop(Box::pin(std::future::ready(())));
+        assert!(answered(Body::from_stream(stream::pending::<Chunk>()), stop).await.is_gone());
     }
 }

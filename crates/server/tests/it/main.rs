@@ -34,6 +34,7 @@ mod leases;
 mod links;
 mod master_key;
 mod mcp_door;
+mod mcp_join;
 mod openapi;
 mod policies;
 mod progress;
