@@ -314,9 +314,6 @@ pub struct Invocation {
     /// The invocation whose effect this one reverts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<InvocationId>,
-    /// Its caller stayed for the result, so a caller who is cut off may ask for it again.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub is_on_line: bool,
     /// The batch it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<PartOf>,
@@ -358,11 +355,6 @@ pub struct Invocation {
     pub ended_at: Option<Timestamp>,
     pub receipt: Option<ReceiptRef>,
     pub trace_id: String,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-const fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 impl Invocation {

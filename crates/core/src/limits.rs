@@ -391,6 +391,14 @@ pub const MCP_OPEN_AFTER_SECONDS: u64 = 5;
 pub const MCP_SILENCE_SECONDS: u64 = 15;
 /// How often a caller with a progress token is told what its call waits for.
 pub const MCP_PROGRESS_SECONDS: u64 = 12;
+/// How long a call waits to see whether an earlier caller of the same call, who was still there, goes; then it is a call of its own. Only
+/// callers are waited for who wait for a person, or have waited for `LINE_YOUNG_MS`: nobody gives up sooner.
+pub const LINE_GOING_MS: u64 = 300;
+pub const LINE_YOUNG_MS: u64 = 1_000;
+/// How long a call waits for one whose caller has gone to begin, to be held or to end; then it is a call of its own.
+pub const LINE_SETTLES_SECONDS: u64 = 10;
+/// Rows of delivered calls that waited on a line are removed together, this often; it divides a second.
+pub const LINES_CLEARED_MS: u64 = 250;
 /// How long the result of a list at the MCP door may be used; then a client asks again.
 pub const MCP_LIST_TTL_MS: u64 = 5_000;
 /// How long a stateful MCP connection without traffic is kept; then the client has to initialize again.

@@ -1,23 +1,28 @@
 //! Callers who stay until the result of their call comes. A caller that goes before anything was delivered has left: what it asked for
 //! stays as it is, runs no further than it had begun, and is handed once to the same call when it is asked for again (`walk/join.rs`).
+//! A call that is on a line is told by its row. An error that says something else, such as that the store is away, is never its end: the
+//! caller is kept.
 
 use crate::error::Error;
-use crate::line::{Line, LineEnd, OnLine};
+use crate::line::{Kept, Line, LineEnd, OnLine};
 use crate::pipeline::Pipeline;
 use crate::progress::Follower;
 use crate::request::{Outcome, Request};
 use crate::told::outcome_told_to;
 use crate::walk::admit::Entrance;
-use crate::walk::ending::{Ending, STORE_AWAY_MAX};
+use crate::walk::ending::{Ending, STORE_AWAY_MAX, is_away};
+use crate::walk::join::until_known;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
+use countersign_core::limits::LINES_CLEARED_MS;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, SessionId, Status, Timestamp, json};
 use durable::Pace;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The sealed context of a ticket.
 const TICKET: &str = "ticket";
@@ -66,20 +71,33 @@ impl Pipeline {
         let walk = self.walk.clone();
         let request = Request { line: Some(line.clone()), ..request };
         self.watch_line(principal.org.clone(), line.clone());
-        let line = line.clone();
+        let on_line = line.clone();
         let walked = self.walk.survive(Box::pin(async move {
-            let _walked = line.walked().clone().drop_guard();
+            let _walked = on_line.walked().clone().drop_guard();
             let admitted = walk.admit(id, request, Entrance::Fresh).await?;
             let outcome = walk.walk(admitted).await?;
-            note_doubt(&line, &outcome);
+            note_doubt(&on_line, &outcome);
             Ok(outcome)
         }));
-        Ok(outcome_told_to(&principal, walked.await?))
+        match walked.await {
+            Ok(outcome) => Ok(outcome_told_to(&principal, outcome)),
+            Err(error) => self.told_by_row(line, &principal, error).await,
+        }
     }
 
-    /// The call on the line as it is now, or when it has ended, but not later than after `limit`.
+    /// What is to be told of a call whose walk broke off: if the call is on the line, what its row says, once that can be read. It may go on
+    /// in the background, or be taken up by a sweep.
+    async fn told_by_row(&self, line: &Line, principal: &Principal, error: Error) -> Result<Outcome, Error> {
+        let Some(invocation) = line.invocation() else { return Err(error) };
+        tracing::warn!(%invocation, %error, "its walk broke off, and its caller is kept");
+        Pace::for_at_most(STORE_AWAY_MAX).retry(is_away, || self.wait_on(line, principal, &invocation, Duration::ZERO)).await
+    }
+
+    /// The call on the line as it is now, or when it has ended, but not later than after `limit`. While the store is away, it is tried again.
     pub async fn wait_on(&self, line: &Line, principal: &Principal, invocation: &InvocationId, limit: Duration) -> Result<Outcome, Error> {
-        let row = self.watch(&principal.org, invocation, limit).await?;
+        let until = Instant::now() + limit;
+        let watch = || self.watch(&principal.org, invocation, until.saturating_duration_since(Instant::now()));
+        let row = Pace::for_at_most(limit).retry(is_away, watch).await?;
         let outcome = Outcome::of(Box::new(row));
         note_doubt(line, &outcome);
         Ok(outcome_told_to(principal, outcome))
@@ -105,7 +123,7 @@ impl Pipeline {
         };
         let plain = serde_json::to_vec(&ticket).map_err(|error| Error::Internal { message: error.to_string() })?;
         let key = self.walk.inner.keyring.space_key(&invocation.org, &invocation.space).await?;
-        self.ledger().give_ticket(stored, nonce).await?;
+        until_known(|| self.ledger().give_ticket(stored.clone(), nonce)).await?;
         Ok(URL_SAFE_NO_PAD.encode(key.seal(TICKET, &plain)))
     }
 
@@ -125,11 +143,22 @@ impl Pipeline {
         if !is_for_this {
             return Err(Error::TicketInvalid);
         }
-        let id = self.ledger().take_ticket(org, ticket.nonce, line.id()).await?.ok_or(Error::TicketInvalid)?;
-        line.carries(&id, true);
-        line.walked().cancel();
         self.watch_line(org.clone(), line.clone());
-        self.wait_on(line, asked.principal, &id, Duration::ZERO).await
+        let (walk, org, on_line) = (self.walk.clone(), org.clone(), line.clone());
+        let taken = self.walk.survive(Box::pin(async move {
+            let _walked = on_line.walked().clone().drop_guard();
+            let taken = until_known(|| walk.ledger().take_ticket(&org, ticket.nonce, on_line.id())).await?;
+            let id = taken.ok_or(Error::TicketInvalid)?;
+            on_line.carries(&id, Kept::Held);
+            if let Some(stored) = walk.stored_line(&org, &id, on_line.id()).await? {
+                walk.inner.lines.add(&on_line, stored.identity);
+            }
+            Ok(id)
+        }));
+        match taken.await {
+            Ok(id) => self.wait_on(line, asked.principal, &id, Duration::ZERO).await,
+            Err(error) => self.told_by_row(line, asked.principal, error).await,
+        }
     }
 
     /// Cancels a pending call of this principal's own. A call that is no longer pending stays as it is.
@@ -156,24 +185,39 @@ impl Pipeline {
         let pipeline = self.clone();
         self.walk.spawn(async move {
             let end = line.ended().await;
-            if line.call().is_none() {
-                // It may still begin, or become pending.
-                line.walked().cancelled().await;
+            // It may still begin, or become pending.
+            if let Some(call) = line.called().await {
+                let noted = Pace::for_at_most(STORE_AWAY_MAX).retry(Result::is_err, || pipeline.note_end(&org, &line, &call, end)).await;
+                if let Err(error) = noted {
+                    tracing::error!(%error, invocation = %call.invocation, "how the line of a caller ended could not be noted");
+                }
             }
-            let Some(call) = line.call() else { return };
-            let noted = Pace::for_at_most(STORE_AWAY_MAX).retry(Result::is_err, || pipeline.note_end(&org, &line, &call, end)).await;
-            if let Err(error) = noted {
-                tracing::error!(%error, invocation = %call.invocation, "how the line of a caller ended could not be noted");
-            }
+            pipeline.walk.inner.lines.remove(&line);
         });
     }
 
     async fn note_end(&self, org: &OrgId, line: &Line, call: &OnLine, end: LineEnd) -> Result<(), Error> {
         match end {
-            LineEnd::Delivered if !call.is_open_ended && !call.is_stored => Ok(()),
-            LineEnd::Delivered if !call.is_open_ended => Ok(self.ledger().hang_up(org, &call.invocation, line.id()).await?),
-            LineEnd::Delivered | LineEnd::Gone => self.walk.leave(org, &call.invocation, line.id()).await,
+            LineEnd::Delivered if !call.is_open_ended => {
+                self.walk.inner.lines.remove(line);
+                match call.kept {
+                    Kept::Nowhere => Ok(()),
+                    Kept::Held | Kept::Begun => self.clear_line(org, line, call).await,
+                }
+            }
+            LineEnd::Delivered | LineEnd::Gone => self.walk.note_left(org, line, call).await,
         }
+    }
+
+    /// Removes the row of a line whose answer was delivered. That is not urgent: until then the row says that its caller is there. So all
+    /// that were delivered meanwhile are removed at the same moment, and the store commits them together.
+    async fn clear_line(&self, org: &OrgId, line: &Line, call: &OnLine) -> Result<(), Error> {
+        let past_ms = u64::from(self.walk.inner.began.elapsed().subsec_millis()) % LINES_CLEARED_MS;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(LINES_CLEARED_MS - past_ms)) => {}
+            () = self.stopping() => {}
+        }
+        Ok(self.ledger().hang_up(org, &call.invocation, line.id()).await?)
     }
 }
 

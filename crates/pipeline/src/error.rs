@@ -257,7 +257,7 @@ impl Error {
     }
 
     /// Whether the same request may succeed later.
-    pub(crate) const fn is_passing(&self) -> bool {
+    pub const fn is_passing(&self) -> bool {
         matches!(
             self,
             Self::RulesKeepChanging

@@ -6,6 +6,7 @@
 //! folder knows the modules above it: answers, batches, recovery, preview.
 
 pub(crate) mod ground;
+mod open_lines;
 pub(crate) mod progress_log;
 mod relay;
 mod stage;
@@ -28,7 +29,7 @@ mod condition;
 mod planned;
 pub(crate) mod possible;
 mod replay;
-mod join;
+pub(crate) mod join;
 mod refuse;
 pub(crate) mod quarantine;
 pub(crate) mod hold;
@@ -138,7 +139,7 @@ impl Walk {
             Executed::InDoubt(invocation) => Ok(Outcome::of(invocation)),
             Executed::Void(void) => Box::pin(self.record_void(void)).await,
             Executed::Elsewhere(taken) => Box::pin(self.attach(*taken)).await,
-            Executed::CallerLeft(cleared) => return Box::pin(self.record_left(*cleared)).await,
+            Executed::CallerLeft(cleared) => return Box::pin(self.record_left(|failure| cleared.refused(failure))).await,
             Executed::RulesChanged(again) => return Ok(Step::RulesChanged(again)),
         };
         outcome.map(Step::Done)

@@ -57,6 +57,8 @@ impl Door {
         let mut manager = LocalSessionManager::default();
         // Comments on a stream do not count as traffic, and a caller may wait for a person for long.
         manager.session_config.keep_alive = Some(Duration::from_secs(MCP_CONNECTION_IDLE_SECONDS));
+        // A caller that lost its stream has left, and joins when it asks again: nothing is kept for it here as well.
+        manager.session_config.completed_cache_ttl = Duration::ZERO;
         let manager = Arc::new(manager);
         // Hosts and origins are checked in `origin`, before anything is read.
         let config = StreamableHttpServerConfig::default()
@@ -85,6 +87,10 @@ impl Door {
         {
             // The same words for a connection that is closed, unknown, or somebody else's.
             return refused(StatusCode::NOT_FOUND, INVALID_REQUEST, "there is no such connection; initialize again");
+        }
+        if connections::resumes_a_call(&parts) {
+            // The stream ends at once, as it does where there is nothing to resume.
+            return ([(header::CONTENT_TYPE, "text/event-stream")], Body::empty()).into_response();
         }
         let bytes = match bounded(body).await {
             Ok(bytes) => bytes,
@@ -118,7 +124,7 @@ impl Door {
             response
         };
         let last_words = if is_asking { Duration::from_secs(SHUTDOWN_SECONDS) } else { Duration::ZERO };
-        stream::answer(work, line, Stop { pipeline: self.app.pipeline().clone(), last_words }).await
+        stream::answer(work, line, Stop::of(self.app.pipeline().clone(), last_words)).await
     }
 }
 

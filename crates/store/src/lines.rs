@@ -1,11 +1,11 @@
 //! Lines: which callers wait for a result, and which have left. A line of a server that is gone counts as left.
 
-use crate::db::{Columns, Row, Tx, Val, only, vals};
+use crate::db::{Columns, Lease, Row, Tx, Val, only, vals};
 use crate::servers::gone_before;
 use crate::{Error, Store};
 use countersign_core::ports::Lines;
 use countersign_core::ports::lines::NewLine;
-use countersign_core::{Digest, Future, InvocationId, OrgId, SessionId};
+use countersign_core::{Digest, Future, InvocationId, OrgId, SessionId, Timestamp};
 
 /// What makes a row of `lines` one that was left, after `$1` (the org). `$2` is this server, `$3` the time before which a silent server is
 /// gone, `$4` the servers that this one replaces.
@@ -19,11 +19,24 @@ macro_rules! is_left {
 
 const SELECT_LEFT: &str = concat!("SELECT invocation_id FROM lines WHERE org_id = $1 AND ", is_left!(), " AND invocation_id = $5");
 
+/// What a caller who asks again may join: what was left; what has a ticket that nobody has shown; and, first of all, what its own line (`$5`)
+/// has already, because an earlier try of the same write was kept after all. At the time `$8`, what nobody answered in time has expired even
+/// if that is not written yet, and a result that was kept long enough is nobody's any more.
 const SELECT_SAME: &str = concat!(
-    "SELECT invocation_id FROM lines WHERE org_id = $1 AND ",
+    "SELECT invocation_id FROM lines WHERE org_id = $1 AND (",
     is_left!(),
-    " AND session_id = $5 AND identity = $6 ORDER BY invocation_id LIMIT 1"
+    " OR ticket IS NOT NULL OR line = $5) AND session_id = $6 AND identity = $7 AND EXISTS (
+       SELECT 1 FROM invocations WHERE invocations.org_id = lines.org_id AND invocations.id = lines.invocation_id AND (
+         invocations.status IN ('running', 'in_doubt')
+         OR invocations.status IN ('pending', 'approved') AND (invocations.expires_at IS NULL OR invocations.expires_at > $8)
+         OR invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt') AND lines.expires_at > $8
+       )
+     ) ORDER BY CASE WHEN line = $5 THEN 0 ELSE 1 END, invocation_id LIMIT 1"
 );
+
+/// Opens the line of a call. An earlier try of the same write may have been kept after all.
+const OPEN: &str = "INSERT INTO lines (org_id, invocation_id, session_id, identity, line, server_id, ticket, left_at, expires_at)
+                    VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7) ON CONFLICT (org_id, invocation_id) DO NOTHING";
 
 /// The most rows forgotten in one write.
 const FORGOTTEN_AT_ONCE: i64 = 1_000;
@@ -48,8 +61,7 @@ impl Lines for Store {
         Box::pin(async move {
             let now = self.db.now().await?;
             let lease = self.db.lease();
-            let same = [session.as_str().into(), identity.to_string().into()];
-            let params = of_left(org, lease.id().as_str(), gone_before(now).into(), lease.earlier(), same);
+            let params = of_same(org, lease, now, session, identity, line);
             // Nearly always nobody has left, and that takes no write to find out.
             if self.db.read(SELECT_SAME, &params).await?.is_empty() {
                 return Ok(None);
@@ -78,8 +90,10 @@ impl Lines for Store {
         let (org, invocation, line) = (org.clone(), invocation.clone(), line.to_owned());
         Box::pin(self.db.write(org.clone(), move |tx| {
             Box::pin(async move {
+                // Every write that was delivered ends with this, so it is put off to the end of the batch, where it needs no savepoint.
                 let sql = "DELETE FROM lines WHERE org_id = $1 AND invocation_id = $2 AND line = $3 AND ticket IS NULL";
-                tx.exec(sql, &vals![org.as_str(), invocation.as_str(), line.as_str()]).await.map(|_| ())
+                tx.later(sql, vals![org.as_str(), invocation.as_str(), line.as_str()].into());
+                Ok(())
             })
         }))
     }
@@ -104,7 +118,12 @@ impl Lines for Store {
                            WHERE org_id = $3 AND ticket = $4 AND expires_at > $5 RETURNING invocation_id";
                 let server = tx.lease().id().as_str().to_owned();
                 let rows = tx.query(sql, &vals![line.as_str(), server, org.as_str(), ticket.to_string(), tx.now()]).await?;
-                only(rows, read_invocation_id)
+                if let Some(taken) = only(rows, read_invocation_id)? {
+                    return Ok(Some(taken));
+                }
+                // An earlier try of this very write may have been kept after all.
+                let sql = "SELECT invocation_id FROM lines WHERE org_id = $1 AND line = $2";
+                only(tx.query(sql, &vals![org.as_str(), line.as_str()]).await?, read_invocation_id)
             })
         }))
     }
@@ -136,12 +155,20 @@ impl Store {
 
 /// Opens the line of a call that is held. Part of the write that holds it.
 pub(crate) async fn open_in(tx: &mut Tx, line: &NewLine) -> Result<(), Error> {
-    let sql = "INSERT INTO lines (org_id, invocation_id, session_id, identity, line, server_id, ticket, left_at, expires_at)
-               VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7)";
-    let [org, invocation, session, identity, name] = named(line);
-    let server = tx.lease().id().as_str().to_owned();
-    let expires_at = tx.now().plus_seconds(line.kept_seconds);
-    tx.exec(sql, &[org, invocation, session, identity, name, server.into(), expires_at.into()]).await.map(|_| ())
+    let params = opened(tx, line);
+    tx.exec(OPEN, &params).await.map(|_| ())
+}
+
+/// Opens the line of a call that begins without having been held, at the end of the batch: nobody can have left it or ask for it before.
+pub(crate) fn open_later(tx: &mut Tx, line: &NewLine) {
+    let params = opened(tx, line);
+    tx.later(OPEN, params.into());
+}
+
+/// Whether this line was opened: then an earlier try of the write that opens it was kept.
+pub(crate) async fn is_open_in(tx: &mut Tx, line: &NewLine) -> Result<bool, Error> {
+    let sql = "SELECT 1 FROM lines WHERE org_id = $1 AND invocation_id = $2 AND line = $3";
+    Ok(!tx.query(sql, &vals![line.org.as_str(), line.invocation.as_str(), line.line.as_str()]).await?.is_empty())
 }
 
 /// Whether the caller has left. Part of the write that begins the call, so that what was left does not begin.
@@ -153,18 +180,23 @@ pub(crate) async fn has_left_in(tx: &mut Tx, org: &OrgId, invocation: &Invocatio
 
 async fn join_in(tx: &mut Tx, org: &OrgId, session: &SessionId, identity: Digest, line: &str) -> Result<Option<InvocationId>, Error> {
     let server = tx.lease().id().as_str().to_owned();
-    let same = [session.as_str().into(), identity.to_string().into()];
-    let params = of_left(org, &server, gone_before(tx.now()).into(), tx.lease().earlier(), same);
+    let params = of_same(org, tx.lease(), tx.now(), session, identity, line);
     let Some(found) = only(tx.query_locked(SELECT_SAME, &params).await?, read_invocation_id)? else {
         return Ok(None);
     };
-    let sql = "UPDATE lines SET line = $1, server_id = $2, left_at = NULL WHERE org_id = $3 AND invocation_id = $4";
+    let sql = "UPDATE lines SET line = $1, server_id = $2, ticket = NULL, left_at = NULL WHERE org_id = $3 AND invocation_id = $4";
     tx.exec(sql, &vals![line, server, org.as_str(), found.as_str()]).await?;
     Ok(Some(found))
 }
 
-fn of_left(org: &OrgId, server: &str, gone: Val, earlier: String, [session, identity]: [Val; 2]) -> [Val; 6] {
-    [org.as_str().into(), server.into(), gone, earlier.into(), session, identity]
+fn of_same(org: &OrgId, lease: &Lease, now: Timestamp, session: &SessionId, identity: Digest, line: &str) -> [Val; 8] {
+    vals![org.as_str(), lease.id().as_str(), gone_before(now), lease.earlier(), line, session.as_str(), identity.to_string(), now]
+}
+
+fn opened(tx: &Tx, line: &NewLine) -> [Val; 7] {
+    let [org, invocation, session, identity, name] = named(line);
+    let server = tx.lease().id().as_str().to_owned();
+    [org, invocation, session, identity, name, server.into(), tx.now().plus_seconds(line.kept_seconds).into()]
 }
 
 fn named(line: &NewLine) -> [Val; 5] {

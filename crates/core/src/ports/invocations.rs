@@ -144,6 +144,8 @@ pub struct Begin {
     pub reservation: Option<NewReservation>,
     /// Must still be the version of the org's rules.
     pub rules_version: i64,
+    /// The line on which the caller of a write waits that was not held.
+    pub line: Option<NewLine>,
     /// What the approvers permitted beyond this call.
     pub beyond: Option<BeyondOnce>,
 }

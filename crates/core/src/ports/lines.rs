@@ -1,7 +1,8 @@
 //! Lines: a caller who stays until the result of its call comes, and what becomes of the call when the caller leaves before that.
 //!
-//! A row exists for a call that was held while its caller waited, and for one whose caller has left. No row means that nobody can ask
-//! again for this call: its result or a reference to it was delivered, or its caller never waited.
+//! A row exists for a call that was held or began to write while its caller waited, from that write on, and for one whose caller has left.
+//! No row means that nobody can ask again for this call: its result or a reference to it was delivered, its caller never waited, or it is a
+//! read that ran at once.
 
 use super::Error;
 use crate::{Digest, Future, InvocationId, OrgId, SessionId};
@@ -10,7 +11,8 @@ use crate::{Digest, Future, InvocationId, OrgId, SessionId};
 pub trait Lines: Send + Sync {
     /// Whether the caller has left, or the server that had the line is gone, and the call was not asked for again. Such a call does not run.
     fn has_left<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
-    /// Gives the caller on this line the oldest call of the session with this identity that was left. Of several callers one gets it.
+    /// Gives the caller on this line the oldest call of the session with this identity that was left, or whose ticket nobody has shown, if it
+    /// can still be answered or its result is still kept. Of several callers one gets it. Asked again on the same line, the answer is the same.
     fn join_left<'a>(
         &'a self,
         org: &'a OrgId,
@@ -22,9 +24,9 @@ pub trait Lines: Send + Sync {
     fn leave(&self, left: NewLine) -> Future<'_, Result<(), Error>>;
     /// Something was delivered: the result, or a reference. Does nothing if the call is on another line by now.
     fn hang_up<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, line: &'a str) -> Future<'a, Result<(), Error>>;
-    /// From now on the caller goes on with this ticket, once. Until then it has not left.
+    /// From now on the caller goes on with this ticket, once. Until then it has not left. If it asks again without the ticket, it joins.
     fn give_ticket(&self, ticketed: NewLine, ticket: Digest) -> Future<'_, Result<(), Error>>;
-    /// Gives the call to the caller on this line who shows its ticket. `None`: there is no such ticket, or it was used.
+    /// Gives the call to the caller on this line who shows its ticket. `None`: there is no such ticket, or it was used on another line.
     fn take_ticket<'a>(&'a self, org: &'a OrgId, ticket: Digest, line: &'a str) -> Future<'a, Result<Option<InvocationId>, Error>>;
 }
 

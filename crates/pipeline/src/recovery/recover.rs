@@ -157,12 +157,6 @@ impl Pipeline {
         let Some(_walking) = self.claim_or_leave(&left).await else {
             return;
         };
-        // The server that had the line is gone, and with it the caller: the call is told to whoever asks for it again.
-        if left.is_on_line
-            && let Err(error) = self.walk.leave(&left.org, &left.id, "").await
-        {
-            tracing::warn!(invocation = %id, %error, "it could not be noted that its caller was cut off");
-        }
         let doubted = match self.reconcile(left.clone()).await {
             Ok(Some(outcome)) => {
                 let status = outcome.invocation().status;

@@ -107,7 +107,6 @@ impl Gated {
             purpose: Purpose::Effect,
             aftermath: Aftermath::default(),
             reverses: request.reverses.clone(),
-            is_on_line: request.line.is_some(),
             batch: resolved.admitted.entrance.part().cloned(),
             meter: Default::default(),
             failure: None,

@@ -2,6 +2,7 @@
 
 use super::condition::Conditions;
 use super::drift::Appeared;
+use super::open_lines::OpenLines;
 use super::policies::Compiled;
 use super::reward::RewardWeights;
 use super::stage::{Stage, Stages, Timed};
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -107,6 +109,10 @@ pub(crate) struct Inner {
     /// For each org whose events are relayed, how many tasks wait for them.
     pub(crate) relays: Mutex<HashMap<OrgId, usize>>,
     pub(crate) progress: ProgressLog,
+    /// Callers who wait for a result.
+    pub(crate) lines: OpenLines,
+    /// When this process began, for what is done at regular times.
+    pub(crate) began: Instant,
     pub(crate) tasks: TaskTracker,
     /// Set when the server stops: from then on no caller is kept waiting.
     pub(crate) closing: CancellationToken,
@@ -140,6 +146,8 @@ impl Walk {
             wakeups: Wakeups::default(),
             relays: Mutex::default(),
             progress: ProgressLog::default(),
+            lines: OpenLines::default(),
+            began: Instant::now(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             walking: Claims::default(),

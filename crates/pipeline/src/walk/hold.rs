@@ -3,13 +3,15 @@
 
 use super::admit::{Admitted, Step, Walked};
 use super::binding::{Redeemed, Terms, bound_to, conflict_of, seal_params, to_binding};
-use super::decide::{Cleared, Moded, Pending};
+use super::decide::{Cleared, Denied, Moded, Pending};
 use super::ending::Ending;
 use super::gate::{Gated, Gates};
 use super::ground::Walk;
+use super::join::{is_caller_gone, until_known};
 use super::replay::{Taken, key_seconds};
 use super::stage::Stage;
 use crate::error::{Conflict, Error};
+use crate::line::Kept;
 use crate::request::Outcome;
 use countersign_core::invocation::{Deadline, DeniedBy, Failure};
 use countersign_core::ledger::{Held, Hold, NewReservation, Row};
@@ -21,6 +23,10 @@ impl Walk {
     pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Walked, Error> {
         let _timed = self.timed(Stage::Hold);
         let Pending { gated, decision, policy_slice } = *pending;
+        if is_caller_gone(&gated) {
+            // Nobody was asked yet. Whoever asks again makes a new call, and people are asked once.
+            return self.record_left(|failure| Denied { gated, decision, policy_slice, failure }).await;
+        }
         let session = &gated.validated.resolved.admitted.session;
         let asked_at = self.ledger().now().await?;
         let expires_at = asked_at.plus_seconds(session.attendance.approval_seconds());
@@ -43,10 +49,15 @@ impl Walk {
             line: self.line_of(&gated),
             invocation: Invocation::clone(&invocation),
         };
-        match self.ledger().hold(hold).await? {
+        let line = gated.validated.resolved.admitted.request.line.as_ref();
+        let held = match line {
+            None => self.ledger().hold(hold).await?,
+            Some(_) => until_known(|| self.ledger().hold(hold.clone())).await?,
+        };
+        match held {
             Held::Pending => {
-                if let Some(line) = &gated.validated.resolved.admitted.request.line {
-                    line.carries(&invocation.id, true);
+                if let Some(line) = line {
+                    line.carries(&invocation.id, Kept::Held);
                 }
                 self.count(&invocation);
                 Ok(Step::Done(Outcome::Pending(invocation)))

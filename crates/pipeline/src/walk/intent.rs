@@ -8,6 +8,7 @@ use super::hold::Void;
 use super::join::is_caller_gone;
 use super::replay::{Taken, key_seconds};
 use crate::error::{Conflict, Error};
+use crate::line::Kept;
 use countersign_core::action::Class;
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::invocation::{Beyond, Failure};
@@ -62,6 +63,9 @@ impl Walk {
         let instead_of = cleared.gated().validated.resolved.admitted.entrance.replaces().cloned();
         let key = invocation.idempotency_key.clone().filter(|_| row == Row::Insert);
         let reservation = key.map(|key| NewReservation { key, expires_at, instead_of });
+        let line = cleared.gated().validated.resolved.admitted.request.line.as_ref();
+        let new_line = self.line_of(cleared.gated()).filter(|_| row == Row::Insert && is_write(cleared));
+        let kept = if new_line.is_some() { Kept::Begun } else { Kept::Nowhere };
         let begin = Begin {
             invocation: invocation.clone(),
             row,
@@ -69,6 +73,7 @@ impl Walk {
             sealed_params: self.kept_params(cleared, row)?,
             reservation,
             rules_version: cleared.rules_version(),
+            line: new_line,
             beyond: self.beyond(cleared, invocation),
         };
         let given = match &begin.beyond {
@@ -84,8 +89,8 @@ impl Walk {
             Begun::Started => {
                 log_grant("grant given", given.as_ref(), invocation);
                 log_grant("grant used", cleared.grant(), invocation);
-                if let Some(line) = &cleared.gated().validated.resolved.admitted.request.line {
-                    line.carries(&invocation.id, false);
+                if let Some(line) = line {
+                    line.carries(&invocation.id, kept);
                 }
                 Started::Row(Row::Begun)
             }
@@ -156,6 +161,7 @@ impl Walk {
         let validated = &cleared.gated().validated;
         let (profile, idempotency) = (validated.resolved.action().profile.as_str().to_owned(), validated.idempotency_digest());
         let walking = self.inner.walking.join(&invocation.id);
+        let (org, id, line) = (invocation.org.clone(), invocation.id.clone(), validated.resolved.admitted.request.line.clone());
         self.spawn(async move {
             let _walking = walking;
             let message = "the store went away while the intent was written; nothing was sent".to_owned();
@@ -166,6 +172,12 @@ impl Walk {
             (ending.approval, ending.idempotency) = (approval, idempotency);
             if let Err(error) = walk.record_ending(ending).await {
                 tracing::debug!(%error, "an intent that was perhaps written needs no end");
+            }
+            // Its caller is told that nothing was done: there is nothing to ask again for.
+            if let Some(line) = line
+                && let Err(error) = walk.ledger().hang_up(&org, &id, line.id()).await
+            {
+                tracing::debug!(%error, "the line of a call that was not sent is forgotten later");
             }
         });
     }
@@ -211,8 +223,7 @@ impl Walk {
 
     /// The params, kept sealed until the call ends, so that after a crash the call can be reconciled.
     fn kept_params(&self, cleared: &Cleared, row: Row) -> Result<Option<Vec<u8>>, Error> {
-        let is_write = cleared.gated().validated.resolved.tier().class() != Class::Read;
-        if row == Row::Insert && is_write { seal_params(cleared.gated()).map(Some) } else { Ok(None) }
+        if row == Row::Insert && is_write(cleared) { seal_params(cleared.gated()).map(Some) } else { Ok(None) }
     }
 
     pub(super) fn announcement(&self, cleared: &Cleared) -> Announcement {
@@ -258,11 +269,11 @@ impl Walk {
 
 /// A read that uses no approval, no grant and no idempotency key can simply be repeated, so it needs no intent. Every other call does.
 pub(super) fn needs_intent(cleared: &Cleared) -> bool {
-    let validated = &cleared.gated().validated;
-    validated.resolved.tier().class() != Class::Read
-        || cleared.approval().is_some()
-        || cleared.grant().is_some()
-        || validated.idempotency_key.is_some()
+    is_write(cleared) || cleared.approval().is_some() || cleared.grant().is_some() || cleared.gated().validated.idempotency_key.is_some()
+}
+
+fn is_write(cleared: &Cleared) -> bool {
+    cleared.gated().validated.resolved.tier().class() != Class::Read
 }
 
 pub(super) fn approval_body(cleared: &Cleared) -> Option<ApprovalBody> {

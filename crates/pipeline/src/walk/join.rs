@@ -1,15 +1,22 @@
 //! A caller asks again for a call that it left: the call goes on with this caller, and no second one is made. The same words while the
-//! first caller is still there are another call.
+//! first caller is still there are another call. That a caller has gone is seen on its connection, and may be seen a moment after the same
+//! call has come again on another: see `note_leavers`.
 
+use super::ending::STORE_AWAY_MAX;
 use super::gate::Gated;
 use super::ground::Walk;
 use crate::error::Error;
-use crate::line::Line;
+use crate::line::{Kept, Line, OnLine};
 use crate::request::Outcome;
 use countersign_core::invocation::Intention;
-use countersign_core::ledger::NewLine;
+use countersign_core::ledger::{self, NewLine};
+use countersign_core::limits::{LINE_GOING_MS, LINE_SETTLES_SECONDS};
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status};
+use durable::Pace;
+use futures_util::future::try_join_all;
 use policy::digest::{Identity, identity};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// The failure code of a call that ended because its caller left and did not ask again.
 pub(crate) const CALLER_LEFT: &str = "caller_left";
@@ -22,18 +29,18 @@ impl Walk {
             return Ok(None);
         };
         let (session, identity) = (&admitted.session, identity_of_gated(gated));
-        while let Some(id) = self.ledger().join_left(&session.org, &session.id, identity, line.id()).await? {
+        self.note_leavers(&session.org, line, identity).await?;
+        while let Some(id) = until_known(|| self.ledger().join_left(&session.org, &session.id, identity, line.id())).await? {
+            // Said before the row is read: from here on the call is this caller's, whatever fails.
+            line.carries(&id, Kept::Held);
             let Some(found) = self.ledger().find_invocation(&session.org, &id).await? else {
-                self.ledger().hang_up(&session.org, &id, line.id()).await?;
+                self.drop_joined(line, &session.org, &id).await?;
                 continue;
             };
             match found.status {
                 // It ended because nobody asked again in time: this caller's call is a new one.
-                Status::Expired | Status::Cancelled => self.ledger().hang_up(&session.org, &id, line.id()).await?,
-                Status::Approved => {
-                    line.carries(&id, true);
-                    return Box::pin(self.run_kept(found)).await.map(Some);
-                }
+                Status::Expired | Status::Cancelled => self.drop_joined(line, &session.org, &id).await?,
+                Status::Approved => return Box::pin(self.run_kept(found)).await.map(Some),
                 Status::Pending
                 | Status::Running
                 | Status::InDoubt
@@ -41,26 +48,73 @@ impl Walk {
                 | Status::Failed
                 | Status::Reverted
                 | Status::Denied
-                | Status::Quarantined => {
-                    line.carries(&id, true);
-                    return Ok(Some(Outcome::of(Box::new(found))));
-                }
+                | Status::Quarantined => return Ok(Some(Outcome::of(Box::new(found)))),
             }
         }
         Ok(None)
     }
 
-    /// Runs a call that was approved while its caller was gone. The approval was kept, and is used now, once.
-    async fn run_kept(&self, approved: Invocation) -> Result<Outcome, Error> {
-        let Some(_walking) = self.claim(&approved).await? else {
-            // Another walk has it.
-            return Ok(Outcome::Pending(Box::new(approved)));
-        };
-        let claimed = self.ledger().find_invocation(&approved.org, &approved.id).await?;
-        self.resume(claimed.unwrap_or(approved)).await
+    /// A call that was joined turned out to have ended for good: it is off the line, and nobody joins it again.
+    async fn drop_joined(&self, line: &Line, org: &OrgId, invocation: &InvocationId) -> Result<(), Error> {
+        self.ledger().hang_up(org, invocation, line.id()).await?;
+        line.carries_nothing();
+        Ok(())
     }
 
-    /// The line of a call that is about to be held.
+    /// Makes sure that the store knows of every caller on this server that asked for the same and has gone. A caller whose timer fires asks
+    /// again at once, so whoever waits for a person or has waited for a while is given a moment to be seen going.
+    async fn note_leavers(&self, org: &OrgId, line: &Line, identity: Digest) -> Result<(), Error> {
+        let others = self.inner.lines.add(line, identity);
+        try_join_all(others.iter().map(|other| self.note_if_it_leaves(org, other))).await.map(|_| ())
+    }
+
+    async fn note_if_it_leaves(&self, org: &OrgId, other: &Line) -> Result<(), Error> {
+        if other.may_be_leaving() {
+            let _still_there = timeout(Duration::from_millis(LINE_GOING_MS), other.ended()).await.is_err();
+        }
+        if !other.is_gone() {
+            return Ok(());
+        }
+        // What it asked for may be about to begin or to be held. If it is not by then, it will not be: its caller has gone.
+        match timeout(Duration::from_secs(LINE_SETTLES_SECONDS), other.called()).await {
+            Ok(Some(call)) => self.note_left(org, other, &call).await,
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Tells the store that the caller on this line has gone, if it does not know.
+    pub(crate) async fn note_left(&self, org: &OrgId, line: &Line, call: &OnLine) -> Result<(), Error> {
+        match call.kept {
+            Kept::Held | Kept::Begun => line.noted(|| self.leave(org, &call.invocation, line.id())).await,
+            Kept::Nowhere => Ok(()),
+        }
+    }
+
+    /// Runs a call that was approved while its caller was gone. The approval was kept, and is used now, once.
+    async fn run_kept(&self, approved: Invocation) -> Result<Outcome, Error> {
+        let mut pace = Pace::soon();
+        loop {
+            if let Some(_walking) = self.claim(&approved).await? {
+                let claimed = self.ledger().find_invocation(&approved.org, &approved.id).await?;
+                let resumed = self.resume(claimed.unwrap_or_else(|| approved.clone())).await;
+                if resumed.is_err() {
+                    // If it is still approved, the next sweep starts it, on whichever server.
+                    self.let_go(&approved).await;
+                }
+                return resumed;
+            }
+            // Another walk has it. That of an approver who found nobody waiting lets it go in a moment.
+            let now = self.ledger().find_invocation(&approved.org, &approved.id).await?;
+            if let Some(now) = now.filter(|now| now.status != Status::Approved) {
+                return Ok(Outcome::of(Box::new(now)));
+            }
+            if !pace.again().await {
+                return Ok(Outcome::Pending(Box::new(approved)));
+            }
+        }
+    }
+
+    /// The line of a call that is about to be held, or to begin.
     pub(super) fn line_of(&self, gated: &Gated) -> Option<NewLine> {
         let admitted = &gated.validated.resolved.admitted;
         let line = admitted.request.line.as_ref()?;
@@ -99,6 +153,22 @@ impl Walk {
             line: line.to_owned(),
             kept_seconds: session.attendance.approval_seconds(),
         }))
+    }
+}
+
+/// Repeats a write, which may be repeated, until it is known what became of it. Whoever was told "try again" while it was kept after all
+/// would ask a second time.
+pub(crate) async fn until_known<T, F: Future<Output = Result<T, ledger::Error>>>(write: impl Fn() -> F) -> Result<T, ledger::Error> {
+    match write().await {
+        Err(ledger::Error::CommitUnknown { .. }) => Pace::for_at_most(STORE_AWAY_MAX).retry(is_passing, write).await,
+        known => known,
+    }
+}
+
+fn is_passing<T>(written: &Result<T, ledger::Error>) -> bool {
+    match written {
+        Err(ledger::Error::Unavailable { .. } | ledger::Error::Fenced | ledger::Error::CommitUnknown { .. }) => true,
+        Ok(_) | Err(ledger::Error::Corrupt { .. }) => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ends a call that was denied or quarantined: with a receipt, and without an effect.
 
 use super::admit::{Step, Walked};
-use super::decide::{Cleared, Denied};
+use super::decide::Denied;
 use super::ending::{Ending, Recorded};
 use super::gate::Gated;
 use super::ground::Walk;
@@ -40,10 +40,10 @@ impl Walk {
         })
     }
 
-    /// Ends a call whose caller left before it began: nothing was asked of its source.
-    pub(crate) async fn record_left(&self, cleared: Cleared) -> Result<Walked, Error> {
+    /// Ends a call whose caller left before it began or was held: nothing was asked of its source, and nobody was asked for an approval.
+    pub(crate) async fn record_left(&self, refused: impl FnOnce(Failure) -> Denied + Send) -> Result<Walked, Error> {
         let message = "its caller left before it began; nothing was done".to_owned();
-        let refused = cleared.refused(Failure { code: CALLER_LEFT.into(), message });
+        let refused = refused(Failure { code: CALLER_LEFT.into(), message });
         self.record_refusal(Box::new(refused), Status::Cancelled, None).await
     }
 

@@ -2,7 +2,8 @@
 //! have is bounded; the oldest is closed for a further one.
 
 use super::caller::Caller;
-use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
 use countersign_core::limits::{MCP_CONNECTIONS_MAX, MCP_CONNECTIONS_PER_CALLER_MAX};
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::SessionManager;
@@ -11,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 const HEADER: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
 
 pub(super) struct Connections {
     manager: Arc<LocalSessionManager>,
@@ -37,6 +39,14 @@ impl Owner {
 pub(super) fn named(headers: &HeaderMap) -> Option<&str> {
     // One that cannot be read is nobody's, like any other that is unknown.
     headers.get(HEADER).map(|value| value.to_str().unwrap_or_default())
+}
+
+/// Whether a request wants to go on with the stream of a call that was cut off. The caller of that call has left: it asks for the call again,
+/// and joins it. Resumed as well, the result could be told twice, or told here and taken for not delivered. The stream of the
+/// connection itself, whose events have ids without a `/`, is resumed.
+pub(super) fn resumes_a_call(parts: &Parts) -> bool {
+    let last = parts.headers.get(LAST_EVENT).and_then(|value| value.to_str().ok());
+    parts.method == Method::GET && last.is_some_and(|last| last.contains('/'))
 }
 
 impl Connections {

@@ -19,25 +19,35 @@ const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 type Work = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Dropped before the end of the answer: the caller has gone.
-struct Ends(Line);
+struct Ends {
+    line: Line,
+    /// The answer that was handed over went out. The stream of a request that was cancelled ends without it.
+    is_out: bool,
+}
+
+impl Ends {
+    /// Notes what goes out.
+    fn pass(&mut self, bytes: &Bytes) {
+        self.is_out |= self.line.is_handed() && !bytes.starts_with(b":");
+    }
+}
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.0.cut();
+        self.line.cut();
     }
 }
 
 /// When a stream ends because the server stops.
-pub(super) struct Stop {
-    pub(super) pipeline: Pipeline,
-    /// How long the stopping server goes on with it. A stream on which the server only speaks by itself ends at once.
-    pub(super) last_words: Duration,
-}
+pub(super) struct Stop(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Stop {
-    async fn is_due(&self) {
-        self.pipeline.stopping().await;
-        tokio::time::sleep(self.last_words).await;
+    /// `last_words`: how long the stopping server goes on with it. A stream on which the server only speaks by itself ends at once.
+    pub(super) fn of(pipeline: Pipeline, last_words: Duration) -> Self {
+        Self(Box::pin(async move {
+            pipeline.stopping().await;
+            tokio::time::sleep(last_words).await;
+        }))
     }
 }
 
@@ -52,7 +62,7 @@ enum Stage {
 
 /// The answer of `work`, with what becomes of it told to the line.
 pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static, line: Line, stop: Stop) -> Response {
-    let (mut work, ends): (Work, _) = (Box::pin(work), Ends(line));
+    let (mut work, ends): (Work, _) = (Box::pin(work), Ends { line, is_out: false });
     tokio::select! {
         response = &mut work => {
             let (parts, body) = response.into_parts();
@@ -69,15 +79,16 @@ pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static
 }
 
 fn told(stage: Stage, ends: Ends, stop: Stop) -> Body {
-    let stream = stream::unfold((stage, ends, stop), |(stage, ends, stop)| async move {
-        let (bytes, stage) = next(stage, &ends, &stop).await?;
+    let stream = stream::unfold((stage, ends, stop), |(stage, mut ends, mut stop)| async move {
+        let (bytes, stage) = next(stage, &ends, &mut stop).await?;
+        ends.pass(&bytes);
         Some((Ok::<_, axum::Error>(bytes), (stage, ends, stop)))
     });
     Body::from_stream(stream)
 }
 
 /// The next bytes of the answer; `None` at its end.
-async fn next(mut stage: Stage, ends: &Ends, stop: &Stop) -> Option<(Bytes, Stage)> {
+async fn next(mut stage: Stage, ends: &Ends, stop: &mut Stop) -> Option<(Bytes, Stage)> {
     loop {
         stage = match stage {
             Stage::Waiting(mut work) => {
@@ -89,7 +100,8 @@ async fn next(mut stage: Stage, ends: &Ends, stop: &Stop) -> Option<(Bytes, Stag
             Stage::Telling(mut body) => {
                 let chunk = tokio::select! {
                     chunk = body.next() => chunk,
-                    () = stop.is_due() => None,
+                    // The server stops before the answer was out. Its caller is cut off, and joins the call when it asks again.
+                    () = &mut stop.0 => return None,
                 };
                 match chunk {
                     Some(Ok(bytes)) => return Some((bytes, Stage::Telling(body))),
@@ -99,7 +111,9 @@ async fn next(mut stage: Stage, ends: &Ends, stop: &Stop) -> Option<(Bytes, Stag
             }
             Stage::Last(bytes) => return Some((bytes, Stage::Over)),
             Stage::Over => {
-                ends.0.end();
+                if ends.is_out {
+                    ends.line.end();
+                }
                 return None;
             }
         }
@@ -120,5 +134,39 @@ async fn opened(response: Response) -> Stage {
             Stage::Last(Bytes::from(format!("data: {text}\n\n")))
         }
         Err(_) => Stage::Over,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Chunk = Result<Bytes, std::io::Error>;
+
+    fn never() -> Stop {
+        Stop(Box::pin(std::future::pending()))
+    }
+
+    /// The line after an answer with this body was handed over and read to its end.
+    async fn answered(body: Body, stop: Stop) -> Line {
+        let line = Line::new("line".into());
+        line.hand();
+        let response = answer(std::future::ready(Response::new(body)), line.clone(), stop).await;
+        response.into_body().collect().await.unwrap();
+        line
+    }
+
+    #[tokio::test]
+    async fn what_was_handed_over_is_delivered_if_it_went_out() {
+        for (chunks, is_delivered) in [(vec!["data: {}\n\n", ":\n\n"], true), (vec![":\n\n"], false), (vec![], false)] {
+            let body = Body::from_stream(stream::iter(chunks.into_iter().map(|chunk| Chunk::Ok(Bytes::from_static(chunk.as_bytes())))));
+            assert_eq!(!answered(body, never()).await.is_gone(), is_delivered);
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_is_answered_too_late_for_a_stopping_server_is_cut_off() {
+        let stop = Stop(Box::pin(std::future::ready(())));
+        assert!(answered(Body::from_stream(stream::pending::<Chunk>()), stop).await.is_gone());
     }
 }

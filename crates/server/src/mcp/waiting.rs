@@ -99,11 +99,17 @@ pub(super) async fn wait(
     let mut calling = pin!(calling);
     let mut outcome = loop {
         tokio::select! {
+            // An error is one of a request that became no call: what is on the line is told by its row.
             outcome = &mut calling => break outcome?,
             () = tokio::time::sleep_until(until), if line.invocation().is_some() => {
                 let Some(running) = line.invocation() else { continue };
-                let now = app.pipeline().wait_on(line, asked.principal, &running, Duration::ZERO).await?;
-                return Ok(if let Outcome::Pending(running) = now { Waited::Reference(running) } else { Waited::Ended(now) });
+                match app.pipeline().wait_on(line, asked.principal, &running, Duration::ZERO).await {
+                    Ok(Outcome::Pending(running)) => return Ok(Waited::Reference(running)),
+                    Ok(now) => return Ok(Waited::Ended(now)),
+                    // The store is away. The caller is kept: if its own timer fires meanwhile, it has left, and joins when it asks again.
+                    Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_secs(1)).await,
+                    Err(error) => return Err(error),
+                }
             }
             // Whether it has begun by now is looked at again.
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
@@ -116,9 +122,16 @@ pub(super) async fn wait(
     // A call that was joined may run already: then nobody is asked.
     let waits_for_person = pending.status == Status::Pending;
     if waits_for_person && abilities.shows == Some(Shows::ThenAsksAgain) && !is_asked_again {
-        let ticket = app.pipeline().give_ticket(line, asked, pending).await?;
-        let input = InputRequests::from([(APPROVAL.to_owned(), InputRequest::Elicitation(ElicitRequest::new(shown(app, pending))))]);
-        return Ok(Waited::Input(Box::new(InputRequiredResult::new(Some(input), Some(ticket)))));
+        match app.pipeline().give_ticket(line, asked, pending).await {
+            Ok(ticket) => {
+                let input =
+                    InputRequests::from([(APPROVAL.to_owned(), InputRequest::Elicitation(ElicitRequest::new(shown(app, pending))))]);
+                return Ok(Waited::Input(Box::new(InputRequiredResult::new(Some(input), Some(ticket)))));
+            }
+            // The store is away: the caller is held like one that shows no addresses.
+            Err(error) if error.is_passing() => {}
+            Err(error) => return Err(error),
+        }
     }
     // Asked for in the task of the request, so that it goes out on the stream of the call.
     let asks = (waits_for_person && abilities.shows == Some(Shows::OnStream))
@@ -139,7 +152,11 @@ pub(super) async fn wait(
         let mut waiting = pin!(app.pipeline().wait_on(line, asked.principal, &pending.id, tick));
         outcome = loop {
             tokio::select! {
-                now = &mut waiting => break now?,
+                now = &mut waiting => break match now {
+                    // The store is away, and as far as is known the call still waits.
+                    Err(error) if error.is_passing() => Outcome::Pending(pending.clone()),
+                    now => now?,
+                },
                 // Whatever the client answers, only an answer at the approval page counts.
                 _shown = &mut asking, if !is_shown => is_shown = true,
             }

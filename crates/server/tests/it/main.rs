@@ -37,6 +37,7 @@ mod links;
 mod many;
 mod master_key;
 mod mcp_door;
+mod mcp_join;
 mod openapi;
 mod plans;
 mod policies;

@@ -84,29 +84,29 @@ pub(crate) async fn last(response: reqwest::Response) -> Value {
     serde_json::from_str(data.unwrap_or(&text)).unwrap_or_else(|_| panic!("no message in {text:?}"))
 }
 
-async fn ask(agent: &Agent, method: &str, params: Value, capabilities: Value) -> Value {
+pub(crate) async fn ask(agent: &Agent, method: &str, params: Value, capabilities: Value) -> Value {
     last(posted(&agent.client, "", &asked(method, params, &capabilities)).send().await.unwrap()).await
 }
 
-fn writing(text: &str) -> Value {
+pub(crate) fn writing(text: &str) -> Value {
     json!({ "name": "fake.write", "arguments": { "text": text } })
 }
 
 /// Makes a call in the background, as a client that waits.
-fn waiting(agent: &Agent, params: Value) -> JoinHandle<Value> {
+pub(crate) fn waiting(agent: &Agent, params: Value) -> JoinHandle<Value> {
     let agent = agent.clone();
     tokio::spawn(async move { ask(&agent, "tools/call", params, json!({})).await })
 }
 
 /// Makes a call and gives up before it is answered.
-async fn left(agent: &Agent, params: Value) {
+pub(crate) async fn left(agent: &Agent, params: Value) {
     let request = posted(&agent.client, "", &asked("tools/call", params, &json!({})));
     let gave_up = request.timeout(Duration::from_millis(700)).send().await;
     assert!(gave_up.is_err(), "{gave_up:?}");
 }
 
 /// Waits until so many calls are pending; their ids, newest first.
-async fn pending(server: &TestServer, count: usize) -> Vec<String> {
+pub(crate) async fn pending(server: &TestServer, count: usize) -> Vec<String> {
     loop {
         let listed = server.owner.get("/api/v1/invocations?status=pending").await.ok();
         let items = listed["items"].as_array().unwrap();
@@ -118,7 +118,7 @@ async fn pending(server: &TestServer, count: usize) -> Vec<String> {
 }
 
 /// Waits until it is stored that the caller has left.
-async fn noted(server: &TestServer, invocation: &str) {
+pub(crate) async fn noted(server: &TestServer, invocation: &str) {
     let id = InvocationId::parse(invocation).unwrap();
     for _ in 0..500 {
         let row = server.store.find_invocation(&server.org, &id).await.unwrap().unwrap();
@@ -130,7 +130,7 @@ async fn noted(server: &TestServer, invocation: &str) {
     panic!("that the caller of `{invocation}` has left was not noted");
 }
 
-fn result_text(answer: &Value) -> &str {
+pub(crate) fn result_text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer:#}"))
 }
 

@@ -55,6 +55,9 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
             }
         },
     }
+    if let Some(line) = &begin.line {
+        lines::open_later(tx, line);
+    }
     start_attempt(tx, invocation);
     append(tx, invocation, &begin.intent).await?;
     match begin.beyond {

@@ -14,6 +14,12 @@ use receipt::entry::Kind;
 
 pub(super) async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
     let invocation = &hold.invocation;
+    if let Some(line) = &hold.line
+        && lines::is_open_in(tx, line).await?
+    {
+        // This write is repeated after an uncertain commit, and its first try was kept.
+        return Ok(Held::Pending);
+    }
     if seal::rules_version(tx, &invocation.org).await? != hold.rules_version {
         return Ok(Held::RulesChanged);
     }

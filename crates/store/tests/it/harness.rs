@@ -272,7 +272,6 @@ impl Tenant {
             purpose: Purpose::Effect,
             aftermath: Aftermath::default(),
             reverses: None,
-            is_on_line: false,
             announced: None,
             meter: Meter::default(),
             attempts: 0,
@@ -338,6 +337,7 @@ impl Tenant {
             invocation: running,
             row,
             rules_version: 0,
+            line: None,
             beyond: None,
         }
     }

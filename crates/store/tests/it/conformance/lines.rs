@@ -1,7 +1,7 @@
 //! Lines: a call whose caller has left begins only when it was asked for again, and is handed to one caller.
 
-use crate::harness::{Kind, Tenant, World, on_both_engines, sha256};
-use countersign_core::ledger::{Begun, Hold, NewLine, Row};
+use crate::harness::{Kind, Tenant, WRITE, World, on_both_engines, sha256};
+use countersign_core::ledger::{Begin, Begun, Hold, NewLine, Row};
 use countersign_core::ports::{Invocations, Lines};
 use countersign_core::{Invocation, Status};
 use testkit::SeededRandom;
@@ -11,7 +11,12 @@ on_both_engines!(
     of_several_callers_one_joins,
     an_end_of_an_earlier_line_changes_nothing,
     a_ticket_is_used_once,
+    a_ticket_that_nobody_shows_is_joined,
     a_line_of_a_server_that_is_gone_was_left,
+    what_began_on_a_line_of_a_server_that_is_gone_was_left,
+    what_expired_is_not_joined,
+    a_result_is_kept_for_a_while,
+    a_repeated_write_finds_what_its_first_try_did,
     lines_that_nobody_came_back_to_are_forgotten,
 );
 
@@ -94,6 +99,88 @@ async fn a_line_of_a_server_that_is_gone_was_left(kind: Kind) {
     assert_eq!(next.has_left(&tenant.org, &pending.id).await, Ok(true));
     let joined = next.join_left(&tenant.org, &pending.session, sha256("same"), "second").await;
     assert_eq!(joined, Ok(Some(pending.id.clone())));
+}
+
+async fn a_ticket_that_nobody_shows_is_joined(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = held(&world, &tenant).await;
+    store.give_ticket(line(&pending, "first"), sha256("ticket")).await.unwrap();
+    let join = |name: &'static str| store.join_left(&tenant.org, &pending.session, sha256("same"), name);
+    assert_eq!(join("second").await, Ok(Some(pending.id.clone())));
+    assert_eq!(store.take_ticket(&tenant.org, sha256("ticket"), "third").await, Ok(None), "the call goes on with who asked again");
+    assert_eq!(join("fourth").await, Ok(None), "its caller is there");
+    store.leave(line(&pending, "second")).await.unwrap();
+    assert_eq!(store.has_left(&tenant.org, &pending.id).await, Ok(true));
+}
+
+/// A write that began while its caller waits on the line `first`, without having been held.
+async fn begun(world: &World, tenant: &Tenant) -> Invocation {
+    let invocation = tenant.calling(WRITE, Status::Running);
+    let begin = Begin { line: Some(line(&invocation, "first")), ..tenant.begin(&invocation, Row::Insert) };
+    assert_eq!(world.store.begin(begin).await, Ok(Begun::Started));
+    world.store.find_invocation(&tenant.org, &invocation.id).await.unwrap().unwrap()
+}
+
+async fn what_began_on_a_line_of_a_server_that_is_gone_was_left(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (running, delivered) = (begun(&world, &tenant).await, begun(&world, &tenant).await);
+    assert_eq!(store.join_left(&tenant.org, &running.session, sha256("same"), "second").await, Ok(None), "its caller is there");
+    store.hang_up(&tenant.org, &delivered.id, "first").await.unwrap();
+    let next = world.home.open(&world.clock, &SeededRandom::new(99)).await.unwrap();
+    let join = |name: &'static str| next.join_left(&tenant.org, &running.session, sha256("same"), name);
+    assert_eq!([join("second").await, join("third").await], [Ok(Some(running.id.clone())), Ok(None)], "only one was left");
+}
+
+async fn what_expired_is_not_joined(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (pending, approved) = (held(&world, &tenant).await, held(&world, &tenant).await);
+    store.approve(tenant.approve(&approved)).await.unwrap();
+    world.clock.advance_seconds(300);
+    for left in [&pending, &approved] {
+        store.leave(line(left, "first")).await.unwrap();
+    }
+    // Nobody has written yet that their time is over.
+    assert_eq!(store.join_left(&tenant.org, &pending.session, sha256("same"), "second").await, Ok(None));
+    assert_eq!(store.forget_lines(&tenant.org).await, Ok(0), "until they have ended, it is known that their callers left");
+    assert_eq!(store.has_left(&tenant.org, &pending.id).await, Ok(true));
+}
+
+async fn a_result_is_kept_for_a_while(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let ended = tenant.read_once(store).await;
+    store.leave(line(&ended, "first")).await.unwrap();
+    let join = |name: &'static str| store.join_left(&tenant.org, &ended.session, sha256("same"), name);
+    world.clock.advance_seconds(59);
+    assert_eq!(join("second").await, Ok(Some(ended.id.clone())));
+    store.leave(line(&ended, "second")).await.unwrap();
+    world.clock.advance_seconds(61);
+    assert_eq!(join("third").await, Ok(None), "its time is over, though it is not forgotten yet");
+    assert_eq!(store.forget_lines(&tenant.org).await, Ok(1));
+}
+
+async fn a_repeated_write_finds_what_its_first_try_did(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let invocation = tenant.writing();
+    let hold = || Hold { line: Some(line(&invocation, "first")), pending_max: 1, ..tenant.hold(&invocation) };
+    for _ in 0..2 {
+        assert_eq!(store.hold(hold()).await, Ok(countersign_core::ledger::Held::Pending));
+    }
+    store.leave(line(&invocation, "first")).await.unwrap();
+    for _ in 0..2 {
+        let joined = store.join_left(&tenant.org, &invocation.session, sha256("same"), "second").await;
+        assert_eq!(joined, Ok(Some(invocation.id.clone())));
+    }
+    store.give_ticket(line(&invocation, "second"), sha256("ticket")).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.take_ticket(&tenant.org, sha256("ticket"), "third").await, Ok(Some(invocation.id.clone())));
+    }
+    assert_eq!(store.take_ticket(&tenant.org, sha256("ticket"), "fourth").await, Ok(None));
+    assert_eq!(store.count_in_status(&tenant.org, Status::Pending).await, Ok(1));
 }
 
 async fn lines_that_nobody_came_back_to_are_forgotten(kind: Kind) {
