@@ -154,6 +154,7 @@ impl Sample {
             quarantine: None,
             rules_version: None,
             approval: None,
+            reward: None,
         }
     }
 }

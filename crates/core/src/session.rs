@@ -262,6 +262,7 @@ mod tests {
                 self_approval: SelfApproval::Allowed,
                 quorum: Quorum::default(),
                 redaction: SpaceRedaction::default(),
+                keeps: Keeps::default(),
                 created_at: at,
             };
             assert_eq!(space.redacted_kinds().is_empty(), band == Band::Green, "{}", band.as_str());

@@ -52,7 +52,7 @@ async fn hold_many(server: &TestServer, url: &str, count: usize) -> Vec<Waiting>
         assert!(callers.iter().all(|caller| !caller.is_finished()), "a call was answered instead of held");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    let id_of = |number: usize| items.iter().find(|item| item["params"]["text"] == number.to_string()).unwrap()["id"].as_str().unwrap();
+    let id_of = |number: usize| items.iter().find(|item| item["params"]["text"].as_str() == Some(&number.to_string())).unwrap()["id"].as_str().unwrap();
     callers.into_iter().enumerate().map(|(number, caller)| Waiting { id: id_of(number).to_owned(), caller }).collect()
 }
 
