@@ -442,6 +442,8 @@ pub const STREAM_TOKEN_SECONDS: u64 = 10;
 pub const STREAM_MESSAGE_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Messages of one WebSocket that are worked on at once; further ones are not read until one of them is answered.
 pub const STREAM_MESSAGES_AT_ONCE: usize = 8;
+/// How long a client may take to agree to the end of a WebSocket; then it is closed without that.
+pub const STREAM_CLOSE_SECONDS: u64 = 5;
 /// How long a client may read nothing while something is sent to it; then its connection is closed.
 pub const WRITE_STALL_SECONDS: u64 = 60;
 /// Connections that are served at once; the next waits to be accepted.
