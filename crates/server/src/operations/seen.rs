@@ -2,30 +2,38 @@
 
 use super::Error;
 use crate::App;
+use countersign_core::limits::SEEN_PAUSE_MS;
 use countersign_core::ports::{EventFeed, Rules};
 use countersign_core::{Action, Session};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a session saw at one moment.
 pub(crate) struct Seen {
+    /// The newest event before the look.
+    newest: i64,
     rules_version: i64,
     actions: Vec<Arc<Action>>,
 }
 
 pub(crate) async fn seen(app: &App, session: &Session) -> Result<Seen, Error> {
+    let newest = app.store().newest_event(&session.org).await?;
     let rules_version = app.store().rules_version(&session.org).await?;
-    Ok(Seen { rules_version, actions: app.pipeline().catalogue().all_actions(session).await })
+    Ok(Seen { newest, rules_version, actions: app.pipeline().catalogue().all_actions(session).await })
 }
 
-/// Returns when the session sees something else, which the event feed announces or a look every few seconds notices.
+/// Returns when the session sees something else, which the event feed announces or a look every few seconds notices. Events that follow each
+/// other closely cost one look.
 pub(crate) async fn changed(app: &App, session: &Session, before: &Seen) -> Result<Seen, Error> {
+    let mut newest = before.newest;
     loop {
-        let newest = app.store().newest_event(&session.org).await?;
         app.store().wait_for_event(&session.org, newest).await;
+        tokio::time::sleep(Duration::from_millis(SEEN_PAUSE_MS)).await;
         let now = seen(app, session).await?;
         if !now.is_same(before) {
             return Ok(now);
         }
+        newest = now.newest;
     }
 }
 
