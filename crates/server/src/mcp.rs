@@ -21,6 +21,7 @@ mod waiting;
 mod words;
 
 pub(crate) use caller::{Caller, Wishes};
+pub(crate) use origin::HostOf;
 
 use crate::App;
 use axum::body::{Body, Bytes};
@@ -73,8 +74,8 @@ impl Door {
     }
 
     /// Whether a request may come from where it says it comes from. Checked before its token.
-    pub(crate) fn refuses(&self, request: &Request) -> Option<Response> {
-        let why = self.addresses.refusal(request.uri(), request.headers())?;
+    pub(crate) fn refuses(&self, request: &Request, host: HostOf) -> Option<Response> {
+        let why = self.addresses.refusal(request.uri(), request.headers(), host)?;
         Some(refused(StatusCode::FORBIDDEN, INVALID_REQUEST, why))
     }
 

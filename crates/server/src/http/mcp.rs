@@ -4,8 +4,9 @@ use super::caller::Caller;
 use super::links;
 use super::page::Asked;
 use super::problem::Refusal;
+use super::reached::{OwnAddress, Reached};
 use crate::App;
-use crate::mcp::{self, Door, Wishes};
+use crate::mcp::{self, Door, HostOf, Wishes};
 use crate::operations::sessions;
 use api::Code;
 use axum::extract::{FromRequestParts as _, Path, Request, State};
@@ -17,6 +18,7 @@ use countersign_core::InvocationId;
 use countersign_core::limits::MCP_HOLD_SECONDS_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sources::oauth::Own;
 
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 
@@ -50,7 +52,8 @@ enum ToolsWanted {
 }
 
 async fn answer(app: App, door: Door, request: Request) -> Response {
-    if let Some(refused) = door.refuses(&request) {
+    let is_passed_on = request.extensions().get::<Reached>().is_some_and(|reached| reached.is_passed_on);
+    if let Some(refused) = door.refuses(&request, if is_passed_on { HostOf::Proxy } else { HostOf::Client }) {
         return refused;
     }
     let (mut parts, body) = request.into_parts();
@@ -62,7 +65,10 @@ async fn answer(app: App, door: Door, request: Request) -> Response {
     };
     match caller.await {
         Ok(caller) => door.answer(caller, Request::from_parts(parts, body)).await,
-        Err(refusal) => challenged(&app, refusal),
+        Err(refusal) => {
+            let Ok(OwnAddress(own)) = OwnAddress::from_request_parts(&mut parts, &app).await;
+            challenged(&own, refusal)
+        }
     }
 }
 
@@ -78,9 +84,9 @@ fn wishes(query: DoorQuery) -> Result<Wishes, Refusal> {
 }
 
 /// A refusal that tells a client without a valid token where it finds out how to get one.
-fn challenged(app: &App, refusal: Refusal) -> Response {
+fn challenged(own: &Own, refusal: Refusal) -> Response {
     let mut response = refusal.into_response();
-    let challenge = format!("Bearer resource_metadata=\"{}{METADATA}/mcp\"", app.parts.address.address());
+    let challenge = format!("Bearer resource_metadata=\"{}{METADATA}/mcp\"", own.address());
     if response.status() == StatusCode::UNAUTHORIZED
         && let Ok(challenge) = HeaderValue::from_str(&challenge)
     {
@@ -90,13 +96,12 @@ fn challenged(app: &App, refusal: Refusal) -> Response {
 }
 
 /// What this resource is, and how a token is shown to it (RFC 9728). Its tokens are made by this server for this server alone, so there is
-/// no authorization server to ask: a token of any other audience is unknown here.
-async fn metadata(State(app): State<App>) -> Json<Value> {
-    let address = app.parts.address.address();
+/// no authorization server to ask, and none is named: a token of any other audience is unknown here.
+async fn metadata(OwnAddress(own): OwnAddress) -> Json<Value> {
+    let address = own.address();
     Json(json!({
         "resource": format!("{address}/mcp"),
         "resource_name": "Countersign",
-        "authorization_servers": [],
         "bearer_methods_supported": ["header"],
         "resource_documentation": format!("{address}/docs/guides/mcp-door"),
     }))
