@@ -111,6 +111,7 @@ impl Connect {
             unattended: self.unattended,
             automation_id: None,
             sources: Some(self.source.clone()).filter(|sources| !sources.is_empty()),
+            mcp: None,
         };
         let created = client.post::<NewSessionResponse>(&["sessions"], &request).await?.read;
         let (token, name) = (Secret::new(created.token), free_name(self.client.as_str(), &contexts));

@@ -16,6 +16,7 @@ use axum::routing::{any, get};
 use axum::{Json, Router};
 use countersign_core::InvocationId;
 use countersign_core::limits::MCP_HOLD_SECONDS_MAX;
+use countersign_core::mcp::{McpTools, McpWishes};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sources::oauth::Own;
@@ -37,18 +38,11 @@ struct DoorQuery {
     /// The session, for a token that is not an agent's.
     session: Option<String>,
     /// `catalogue`: a tool for each action; `meta`: three tools that find and call them.
-    tools: Option<ToolsWanted>,
+    tools: Option<McpTools>,
     /// Only this source, with its own names.
     source: Option<String>,
     /// How long the client waits for an answer, in seconds.
     hold: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ToolsWanted {
-    Catalogue,
-    Meta,
 }
 
 async fn answer(app: App, door: Door, request: Request) -> Response {
@@ -61,7 +55,12 @@ async fn answer(app: App, door: Door, request: Request) -> Response {
         let caller = Caller::from_request_parts(&mut parts, &app).await?;
         let Asked(query) = Asked::<DoorQuery>::from_request_parts(&mut parts, &app).await?;
         let session = sessions::for_calls(&app, &caller.principal, query.session.as_deref()).await?;
-        Ok::<_, Refusal>(mcp::Caller { session, principal: caller.principal, trace_id: caller.trace_id, wishes: wishes(query)? })
+        let of_token = match &caller.principal.token {
+            Some(token) => app.store().find_mcp_wishes(&caller.principal.org, token).await?.unwrap_or_default(),
+            None => McpWishes::default(),
+        };
+        let wishes = wishes(query, of_token)?;
+        Ok::<_, Refusal>(mcp::Caller { session, principal: caller.principal, trace_id: caller.trace_id, wishes })
     };
     match caller.await {
         Ok(caller) => door.answer(caller, Request::from_parts(parts, body)).await,
@@ -72,15 +71,16 @@ async fn answer(app: App, door: Door, request: Request) -> Response {
     }
 }
 
-fn wishes(query: DoorQuery) -> Result<Wishes, Refusal> {
+/// What the URL asks for or, where it says nothing, the token.
+fn wishes(query: DoorQuery, of_token: McpWishes) -> Result<Wishes, Refusal> {
     if query.hold.is_some_and(|hold| !(1..=MCP_HOLD_SECONDS_MAX).contains(&hold)) {
         return Err(Refusal::new(Code::InvalidQuery, format!("`hold` must be 1 to {MCP_HOLD_SECONDS_MAX} seconds")));
     }
-    let meta_tools = query.tools.map(|wanted| match wanted {
-        ToolsWanted::Catalogue => false,
-        ToolsWanted::Meta => true,
+    let meta_tools = query.tools.or(of_token.tools).map(|wanted| match wanted {
+        McpTools::Catalogue => false,
+        McpTools::Meta => true,
     });
-    Ok(Wishes { meta_tools, source: query.source, hold_seconds: query.hold })
+    Ok(Wishes { meta_tools, source: query.source, hold_seconds: query.hold.or(of_token.hold_seconds) })
 }
 
 /// A refusal that tells a client without a valid token where it finds out how to get one.
