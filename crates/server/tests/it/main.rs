@@ -33,6 +33,7 @@ mod kill_switch;
 mod leases;
 mod links;
 mod master_key;
+mod mcp_clients;
 mod mcp_door;
 mod openapi;
 mod policies;

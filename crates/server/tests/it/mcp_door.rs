@@ -58,7 +58,7 @@ fn text(result: &CallToolResult) -> String {
 }
 
 /// A request of the stateless revision, written by hand.
-fn asked(method: &str, params: Value, capabilities: &Value) -> Value {
+pub(crate) fn asked(method: &str, params: Value, capabilities: &Value) -> Value {
     let mut params = params;
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": STATELESS,
@@ -68,26 +68,26 @@ fn asked(method: &str, params: Value, capabilities: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-fn posted(client: &Client, query: &str, body: &Value) -> reqwest::RequestBuilder {
+pub(crate) fn posted(client: &Client, query: &str, body: &Value) -> reqwest::RequestBuilder {
     let request = client.http.post(format!("{}/mcp{query}", client.url)).bearer_auth(&client.token);
     let request = request.header(header::ACCEPT, "application/json, text/event-stream").header("mcp-protocol-version", STATELESS);
     let request = request.header("mcp-method", body["method"].as_str().unwrap_or_default());
-    let name = body["params"]["name"].as_str().or_else(|| body["params"]["taskId"].as_str());
+    let name = ["name", "taskId", "uri"].into_iter().find_map(|member| body["params"][member].as_str());
     name.into_iter().fold(request, |request, name| request.header("mcp-name", name)).json(body)
 }
 
 /// The last message of an answer, which is an event stream or JSON.
-async fn last(response: reqwest::Response) -> Value {
+pub(crate) async fn last(response: reqwest::Response) -> Value {
     let text = response.text().await.unwrap();
     let data = text.lines().rev().find_map(|line| line.strip_prefix("data:").map(str::trim).filter(|data| !data.is_empty()));
     serde_json::from_str(data.unwrap_or(&text)).unwrap_or_else(|_| panic!("no message in {text:?}"))
 }
 
-async fn ask(agent: &Agent, method: &str, params: Value, capabilities: Value) -> Value {
+pub(crate) async fn ask(agent: &Agent, method: &str, params: Value, capabilities: Value) -> Value {
     last(posted(&agent.client, "", &asked(method, params, &capabilities)).send().await.unwrap()).await
 }
 
-fn writing(text: &str) -> Value {
+pub(crate) fn writing(text: &str) -> Value {
     json!({ "name": "fake.write", "arguments": { "text": text } })
 }
 
@@ -105,7 +105,7 @@ async fn left(agent: &Agent, params: Value) {
 }
 
 /// Waits until so many calls are pending; their ids, newest first.
-async fn pending(server: &TestServer, count: usize) -> Vec<String> {
+pub(crate) async fn pending(server: &TestServer, count: usize) -> Vec<String> {
     loop {
         let listed = server.owner.get("/api/v1/invocations?status=pending").await.ok();
         let items = listed["items"].as_array().unwrap();
@@ -117,7 +117,7 @@ async fn pending(server: &TestServer, count: usize) -> Vec<String> {
 }
 
 /// Waits until it is stored that the caller has left.
-async fn noted(server: &TestServer, invocation: &str) {
+pub(crate) async fn noted(server: &TestServer, invocation: &str) {
     let id = InvocationId::parse(invocation).unwrap();
     for _ in 0..500 {
         let row = server.store.find_invocation(&server.org, &id).await.unwrap().unwrap();
@@ -129,7 +129,7 @@ async fn noted(server: &TestServer, invocation: &str) {
     panic!("that the caller of `{invocation}` has left was not noted");
 }
 
-fn result_text(answer: &Value) -> &str {
+pub(crate) fn result_text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer:#}"))
 }
 
