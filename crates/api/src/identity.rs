@@ -1,6 +1,7 @@
 //! Sessions, spaces, users and tokens on the wire.
 
 use countersign_core::action::Profile;
+use countersign_core::mcp::McpWishes;
 use countersign_core::principal::{Permission, Role};
 use countersign_core::session::{Attendance, Band, Keeps, Kind, SelfApproval};
 use countersign_core::{Tier, Timestamp};
@@ -39,6 +40,9 @@ pub struct NewSessionRequest {
     /// The sources that it is connected to; all when absent. Actions of others do not exist for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<String>>,
+    /// What its agent gets over MCP, where the URL says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<McpWishes>,
 }
 
 /// A session just created. The token is shown here and never again.
@@ -199,6 +203,9 @@ pub struct NewTokenRequest {
     /// Days until it stops working; absent: it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_days: Option<u64>,
+    /// What its clients get over MCP, where the URL says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<McpWishes>,
 }
 
 /// A token just created. It is shown here and never again.
@@ -247,6 +254,9 @@ pub struct TokenView {
     /// Why it no longer works although it was not revoked and has not expired.
     #[serde(default)]
     pub lost: Option<LostName>,
+    /// What its clients get over MCP, where the URL says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<McpWishes>,
 }
 
 /// A message an action sent to people.

@@ -6,9 +6,11 @@ pub(crate) use span::Span;
 
 use crate::client::Client;
 use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use countersign_core::ActionId;
-use countersign_core::limits::PAGE_ROWS_DEFAULT;
+use countersign_core::limits::{MCP_HOLD_SECONDS_MAX, PAGE_ROWS_DEFAULT};
+use countersign_core::mcp::{McpTools, McpWishes};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -109,6 +111,26 @@ impl Paging {
 pub(crate) fn action_id(text: &str) -> Result<String, String> {
     let id = ActionId::parse(text).map(|id| id.to_string());
     id.map_err(|_| "an action is named by its whole id, such as files.write_text".to_owned())
+}
+
+/// What the clients of a token get over MCP, where their URL says nothing.
+#[derive(Debug, Args)]
+pub(crate) struct OverMcp {
+    /// Over MCP, a tool for each action (catalogue) or three that find and call them (meta); by how many there are when absent
+    #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(MCP_TOOLS), hide_possible_values = true)]
+    mcp_tools: Option<String>,
+    /// Over MCP, how many seconds the client waits for an answer, 1 to 600; by its name when absent
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MCP_HOLD_SECONDS_MAX))]
+    hold_seconds: Option<u64>,
+}
+
+const MCP_TOOLS: [&str; 2] = [McpTools::Catalogue.as_str(), McpTools::Meta.as_str()];
+
+impl OverMcp {
+    pub(crate) fn wishes(&self) -> Option<McpWishes> {
+        let wishes = McpWishes { tools: self.mcp_tools.as_deref().and_then(McpTools::parse), hold_seconds: self.hold_seconds };
+        Some(wishes).filter(|wishes| *wishes != McpWishes::default())
+    }
 }
 
 /// Agreeing beforehand.

@@ -26,6 +26,7 @@ pub mod keyring;
 pub mod ledger;
 pub mod limiter;
 pub mod limits;
+pub mod mcp;
 pub mod notification;
 pub mod policies;
 pub mod ports;

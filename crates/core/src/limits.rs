@@ -371,6 +371,9 @@ pub const MCP_PROGRAM_PROCESSES: u32 = 64;
 pub const MCP_PROGRAM_CPU_PERCENT: u32 = 100;
 /// How long an MCP program may take to end after it was asked to; then it is killed.
 pub const MCP_PROGRAM_GRACE_MS: u64 = 2_000;
+/// Characters of a tool's name at the MCP door; the end of a longer one is a digest. Clients that put `mcp__<server>__` before it drop what is
+/// longer than 128.
+pub const MCP_TOOL_NAME_CHARS_MAX: usize = 110;
 /// Actions of a session up to which each is a tool at the MCP door; with more, three tools find and call them.
 pub const MCP_TOOLS_SHOWN_MAX: usize = 128;
 /// Tools in one page of a list at the MCP door; the next page has the rest.
@@ -406,6 +409,8 @@ pub const MCP_CONNECTION_IDLE_SECONDS: u64 = 60 * 60;
 /// Stateful MCP connections of one caller, and of all; the oldest is closed for a further one.
 pub const MCP_CONNECTIONS_PER_CALLER_MAX: usize = 32;
 pub const MCP_CONNECTIONS_MAX: usize = 10_000;
+/// Listeners (`subscriptions/listen`) of one caller at the MCP door; the next is refused with `too_many_streams`.
+pub const MCP_LISTENERS_PER_CALLER_MAX: usize = 32;
 /// Sources that the admins of an org may add, unless an operator sets another number; the next is refused with `too_many_sources`.
 pub const SOURCES_MAX_DEFAULT: u32 = 20;
 /// The highest number that an operator may set.
@@ -476,6 +481,8 @@ pub const STREAM_TOKEN_SECONDS: u64 = 10;
 pub const STREAM_MESSAGE_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Messages of one WebSocket that are worked on at once; further ones are not read until one of them is answered.
 pub const STREAM_MESSAGES_AT_ONCE: usize = 8;
+/// How long a client may take to agree to the end of a WebSocket; then it is closed without that.
+pub const STREAM_CLOSE_SECONDS: u64 = 5;
 /// How long a client may read nothing while something is sent to it; then its connection is closed.
 pub const WRITE_STALL_SECONDS: u64 = 60;
 /// Connections that are served at once; the next waits to be accepted.

@@ -28,6 +28,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// The proxies whose word counts for who a client is and what it asked for.
     pub trusted_proxies: Vec<IpNet>,
+    /// The headers that these proxies write. What they do not write, a client may have written.
+    pub proxy_headers: Vec<ProxyHeader>,
     /// A PostgreSQL URL; absent: SQLite inside `data`.
     pub database: Option<String>,
     pub redis: Option<String>,
@@ -59,6 +61,37 @@ pub struct Config {
     pub command_allowlist: Vec<AllowedCommand>,
     /// The weight of each part of a receipt's reward.
     pub reward_weights: RewardWeights,
+}
+
+/// A header in which a proxy says who asked it, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyHeader {
+    Forwarded,
+    XForwardedFor,
+    XForwardedProto,
+    XForwardedHost,
+}
+
+impl ProxyHeader {
+    pub const ALL: [Self; 4] = [Self::Forwarded, Self::XForwardedFor, Self::XForwardedProto, Self::XForwardedHost];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::XForwardedFor => "x-forwarded-for",
+            Self::XForwardedProto => "x-forwarded-proto",
+            Self::XForwardedHost => "x-forwarded-host",
+        }
+    }
+}
+
+impl std::str::FromStr for ProxyHeader {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || format!("known are {}", Self::ALL.map(Self::as_str).join(", "));
+        Self::ALL.into_iter().find(|header| header.as_str().eq_ignore_ascii_case(text)).ok_or_else(known)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -100,6 +133,7 @@ struct File {
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     trusted_proxies: Option<Vec<String>>,
+    proxy_headers: Option<Vec<String>>,
     database: Option<String>,
     redis: Option<String>,
     master_key_file: Option<PathBuf>,
@@ -157,10 +191,12 @@ impl Config {
         let source_hosts = env.source_allowed_hosts.or(file.source_allowed_hosts).unwrap_or_default();
         let source_networks = env.source_allowed_networks.or(file.source_allowed_networks).unwrap_or_default();
         let proxies = env.trusted_proxies.or(file.trusted_proxies).unwrap_or_default();
+        let proxy_headers = env.proxy_headers.or(file.proxy_headers).map(|named| parse_all("proxy_headers", &named)).transpose()?;
         let tls = tls(flags.tls_cert.or(env.tls_cert).or(file.tls_cert), flags.tls_key.or(env.tls_key).or(file.tls_key))?;
         Ok(Self {
             listen: listen_address(flags.listen.or(env.listen).or(file.listen))?,
             trusted_proxies: parse_all("trusted_proxies", &proxies)?,
+            proxy_headers: proxy_headers.unwrap_or_else(|| ProxyHeader::ALL.to_vec()),
             database: flags.database.or(env.database).or(file.database),
             redis: flags.redis.or(env.redis).or(file.redis),
             http_allowed_hosts: parse_all("http.allowed_hosts", &hosts)?,
@@ -201,6 +237,7 @@ struct Environment {
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     trusted_proxies: Option<Vec<String>>,
+    proxy_headers: Option<Vec<String>>,
     database: Option<String>,
     redis: Option<String>,
     http_allowed_hosts: Option<Vec<String>>,
@@ -229,6 +266,7 @@ const VARIABLES: &[&str] = &[
     "TLS_CERT",
     "TLS_KEY",
     "TRUSTED_PROXIES",
+    "PROXY_HEADERS",
     "DATABASE",
     "REDIS",
     "HTTP_ALLOWED_HOSTS",
@@ -264,6 +302,7 @@ impl Environment {
                 "TLS_CERT" => read.tls_cert = Some(value.into()),
                 "TLS_KEY" => read.tls_key = Some(value.into()),
                 "TRUSTED_PROXIES" => read.trusted_proxies = Some(list()),
+                "PROXY_HEADERS" => read.proxy_headers = Some(list()),
                 "DATABASE" => read.database = Some(value),
                 "REDIS" => read.redis = Some(value),
                 "HTTP_ALLOWED_HOSTS" => read.http_allowed_hosts = Some(list()),

@@ -62,6 +62,7 @@ fn values_that_make_no_sense_are_named() {
         ("COUNTERSIGN_SOURCE_ALLOWED_HOSTS", "https://example.com/path"),
         ("COUNTERSIGN_SOURCE_ALLOWED_NETWORKS", "10.0.0.0/99"),
         ("COUNTERSIGN_TRUSTED_PROXIES", "10.0.0.1"),
+        ("COUNTERSIGN_PROXY_HEADERS", "x-forwarded-for, x-real-ip"),
         ("COUNTERSIGN_TLS_CERT", "/a/certificate/without/a/key"),
         ("COUNTERSIGN_TLS_KEY", "/a/key/without/a/certificate"),
         ("COUNTERSIGN_PUBLIC_URL", "countersign.example.com"),
@@ -77,6 +78,14 @@ fn values_that_make_no_sense_are_named() {
     assert!(load(Flags::default(), &[("COUNTERSIGN_LOG_LEVEL", "info,store=debug")]).is_ok());
     let missing = Flags { config: Some("/nowhere/countersign.toml".into()), ..Flags::default() };
     assert!(matches!(load(missing, &[]), Err(ConfigError::Unreadable { .. })));
+}
+
+#[test]
+fn the_headers_of_proxies_are_all_or_those_that_are_named() {
+    let headers = |env: &[_]| load(Flags::default(), env).unwrap().proxy_headers;
+    assert_eq!(headers(&[]), ProxyHeader::ALL);
+    let named = headers(&[("COUNTERSIGN_PROXY_HEADERS", "X-Forwarded-For, x-forwarded-proto")]);
+    assert_eq!(named, [ProxyHeader::XForwardedFor, ProxyHeader::XForwardedProto]);
 }
 
 #[test]

@@ -181,7 +181,7 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     // shutdown.
     let asked_to_stop = ports::asked_to_stop();
     started(&told);
-    let way = http::Way { tls, trusted_proxies: config.trusted_proxies.clone() };
+    let way = http::Way { tls, trusted_proxies: config.trusted_proxies.clone(), proxy_headers: config.proxy_headers.clone() };
     http::serve_over(listener, way, app.clone(), asked_to_stop).await;
     stop.cancel();
     background.await;

@@ -21,12 +21,14 @@ mod waiting;
 mod words;
 
 pub(crate) use caller::{Caller, Wishes};
+pub(crate) use origin::HostOf;
 
 use crate::App;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use changes::Changes;
 use connections::Connections;
 use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, MCP_CONNECTION_IDLE_SECONDS, MCP_SILENCE_SECONDS, SHUTDOWN_SECONDS};
 use handler::Handler;
@@ -39,9 +41,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use stream::Stop;
 
-/// The code of a message that is no JSON-RPC request, and of one that cannot be read.
+/// The code of a message that is no JSON-RPC request, of one that cannot be read, and of one that could not be answered.
 const INVALID_REQUEST: i64 = -32600;
 const PARSE_ERROR: i64 = -32700;
+const INTERNAL_ERROR: i64 = -32603;
 
 /// The door. Clones share their connections.
 #[derive(Clone)]
@@ -66,15 +69,15 @@ impl Door {
             .with_max_request_body_bytes(BODY_BYTES_MAX)
             .with_json_response(false)
             .disable_allowed_hosts();
-        let handler = Handler::new(app.clone());
-        let service = StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&manager), config);
+        let (own, changes) = (app.clone(), Changes::new(app.clone()));
+        let service = StreamableHttpService::new(move || Ok(Handler::new(own.clone(), changes.clone())), Arc::clone(&manager), config);
         let addresses = Arc::new(Addresses::of(app.parts.address.address()));
         Self { app, addresses, connections: Arc::new(Connections::new(manager)), service }
     }
 
     /// Whether a request may come from where it says it comes from. Checked before its token.
-    pub(crate) fn refuses(&self, request: &Request) -> Option<Response> {
-        let why = self.addresses.refusal(request.uri(), request.headers())?;
+    pub(crate) fn refuses(&self, request: &Request, host: HostOf) -> Option<Response> {
+        let why = self.addresses.refusal(request.uri(), request.headers(), host)?;
         Some(refused(StatusCode::FORBIDDEN, INVALID_REQUEST, why))
     }
 
@@ -96,30 +99,31 @@ impl Door {
             Ok(bytes) => bytes,
             Err(response) => return response,
         };
-        if parts.method == Method::POST
-            && let Err(error) = countersign_core::json::parse_strict(&bytes)
-        {
-            return refused(StatusCode::BAD_REQUEST, PARSE_ERROR, &format!("the body is not JSON we accept: {error}"));
-        }
+        let is_asking = parts.method == Method::POST;
+        let message = match is_asking.then(|| countersign_core::json::parse_strict(&bytes)).transpose() {
+            Ok(message) => message.unwrap_or_default(),
+            Err(error) => return refused(StatusCode::BAD_REQUEST, PARSE_ERROR, &format!("the body is not JSON we accept: {error}")),
+        };
         let line = self.app.pipeline().open_line();
         parts.extensions.insert(caller);
         parts.extensions.insert(line.clone());
-        let is_asking = parts.method == Method::POST;
-        let (method, ended) = (parts.method.clone(), connections::named(&parts.headers).map(str::to_owned));
+        let (method, named) = (parts.method.clone(), connections::named(&parts.headers).map(str::to_owned));
+        let opens = named.is_none() && message["method"] == "initialize";
         let request = Request::from_parts(parts, Body::from(bytes));
         let (service, connections) = (self.service.clone(), Arc::clone(&self.connections));
         let work = async move {
-            let response = service.handle(request).await.map(Body::new);
-            match ended {
-                Some(id) if method == Method::DELETE => {
-                    connections.forget(&id);
-                    // An older SDK for Python takes 202 for a failure.
-                    if response.status() == StatusCode::ACCEPTED {
-                        return StatusCode::NO_CONTENT.into_response();
-                    }
+            let handling = async move { service.handle(request).await.map(Body::new) };
+            if opens {
+                let broken = || refused(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the connection could not be opened");
+                return connections.open(handling, owner).await.unwrap_or_else(broken);
+            }
+            let response = handling.await;
+            if let Some(id) = named.filter(|_| method == Method::DELETE) {
+                connections.forget(&id);
+                // An older SDK for Python takes 202 for a failure.
+                if response.status() == StatusCode::ACCEPTED {
+                    return StatusCode::NO_CONTENT.into_response();
                 }
-                Some(_) => {}
-                None => connections.note(response.headers().clone(), owner).await,
             }
             response
         };

@@ -69,13 +69,18 @@ pub struct Tls {
 
 /// What is known of the files since the last look.
 struct Seen {
-    marks: [Option<Mark>; 2],
+    /// Of the files that are shown.
+    marks: Marks,
+    /// Of files that cannot be used, and why. They are read again at every look: a file that is still being written can have the same mark
+    /// before and after.
+    refused: Option<(Marks, TlsError)>,
     until: Timestamp,
     has_warned: bool,
 }
 
 /// Tells one state of a file from another without its content. A file that is replaced, also behind a link, is another file.
 type Mark = (u64, u64, i64, i64);
+type Marks = [Option<Mark>; 2];
 
 impl Tls {
     /// Reads the files for the first time.
@@ -84,28 +89,35 @@ impl Tls {
         let (certified, until) = load(&files, now)?;
         let shown = Arc::new(Shown(RwLock::new(Arc::new(certified))));
         let config = config(&files, Arc::clone(&shown))?;
-        Ok(Self { files, shown, config: Arc::new(config), seen: Mutex::new(Seen { marks, until, has_warned: false }) })
+        Ok(Self { files, shown, config: Arc::new(config), seen: Mutex::new(Seen { marks, refused: None, until, has_warned: false }) })
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
 
-    /// Reads the files again if they changed.
+    /// Reads the files again if they are not those that are shown.
     pub fn look(&self, now: Timestamp) -> Look {
         let mut seen = self.seen.lock();
         let marks = marks(&self.files);
         if marks == seen.marks {
+            seen.refused = None;
             return Look::Unchanged;
         }
-        seen.marks = marks;
         match load(&self.files, now) {
             Ok((certified, until)) => {
                 *self.shown.0.write() = Arc::new(certified);
-                (seen.until, seen.has_warned) = (until, false);
+                *seen = Seen { marks, refused: None, until, has_warned: false };
                 Look::Renewed(until)
             }
-            Err(error) => Look::Refused(error),
+            Err(error) => {
+                let refused = Some((marks, error.clone()));
+                if seen.refused == refused {
+                    return Look::Unchanged;
+                }
+                seen.refused = refused;
+                Look::Refused(error)
+            }
         }
     }
 
@@ -211,7 +223,7 @@ fn validity(certificate: &CertificateDer<'_>) -> Result<(Timestamp, Timestamp), 
     Ok((at(validity.not_before), at(validity.not_after)))
 }
 
-fn marks(files: &TlsFiles) -> [Option<Mark>; 2] {
+fn marks(files: &TlsFiles) -> Marks {
     [&files.cert, &files.key].map(|path| {
         let found = std::fs::metadata(path).ok()?;
         Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()))

@@ -73,6 +73,35 @@ fn new_files_are_taken_and_broken_ones_leave_the_old_certificate() {
 }
 
 #[test]
+fn a_pair_that_is_still_being_written_is_read_again_until_it_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    FIRST.write(folder.path());
+    let tls = Tls::open(files(folder.path()), now()).unwrap();
+    let first = shown(&tls);
+    let at = std::time::UNIX_EPOCH + Duration::from_secs(1_900_000_000);
+    // Written into the same file, with a clock that is too coarse to tell the halves apart: its mark stays the same.
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
+    };
+    let (half, rest) = SECOND.key.split_at(SECOND.key.len() / 2);
+    write("cert.pem", SECOND.cert);
+    write("key.pem", &format!("{half}{}", "\n".repeat(rest.len())));
+    assert!(matches!(tls.look(now()), Look::Refused(_)));
+    assert_eq!(tls.look(now()), Look::Unchanged, "it is said once");
+    assert_eq!(shown(&tls), first);
+    write("key.pem", SECOND.key);
+    assert!(matches!(tls.look(now()), Look::Renewed(_)));
+    assert_ne!(shown(&tls), first);
+    // The old pair in its place again is no news of a refusal.
+    write("cert.pem", &SECOND.cert[..SECOND.cert.len() / 2]);
+    assert!(matches!(tls.look(now()), Look::Refused(TlsError::NoCertificate { .. })));
+    write("cert.pem", SECOND.cert);
+    assert_eq!(tls.look(now()), Look::Unchanged);
+}
+
+#[test]
 fn the_end_of_a_certificate_is_told_once_and_in_time() {
     let folder = tempfile::tempdir().unwrap();
     FIRST.write(folder.path());

@@ -84,6 +84,9 @@ CREATE TABLE tokens (
   from_seq BIGINT NOT NULL,
   -- Under the master key, over what the token may do and its hash: nobody gives it another bearer in the database.
   mac BYTEA NOT NULL,
+  -- What its clients get at the MCP door where the URL says nothing.
+  mcp_tools TEXT,
+  hold_seconds BIGINT,
   PRIMARY KEY (org_id, id),
   UNIQUE (hash)
 );

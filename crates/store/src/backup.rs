@@ -25,7 +25,8 @@ const TABLES: &[(&str, &str, &str)] = &[
     ),
     (
         "tokens",
-        "org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, revoked_at, from_seq, mac",
+        "org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, revoked_at, from_seq, mac, \
+         mcp_tools, hold_seconds",
         "org_id, id",
     ),
     ("modes", "org_id, scope, action, mode, lock, version, set_by, set_at, invocation_id", "org_id, action, scope"),

@@ -1,8 +1,9 @@
 //! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
 use crate::db::{Columns, Row, all, only, to_json, vals};
-use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
+use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token, keep_wishes};
 use crate::{Error, Page, PageRequest, Store, page};
+use countersign_core::mcp::McpWishes;
 use countersign_core::ports::Sessions;
 use countersign_core::session::{Attendance, Session, SessionLabel};
 use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, UserId, random_bytes};
@@ -21,6 +22,8 @@ pub struct NewSession {
     /// The sources it is connected to; absent: all.
     pub sources: Option<BTreeSet<SourceId>>,
     pub token_lifetime_seconds: Option<u64>,
+    /// What its agent gets over MCP.
+    pub mcp: McpWishes,
 }
 
 macro_rules! select_session {
@@ -129,6 +132,7 @@ impl Store {
                     let maker = Maker { by: Some(session.created_by.clone()), with: None };
                     let lifetime = new.token_lifetime_seconds;
                     let token = insert_token(&store, tx, &org, kind, &session.title, &[], lifetime, text, maker).await?;
+                    keep_wishes(tx, &org, &token.id, new.mcp).await?;
                     Ok((session, token))
                 })
             })

@@ -3,19 +3,23 @@
 mod bearer;
 mod make;
 mod protected;
+mod wishes;
 
 pub use bearer::Refused;
 pub use make::NewToken;
 pub(crate) use make::{Maker, draw_token, insert_token};
+pub(crate) use wishes::keep_wishes;
 
 use self::bearer::{Bearer, Is};
 use self::protected::{Protected, protected_columns};
+use self::wishes::read_wishes;
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::keys::Keychain;
 use crate::rules::{self, RuleEvent};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::limits::INVITATION_SECONDS;
+use countersign_core::mcp::McpWishes;
 use countersign_core::principal::Permission;
 use countersign_core::{OrgId, Principal, PrincipalId, SessionId, Timestamp, TokenId, UserId};
 use receipt::body::IdentityChange;
@@ -69,6 +73,8 @@ pub struct Token {
     pub revoked_at: Option<Timestamp>,
     /// Why the token does not work, whether or not it is revoked.
     pub lost: Option<Lost>,
+    /// What its clients get over MCP.
+    pub mcp: McpWishes,
 }
 
 impl Token {
@@ -123,6 +129,7 @@ impl Store {
         name: &str,
         scopes: &[Permission],
         lifetime_seconds: Option<u64>,
+        mcp: McpWishes,
     ) -> Result<Option<NewToken>, Error> {
         let (store, by, name, scopes) = (self.clone(), by.clone(), name.to_owned(), scopes.to_vec());
         self.db
@@ -137,7 +144,9 @@ impl Store {
                     }
                     let text = draw_token(&*store.random, kind.as_str());
                     let maker = Maker { by: Some(by.id), with: by.token };
-                    insert_token(&store, tx, &by.org, kind, &name, &scopes, lifetime_seconds, text, maker).await.map(Some)
+                    let token = insert_token(&store, tx, &by.org, kind, &name, &scopes, lifetime_seconds, text, maker).await?;
+                    keep_wishes(tx, &by.org, &token.id, mcp).await?;
+                    Ok(Some(token))
                 })
             })
             .await
@@ -264,7 +273,7 @@ async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> 
 const SELECT_TOKEN: &str = concat!(
     "SELECT ",
     protected_columns!(),
-    ", t.name, t.created_at, t.revoked_at, s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at ",
+    ", t.name, t.created_at, t.revoked_at, s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at, t.mcp_tools, t.hold_seconds ",
     from_tokens!(),
     " WHERE t.org_id = $1"
 );
@@ -275,6 +284,7 @@ fn read_token(keychain: &Keychain, row: Row) -> Result<Token, Error> {
     let (name, created_at, revoked_at) = (columns.text()?, columns.time()?, columns.time_or_null()?);
     let lost = Lost::of(columns.time_or_null()?, [columns.time_or_null()?, columns.time_or_null()?, columns.time_or_null()?]);
     let lost = if is_as_written { lost } else { Some(Lost::Changed) };
+    let mcp = read_wishes(&mut columns)?;
     let (kind, scopes) = (protected.stands_for()?, protected.scopes());
-    Ok(Token { id: protected.id, kind, name, scopes, created_at, expires_at: protected.expires_at, revoked_at, lost })
+    Ok(Token { id: protected.id, kind, name, scopes, created_at, expires_at: protected.expires_at, revoked_at, lost, mcp })
 }

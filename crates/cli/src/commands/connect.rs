@@ -71,23 +71,25 @@ impl Connect {
         }
         let wanted = if self.write { Some(must_be_named(path.clone())?) } else { None };
         // What cannot be written is known before anything is made.
-        let before = wanted.as_deref().map(|path| self.free(path)).transpose()?;
+        wanted.as_deref().map_or(Ok(()), |path| self.free(path).map(drop))?;
         let client = setting.client()?;
         let made = self.make(&client, &setting).await?;
         let value = self.client.value(&made.entry);
-        let written = match (&wanted, before) {
-            (Some(path), Some(before)) => {
-                let changed = self.client.insert(&before, &value, path).and_then(|text| file::replace(path, &text));
-                match changed {
-                    Ok(backup) => Some((path.clone(), backup)),
-                    Err(failure) => return Err(unmake(&made, &client, setting.environment, failure).await),
-                }
-            }
-            _ => None,
+        let entered = connected(&made.context, &setting).and_then(|server| Ok((server, self.enter(wanted, &value)?)));
+        let (server, written) = match entered {
+            Ok(entered) => entered,
+            Err(failure) => return Err(unmake(&made.session, Some(&made.context), &client, setting.environment, failure).await),
         };
-        let server = connected(&made.context, &setting)?;
         let seen = proof::prove(&made.entry, server).await;
         self.tell(&made, &value, written.as_ref(), path.as_deref(), seen, setting.terminal)
+    }
+
+    /// Writes the entry, if it shall be written. The settings are read anew: the client may have written to them since they were looked at.
+    fn enter(&self, wanted: Option<PathBuf>, value: &Value) -> Result<Option<(PathBuf, Option<PathBuf>)>, Failure> {
+        let Some(path) = wanted else { return Ok(None) };
+        let before = self.free(&path)?;
+        let backup = file::replace(&path, &before, &self.client.insert(&before, value, &path)?)?;
+        Ok(Some((path, backup)))
     }
 
     /// The content of the settings, if there is room for the entry.
@@ -101,18 +103,31 @@ impl Connect {
         self.client.insert(&text, &json!({ "command": NAME }), path).map(|_| text)
     }
 
-    /// Makes the session, and keeps its token in a context of its own.
+    /// Makes the session, and keeps its token in a context of its own. If that fails, the session is ended.
     async fn make(&self, client: &Client, setting: &Setting<'_>) -> Result<Made, Failure> {
-        let path = setting.environment.contexts_file()?;
-        let mut contexts = Contexts::load(&path)?;
+        // Contexts that cannot be read are known before anything is made.
+        Contexts::load(&setting.environment.contexts_file()?)?;
         let request = NewSessionRequest {
             space: self.space.clone(),
             title: Some(self.client.as_str().to_owned()),
             unattended: self.unattended,
             automation_id: None,
             sources: Some(self.source.clone()).filter(|sources| !sources.is_empty()),
+            mcp: None,
         };
         let created = client.post::<NewSessionResponse>(&["sessions"], &request).await?.read;
+        let session = created.id.clone();
+        match self.keep(created, client, setting) {
+            Ok(made) => Ok(made),
+            Err(failure) => Err(unmake(&session, None, client, setting.environment, failure).await),
+        }
+    }
+
+    /// Keeps the token of a new session in a context, and makes the entry that leads to it.
+    fn keep(&self, created: NewSessionResponse, client: &Client, setting: &Setting<'_>) -> Result<Made, Failure> {
+        let command = if self.http { None } else { Some(own_path()?) };
+        let path = setting.environment.contexts_file()?;
+        let mut contexts = Contexts::load(&path)?;
         let (token, name) = (Secret::new(created.token), free_name(self.client.as_str(), &contexts));
         let ca_cert = setting.server()?.ca_cert.map(|file| std::path::absolute(&file).unwrap_or(file));
         let mut context = Context::new(client.url(), &token);
@@ -120,12 +135,13 @@ impl Connect {
         contexts.contexts.insert(name.clone(), context);
         contexts.save(&path)?;
         let hold = self.client.hold();
-        let entry = if self.http {
-            Entry::Http { url: mcp_url(client.url()), hold, token: token.expose().clone() }
-        } else {
-            let hold = hold.into_iter().flat_map(|seconds| ["--hold".to_owned(), seconds.to_string()]);
-            let args = ["mcp", "--context", &name].into_iter().map(str::to_owned).chain(hold).collect();
-            Entry::Stdio { command: own_path()?, args, env: found_by(setting.environment) }
+        let entry = match command {
+            None => Entry::Http { url: mcp_url(client.url()), hold, token: token.expose().clone() },
+            Some(command) => {
+                let hold = hold.into_iter().flat_map(|seconds| ["--hold".to_owned(), seconds.to_string()]);
+                let args = ["mcp", "--context", &name].into_iter().map(str::to_owned).chain(hold).collect();
+                Entry::Stdio { command, args, env: found_by(setting.environment) }
+            }
         };
         Ok(Made { session: created.id, context: name, entry })
     }
@@ -160,6 +176,7 @@ impl Connect {
             Some((path, backup)) => {
                 let kept = backup.as_ref().map(|backup| format!("; what was there is kept in `{}`", backup.display())).unwrap_or_default();
                 terminal.remark(format!("{} `{}`{kept}", Tone::Ok.paint("✓ wrote the entry into"), path.display()));
+                self.tell_reload(terminal);
             }
             None => self.tell_where(path, value, terminal),
         }
@@ -180,6 +197,13 @@ impl Connect {
                 let why = [Some(failure.message), failure.cause, failure.hint].into_iter().flatten().collect::<Vec<_>>().join("; ");
                 Err(Failure::new(failure.exit, "the entry was made, and does not work").cause(why).hint(undo))
             }
+        }
+    }
+
+    /// A client that is open does not notice by itself.
+    fn tell_reload(&self, terminal: &mut Terminal) {
+        if let Some(reload) = self.client.reload() {
+            terminal.remark(Tone::Warn.paint(format!("! {reload}")));
         }
     }
 
@@ -207,7 +231,7 @@ impl Connect {
             Failure::new(Exit::Conflict, format!("the entry `{NAME}` in `{}` was not made by `countersign connect` here", path.display()))
                 .hint("take it away by hand, and end its session with `countersign session end`")
         })?;
-        let changed = self.client.remove(&text, &path)?;
+        self.client.remove(&text, &path)?;
         let client = setting.client()?;
         let url = parse_url(&contexts.get(&name)?.url)?;
         if url != *client.url() {
@@ -216,7 +240,9 @@ impl Connect {
             );
         }
         let ended = end(&session, &client).await?;
-        let backup = file::replace(&path, &changed)?;
+        // The client may have written to them meanwhile.
+        let text = file::read(&path)?;
+        let backup = file::replace(&path, &text, &self.client.remove(&text, &path)?)?;
         contexts.contexts.remove(&name);
         contexts.save(&contexts_file)?;
         let kept = backup.map(|backup| format!("; what was there is kept in `{}`", backup.display())).unwrap_or_default();
@@ -226,6 +252,7 @@ impl Connect {
             terminal.document(&json!({ "client": self.client.as_str(), "session_id": session, "file": file, "is_ended": ended }))?;
         }
         terminal.remark(format!("{} `{}`{kept}", Tone::Ok.paint("✓ took the entry out of"), path.display()));
+        self.tell_reload(terminal);
         terminal.remark(format!("{} `{session}`; its token no longer works", Tone::Ok.paint("✓ ended")));
         Ok(Exit::Ok)
     }
@@ -264,17 +291,18 @@ async fn end(session: &str, client: &Client) -> Result<bool, Failure> {
     }
 }
 
-/// Takes back what was made for an entry that could not be written.
-async fn unmake(made: &Made, client: &Client, environment: &Environment, failure: Failure) -> Failure {
+/// Takes back what was made for an entry that could not be finished: its session, and the context that has the token.
+async fn unmake(session: &str, context: Option<&str>, client: &Client, environment: &Environment, failure: Failure) -> Failure {
     let forget = || -> Result<(), Failure> {
+        let Some(context) = context else { return Ok(()) };
         let path = environment.contexts_file()?;
         let mut contexts = Contexts::load(&path)?;
-        contexts.contexts.remove(&made.context);
+        contexts.contexts.remove(context);
         contexts.save(&path)
     };
-    match end(&made.session, client).await.and_then(|_| forget()) {
+    match end(session, client).await.and_then(|_| forget()) {
         Ok(()) => failure,
-        Err(_) => failure.hint(format!("countersign session end {} --yes", made.session)),
+        Err(_) => failure.hint(format!("countersign session end {session} --yes")),
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) enum Session {
         /// A source that it is connected to; may be given several times. Actions of others do not exist for it; all sources when absent
         #[arg(long, value_name = "SOURCE")]
         source: Vec<String>,
+        #[command(flatten)]
+        over_mcp: OverMcp,
     },
     /// List sessions, newest first
     #[command(before_help = "Examples:\n  countersign session list")]
@@ -107,10 +109,11 @@ impl Named for SessionView {
 impl Session {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::Create { unattended, title, space, automation, source } => {
+            Self::Create { unattended, title, space, automation, source, over_mcp } => {
                 let title = title.or_else(default_title);
                 let sources = Some(source).filter(|sources| !sources.is_empty());
-                let request = NewSessionRequest { space, title, unattended, automation_id: automation, sources };
+                let mcp = over_mcp.wishes();
+                let request = NewSessionRequest { space, title, unattended, automation_id: automation, sources, mcp };
                 let answer = client.post::<NewSessionResponse>(&["sessions"], &request).await;
                 let answer = answer.map_err(|failure| with_sources(failure, &request))?;
                 let created = &answer.read;

@@ -22,6 +22,8 @@ pub(crate) enum Token {
         /// Days until it stops working, 1 to 3650; it does not expire when absent
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=TOKEN_LIFETIME_DAYS_MAX))]
         expires_in_days: Option<u64>,
+        #[command(flatten)]
+        over_mcp: OverMcp,
     },
     /// List tokens, never their texts
     #[command(before_help = "Examples:\n  countersign token list")]
@@ -51,6 +53,7 @@ impl Resource for TokenView {
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
         Field::both("for", Column::Below, whose),
         Field::both("scopes", Column::Cut, |one, _| text(one.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(","))),
+        Field::both("over mcp", Column::Extra, over_mcp),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
         Field::both("state", Column::Whole, state),
     ];
@@ -63,10 +66,11 @@ impl Resource for TokenView {
 impl Token {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::Create { name, scopes, expires_in_days } => {
+            Self::Create { name, scopes, expires_in_days, over_mcp } => {
                 let user_id = if scopes.is_empty() { Some(own_user(client).await?) } else { None };
                 let scopes = scopes.iter().filter_map(|scope| Permission::parse(scope)).collect();
-                create(NewTokenRequest { name, user_id, scopes, expires_in_days }, client, terminal).await?;
+                let request = NewTokenRequest { name, user_id, scopes, expires_in_days, mcp: over_mcp.wishes() };
+                create(request, client, terminal).await?;
             }
             Self::List(paging) => drop(resource::list::<TokenView>(Asked::of(&paging), client, terminal).await?),
             Self::Revoke { token, agreed } => {
@@ -102,6 +106,14 @@ fn state(token: &TokenView, view: &View<'_>) -> Option<Cell> {
         (None, Some(at), None) => view.future(at),
         (None, None, None) => text("does not expire"),
     }
+}
+
+/// What its clients get over MCP, if that was said.
+fn over_mcp(token: &TokenView, _view: &View<'_>) -> Option<Cell> {
+    let mcp = token.mcp?;
+    let hold = mcp.hold_seconds.map(|seconds| format!("hold {seconds} s"));
+    let said: Vec<_> = mcp.tools.map(|tools| tools.as_str().to_owned()).into_iter().chain(hold).collect();
+    text(said.join(", "))
 }
 
 /// The person or session that the token belongs to. A service has neither, so the creator of its token is shown.

@@ -9,13 +9,19 @@ const TOKEN: &str = "cs_agent_made";
 
 /// A server that makes one session and speaks MCP.
 fn upstream() -> Upstream {
+    upstream_that(|| {})
+}
+
+/// The same; while the session is made, something else happens.
+fn upstream_that(meanwhile: impl Fn() + Send + Sync + 'static) -> Upstream {
     let upstream = Upstream::start();
-    upstream.answers(|asked| {
+    upstream.answers(move |asked| {
         let session = |ended: Value| {
             json!({ "id": "ses_1", "space_id": "spc_1", "created_by": "user:owner", "owner_id": null, "title": "x", "attendance": "interactive",
                 "automation_id": null, "sources": null, "created_at": "2026-11-15T08:00:00Z", "ended_at": ended })
         };
         let answered = if asked.head.starts_with("POST /api/v1/sessions ") {
+            meanwhile();
             json!({ "id": "ses_1", "token": TOKEN, "session": session(Value::Null) })
         } else if asked.head.starts_with("POST /api/v1/sessions/ses_1/end ") {
             session(json!("2026-11-15T09:00:00Z"))
@@ -80,6 +86,45 @@ fn an_entry_is_written_tried_and_taken_away_with_everything_else_as_it_was() {
         let contexts = std::fs::read_to_string(folder.path().join("config/contexts.toml")).unwrap();
         assert!(!contexts.contains(TOKEN), "{contexts}");
         user.run(&["connect", client, "--undo"]).exits(3);
+    }
+}
+
+#[test]
+fn what_the_client_writes_meanwhile_stays_and_every_copy_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(".cursor/mcp.json");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "{\"mcpServers\":{}}").unwrap();
+    std::fs::write(folder.path().join(".cursor/mcp.json.countersign-backup"), "an older copy").unwrap();
+    let (theirs, file) = ("{\"mcpServers\":{\"docs\":{\"command\":\"docs\"}}}", path.clone());
+    let upstream = upstream_that(move || std::fs::write(&file, theirs).unwrap());
+    let user = user(folder.path(), &upstream);
+    let ran = user.run(&["connect", "cursor", "--write"]).ok();
+    assert!(ran.stderr.contains("Cursor that is open has to reload"), "{ran:#?}");
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert!(written["mcpServers"]["docs"].is_object() && written["mcpServers"]["countersign"].is_object(), "{written:#}");
+    let kept = |end: &str| std::fs::read_to_string(folder.path().join(format!(".cursor/mcp.json.countersign-backup{end}"))).unwrap();
+    assert_eq!((kept("").as_str(), kept(".2").as_str()), ("an older copy", theirs));
+    user.run(&["connect", "cursor", "--undo"]).ok();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), theirs);
+    assert!(kept("") == "an older copy" && kept(".3").contains("countersign"));
+}
+
+#[test]
+fn what_cannot_be_finished_leaves_no_session_and_no_token() {
+    // Another program writes such an entry meanwhile; or the contexts cannot be written.
+    let entry = |folder: &Path| std::fs::write(folder.join(".mcp.json"), "{\"mcpServers\":{\"countersign\":{\"command\":\"x\"}}}").unwrap();
+    let contexts = |folder: &Path| std::fs::create_dir_all(folder.join("config/contexts.toml")).unwrap();
+    for (meanwhile, code) in [(entry as fn(&Path), 7), (contexts as fn(&Path), 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        let upstream = upstream_that(move || meanwhile(&at));
+        let ran = user(folder.path(), &upstream).run(&["connect", "claude-code", "--write"]).exits(code);
+        leaks_no_token(&ran);
+        assert_eq!(sent(&upstream, "POST /api/v1/sessions/ses_1/end ").len(), 1, "{ran:#?}");
+        let written = std::fs::read_to_string(folder.path().join(".mcp.json")).unwrap_or_default();
+        let kept = std::fs::read_to_string(folder.path().join("config/contexts.toml")).unwrap_or_default();
+        assert!(!written.contains("--context") && !kept.contains(TOKEN), "{written} {kept}");
     }
 }
 

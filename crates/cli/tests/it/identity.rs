@@ -40,6 +40,20 @@ fn a_login_without_a_terminal_never_waits_for_a_token() {
 }
 
 #[test]
+fn a_token_says_what_its_clients_get_over_mcp_and_the_list_shows_it() {
+    let server = Server::start();
+    let owner = server.owner();
+    let flags = ["--mcp-tools", "meta", "--hold-seconds", "120"];
+    owner.run(&[&["token", "create", "ci", "--scope", "read"][..], &flags].concat()).ok();
+    owner.run(&[&["session", "create"][..], &flags].concat()).ok();
+    let listed = owner.run(&["token", "list", "--json"]).ok().json();
+    let said = json!({ "tools": "meta", "hold_seconds": 120 });
+    assert_eq!(listed["items"].as_array().unwrap().iter().filter(|token| token["mcp"] == said).count(), 2, "{listed:#}");
+    owner.run(&["token", "create", "x", "--mcp-tools", "all"]).exits(2);
+    owner.run(&["token", "create", "x", "--hold-seconds", "601"]).exits(2);
+}
+
+#[test]
 fn a_colleague_gets_a_token_answers_and_is_disabled() {
     let server = Server::start();
     let owner = server.owner();

@@ -2,6 +2,7 @@
 
 use super::reached::{Reached, Scheme, TrustedProxies};
 use super::stalled::Unstalled;
+use crate::config::ProxyHeader;
 use crate::tls::Tls;
 use crate::{App, Error};
 use axum::Router;
@@ -51,6 +52,8 @@ pub struct Way {
     pub tls: Option<Arc<Tls>>,
     /// The proxies whose word counts for who a client is and what it asked for.
     pub trusted_proxies: Vec<IpNet>,
+    /// The headers that they write.
+    pub proxy_headers: Vec<ProxyHeader>,
 }
 
 /// Serves plain HTTP to whoever connects, until `stop` resolves.
@@ -65,7 +68,7 @@ pub async fn serve_over(listener: TcpListener, way: Way, app: App, stop: impl Fu
         http: http(),
         router: super::router(app.clone()),
         app: app.clone(),
-        trusted: TrustedProxies::new(way.trusted_proxies),
+        trusted: TrustedProxies::new(way.trusted_proxies, way.proxy_headers),
     });
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));

@@ -2,6 +2,7 @@
 //! connection comes from a proxy that the operator trusts; from anybody else they are words that a client made up.
 
 use crate::App;
+use crate::config::ProxyHeader;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
@@ -12,19 +13,27 @@ use sources::oauth::Own;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 
-/// The networks of proxies whose headers are believed.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TrustedProxies(Vec<IpNet>);
+/// The proxies that are believed, and what they write.
+#[derive(Clone, Debug)]
+pub(super) struct TrustedProxies {
+    networks: Vec<IpNet>,
+    headers: Vec<ProxyHeader>,
+}
 
 impl TrustedProxies {
-    pub(super) const fn new(networks: Vec<IpNet>) -> Self {
-        Self(networks)
+    pub(super) const fn new(networks: Vec<IpNet>, headers: Vec<ProxyHeader>) -> Self {
+        Self { networks, headers }
     }
 
     fn contain(&self, address: IpAddr) -> bool {
         // A socket that serves both families shows an IPv4 client as an IPv6 address.
         let address = address.to_canonical();
-        self.0.iter().any(|network| network.contains(&address))
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+
+    /// The elements of a header that proxies write. What they do not write, they pass on as a client wrote it.
+    fn told<'a>(&self, headers: &'a HeaderMap, header: ProxyHeader) -> Vec<&'a str> {
+        if self.headers.contains(&header) { values(headers, header.as_str()).collect() } else { Vec::new() }
     }
 }
 
@@ -55,19 +64,21 @@ pub(super) struct Reached {
     pub(super) scheme: Scheme,
     /// The host that the client asked for, as a trusted proxy tells it.
     pub(super) host: Option<String>,
+    /// Whether a trusted proxy passed it on, and so answers for the host that was asked for.
+    pub(super) is_passed_on: bool,
 }
 
 impl Reached {
     /// `scheme` is that of the connection itself.
     pub(super) fn new(peer: SocketAddr, scheme: Scheme, headers: &HeaderMap, trusted: &TrustedProxies) -> Self {
-        let direct = Self { client: peer.ip().to_canonical(), scheme, host: None };
+        let direct = Self { client: peer.ip().to_canonical(), scheme, host: None, is_passed_on: false };
         if !trusted.contain(direct.client) {
             return direct;
         }
-        let hops = hops(headers);
+        let hops = hops(headers, trusted);
         // The last hop was written by the proxy that we talk to. If that names another trusted proxy, the hop before was written by that
         // one, and so on. What an untrusted client wrote is never reached.
-        let mut told = direct;
+        let mut told = Self { is_passed_on: !hops.is_empty(), ..direct };
         for hop in hops.into_iter().rev().take(FORWARDED_HOPS_MAX) {
             told.scheme = hop.scheme.unwrap_or(told.scheme);
             told.host = hop.host.or(told.host);
@@ -109,12 +120,13 @@ struct Hop {
 
 /// The hops in the order of the headers, the nearest proxy last. A proxy that writes one kind of header passes on what a client wrote of
 /// the other, so if both are there, neither is believed.
-fn hops(headers: &HeaderMap) -> Vec<Hop> {
-    let has_old = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"].iter().any(|name| headers.contains_key(*name));
-    match (headers.contains_key("forwarded"), has_old) {
-        (true, true) | (false, false) => Vec::new(),
-        (true, false) => values(headers, "forwarded").map(of_forwarded).collect(),
-        (false, true) => of_old(headers),
+fn hops(headers: &HeaderMap, trusted: &TrustedProxies) -> Vec<Hop> {
+    let newer = trusted.told(headers, ProxyHeader::Forwarded);
+    let old = of_old(headers, trusted);
+    match (newer.is_empty(), old.is_empty()) {
+        (false, false) | (true, true) => Vec::new(),
+        (false, true) => newer.into_iter().map(of_forwarded).collect(),
+        (true, false) => old,
     }
 }
 
@@ -133,23 +145,27 @@ fn of_forwarded(element: &str) -> Hop {
     hop
 }
 
-/// `X-Forwarded-For` has one address for each proxy. The scheme and the host are of the same hop if there are as many, otherwise the last
+/// `X-Forwarded-For` has one address for each proxy. Scheme and host belong to the hops in the same way, counted from the end; a single one
 /// counts for every hop: a proxy in between passes on what the first one wrote.
-fn of_old(headers: &HeaderMap) -> Vec<Hop> {
-    let clients: Vec<_> = values(headers, "x-forwarded-for").map(address).collect();
-    let schemes: Vec<_> = values(headers, "x-forwarded-proto").map(Scheme::parse).collect();
-    let hosts: Vec<_> = values(headers, "x-forwarded-host").map(host).collect();
-    let count = clients.len().max(1);
+fn of_old(headers: &HeaderMap, trusted: &TrustedProxies) -> Vec<Hop> {
+    let clients = trusted.told(headers, ProxyHeader::XForwardedFor);
+    let schemes = trusted.told(headers, ProxyHeader::XForwardedProto);
+    let hosts = trusted.told(headers, ProxyHeader::XForwardedHost);
+    let has_any = !(clients.is_empty() && schemes.is_empty() && hosts.is_empty());
+    let count = clients.len().max(usize::from(has_any));
     let hop = |at: usize| Hop {
-        client: clients.get(at).copied().flatten(),
-        scheme: of_hop(&schemes, at, count).flatten(),
-        host: of_hop(&hosts, at, count).flatten(),
+        client: clients.get(at).copied().and_then(address),
+        scheme: of_hop(&schemes, count - at).and_then(Scheme::parse),
+        host: of_hop(&hosts, count - at).and_then(host),
     };
     (0..count).map(hop).collect()
 }
 
-fn of_hop<T: Clone>(values: &[T], at: usize, count: usize) -> Option<T> {
-    if values.len() == count { values.get(at).cloned() } else { values.last().cloned() }
+fn of_hop<'a>(values: &[&'a str], from_end: usize) -> Option<&'a str> {
+    match values {
+        [single] => Some(*single),
+        several => several.get(several.len().checked_sub(from_end)?).copied(),
+    }
 }
 
 /// The elements of a header that is a list, also if it is written in several lines.
@@ -176,7 +192,12 @@ mod tests {
     use axum::http::{HeaderName, HeaderValue};
 
     fn reached(peer: &str, headers: &[(&str, &str)]) -> Reached {
-        let trusted = TrustedProxies::new(vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()]);
+        reached_by(peer, headers, &ProxyHeader::ALL)
+    }
+
+    fn reached_by(peer: &str, headers: &[(&str, &str)], written: &[ProxyHeader]) -> Reached {
+        let networks = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+        let trusted = TrustedProxies::new(networks, written.to_vec());
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap());
@@ -208,6 +229,41 @@ mod tests {
         // The client wrote the header that this proxy does not write.
         let both = [("forwarded", "for=1.1.1.1;proto=https;host=evil.example"), ("x-forwarded-for", "192.0.2.1")];
         check("10.0.0.1", &both, "10.0.0.1", None);
+    }
+
+    #[test]
+    fn what_a_proxy_does_not_write_is_not_believed() {
+        let spoofed = [("x-forwarded-for", "192.0.2.1"), ("x-forwarded-proto", "https"), ("x-forwarded-host", "evil.example")];
+        let seen = reached_by("10.0.0.1", &spoofed, &[ProxyHeader::XForwardedFor]);
+        assert_eq!((seen.client.to_string().as_str(), seen.scheme, seen.host), ("192.0.2.1", Scheme::Http, None));
+        let seen = reached_by("10.0.0.1", &spoofed, &[ProxyHeader::XForwardedFor, ProxyHeader::XForwardedProto]);
+        assert_eq!((seen.scheme, seen.host), (Scheme::Https, None));
+        // A header that no proxy writes does not make those that they write doubtful either.
+        let both = [("forwarded", "for=1.1.1.1;host=evil.example"), ("x-forwarded-for", "192.0.2.1"), ("x-forwarded-host", "cs.example")];
+        let old = [ProxyHeader::XForwardedFor, ProxyHeader::XForwardedProto, ProxyHeader::XForwardedHost];
+        let seen = reached_by("10.0.0.1", &both, &old);
+        assert_eq!((seen.client.to_string().as_str(), seen.host.as_deref()), ("192.0.2.1", Some("cs.example")));
+        assert_eq!(reached_by("10.0.0.1", &both, &[ProxyHeader::Forwarded]).host.as_deref(), Some("evil.example"));
+        // Nobody but a trusted proxy passes anything on.
+        for (peer, is_passed_on) in [("10.0.0.1", true), ("203.0.113.9", false)] {
+            assert_eq!(reached(peer, &spoofed).is_passed_on, is_passed_on);
+            assert!(!reached(peer, &[]).is_passed_on);
+        }
+    }
+
+    #[test]
+    fn hosts_that_a_client_puts_in_front_are_not_reached() {
+        // The proxy appends to each of its headers; the client began them.
+        let spoofed = [("x-forwarded-for", "1.1.1.1, 192.0.2.1"), ("x-forwarded-host", "evil.example, cs.example")];
+        check("10.0.0.1", &spoofed, "192.0.2.1", Some("http://cs.example"));
+        // The client began only one of them.
+        check("10.0.0.1", &[spoofed[1], ("x-forwarded-for", "192.0.2.1")], "192.0.2.1", Some("http://cs.example"));
+        // Two proxies, each with what it said; a third value was put in front.
+        let chain = [("x-forwarded-for", "192.0.2.1, 10.0.0.2"), ("x-forwarded-host", "evil.example, cs.example, inner")];
+        check("10.0.0.1", &chain, "192.0.2.1", Some("http://cs.example"));
+        // A client that says it comes from a trusted proxy is none.
+        let insider = [("x-forwarded-for", "1.1.1.1, 10.9.9.9"), ("x-forwarded-host", "cs.example")];
+        check("203.0.113.9", &insider, "203.0.113.9", None);
     }
 
     #[test]

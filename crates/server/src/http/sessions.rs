@@ -12,7 +12,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::Session;
-use countersign_core::session::Attendance;
 
 /// Creates a session and its agent's token. The token is shown here and never again.
 #[utoipa::path(operation_id = "sessions_create", post, path = "/api/v1/sessions", tag = "sessions", request_body = NewSessionRequest,
@@ -22,10 +21,7 @@ pub(super) async fn create(
     caller: Caller,
     OrEmpty(body): OrEmpty<NewSessionRequest>,
 ) -> Result<(StatusCode, Json<NewSessionResponse>), Refusal> {
-    let attendance = if body.unattended { Attendance::Unattended } else { Attendance::Interactive };
-    let (space, automation) = (body.space.as_deref(), body.automation_id.as_deref());
-    let sources = body.sources.as_deref();
-    let (session, token) = sessions::create(&app, &caller.principal, space, body.title, attendance, automation, sources).await?;
+    let (session, token) = sessions::create(&app, &caller.principal, body).await?;
     let response = NewSessionResponse { id: session.id.to_string(), token: token.text.expose().clone(), session: view(&session) };
     Ok((StatusCode::CREATED, Json(response)))
 }

@@ -24,7 +24,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use countersign_core::Secret;
 use countersign_core::limits::{
-    CLAIMED_CHARS_MAX, STREAM_MESSAGE_BYTES_MAX, STREAM_MESSAGES_AT_ONCE, STREAM_TOKEN_SECONDS, WRITE_STALL_SECONDS,
+    CLAIMED_CHARS_MAX, STREAM_CLOSE_SECONDS, STREAM_MESSAGE_BYTES_MAX, STREAM_MESSAGES_AT_ONCE, STREAM_TOKEN_SECONDS, WRITE_STALL_SECONDS,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -183,8 +183,14 @@ async fn alive(socket: &mut WebSocket, moved: Option<Say>) -> Result<(), axum::E
     socket.send(Message::Ping(Bytes::new())).await
 }
 
+/// Says why the connection ends, and waits until the client has said that it ends too. If it were closed before that, whatever the client
+/// still sends, such as its answer to a ping, would reset it, and what the client has not read yet would be lost.
 async fn close(socket: &mut WebSocket, code: u16, reason: &'static str) {
-    let _gone = socket.send(Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) }))).await;
+    if socket.send(Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) }))).await.is_err() {
+        return;
+    }
+    let agreed = async { while let Some(Ok(_)) = socket.recv().await {} };
+    let _silent = tokio::time::timeout(Duration::from_secs(STREAM_CLOSE_SECONDS), agreed).await;
 }
 
 /// The answer to a message, as JSON.

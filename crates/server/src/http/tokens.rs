@@ -11,6 +11,7 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use countersign_core::mcp::McpWishes;
 use store::{Lost, Token, TokenKind};
 
 /// Tokens of the org, never their texts.
@@ -79,5 +80,6 @@ fn view(token: Token) -> TokenView {
             Lost::Session => LostName::SessionEnded,
             Lost::Changed => LostName::ChangedInDatabase,
         }),
+        mcp: Some(token.mcp).filter(|mcp| *mcp != McpWishes::default()),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Caller {
     pub(crate) wishes: Wishes,
 }
 
-/// What the URL asks for.
+/// What the URL asks for, or the token where the URL says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
     /// Three tools that find and call actions, instead of one tool for each action; absent: by the size of the catalogue.

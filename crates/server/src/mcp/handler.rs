@@ -1,7 +1,8 @@
 //! The protocol's requests, each handed to the file that answers it.
 
 use super::caller::{Caller, caller_of};
-use super::{call, changes, passed_on, tasks, tools};
+use super::changes::{self, Changes};
+use super::{call, passed_on, tasks, tools};
 use crate::App;
 use countersign_core::limits::MCP_DOOR_INSTRUCTIONS_CHARS_MAX;
 use rmcp::model::{
@@ -13,7 +14,6 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What every agent is told.
@@ -24,16 +24,17 @@ doubt. A denial says which rule it was and what would help.";
 /// The first revision that this door speaks.
 const FIRST: &str = "2025-03-26";
 
-#[derive(Clone)]
+/// One connection, or one request of the stateless revision.
 pub(super) struct Handler {
     app: App,
+    changes: Changes,
     /// Whether its connection is told of changes already. A client can say that it is initialized as often as it likes.
-    is_followed: Arc<AtomicBool>,
+    is_followed: AtomicBool,
 }
 
 impl Handler {
-    pub(super) fn new(app: App) -> Self {
-        Self { app, is_followed: Arc::default() }
+    pub(super) fn new(app: App, changes: Changes) -> Self {
+        Self { app, changes, is_followed: AtomicBool::new(false) }
     }
 
     /// What an agent of this session is told first: how things work here, and the guides of its sources.
@@ -150,12 +151,12 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        changes::listen(&self.app, &context).await
+        self.changes.listen(&context).await
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if !self.is_followed.swap(true, Ordering::Relaxed) {
-            changes::announce(&self.app, context);
+            self.changes.announce(context);
         }
     }
 

@@ -19,6 +19,8 @@ pub(super) const SEARCH_ACTIONS: &str = "search_actions";
 pub(super) const DESCRIBE_ACTION: &str = "describe_action";
 pub(super) const INVOKE_ACTION: &str = "invoke_action";
 pub(super) const GET_INVOCATION: &str = "get_invocation";
+/// No action has one of these names.
+pub(super) const NAMES: [&str; 4] = [SEARCH_ACTIONS, DESCRIBE_ACTION, INVOKE_ACTION, GET_INVOCATION];
 
 pub(super) fn all() -> Vec<Tool> {
     let text = |about: &str| json!({ "type": "string", "description": about });

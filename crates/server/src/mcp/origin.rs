@@ -1,9 +1,19 @@
 //! Where a request may come from. A browser on a page of others must not reach this server: neither by a name that was made to point here
-//! (DNS rebinding) nor by a request from another origin.
+//! (DNS rebinding) nor by a request from another origin. The origin is always checked against the server's own address, which no request
+//! changes; the host is not where a proxy that the operator trusts has let it pass.
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use std::net::IpAddr;
+
+/// Whose word the host of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostOf {
+    /// A client's, which may be a browser that was led here.
+    Client,
+    /// A trusted proxy passed the request on, and answers for the host that was asked for.
+    Proxy,
+}
 
 /// The address of this server, as people and clients know it.
 pub(super) struct Addresses {
@@ -23,10 +33,10 @@ impl Addresses {
     }
 
     /// Why a request is refused, if it is.
-    pub(super) fn refusal(&self, uri: &Uri, headers: &HeaderMap) -> Option<&'static str> {
+    pub(super) fn refusal(&self, uri: &Uri, headers: &HeaderMap, host: HostOf) -> Option<&'static str> {
         let named = headers.get(header::HOST).map(|value| value.to_str().ok().and_then(|text| text.parse::<Authority>().ok()));
         let authority = named.unwrap_or_else(|| uri.authority().cloned());
-        if !authority.is_some_and(|authority| self.is_ours(authority.host())) {
+        if host == HostOf::Client && !authority.is_some_and(|authority| self.is_ours(authority.host())) {
             return Some("the host that the request names is not this server's");
         }
         let origin = headers.get(header::ORIGIN)?;
@@ -61,6 +71,7 @@ mod tests {
             ("gate.example.com", Some("https://gate.example.com"), false),
             ("gate.example.com", Some("http://gate.example.com"), true),
             ("gate.example.com", Some("https://evil.example.com"), true),
+            ("evil.example.com", Some("https://evil.example.com"), true),
             ("localhost", Some("null"), true),
         ] {
             let mut headers = HeaderMap::new();
@@ -68,8 +79,13 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(header::ORIGIN, origin.parse().unwrap());
             }
-            assert_eq!(addresses.refusal(&Uri::from_static("/mcp"), &headers).is_some(), is_refused, "{host} {origin:?}");
+            let refusal = |host| addresses.refusal(&Uri::from_static("/mcp"), &headers, host).is_some();
+            assert_eq!(refusal(HostOf::Client), is_refused, "{host} {origin:?}");
+            // A proxy answers for the host, and never for a page of another origin, whatever name leads to it.
+            let is_foreign = origin.is_some_and(|origin| origin != "https://gate.example.com");
+            assert_eq!(refusal(HostOf::Proxy), is_foreign, "{host} {origin:?}");
         }
-        assert!(addresses.refusal(&Uri::from_static("/mcp"), &HeaderMap::new()).is_some(), "a request that names no host");
+        let unnamed = addresses.refusal(&Uri::from_static("/mcp"), &HeaderMap::new(), HostOf::Client);
+        assert!(unnamed.is_some(), "a request that names no host");
     }
 }

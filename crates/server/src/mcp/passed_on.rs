@@ -5,10 +5,10 @@
 use super::call::{made, request};
 use super::caller::{Caller, caller_of, line_of};
 use super::waiting::{Abilities, Waited};
-use super::words;
+use super::{tools, words};
 use crate::App;
 use countersign_core::limits::{MCP_LIST_TTL_MS, MCP_PASSED_PAGES_MAX};
-use countersign_core::{Action, Invocation, Status};
+use countersign_core::{Action, Invocation, Mode, Status};
 use pipeline::{Asked, Outcome};
 use rmcp::model::{
     CacheScope, GetPromptRequestParams, GetPromptResponse, GetPromptResult, InputRequiredResult, ListPromptsResult,
@@ -147,7 +147,8 @@ fn succeeded(outcome: &Outcome) -> Option<Value> {
     }
 }
 
-/// The items of every source that has such a list, and where to go on. A source that cannot be asked, or may not be, contributes none.
+/// The items of every source that has such a list, and where to go on. A source that cannot be asked now contributes none, nor one whose list
+/// would wait for a person or be denied.
 async fn listed<T: DeserializeOwned>(
     app: &App,
     caller: &Caller,
@@ -161,10 +162,15 @@ async fn listed<T: DeserializeOwned>(
     let mut lists: Vec<_> = actions.iter().filter(|action| is_passed_on(action) && action.id.name() == list).collect();
     lists.retain(|action| wanted.is_none_or(|source| action.id.source() == source));
     lists.sort_by(|one, other| one.id.cmp(&other.id));
+    // Nobody is asked for a list, and nobody is told of it: a source that would be is left out.
+    let Ok(space) = tools::space_of(app, caller).await else { return (Vec::new(), None) };
     // A single source is asked page by page. Of several, all pages are asked at once, up to a bound.
     let pages = if wanted.is_some() { 1 } else { MCP_PASSED_PAGES_MAX };
     let (mut items, mut next) = (Vec::new(), cursor.filter(|_| wanted.is_some()));
     for action in lists {
+        if !matches!(tools::mode_of(app, caller, &space, action).await, Ok(Mode::Allow)) {
+            continue;
+        }
         for _ in 0..pages {
             let params = next.take().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
             let outcome = app.pipeline().invoke(request(caller, action.id.as_str(), params)).await;

@@ -6,7 +6,7 @@ use crate::App;
 use countersign_core::action::{Class, Effect, Repeatability};
 use countersign_core::limits::{MCP_LIST_TTL_MS, MCP_PAGE_ROWS, MCP_TOOLS_SHOWN_MAX};
 use countersign_core::ports::Rules;
-use countersign_core::{Action, Mode};
+use countersign_core::{Action, Mode, Space};
 use rmcp::ErrorData;
 use rmcp::model::{CacheScope, JsonObject, ListToolsResult, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -37,15 +37,13 @@ pub(super) async fn list(app: &App, caller: &Caller, cursor: Option<String>) -> 
         return Ok(listed(meta_tools::all(), None));
     }
     let after = cursor.unwrap_or_default();
-    let space = app.store().find_space(&caller.session.org, &caller.session.space).await.map_err(unavailable)?;
-    let space = space.ok_or_else(|| ErrorData::internal_error("the session is in no space", None))?;
+    let space = space_of(app, caller).await?;
     let mut rest = actions.iter().filter(|action| action.id.as_str() > after.as_str());
     let mut tools = Vec::new();
     let mut last = None;
     for action in rest.by_ref().take(MCP_PAGE_ROWS) {
-        let standing = app.pipeline().standing(&caller.session.org, Some((&caller.session, &space)), action).await;
-        let standing = standing.map_err(|error| super::words::protocol_error(&error))?;
-        tools.push(tool(names::of(caller, action), action, standing.decision.mode));
+        let mode = mode_of(app, caller, &space, action).await?;
+        tools.push(tool(names::of(caller, action), action, mode));
         last = Some(action.id.to_string());
     }
     let next = rest.next().and(last);
@@ -53,6 +51,18 @@ pub(super) async fn list(app: &App, caller: &Caller, cursor: Option<String>) -> 
         tools.push(meta_tools::get_invocation());
     }
     Ok(listed(tools, next))
+}
+
+/// The space of the caller's session.
+pub(super) async fn space_of(app: &App, caller: &Caller) -> Result<Space, ErrorData> {
+    let space = app.store().find_space(&caller.session.org, &caller.session.space).await.map_err(unavailable)?;
+    space.ok_or_else(|| ErrorData::internal_error("the session is in no space", None))
+}
+
+/// How the action stands for the caller now.
+pub(super) async fn mode_of(app: &App, caller: &Caller, space: &Space, action: &Arc<Action>) -> Result<Mode, ErrorData> {
+    let standing = app.pipeline().standing(&caller.session.org, Some((&caller.session, space)), action).await;
+    Ok(standing.map_err(|error| super::words::protocol_error(&error))?.decision.mode)
 }
 
 fn listed(tools: Vec<Tool>, next: Option<String>) -> ListToolsResult {

@@ -1,7 +1,9 @@
 //! Sessions: who may create, read and end one.
 
+use super::tokens::wishes;
 use super::{Error, must};
 use crate::App;
+use api::identity::NewSessionRequest;
 use countersign_core::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
 use countersign_core::ports::{Rules, Sessions};
 use countersign_core::principal::Permission;
@@ -14,16 +16,10 @@ use store::{NewSession, NewToken};
 const TITLE_CHARS_MAX: usize = 200;
 
 /// Creates a session with its agent's token.
-pub(crate) async fn create(
-    app: &App,
-    by: &Principal,
-    space: Option<&str>,
-    title: Option<String>,
-    attendance: Attendance,
-    automation: Option<&str>,
-    sources: Option<&[String]>,
-) -> Result<(Session, NewToken), Error> {
+pub(crate) async fn create(app: &App, by: &Principal, asked: NewSessionRequest) -> Result<(Session, NewToken), Error> {
     must(by, Permission::CreateSession)?;
+    let NewSessionRequest { space, title, unattended, automation_id, sources, mcp } = asked;
+    let attendance = if unattended { Attendance::Unattended } else { Attendance::Interactive };
     let title = title.unwrap_or_else(|| "session".into());
     if title.chars().count() > TITLE_CHARS_MAX {
         return Err(Error::invalid(format!("`title` is longer than {TITLE_CHARS_MAX} characters")));
@@ -31,8 +27,8 @@ pub(crate) async fn create(
     if title.contains('\0') {
         return Err(Error::invalid("`title` holds the character U+0000"));
     }
-    let space = space_of(app, by, space.unwrap_or("main")).await?;
-    let automation = match automation {
+    let space = space_of(app, by, space.as_deref().unwrap_or("main")).await?;
+    let automation = match automation_id.as_deref() {
         Some(text) => {
             // An automation's modes may be looser than the org's.
             must(by, Permission::ManagePolicy)?;
@@ -40,7 +36,7 @@ pub(crate) async fn create(
         }
         None => None,
     };
-    let sources = match sources {
+    let sources = match &sources {
         Some(names) => Some(sources_of(app, by, names).await?),
         None => None,
     };
@@ -53,6 +49,7 @@ pub(crate) async fn create(
         automation,
         sources,
         token_lifetime_seconds: Some(AGENT_TOKEN_DAYS * 24 * 60 * 60),
+        mcp: wishes(mcp)?,
     };
     Ok(app.store().create_session(&by.org, new).await?)
 }

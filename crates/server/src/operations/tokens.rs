@@ -4,7 +4,8 @@ use super::users::{find, must_reach};
 use super::{Error, must, named};
 use crate::App;
 use api::identity::{NewTokenRequest, RedeemRequest};
-use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
+use countersign_core::limits::{MCP_HOLD_SECONDS_MAX, TOKEN_LIFETIME_DAYS_MAX};
+use countersign_core::mcp::McpWishes;
 use countersign_core::principal::Permission;
 use countersign_core::{Principal, PrincipalId, TokenId, UserId};
 use store::{NewToken, Page, PageRequest, Refused, Revoked, Token, TokenKind};
@@ -28,7 +29,16 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: &NewTokenRequest) -
         return Err(Error::invalid("`scopes` narrow a service token; a person's token holds what their role holds"));
     }
     let seconds = asked.expires_in_days.map(|days| days * 24 * 60 * 60);
-    app.store().create_token(by, kind, name, &scopes, seconds).await?.ok_or(Error::TokenRevoked)
+    app.store().create_token(by, kind, name, &scopes, seconds, wishes(asked.mcp)?).await?.ok_or(Error::TokenRevoked)
+}
+
+/// What a token asks for at the MCP door, if it makes sense.
+pub(super) fn wishes(asked: Option<McpWishes>) -> Result<McpWishes, Error> {
+    let asked = asked.unwrap_or_default();
+    if asked.hold_seconds.is_some_and(|hold| !(1..=MCP_HOLD_SECONDS_MAX).contains(&hold)) {
+        return Err(Error::invalid(format!("`hold_seconds` must be 1 to {MCP_HOLD_SECONDS_MAX}")));
+    }
+    Ok(asked)
 }
 
 /// Exchanges an invitation for a token of the person it is for.

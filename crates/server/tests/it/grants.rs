@@ -1,6 +1,7 @@
 //! Grants: each replaces approvals only for its number of calls, its time and its scope, and never for more.
 
 use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
+use countersign_core::mcp::McpWishes;
 use countersign_core::session::Attendance;
 use countersign_core::source::Error;
 use countersign_core::{AutomationId, PrincipalId, SpaceId, UserId, limits};
@@ -173,6 +174,7 @@ async fn session_for(server: &TestServer, automation: &AutomationId) -> Agent {
         automation: Some(automation.clone()),
         sources: None,
         token_lifetime_seconds: None,
+        mcp: McpWishes::default(),
     };
     let (session, token) = server.store.create_session(&server.org, new).await.unwrap();
     Agent { client: server.owner.with_token(token.text.expose()), session: session.id.to_string() }

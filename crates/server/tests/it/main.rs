@@ -36,6 +36,7 @@ mod leases;
 mod links;
 mod many;
 mod master_key;
+mod mcp_clients;
 mod mcp_door;
 mod mcp_join;
 mod openapi;

@@ -73,7 +73,7 @@ pub(crate) fn posted(client: &Client, query: &str, body: &Value) -> reqwest::Req
     let request = client.http.post(format!("{}/mcp{query}", client.url)).bearer_auth(&client.token);
     let request = request.header(header::ACCEPT, "application/json, text/event-stream").header("mcp-protocol-version", STATELESS);
     let request = request.header("mcp-method", body["method"].as_str().unwrap_or_default());
-    let name = body["params"]["name"].as_str().or_else(|| body["params"]["taskId"].as_str());
+    let name = ["name", "taskId", "uri"].into_iter().find_map(|member| body["params"][member].as_str());
     name.into_iter().fold(request, |request, name| request.header("mcp-name", name)).json(body)
 }
 

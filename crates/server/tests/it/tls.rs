@@ -92,6 +92,41 @@ async fn a_proxy_is_believed_only_where_it_is_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_mcp_door_works_behind_a_trusted_proxy_and_for_no_page_of_others() {
+    let http = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
+    let asked = async |url: &str, headers: &[(&'static str, &'static str)]| {
+        let request = http.post(format!("{url}/mcp")).header("host", "cs.example").json(&serde_json::json!({}));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let response = request.send().await.unwrap();
+        let challenge = response.headers().get("www-authenticate").map(|value| value.to_str().unwrap().to_owned());
+        (response.status().as_u16(), challenge.unwrap_or_default())
+    };
+    let passed_on = [("x-forwarded-for", "192.0.2.1"), ("x-forwarded-proto", "https"), ("x-forwarded-host", "cs.example")];
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let trusting = start(folders[0].path(), &[("COUNTERSIGN_TRUSTED_PROXIES", "127.0.0.1/32")]).await;
+    // It comes as far as its token, and is told where it finds out about that, at the address it knows.
+    let metadata = "https://cs.example/.well-known/oauth-protected-resource/mcp";
+    assert_eq!(asked(&trusting, &passed_on).await, (401, format!("Bearer resource_metadata=\"{metadata}\"")));
+    let told: Value = http
+        .get(format!("{trusting}/.well-known/oauth-protected-resource/mcp"))
+        .header("x-forwarded-proto", "https")
+        .header("x-forwarded-host", "cs.example")
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert_eq!((&told["resource"], told.get("authorization_servers")), (&Value::from("https://cs.example/mcp"), None), "{told}");
+    // Whoever comes past the proxy, and whatever page a browser is on, gets no further.
+    assert_eq!(asked(&trusting, &[]).await.0, 403);
+    let browser = [passed_on[0], passed_on[1], passed_on[2], ("origin", "https://cs.example")];
+    assert_eq!(asked(&trusting, &browser).await.0, 403);
+    let distrusting = start(folders[1].path(), &[("COUNTERSIGN_TRUSTED_PROXIES", "10.0.0.0/8")]).await;
+    assert_eq!(asked(&distrusting, &passed_on).await.0, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_does_not_start_with_files_that_do_not_fit() {
     server::init_process();
     let folder = tempfile::tempdir().unwrap();

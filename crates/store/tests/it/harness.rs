@@ -9,6 +9,7 @@ use countersign_core::ledger::{
     Approval, Approve, ArchivedDefinition, Begin, BeginAgain, Begun, EndBatch, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse,
     Hold, KeyFate, NewBatch, NewReservation, Row,
 };
+use countersign_core::mcp::McpWishes;
 use countersign_core::ports::{Definitions, Invocations};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
@@ -147,6 +148,7 @@ impl World {
             automation: None,
             sources: None,
             token_lifetime_seconds: None,
+            mcp: McpWishes::default(),
         };
         let (session, agent_token) = self.store.create_session(&first.org, new).await.unwrap();
         let as_owner = self.store.authenticate(token.expose()).await.unwrap().unwrap();

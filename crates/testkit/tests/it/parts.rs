@@ -77,7 +77,7 @@ const SERVER: Crate = Crate {
         ("loops", &["master_key"]),
         ("operations", &["added_sources", "master_key", "packages", "stream"]),
         ("mcp", &["operations"]),
-        ("http", &["added_sources", "mcp", "operations", "packages", "stream", "tls"]),
+        ("http", &["added_sources", "config", "mcp", "operations", "packages", "stream", "tls"]),
     ],
 };
 

@@ -4,9 +4,12 @@ use crate::shared::*;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// Settings that are larger than this are none.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Copies that are kept beside a file; then somebody has to look at them.
+const COPIES_MAX: u32 = 1_000;
 /// A new file may hold a token.
 const OWNER_ONLY: u32 = 0o600;
 
@@ -21,35 +24,62 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))
 }
 
-/// Replaces the file. A link stays one: what it points to is replaced. Returns where the content from before is kept, if there was any.
-pub(super) fn replace(path: &Path, text: &str) -> Result<Option<PathBuf>, Failure> {
+/// Replaces the file, if it still is what was read: another program may write to it too. A link stays one: what it points to is replaced.
+/// Returns where the content from before is kept, if there was any.
+pub(super) fn replace(path: &Path, read_before: &str, text: &str) -> Result<Option<PathBuf>, Failure> {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let failed = |error: std::io::Error| Failure::file(&real, &error);
     let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(failed)?;
     let before = std::fs::metadata(&real).ok();
     let mode = before.as_ref().map_or(OWNER_ONLY, |before| before.permissions().mode());
-    let backup = before.is_some().then(|| beside(&real));
-    if let Some(backup) = &backup {
-        let content = std::fs::read(&real).map_err(failed)?;
-        put(folder, backup, &content, mode).map_err(|error| Failure::file(backup, &error))?;
+    let part = written(folder, text.as_bytes(), mode).map_err(failed)?;
+    if read(&real)? != read_before {
+        let changed = format!("`{}` was changed by another program meanwhile, and stays as it is", path.display());
+        return Err(Failure::new(Exit::Conflict, changed).hint("run it again"));
     }
-    put(folder, &real, text.as_bytes(), mode).map_err(failed)?;
+    let backup = match before {
+        Some(_) => Some(keep(folder, &real, read_before.as_bytes(), mode).map_err(failed)?),
+        None => None,
+    };
+    // SECURITY: whatever has its name is replaced, never written through: it may be a link that somebody else put there.
+    part.persist(&real).map_err(|error| failed(error.error))?;
     Ok(backup)
 }
 
-/// Writes a file in one step. SECURITY: whatever has its name is replaced, never written through: it may be a link that somebody else put there.
-fn put(folder: &Path, path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
-    let mut part = tempfile::NamedTempFile::new_in(folder)?;
+/// A file without its name yet.
+fn written(folder: &Path, content: &[u8], mode: u32) -> std::io::Result<NamedTempFile> {
+    let mut part = NamedTempFile::new_in(folder)?;
     part.write_all(content)?;
     part.as_file().sync_all()?;
     std::fs::set_permissions(part.path(), std::fs::Permissions::from_mode(mode))?;
-    part.persist(path).map(|_| ()).map_err(|error| error.error)
+    Ok(part)
 }
 
-fn beside(path: &Path) -> PathBuf {
+/// Keeps a copy under the first name that is free. An older copy stays: it may be the only one of what the person wrote.
+fn keep(folder: &Path, path: &Path, content: &[u8], mode: u32) -> std::io::Result<PathBuf> {
+    let mut part = written(folder, content, mode)?;
+    for number in 1..=COPIES_MAX {
+        let copy = beside(path, number);
+        part = match part.persist_noclobber(&copy) {
+            Ok(_) => return Ok(copy),
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => error.file,
+            Err(error) => return Err(error.error),
+        };
+    }
+    Err(std::io::Error::new(
+        ErrorKind::AlreadyExists,
+        format!("there are {COPIES_MAX} copies already, `{}` the first", beside(path, 1).display()),
+    ))
+}
+
+/// `NAME.countersign-backup`, then `NAME.countersign-backup.2` and so on.
+fn beside(path: &Path, number: u32) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".countersign-backup");
+    if number > 1 {
+        name.push(format!(".{number}"));
+    }
     path.with_file_name(name)
 }
 
@@ -64,19 +94,24 @@ mod tests {
         std::fs::write(&real, "one").unwrap();
         std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        let backup = replace(&link, "two").unwrap().unwrap();
+        let backup = replace(&link, "one", "two").unwrap().unwrap();
         assert_eq!((read(&real).unwrap(), read(&backup).unwrap()), ("two".to_owned(), "one".to_owned()));
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
-        // A link in the place of the copy is replaced, and what it points to stays.
+        // An older copy stays, and so does a link in the place of one.
         let other = folder.path().join("other");
         std::fs::write(&other, "other").unwrap();
-        std::fs::remove_file(&backup).unwrap();
-        std::os::unix::fs::symlink(&other, &backup).unwrap();
-        replace(&link, "three").unwrap();
-        assert_eq!((read(&backup).unwrap(), read(&other).unwrap()), ("two".to_owned(), "other".to_owned()));
+        std::os::unix::fs::symlink(&other, folder.path().join("real.json.countersign-backup.2")).unwrap();
+        let third = replace(&link, "two", "three").unwrap().unwrap();
+        assert!(third.ends_with("real.json.countersign-backup.3"), "{}", third.display());
+        let kept = [&backup, &other, &third].map(|path| read(path).unwrap());
+        assert_eq!(kept, ["one", "other", "two"]);
+        // What another program wrote meanwhile stays.
+        std::fs::write(&real, "theirs").unwrap();
+        assert!(replace(&link, "three", "four").is_err());
+        assert_eq!(read(&real).unwrap(), "theirs");
         let new = folder.path().join("a/b/new.json");
-        assert_eq!(replace(&new, "three").unwrap(), None);
+        assert_eq!(replace(&new, "", "three").unwrap(), None);
         assert_eq!(std::fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(read(&folder.path().join("nothing")).unwrap(), "");
     }

@@ -63,6 +63,18 @@ impl Program {
         }
     }
 
+    /// What makes it read its settings again, where it does not do so when it starts its next conversation.
+    pub(super) const fn reload(self) -> Option<&'static str> {
+        match self {
+            Self::Vscode => {
+                Some("VS Code that is open has to reload: `Developer: Reload Window`, or `MCP: List Servers` and start it there")
+            }
+            Self::Cursor => Some("Cursor that is open has to reload: `Developer: Reload Window`, or turn it on under Settings, MCP"),
+            Self::ClaudeCode | Self::Codex => Some("a conversation that is open goes on without the change: start a new one"),
+            Self::Generic => None,
+        }
+    }
+
     const fn section(self) -> &'static str {
         match self {
             Self::ClaudeCode | Self::Cursor | Self::Generic => "mcpServers",

@@ -2,6 +2,7 @@
 
 use crate::harness::{BEGUN, Kind, World, everything, on_both_engines};
 use countersign_core::keyring::{DoesNotOpen, Keyring};
+use countersign_core::mcp::{McpTools, McpWishes};
 use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
@@ -21,6 +22,7 @@ on_both_engines!(
     the_last_token_of_an_owner_stays,
     a_token_is_refused_when_unknown_expired_revoked_or_inactive,
     who_someone_is_now_is_known_without_their_token,
+    a_token_keeps_what_its_clients_get_over_mcp,
     a_spaces_key_opens_only_what_it_sealed,
     everything_is_listed_by_page,
     a_store_knows_whether_it_is_alone,
@@ -154,7 +156,12 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let by = tenant.person();
     let (eve, _) = store.create_user(&tenant.as_owner, "eve", Role::Member).await.unwrap().unwrap();
-    let token = store.create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None).await.unwrap().unwrap().text;
+    let token = store
+        .create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None, McpWishes::default())
+        .await
+        .unwrap()
+        .unwrap()
+        .text;
     let known = async || {
         let person = store.authenticate(token.expose()).await.unwrap().unwrap();
         assert_eq!(store.find_bearer(&tenant.org, person.token.as_ref().unwrap()).await, Ok(Some(person.clone())));
@@ -203,6 +210,7 @@ async fn a_session_is_created_with_its_token_and_ends_with_it(kind: Kind) {
         automation: Some(tenant.draw(AutomationId::new)),
         sources: Some(["files", "crm"].map(|name| SourceId::parse(name).unwrap()).into()),
         token_lifetime_seconds: Some(60),
+        mcp: McpWishes::default(),
     };
     let (session, token) = store.create_session(&tenant.org, new.clone()).await.unwrap();
     assert_eq!((&session.automation, session.attendance, &session.owner), (&new.automation, Attendance::Unattended, &None));
@@ -233,6 +241,7 @@ async fn a_session_of_another_orgs_space_is_refused(kind: Kind) {
         automation: None,
         sources: None,
         token_lifetime_seconds: None,
+        mcp: McpWishes::default(),
     };
     let refused = world.store.create_session(&ours.org, new).await.unwrap_err();
     assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
@@ -247,13 +256,18 @@ async fn a_token_says_who_its_bearer_is(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let scopes = [Permission::CreateSession, Permission::Read];
-    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None).await.unwrap().unwrap();
+    let service =
+        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None, McpWishes::default()).await.unwrap().unwrap();
     assert!(service.text.expose().starts_with("cs_service_"));
     let principal = store.authenticate(service.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.name.as_str()), (PrincipalId::Service(service.id.clone()), "ci"));
     assert_eq!((principal.owner.as_ref(), &principal.scopes[..]), (Some(&tenant.owner), &scopes[..]));
     assert_eq!(store.find_token(&tenant.org, &service.id).await.unwrap().unwrap().kind, made_by(&tenant.owner));
-    let user = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60)).await.unwrap().unwrap();
+    let user = store
+        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60), McpWishes::default())
+        .await
+        .unwrap()
+        .unwrap();
     let principal = store.authenticate(user.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.role), (PrincipalId::User(tenant.owner.clone()), Some(Role::Owner)));
     let listed = store.find_token(&tenant.org, &user.id).await.unwrap().unwrap();
@@ -269,7 +283,8 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     for unknown in ["", "cs_user_", &tenant.owner_token[1..], &format!("{}x", tenant.owner_token)] {
         assert_eq!(store.authenticate(unknown).await, Ok(Err(Refused::Unknown)), "{unknown}");
     }
-    let short = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60)).await.unwrap().unwrap();
+    let short =
+        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60), McpWishes::default()).await.unwrap().unwrap();
     world.clock.advance_seconds(59);
     assert!(store.authenticate(short.text.expose()).await.unwrap().is_ok());
     world.clock.advance_seconds(1);
@@ -289,10 +304,26 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     assert_eq!(store.authenticate(&other.agent_token).await, Ok(Err(Refused::Inactive)), "an agent stops with whom it works for");
 }
 
+async fn a_token_keeps_what_its_clients_get_over_mcp(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let wishes = McpWishes { tools: Some(McpTools::Meta), hold_seconds: Some(120) };
+    let token = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[], None, wishes).await.unwrap().unwrap();
+    assert_eq!(store.find_mcp_wishes(&tenant.org, &token.id).await, Ok(Some(wishes)));
+    assert_eq!(store.find_token(&tenant.org, &token.id).await.unwrap().unwrap().mcp, wishes);
+    assert_eq!(store.find_mcp_wishes(&tenant.org, &tenant.agent_token_id).await, Ok(Some(McpWishes::default())));
+    assert_eq!(store.find_mcp_wishes(&world.tenant("other").await.org, &token.id).await, Ok(None));
+    assert!(store.authenticate(token.text.expose()).await.unwrap().is_ok(), "they are no part of what its row is signed for");
+}
+
 async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60)).await.unwrap().unwrap();
+    let service = store
+        .create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60), McpWishes::default())
+        .await
+        .unwrap()
+        .unwrap();
     let user = PrincipalId::User(tenant.owner.clone());
     let agent = PrincipalId::Agent(tenant.session.id.clone());
     let ci = PrincipalId::Service(service.id.clone());
@@ -351,7 +382,11 @@ async fn everything_is_listed_by_page(kind: Kind) {
         world.clock.advance_ms(1);
         store.create_user(&tenant.as_owner, &format!("u{n}"), Role::Member).await.unwrap().unwrap();
         store.create_space(&tenant.org, &format!("s{n}"), &tenant.person()).await.unwrap().unwrap();
-        store.create_token(&tenant.as_owner, made_by(&tenant.owner), &format!("t{n}"), &[], None).await.unwrap().unwrap();
+        store
+            .create_token(&tenant.as_owner, made_by(&tenant.owner), &format!("t{n}"), &[], None, McpWishes::default())
+            .await
+            .unwrap()
+            .unwrap();
         let new = NewSession {
             space: tenant.space.clone(),
             created_by: PrincipalId::User(tenant.owner.clone()),
@@ -361,6 +396,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
             automation: None,
             sources: None,
             token_lifetime_seconds: None,
+            mcp: McpWishes::default(),
         };
         store.create_session(&tenant.org, new).await.unwrap();
     }
@@ -435,9 +471,14 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
     // A member's token, an expired one, and one of a disabled owner do not count as other tokens of an owner.
     let member = store.create_user(&tenant.as_owner, "member", Role::Member).await.unwrap().unwrap().0.id;
     let second = store.create_user(&tenant.as_owner, "second", Role::Owner).await.unwrap().unwrap().0.id;
-    store.create_token(&tenant.as_owner, TokenKind::User(member), "m", &[], None).await.unwrap().unwrap();
-    store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60)).await.unwrap().unwrap();
-    let theirs = store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None).await.unwrap().unwrap();
+    store.create_token(&tenant.as_owner, TokenKind::User(member), "m", &[], None, McpWishes::default()).await.unwrap().unwrap();
+    store
+        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60), McpWishes::default())
+        .await
+        .unwrap()
+        .unwrap();
+    let theirs =
+        store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None, McpWishes::default()).await.unwrap().unwrap();
     world.clock.advance_seconds(60);
     store.disable_user(&tenant.org, &second, &tenant.person()).await.unwrap();
     assert_eq!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
@@ -447,7 +488,11 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
         "what is not the last one goes"
     );
 
-    let another = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None).await.unwrap().unwrap();
+    let another = store
+        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None, McpWishes::default())
+        .await
+        .unwrap()
+        .unwrap();
     assert!(matches!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::Done(_)))));
     assert_eq!(store.revoke_token(&tenant.org, &another.id, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
 }

@@ -4,6 +4,7 @@ use crate::harness::{BEGUN, Kind, TOLD, Tenant, World, everything, on_both_engin
 use countersign_core::invocation::ReceiptRef;
 use countersign_core::ledger::{Approved, Begun, EntryId, Finish, Finished, Held, Hold, Row};
 use countersign_core::limits::DRIFT_ENDS_PER_WRITE;
+use countersign_core::mcp::McpWishes;
 use countersign_core::ports::{Claims, EventFeed, Invocations, Rules};
 use countersign_core::{Invocation, InvocationId, Status, Tier};
 use receipt::entry::Kind as EntryKind;
@@ -410,8 +411,11 @@ async fn an_answer_with_a_revoked_token_is_refused(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let pending = tenant.pending(store).await;
     // The token is revoked between the check at the door and the write of the answer.
-    let another =
-        store.create_token(&tenant.as_owner, store::TokenKind::User(tenant.owner.clone()), "phone", &[], None).await.unwrap().unwrap();
+    let another = store
+        .create_token(&tenant.as_owner, store::TokenKind::User(tenant.owner.clone()), "phone", &[], None, McpWishes::default())
+        .await
+        .unwrap()
+        .unwrap();
     store.revoke_token(&tenant.org, &another.id, &tenant.person()).await.unwrap();
     let mut approve = tenant.approve(&pending);
     approve.approval.token = another.id.clone();
