@@ -20,7 +20,7 @@ main() {
     --all) whole 2026-07-28 && whole 2025-11-25 ;;
     *) without_logins 2026-07-28 && without_logins 2025-11-25 ;;
     esac
-    start_server
+    start_with_source
     through_the_door 2026-07-28
     through_the_door 2025-11-25
     say "the conformance suite passed after $SECONDS s"
@@ -54,19 +54,11 @@ suite() {
 }
 
 # Our server, with a source that has what the server scenarios ask for.
-start_server() {
+start_with_source() {
     start fixture clients/mcp/fixture.mjs
-    mkdir "$run/data"
-    COUNTERSIGN_SOURCE_ALLOWED_HOSTS=${address%/mcp} COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 \
-        "$COUNTERSIGN" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
-    started+=($!)
-    while [ ! -s "$run/data/server.url" ]; do
-        kill -0 "$!" 2>/dev/null || fail "the server did not start: $(tail -n 3 "$run/server.log")"
-        sleep 0.05
-    done
-    COUNTERSIGN_URL=$(cat "$run/data/server.url")
-    COUNTERSIGN_TOKEN=$(cat "$run/data/owner.token")
-    export COUNTERSIGN_URL COUNTERSIGN_TOKEN
+    binary=$COUNTERSIGN
+    COUNTERSIGN_SOURCE_ALLOWED_HOSTS=${address%/mcp} COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
+    started+=("$server")
     "$COUNTERSIGN" source add suite --mcp "$address" --default-tier R1 >"$run/log" 2>&1 || fail "the source: $(cat "$run/log")"
 }
 
