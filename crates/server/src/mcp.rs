@@ -64,8 +64,8 @@ impl Door {
             .with_max_request_body_bytes(BODY_BYTES_MAX)
             .with_json_response(false)
             .disable_allowed_hosts();
-        let handled = app.clone();
-        let service = StreamableHttpService::new(move || Ok(Handler::new(handled.clone())), Arc::clone(&manager), config);
+        let handler = Handler::new(app.clone());
+        let service = StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&manager), config);
         let addresses = Arc::new(Addresses::of(app.parts.address.address()));
         Self { app, addresses, connections: Arc::new(Connections::new(manager)), service }
     }

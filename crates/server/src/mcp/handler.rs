@@ -13,6 +13,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What every agent is told.
@@ -23,16 +24,16 @@ doubt. A denial says which rule it was and what would help.";
 /// The first revision that this door speaks.
 const FIRST: &str = "2025-03-26";
 
-/// One for each connection.
+#[derive(Clone)]
 pub(super) struct Handler {
     app: App,
     /// Whether its connection is told of changes already. A client can say that it is initialized as often as it likes.
-    is_followed: AtomicBool,
+    is_followed: Arc<AtomicBool>,
 }
 
 impl Handler {
     pub(super) fn new(app: App) -> Self {
-        Self { app, is_followed: AtomicBool::new(false) }
+        Self { app, is_followed: Arc::default() }
     }
 
     /// What an agent of this session is told first: how things work here, and the guides of its sources.

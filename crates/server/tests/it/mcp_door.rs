@@ -5,15 +5,13 @@ use countersign_core::ports::Invocations;
 use countersign_core::source::Output;
 use countersign_core::{InvocationId, limits};
 use reqwest::header;
+use rmcp::RoleClient;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ProtocolVersion};
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt, NotificationContext, RunningService};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 on_both_engines!(
@@ -35,7 +33,6 @@ on_sqlite!(
     bad_clients_get_documented_errors,
     whoever_asks_for_one_source_gets_its_own_names,
     what_a_call_prints_is_told_to_a_caller_with_a_progress_token,
-    every_connection_is_told_of_a_change,
 );
 
 const STATELESS: &str = "2026-07-28";
@@ -46,18 +43,9 @@ fn lifecycles() -> [ClientLifecycleMode; 2] {
 
 /// A client of the official library.
 async fn connected(agent: &Agent, query: &str, lifecycle: ClientLifecycleMode) -> RunningService<RoleClient, ()> {
-    connected_as((), agent, query, lifecycle).await
-}
-
-async fn connected_as<H: ClientHandler>(
-    handler: H,
-    agent: &Agent,
-    query: &str,
-    lifecycle: ClientLifecycleMode,
-) -> RunningService<RoleClient, H> {
     let config = StreamableHttpClientTransportConfig::with_uri(format!("{}/mcp{query}", agent.client.url)).auth_header(&agent.client.token);
     let transport = StreamableHttpClientTransport::with_client(agent.client.http.clone(), config);
-    handler.serve_with_lifecycle(transport, lifecycle).await.unwrap()
+    ().serve_with_lifecycle(transport, lifecycle).await.unwrap()
 }
 
 async fn called(client: &RunningService<RoleClient, ()>, tool: &str, arguments: Value) -> CallToolResult {
@@ -348,36 +336,6 @@ async fn a_reference_comes_before_the_clients_timer(kind: Kind) {
     assert_eq!(told["result"]["structuredContent"], json!({ "done": true }), "{told:#}");
     let page = server.owner.get(&format!("/inbox/{id}")).await;
     assert!(page.status == 200 && !page.body.as_str().unwrap().contains("fake.write"), "the page tells nothing of the call");
-}
-
-/// A client that hears when the tools have changed.
-#[derive(Default)]
-struct Hears(Notify);
-
-impl ClientHandler for Hears {
-    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.0.notify_one();
-    }
-}
-
-async fn every_connection_is_told_of_a_change(kind: Kind) {
-    let server = TestServer::start(kind).await;
-    let agent = server.agent().await;
-    let (one, other) = (Arc::new(Hears::default()), Arc::new(Hears::default()));
-    let _one = connected_as(Arc::clone(&one), &agent, "", ClientLifecycleMode::Initialize).await;
-    let _other = connected_as(Arc::clone(&other), &agent, "", ClientLifecycleMode::Initialize).await;
-    for hears in [one, other] {
-        // A connection is told of what changes after its own stream has opened.
-        let mut modes = ["deny", "allow"].into_iter().cycle().take(50);
-        let is_told = loop {
-            let Some(mode) = modes.next() else { break false };
-            server.owner.set_mode("fake.read", mode).await;
-            if tokio::time::timeout(Duration::from_millis(200), hears.0.notified()).await.is_ok() {
-                break true;
-            }
-        };
-        assert!(is_told);
-    }
 }
 
 async fn three_tools_find_and_call_actions(kind: Kind) {
