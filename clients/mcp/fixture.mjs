@@ -47,6 +47,7 @@ const tools = {
     return said(text("Done."));
   },
   test_logging_tool: () => said(text("Done.")),
+  json_schema_2020_12_tool: () => said(text("Done.")),
   test_streaming_elicitation: () => asks({ user: form("Please provide your information") }),
   test_trigger_tool_change: () => changed("tools", tools, () => said(text("It is new."))),
   test_trigger_prompt_change: () => changed("prompts", prompts, { answer: () => [asked(text("It is new."))] }),
@@ -63,6 +64,28 @@ const tools = {
   test_input_required_result_multi_round: () => asks({ step1: form("Step 1: What is your name?") }, "round 1"),
   test_input_required_result_tampered_state: () => asks({ confirm: form("Please confirm") }, "state"),
   test_input_required_result_capabilities: () => asks({ user_name: form("What is your name?") }),
+};
+
+// What a tool takes, where it is more than any object.
+const address = { $anchor: "addressDef", type: "object", properties: { street: { type: "string" }, city: { type: "string" } } };
+const schemas = {
+  json_schema_2020_12_tool: {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    type: "object",
+    $defs: { address },
+    properties: {
+      name: { type: "string" },
+      address: { $ref: "#/$defs/address" },
+      contactMethod: { type: "string", enum: ["phone", "email"] },
+      phone: { type: "string" },
+      email: { type: "string" },
+    },
+    allOf: [{ anyOf: [{ required: ["phone"] }, { required: ["email"] }] }],
+    if: { properties: { contactMethod: { const: "phone" } }, required: ["contactMethod"] },
+    then: { required: ["phone"] },
+    else: { required: ["email"] },
+    additionalProperties: false,
+  },
 };
 
 const asked = (content) => ({ role: "user", content });
@@ -103,7 +126,8 @@ function read(uri) {
 const listeners = new Set();
 let changes = 0;
 function changed(what, all, added) {
-  all[`added_${++changes}`] = added;
+  // The suite calls the first tool of the list. A new one waits until somebody has looked at it.
+  all[`test_added_${++changes}`] = added;
   for (const tell of listeners) tell(`notifications/${what}/list_changed`);
   return said(text("Changed."));
 }
@@ -112,7 +136,7 @@ const kept = { ttlMs: 0, cacheScope: "private" };
 const methods = {
   "server/discover": () => ({ supportedVersions: [VERSION], capabilities: { tools: { listChanged: true }, prompts: { listChanged: true }, resources: {} }, ...kept }),
   "tools/list": () => ({
-    tools: Object.keys(tools).map((name) => ({ name, description: `Does what \`${name}\` is asked to do.`, inputSchema: { type: "object" } })),
+    tools: Object.keys(tools).map((name) => ({ name, description: `Does what \`${name}\` is asked to do.`, inputSchema: schemas[name] ?? { type: "object" } })),
     ...kept,
   }),
   "tools/call": ({ name, arguments: given }, tell) => tools[name](given, tell),

@@ -77,7 +77,7 @@ fn unavailable(error: store::Error) -> ErrorData {
 
 /// An action as a tool. A call that may wait for a person may be answered by a reference, which no schema of results describes.
 fn tool(name: String, action: &Action, mode: Mode) -> Tool {
-    let mut tool = Tool::new(name, action.description.clone(), Arc::new(object(&action.params_schema)))
+    let mut tool = Tool::new(name, action.description.clone(), Arc::new(object(unmarked(action.params_schema.clone()))))
         .with_title(action.title.clone())
         .with_annotations(annotations(action))
         .with_meta(meta(action, mode));
@@ -100,12 +100,31 @@ fn annotations(action: &Action) -> ToolAnnotations {
         .open_world(action.effects.contains(&Effect::NetworkCall))
 }
 
-fn object(schema: &Value) -> JsonObject {
+fn object(schema: Value) -> JsonObject {
     match schema {
-        Value::Object(schema) => schema.clone(),
+        Value::Object(schema) => schema,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             JsonObject::from_iter([("type".to_owned(), json!("object"))])
         }
+    }
+}
+
+/// Marks a param that its server wants in a header as well.
+const HEADER_MARK: &str = "x-mcp-header";
+
+/// The same schema without these marks. Whoever lists them has to compare the header with the body, and this door looks at the body alone. Its
+/// server gets the header from the source.
+fn unmarked(schema: Value) -> Value {
+    match schema {
+        Value::Object(mut members) => {
+            // A param of this name has a schema.
+            if members.get(HEADER_MARK).is_some_and(Value::is_string) {
+                members.remove(HEADER_MARK);
+            }
+            Value::Object(members.into_iter().map(|(keyword, value)| (keyword, unmarked(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(unmarked).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema,
     }
 }
 
@@ -116,7 +135,7 @@ const STRUCTURED: &str = "/properties/structuredContent";
 fn output_schema(result: &Value) -> Option<JsonObject> {
     let is_passed_on = result.pointer("/properties/content/type") == Some(&json!("array"));
     let schema = if is_passed_on { result.pointer(STRUCTURED).cloned().map(led_outside)? } else { result.clone() };
-    (schema["type"] == "object").then(|| object(&schema))
+    (schema["type"] == "object").then(|| object(schema))
 }
 
 /// The same schema as a document of its own: its references lead to its own root again.
@@ -140,6 +159,14 @@ fn led_outside(schema: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_asked_for_params_in_headers() {
+        let theirs = json!({ "type": "object", "properties": {
+            "region": { "type": "string", "x-mcp-header": "Region" }, "x-mcp-header": { "type": "string" } } });
+        let ours = json!({ "type": "object", "properties": { "region": { "type": "string" }, "x-mcp-header": { "type": "string" } } });
+        assert_eq!(unmarked(theirs), ours);
+    }
 
     #[test]
     fn a_schema_of_another_server_is_told_as_it_was_given() {
