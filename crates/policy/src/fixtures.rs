@@ -59,6 +59,7 @@ fn principal(id: PrincipalId, role: Option<Role>, scopes: &[Permission]) -> Prin
         session: None,
         scopes: scopes.to_vec(),
         token: None,
+        device: None,
     }
 }
 
@@ -120,6 +121,7 @@ impl Scene {
             self_approval: SelfApproval::Allowed,
             quorum: Default::default(),
             redaction: Default::default(),
+            members: None,
             created_at: AT,
         };
         Self {

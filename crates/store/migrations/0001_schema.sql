@@ -23,6 +23,8 @@ CREATE TABLE spaces (
   quorum TEXT NOT NULL DEFAULT '{}',
   -- What must not reach a source from the space, as JSON.
   redaction TEXT NOT NULL DEFAULT '{}',
+  -- JSON list of the people who may act in it; null: everybody in the org
+  members TEXT,
   sealed_key BYTEA NOT NULL,
   created_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, id),
@@ -70,6 +72,8 @@ CREATE TABLE tokens (
   name TEXT NOT NULL,
   scopes TEXT NOT NULL,
   made_by TEXT,
+  -- The device it is bound to and its class, as JSON.
+  device TEXT,
   hash BYTEA NOT NULL,
   created_at BIGINT NOT NULL,
   expires_at BIGINT,

@@ -12,6 +12,8 @@ use countersign_core::session::{Band, Quorum, SelfApproval, Space, SpaceRedactio
 use countersign_core::{LogId, OrgId, Principal, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::{Body as _, KeyBody, KeyText, RuleChange, SpaceBody};
 use receipt::entry::Kind;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ macro_rules! select_org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, quorum, redaction, created_at FROM spaces WHERE org_id = $1"
+        "SELECT org_id, id, name, band, self_approval, quorum, redaction, members, created_at FROM spaces WHERE org_id = $1"
     };
 }
 pub(crate) use select_space;
@@ -46,6 +48,26 @@ pub struct SpaceChange {
     pub self_approval: Option<SelfApproval>,
     pub quorum: Option<Quorum>,
     pub redaction: Option<SpaceRedaction>,
+    pub members: Option<MembersChange>,
+}
+
+/// A change of who may act in a space. The first member closes it to everybody else; it stays closed when the last one has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MembersChange {
+    Add(UserId),
+    Remove(UserId),
+    /// Everybody in the org may act in it again.
+    Open,
+}
+
+impl MembersChange {
+    fn apply(self, before: Option<&BTreeSet<UserId>>) -> Option<BTreeSet<UserId>> {
+        match self {
+            Self::Add(user) => Some(before.into_iter().flatten().cloned().chain([user]).collect()),
+            Self::Remove(user) => before.map(|members| members.iter().filter(|member| **member != user).cloned().collect()),
+            Self::Open => None,
+        }
+    }
 }
 
 /// An org just created.
@@ -174,6 +196,12 @@ impl Store {
         only(rows, read_space)
     }
 
+    /// Every space that has members, and is closed to everybody else.
+    pub async fn list_closed_spaces(&self, org: &OrgId) -> Result<Arc<Vec<Space>>, Error> {
+        let sql = concat!(select_space!(), " AND members IS NOT NULL ORDER BY id");
+        self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| all(rows, read_space)).await
+    }
+
     /// Changes the band of a space, who may answer in it, and its other settings; `None` if there is no such space.
     pub async fn change_space(&self, org: &OrgId, space: &SpaceId, change: SpaceChange, by: &PrincipalId) -> Result<Option<Space>, Error> {
         let (store, org, space, by) = (self.clone(), org.clone(), space.clone(), by.clone());
@@ -190,16 +218,23 @@ impl Store {
                         self_approval: change.self_approval.unwrap_or(before.self_approval),
                         quorum: change.quorum.unwrap_or_else(|| before.quorum.clone()),
                         redaction: change.redaction.unwrap_or_else(|| before.redaction.clone()),
+                        members: match change.members {
+                            Some(change) => change.apply(before.members.as_ref()),
+                            None => before.members.clone(),
+                        },
                         ..before.clone()
                     };
                     if after != before {
+                        let members = after.members.as_ref().map(to_json).transpose()?;
                         tx.exec(
-                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4 WHERE org_id = $5 AND id = $6",
+                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, members = $5
+                             WHERE org_id = $6 AND id = $7",
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
                                 to_json(&after.quorum)?,
                                 to_json(&after.redaction)?,
+                                members,
                                 org.as_str(),
                                 space.as_str()
                             ],
@@ -237,6 +272,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
     let body = SpaceBody {
         band: space.band,
         by,
+        members: space.members.clone(),
         name: space.name.clone(),
         quorum: space.quorum.clone(),
         redaction: space.redaction.clone(),
@@ -277,6 +313,7 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         self_approval: SelfApproval::Allowed,
         quorum: Quorum::default(),
         redaction: SpaceRedaction::default(),
+        members: None,
         created_at,
     };
     let sealed_key = store.keychain.new_space_key(tx, &space.id).await?;
@@ -309,6 +346,7 @@ pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
         self_approval: columns.parsed(parse_self_approval)?,
         quorum: columns.json()?,
         redaction: columns.json()?,
+        members: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
         created_at: columns.time()?,
     })
 }

@@ -28,6 +28,7 @@ impl Principals for Store {
                 session: None,
                 scopes: Vec::new(),
                 token: None,
+                device: None,
             };
             match principal {
                 PrincipalId::User(id) => {

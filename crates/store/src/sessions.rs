@@ -4,6 +4,7 @@ use crate::db::{Columns, Row, all, only, to_json, vals};
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Sessions;
+use countersign_core::principal::Device;
 use countersign_core::session::{Attendance, Session, SessionLabel};
 use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, UserId, random_bytes};
 use std::collections::BTreeSet;
@@ -20,6 +21,8 @@ pub struct NewSession {
     pub automation: Option<AutomationId>,
     /// The sources it is connected to; absent: all.
     pub sources: Option<BTreeSet<SourceId>>,
+    /// The device that its agent's token is bound to.
+    pub device: Option<Device>,
     pub token_lifetime_seconds: Option<u64>,
 }
 
@@ -126,7 +129,7 @@ impl Store {
                     .await?;
                     let kind = TokenKind::Agent(session.id.clone());
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(session.created_by.clone()), with: None };
+                    let maker = Maker { by: Some(session.created_by.clone()), with: None, device: new.device };
                     let lifetime = new.token_lifetime_seconds;
                     let token = insert_token(&store, tx, &org, kind, &session.title, &[], lifetime, text, maker).await?;
                     Ok((session, token))

@@ -83,6 +83,7 @@ impl Gated {
             session: session.id.clone(),
             principal: request.principal.id.clone(),
             owner: request.principal.owner.clone(),
+            device: request.principal.device.clone(),
             action: resolved.action().id.clone(),
             connection: resolved.source.connection().cloned(),
             tier: resolved.tier(),

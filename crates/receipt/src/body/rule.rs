@@ -15,7 +15,7 @@ use countersign_core::{
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A change of one mode row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct ModeBody {
 pub struct SpaceBody {
     pub band: Band,
     pub by: PrincipalId,
+    /// The people who may act in it; absent: everybody in the org.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<BTreeSet<UserId>>,
     pub name: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub quorum: Quorum,

@@ -145,6 +145,7 @@ fn space(by: u8, people: u32) -> Told {
         name: "main".to_owned(),
         quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
         redaction: Default::default(),
+        members: None,
         self_approval: SelfApproval::Allowed,
         space: call(&[]).space,
         version: 9,

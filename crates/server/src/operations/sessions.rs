@@ -52,6 +52,7 @@ pub(crate) async fn create(
         attendance,
         automation,
         sources,
+        device: by.device.clone(),
         token_lifetime_seconds: Some(AGENT_TOKEN_DAYS * 24 * 60 * 60),
     };
     Ok(app.store().create_session(&by.org, new).await?)

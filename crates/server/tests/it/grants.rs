@@ -172,6 +172,7 @@ async fn session_for(server: &TestServer, automation: &AutomationId) -> Agent {
         attendance: Attendance::Unattended,
         automation: Some(automation.clone()),
         sources: None,
+        device: None,
         token_lifetime_seconds: None,
     };
     let (session, token) = server.store.create_session(&server.org, new).await.unwrap();

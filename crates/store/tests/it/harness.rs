@@ -146,6 +146,7 @@ impl World {
             attendance: Attendance::Interactive,
             automation: None,
             sources: None,
+            device: None,
             token_lifetime_seconds: None,
         };
         let (session, agent_token) = self.store.create_session(&first.org, new).await.unwrap();
@@ -383,6 +384,7 @@ impl Tenant {
             space: self.space.clone(),
             session: self.session.id.clone(),
             principal: PrincipalId::Agent(self.session.id.clone()),
+            device: None,
             mode: BatchMode::AllOrNothing,
             intention: Intention::Effect,
             status: BatchStatus::Running,

@@ -580,7 +580,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
     assert_eq!(store.revoke_token(org, &them.agent_token_id, &them.person()).await, Ok(None));
     assert_eq!(store.disable_user(org, &them.owner, &them.person()).await, Ok(None));
-    assert!(store.invite(&ours.tenant.as_owner, &them.owner).await.unwrap().is_none());
+    assert!(store.invite(&ours.tenant.as_owner, &them.owner, None).await.unwrap().is_none());
     let (token, expires_at) = (ours.tenant.as_owner.token.clone().unwrap(), store.now().await.unwrap());
     let link = NewLink { invocation: theirs.pending.id.clone(), by: ours.tenant.person(), token, expires_at };
     store.record_link(org, link).await.unwrap();

@@ -57,6 +57,7 @@ async fn an_org_is_born_whole(kind: Kind) {
         session: None,
         scopes: vec![],
         token: principal.token.clone(),
+        device: None,
     };
     assert_eq!(principal, ada);
     assert_eq!(store.find_space_by_name(&first.org, "main").await.unwrap().unwrap().id, first.space);
@@ -154,7 +155,7 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let by = tenant.person();
     let (eve, _) = store.create_user(&tenant.as_owner, "eve", Role::Member).await.unwrap().unwrap();
-    let token = store.create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None).await.unwrap().unwrap().text;
+    let token = store.create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None, None).await.unwrap().unwrap().text;
     let known = async || {
         let person = store.authenticate(token.expose()).await.unwrap().unwrap();
         assert_eq!(store.find_bearer(&tenant.org, person.token.as_ref().unwrap()).await, Ok(Some(person.clone())));
@@ -202,6 +203,7 @@ async fn a_session_is_created_with_its_token_and_ends_with_it(kind: Kind) {
         attendance: Attendance::Unattended,
         automation: Some(tenant.draw(AutomationId::new)),
         sources: Some(["files", "crm"].map(|name| SourceId::parse(name).unwrap()).into()),
+        device: None,
         token_lifetime_seconds: Some(60),
     };
     let (session, token) = store.create_session(&tenant.org, new.clone()).await.unwrap();
@@ -232,6 +234,7 @@ async fn a_session_of_another_orgs_space_is_refused(kind: Kind) {
         attendance: Attendance::Interactive,
         automation: None,
         sources: None,
+        device: None,
         token_lifetime_seconds: None,
     };
     let refused = world.store.create_session(&ours.org, new).await.unwrap_err();
@@ -247,13 +250,13 @@ async fn a_token_says_who_its_bearer_is(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let scopes = [Permission::CreateSession, Permission::Read];
-    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None).await.unwrap().unwrap();
+    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None, None).await.unwrap().unwrap();
     assert!(service.text.expose().starts_with("cs_service_"));
     let principal = store.authenticate(service.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.name.as_str()), (PrincipalId::Service(service.id.clone()), "ci"));
     assert_eq!((principal.owner.as_ref(), &principal.scopes[..]), (Some(&tenant.owner), &scopes[..]));
     assert_eq!(store.find_token(&tenant.org, &service.id).await.unwrap().unwrap().kind, made_by(&tenant.owner));
-    let user = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60)).await.unwrap().unwrap();
+    let user = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60), None).await.unwrap().unwrap();
     let principal = store.authenticate(user.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.role), (PrincipalId::User(tenant.owner.clone()), Some(Role::Owner)));
     let listed = store.find_token(&tenant.org, &user.id).await.unwrap().unwrap();
@@ -269,7 +272,7 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     for unknown in ["", "cs_user_", &tenant.owner_token[1..], &format!("{}x", tenant.owner_token)] {
         assert_eq!(store.authenticate(unknown).await, Ok(Err(Refused::Unknown)), "{unknown}");
     }
-    let short = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60)).await.unwrap().unwrap();
+    let short = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60), None).await.unwrap().unwrap();
     world.clock.advance_seconds(59);
     assert!(store.authenticate(short.text.expose()).await.unwrap().is_ok());
     world.clock.advance_seconds(1);
@@ -292,7 +295,7 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
 async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60)).await.unwrap().unwrap();
+    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60), None).await.unwrap().unwrap();
     let user = PrincipalId::User(tenant.owner.clone());
     let agent = PrincipalId::Agent(tenant.session.id.clone());
     let ci = PrincipalId::Service(service.id.clone());
@@ -351,7 +354,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
         world.clock.advance_ms(1);
         store.create_user(&tenant.as_owner, &format!("u{n}"), Role::Member).await.unwrap().unwrap();
         store.create_space(&tenant.org, &format!("s{n}"), &tenant.person()).await.unwrap().unwrap();
-        store.create_token(&tenant.as_owner, made_by(&tenant.owner), &format!("t{n}"), &[], None).await.unwrap().unwrap();
+        store.create_token(&tenant.as_owner, made_by(&tenant.owner), &format!("t{n}"), &[], None, None).await.unwrap().unwrap();
         let new = NewSession {
             space: tenant.space.clone(),
             created_by: PrincipalId::User(tenant.owner.clone()),
@@ -360,6 +363,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
             attendance: Attendance::Interactive,
             automation: None,
             sources: None,
+            device: None,
             token_lifetime_seconds: None,
         };
         store.create_session(&tenant.org, new).await.unwrap();
@@ -435,9 +439,9 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
     // A member's token, an expired one, and one of a disabled owner do not count as other tokens of an owner.
     let member = store.create_user(&tenant.as_owner, "member", Role::Member).await.unwrap().unwrap().0.id;
     let second = store.create_user(&tenant.as_owner, "second", Role::Owner).await.unwrap().unwrap().0.id;
-    store.create_token(&tenant.as_owner, TokenKind::User(member), "m", &[], None).await.unwrap().unwrap();
-    store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60)).await.unwrap().unwrap();
-    let theirs = store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None).await.unwrap().unwrap();
+    store.create_token(&tenant.as_owner, TokenKind::User(member), "m", &[], None, None).await.unwrap().unwrap();
+    store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60), None).await.unwrap().unwrap();
+    let theirs = store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None, None).await.unwrap().unwrap();
     world.clock.advance_seconds(60);
     store.disable_user(&tenant.org, &second, &tenant.person()).await.unwrap();
     assert_eq!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
@@ -447,7 +451,7 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
         "what is not the last one goes"
     );
 
-    let another = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None).await.unwrap().unwrap();
+    let another = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None, None).await.unwrap().unwrap();
     assert!(matches!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::Done(_)))));
     assert_eq!(store.revoke_token(&tenant.org, &another.id, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
 }
