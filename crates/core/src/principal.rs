@@ -179,7 +179,7 @@ impl fmt::Display for Permission {
 }
 
 /// The device that a token is bound to, in the words of whoever bound it. Nothing proves that its bearer is on that device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     pub name: String,

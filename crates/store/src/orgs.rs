@@ -1,6 +1,6 @@
 //! Orgs and their spaces. Creating an org also creates its audit log, so an org can never act unrecorded.
 
-use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::keys::Purpose;
 use crate::rules::{self, RuleEvent};
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
@@ -180,14 +180,13 @@ impl Store {
             .await
     }
 
-    pub async fn list_spaces(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Space>, Error> {
-        let rows = self
-            .db
-            .read(
-                concat!(select_space!(), " AND id > $2 ORDER BY id LIMIT $3"),
-                &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
-            )
-            .await?;
+    /// Lists spaces, without these.
+    pub async fn list_spaces(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Space>, Error> {
+        let after = request.after.as_deref().unwrap_or_default();
+        let mut params = vals![org.as_str(), after, i64::from(request.limit) + 1].to_vec();
+        let others = not_among("id", hidden, &mut params);
+        let sql = format!("{} AND id > $2{others} ORDER BY id LIMIT $3", select_space!());
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_space, |space| space.id.to_string())
     }
 
@@ -247,6 +246,18 @@ impl Store {
             })
             .await
     }
+}
+
+/// The part of a WHERE clause that leaves out these spaces; their ids are added to `params`.
+pub(crate) fn not_among(column: &str, hidden: &BTreeSet<SpaceId>, params: &mut Vec<Val>) -> String {
+    if hidden.is_empty() {
+        return String::new();
+    }
+    let place = |space: &SpaceId| {
+        params.push(Val::from(space.as_str()));
+        format!("${}", params.len())
+    };
+    format!(" AND {column} NOT IN ({})", hidden.iter().map(place).collect::<Vec<_>>().join(", "))
 }
 
 /// Inserts an org whose owner cannot act yet.

@@ -2,6 +2,7 @@
 
 use crate::db::{Columns, Row, all, only, to_json, vals};
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
+use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Device;
@@ -138,16 +139,13 @@ impl Store {
             .await
     }
 
-    /// Lists sessions, newest first.
-    pub async fn list_sessions(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Session>, Error> {
+    /// Lists sessions, newest first, without those of these spaces.
+    pub async fn list_sessions(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Session>, Error> {
         let after = request.after.as_deref().unwrap_or("~");
-        let rows = self
-            .db
-            .read(
-                concat!(select_session!(), " AND id < $2 ORDER BY id DESC LIMIT $3"),
-                &vals![org.as_str(), after, i64::from(request.limit) + 1],
-            )
-            .await?;
+        let mut params = vals![org.as_str(), after, i64::from(request.limit) + 1].to_vec();
+        let others = not_among("space_id", hidden, &mut params);
+        let sql = format!("{} AND id < $2{others} ORDER BY id DESC LIMIT $3", select_session!());
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_session, |session| session.id.to_string())
     }
 

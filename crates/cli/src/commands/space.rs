@@ -1,6 +1,7 @@
 //! `countersign space`: scopes inside an org. Each has a band, who must answer in it, and what may leave it.
 
 mod crossing;
+mod member;
 
 use crate::shared::*;
 use api::identity::{ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SpaceView};
@@ -61,6 +62,15 @@ Examples:
   countersign space redact support email phone --region US --region GB
   countersign space redact support --none                   redact nothing")]
     Redact(Redact),
+    /// Manage who may act in a space and see it
+    #[command(subcommand, before_help = "\
+A space without members is open to everybody in the org. The first member closes it: nobody else calls there, or sees
+what is in it. Admins and owners see every space, and call and approve only where they are members.
+
+Examples:
+  countersign space member add payroll robin
+  countersign space member list payroll")]
+    Member(member::Member),
     /// List the actions that may act across spaces
     #[command(before_help = "Examples:\n  countersign space crossings")]
     Crossings,
@@ -150,6 +160,7 @@ impl Resource for SpaceView {
         }),
         Field::line("quorum", |one, _| text(quorum(&one.quorum))),
         Field::line("redacts", |one, _| text(redaction(&one.redaction))),
+        Field::line("members", |one, _| text(member::told(one.members.as_deref()))),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
     ];
 
@@ -189,6 +200,7 @@ impl Space {
                 resource::tell_with(&answer, more, client, terminal).await?;
                 return Ok(Exit::Ok);
             }
+            Self::Member(member) => return member.run(client, terminal).await,
             Self::Crossings => return crossing::list(client, terminal).await,
             Self::AllowCrossing(crossing) => return crossing.allow(client, terminal).await,
             Self::ForbidCrossing(crossing) => return crossing.forbid(client, terminal).await,

@@ -56,6 +56,7 @@ pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
         role: principal.role,
         session_id: principal.session.as_ref().map(ToString::to_string),
         permissions: principal.permissions().collect(),
+        device: principal.device.clone(),
     })
 }
 
@@ -103,7 +104,8 @@ pub(super) async fn notifications(
 ) -> Result<Json<Page<NotificationView>>, Refusal> {
     caller.must_read()?;
     let page = app.store().list_notifications(&caller.principal.org, &query.request()?).await?;
-    let items = page.items.into_iter().map(|notification| NotificationView {
+    let items = caller.seen_of(&app, page.items, |notification| notification.space.to_string()).await?;
+    let items = items.into_iter().map(|notification| NotificationView {
         id: notification.id.to_string(),
         space_id: notification.space.to_string(),
         invocation_id: notification.invocation.to_string(),

@@ -322,8 +322,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_reviews: store.list_reviews(org, &all).await.unwrap();
         find_batch: store.find_batch(org, &theirs.batch.id).await.unwrap();
         find_sealed_parts: store.find_sealed_parts(org, &theirs.batch.id).await.unwrap();
-        list_batches: store.list_batches(org, None, &all).await.unwrap();
-        list_batches: store.list_batches(org, Some(&theirs.tenant.session.id), &all).await.unwrap();
+        list_batches: store.list_batches(org, None, &BTreeSet::new(), &all).await.unwrap();
+        list_batches: store.list_batches(org, Some(&theirs.tenant.session.id), &BTreeSet::new(), &all).await.unwrap();
         list_left_behind: store.list_left_behind(org, None).await.unwrap();
         list_left_batches: store.list_left_batches(org).await.unwrap();
         list_batches_in_status: store.list_batches_in_status(org, BatchStatus::Running).await.unwrap();
@@ -334,8 +334,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         rules_version: store.rules_version(org).await.unwrap();
         rules_version_anew: store.rules_version_anew(org).await.unwrap();
         list_receipts: store.list_receipts(org, &store::ReceiptFilter::default(), &all).await.unwrap();
-        list_sessions: store.list_sessions(org, &all).await.unwrap();
-        list_spaces: store.list_spaces(org, &all).await.unwrap();
+        list_sessions: store.list_sessions(org, &BTreeSet::new(), &all).await.unwrap();
+        list_spaces: store.list_spaces(org, &BTreeSet::new(), &all).await.unwrap();
+        list_closed_spaces: store.list_closed_spaces(org).await.unwrap();
         list_users: store.list_users(org, &all).await.unwrap();
         list_tokens: store.list_tokens(org, &all).await.unwrap();
         list_modes: store.list_modes(org, None, &all).await.unwrap();

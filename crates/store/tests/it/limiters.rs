@@ -85,13 +85,13 @@ async fn a_person_and_a_space_are_limited_besides_a_session() {
 #[tokio::test]
 async fn the_limiter_in_memory_keeps_the_limit() {
     let clock = FixedClock::new();
-    check(&MemoryLimiter::new(60, Arc::new(clock.clone())), &InMemory(clock)).await;
+    check(&MemoryLimiter::new(60_u32, Arc::new(clock.clone())), &InMemory(clock)).await;
 }
 
 #[tokio::test]
 async fn the_limiter_in_memory_says_exactly_how_long_to_wait() {
     let clock = FixedClock::new();
-    let (limiter, session) = (MemoryLimiter::new(1, Arc::new(clock.clone())), fresh_session());
+    let (limiter, session) = (MemoryLimiter::new(1_u32, Arc::new(clock.clone())), fresh_session());
     assert_eq!(limiter.admit((&session).into()).await, Admission::Admitted);
     assert_eq!(limiter.admit((&session).into()).await, Admission::Refused { retry_after_ms: 60_000, limited: Limited::Session });
     clock.advance_ms(59_999);
@@ -110,14 +110,14 @@ async fn the_limiter_in_memory_says_exactly_how_long_to_wait() {
 async fn the_limiter_in_redis_keeps_the_limit() {
     let client = redis::Client::open(testkit::redis::url()).unwrap();
     let connection = client.get_multiplexed_async_connection().await.unwrap();
-    check(&RedisLimiter::connect(&testkit::redis::url(), 60).await.unwrap(), &InRedis(connection)).await;
+    check(&RedisLimiter::connect(&testkit::redis::url(), 60_u32).await.unwrap(), &InRedis(connection)).await;
 }
 
 #[tokio::test]
 async fn two_servers_share_the_limit_in_redis() {
     let session = fresh_session();
-    let one = RedisLimiter::connect(&testkit::redis::url(), 2).await.unwrap();
-    let two = RedisLimiter::connect(&testkit::redis::url(), 2).await.unwrap();
+    let one = RedisLimiter::connect(&testkit::redis::url(), 2_u32).await.unwrap();
+    let two = RedisLimiter::connect(&testkit::redis::url(), 2_u32).await.unwrap();
     assert_eq!(one.admit((&session).into()).await, Admission::Admitted);
     assert_eq!(two.admit((&session).into()).await, Admission::Admitted);
     for limiter in [&one, &two] {
@@ -128,7 +128,7 @@ async fn two_servers_share_the_limit_in_redis() {
 #[tokio::test]
 async fn a_window_in_redis_ends_by_itself() {
     let session = fresh_session();
-    let limiter = RedisLimiter::connect(&testkit::redis::url(), 1).await.unwrap();
+    let limiter = RedisLimiter::connect(&testkit::redis::url(), 1_u32).await.unwrap();
     limiter.admit((&session).into()).await;
     limiter.admit((&session).into()).await;
     let client = redis::Client::open(testkit::redis::url()).unwrap();
@@ -140,7 +140,7 @@ async fn a_window_in_redis_ends_by_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_admitted_without_delay_while_redis_is_away() {
     let (proxy, url) = Proxy::before(&testkit::redis::url()).await;
-    let (limiter, session) = (RedisLimiter::connect(&url, 1).await.unwrap(), fresh_session());
+    let (limiter, session) = (RedisLimiter::connect(&url, 1_u32).await.unwrap(), fresh_session());
     assert_eq!(limiter.admit((&session).into()).await, Admission::Admitted);
     assert!(matches!(limiter.admit((&session).into()).await, Admission::Refused { .. }));
     proxy.cut();
@@ -161,7 +161,7 @@ async fn calls_are_admitted_without_delay_while_redis_is_away() {
 #[tokio::test]
 async fn a_redis_that_is_not_there_is_noticed_at_start() {
     for url in ["redis://127.0.0.1:1/", "not a url"] {
-        let refusal = RedisLimiter::connect(url, 1).await.map(|_| ()).unwrap_err();
+        let refusal = RedisLimiter::connect(url, 1_u32).await.map(|_| ()).unwrap_err();
         assert!(matches!(refusal, Error::Unavailable { .. }), "{refusal}");
     }
 }

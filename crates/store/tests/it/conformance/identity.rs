@@ -239,7 +239,7 @@ async fn a_session_of_another_orgs_space_is_refused(kind: Kind) {
     };
     let refused = world.store.create_session(&ours.org, new).await.unwrap_err();
     assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
-    assert_eq!(world.store.list_sessions(&ours.org, &everything()).await.unwrap().items, [ours.session]);
+    assert_eq!(world.store.list_sessions(&ours.org, &Default::default(), &everything()).await.unwrap().items, [ours.session]);
 }
 
 fn made_by(user: &UserId) -> TokenKind {
@@ -389,7 +389,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
     check!(list_spaces, 5);
     check!(list_sessions, 5);
     check!(list_tokens, 14);
-    let sessions = store.list_sessions(&tenant.org, &everything()).await.unwrap().items;
+    let sessions = store.list_sessions(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
     assert_eq!(sessions.iter().map(|session| session.title.as_str()).collect::<Vec<_>>(), ["n3", "n2", "n1", "n0", "agent of acme"]);
 }
 
