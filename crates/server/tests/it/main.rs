@@ -43,6 +43,7 @@ mod redaction;
 mod secrets;
 mod sources;
 mod stream;
+mod teams;
 mod tenancy;
 mod tls;
 mod upstream;
