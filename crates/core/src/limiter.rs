@@ -19,11 +19,12 @@ pub enum Limited {
 }
 
 impl Limited {
-    pub const fn as_str(self) -> &'static str {
+    /// Whose limit it is, for a sentence about a call of this session.
+    pub fn of(self, session: &SessionId) -> String {
         match self {
-            Self::Session => "session",
-            Self::Person => "person",
-            Self::Space => "space",
+            Self::Session => format!("session `{session}`"),
+            Self::Person => format!("the person behind session `{session}`, with all that acts for them,"),
+            Self::Space => format!("the space of session `{session}`"),
         }
     }
 }

@@ -237,7 +237,17 @@ mod tests {
 
     fn principal(id: PrincipalId, role: Option<Role>, scopes: Vec<Permission>) -> Principal {
         let at = Timestamp::from_micros(0);
-        Principal { org: OrgId::new(at, [0; 10]), id, name: "x".into(), role, owner: None, session: None, scopes, token: None, device: None }
+        Principal {
+            org: OrgId::new(at, [0; 10]),
+            id,
+            name: "x".into(),
+            role,
+            owner: None,
+            session: None,
+            scopes,
+            token: None,
+            device: None,
+        }
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub enum Error {
     SessionEnded { session: SessionId },
     #[error("session `{session}` is not yours to invoke in")]
     NotYourSession { session: SessionId },
-    #[error("{} has invoked too often; retrying is safe after {} s", whose(*.limited, .session), .retry_after_ms.div_ceil(1_000))]
+    #[error("{} has invoked too often; retrying is safe after {} s", .limited.of(.session), .retry_after_ms.div_ceil(1_000))]
     RateLimited { session: SessionId, limited: Limited, retry_after_ms: u64 },
     /// They see the space, because they administer it, and are none of its members.
     #[error("only members of the space call, approve and revert there, and you are none; nothing was done")]
@@ -268,13 +268,5 @@ impl Error {
             Self::RulesKeepChanging
                 | Self::Store(ledger::Error::Unavailable { .. } | ledger::Error::Fenced | ledger::Error::CommitUnknown { .. })
         )
-    }
-}
-
-fn whose(limited: Limited, session: &SessionId) -> String {
-    match limited {
-        Limited::Session => format!("session `{session}`"),
-        Limited::Person => format!("the person behind session `{session}`, with all that acts for them,"),
-        Limited::Space => format!("the space of session `{session}`"),
     }
 }

@@ -170,10 +170,7 @@ impl Config {
             http_allowed_hosts: parse_all("http.allowed_hosts", &hosts)?,
             http_allowed_networks: parse_networks("http.allowed_networks", &networks)?,
             invocations_per_minute: RateLimits {
-                session: env
-                    .invocations_per_minute
-                    .or(file.limits.invocations_per_minute)
-                    .unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
+                session: env.invocations_per_minute.or(file.limits.invocations_per_minute).unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
                 person: env.person_invocations_per_minute.or(file.limits.person_invocations_per_minute),
                 space: env.space_invocations_per_minute.or(file.limits.space_invocations_per_minute),
             },

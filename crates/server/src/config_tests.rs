@@ -15,7 +15,10 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
     .unwrap();
     let config = Some(file);
     let from_file = load(Flags { config: config.clone(), ..Flags::default() }, &[]).unwrap();
-    assert_eq!((from_file.listen.as_str(), from_file.invocations_per_minute), ("127.0.0.1:3", RateLimits { session: 7, person: None, space: Some(9) }));
+    assert_eq!(
+        (from_file.listen.as_str(), from_file.invocations_per_minute),
+        ("127.0.0.1:3", RateLimits { session: 7, person: None, space: Some(9) })
+    );
     assert_eq!(from_file.http_allowed_hosts.len(), 1);
     let env = [("COUNTERSIGN_LISTEN", "127.0.0.1:2"), ("COUNTERSIGN_TOKEN", "for the command line")];
     let from_env = load(Flags { config: config.clone(), ..Flags::default() }, &env).unwrap();

@@ -1,8 +1,8 @@
 //! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
 use crate::db::{Columns, Row, all, only, to_json, vals};
-use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::orgs::not_among;
+use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Device;

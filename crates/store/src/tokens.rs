@@ -280,5 +280,15 @@ fn read_token(keychain: &Keychain, row: Row) -> Result<Token, Error> {
     let lost = Lost::of(columns.time_or_null()?, [columns.time_or_null()?, columns.time_or_null()?, columns.time_or_null()?]);
     let lost = if is_as_written { lost } else { Some(Lost::Changed) };
     let (kind, scopes) = (protected.stands_for()?, protected.scopes());
-    Ok(Token { id: protected.id, kind, name, scopes, device: protected.device, created_at, expires_at: protected.expires_at, revoked_at, lost })
+    Ok(Token {
+        id: protected.id,
+        kind,
+        name,
+        scopes,
+        device: protected.device,
+        created_at,
+        expires_at: protected.expires_at,
+        revoked_at,
+        lost,
+    })
 }

@@ -63,13 +63,16 @@ Examples:
   countersign space redact support --none                   redact nothing")]
     Redact(Redact),
     /// Manage who may act in a space and see it
-    #[command(subcommand, before_help = "\
+    #[command(
+        subcommand,
+        before_help = "\
 A space without members is open to everybody in the org. The first member closes it: nobody else calls there, or sees
 what is in it. Admins and owners see every space, and call and approve only where they are members.
 
 Examples:
   countersign space member add payroll robin
-  countersign space member list payroll")]
+  countersign space member list payroll"
+    )]
     Member(member::Member),
     /// List the actions that may act across spaces
     #[command(before_help = "Examples:\n  countersign space crossings")]

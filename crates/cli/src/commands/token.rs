@@ -2,8 +2,8 @@
 
 use crate::shared::*;
 use api::identity::{NewTokenRequest, NewTokenResponse, TokenKindName, TokenView, WhoamiResponse};
-use clap::{Args, Subcommand};
 use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
 use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
 use countersign_core::principal::{Device, Permission};
 

@@ -381,9 +381,8 @@ fn both_refuse_who_is_no_member_of_the_space() {
     both_refuse_the_last("a call of a stranger", told(&[OWNER]));
     both_refuse_the_last("an approval of a stranger", told(&[ROBIN]));
     both_refuse_the_last("where nobody is left", told(&[]));
-    let granted = |members: &[u8]| {
-        [robin(), vec![closed(members), granted(OWNER, &[OWNER], second(1_000)), begun(&under_grant())]].concat()
-    };
+    let granted =
+        |members: &[u8]| [robin(), vec![closed(members), granted(OWNER, &[OWNER], second(1_000)), begun(&under_grant())]].concat();
     both_refuse_the_last("a grant of a stranger", granted(&[ROBIN]));
     let mut open = space(OWNER, 1);
     open.1["version"] = json!(10);

@@ -61,9 +61,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     let eyes = Eyes::of(org, own.as_ref());
     let hidden = sources::hidden(&app, &caller.principal).await?;
     match app.pipeline().catalogue().find_listed(eyes, &action).await {
-        Some(found) if hidden.contains(found.id.source()) => {
-            Err(pipeline::Error::UnknownAction { action, suggestions: Vec::new() }.into())
-        }
+        Some(found) if hidden.contains(found.id.source()) => Err(pipeline::Error::UnknownAction { action, suggestions: Vec::new() }.into()),
         Some(found) => Ok(Json(view(&app, org, None, &found).await?)),
         None => Err(Refusal::unknown_action(&app, eyes, &action).await),
     }

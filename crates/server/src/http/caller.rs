@@ -70,12 +70,7 @@ impl Caller {
     }
 
     /// Those of these that exist for the caller. `about` gives a text with the ids that each is about.
-    pub(super) async fn seen_of<T: Send>(
-        &self,
-        app: &App,
-        items: Vec<T>,
-        about: impl Fn(&T) -> String + Send,
-    ) -> Result<Vec<T>, Refusal> {
+    pub(super) async fn seen_of<T: Send>(&self, app: &App, items: Vec<T>, about: impl Fn(&T) -> String + Send) -> Result<Vec<T>, Refusal> {
         Ok(operations::sight::seen_of(app, &self.principal, items, about).await?)
     }
 

@@ -124,7 +124,7 @@ pub(super) fn entry_view(entry: &StoredEntry) -> Result<EntryView, Refusal> {
 /// The receipt, if its space exists for the caller.
 async fn readable(app: &App, caller: &Caller, named: &str, id: &ReceiptId) -> Result<StoredEntry, Refusal> {
     let found = app.store().find_receipt(&caller.principal.org, id).await?;
-    let seen = caller.seen_of(app, found.into_iter().collect(), |entry| entry.payload.clone()).await?.pop();
+    let seen = caller.seen_of(app, found.into_iter().collect::<Vec<_>>(), |entry| entry.payload.clone()).await?.pop();
     seen.ok_or_else(|| Refusal::not_found("receipt", named))
 }
 

@@ -53,7 +53,7 @@ pub(crate) async fn find(app: &App, by: &Principal, grant: &str) -> Result<Grant
     let unknown = || Error::not_found("grant", grant);
     let id = GrantId::parse(grant).map_err(|_| unknown())?;
     let found = app.store().find_grant(&by.org, &id).await?;
-    let found = sight::seen_of(app, by, found.into_iter().collect(), about).await?.pop();
+    let found = sight::seen_of(app, by, found.into_iter().collect::<Vec<_>>(), about).await?.pop();
     let may_read = |found: &Grant| by.may(Permission::Read) || found.requested_by.as_ref() == Some(&by.id);
     found.filter(may_read).ok_or_else(unknown)
 }

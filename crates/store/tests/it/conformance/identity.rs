@@ -155,7 +155,8 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let by = tenant.person();
     let (eve, _) = store.create_user(&tenant.as_owner, "eve", Role::Member).await.unwrap().unwrap();
-    let token = store.create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None, None).await.unwrap().unwrap().text;
+    let token =
+        store.create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None, None).await.unwrap().unwrap().text;
     let known = async || {
         let person = store.authenticate(token.expose()).await.unwrap().unwrap();
         assert_eq!(store.find_bearer(&tenant.org, person.token.as_ref().unwrap()).await, Ok(Some(person.clone())));
@@ -256,7 +257,8 @@ async fn a_token_says_who_its_bearer_is(kind: Kind) {
     assert_eq!((principal.id, principal.name.as_str()), (PrincipalId::Service(service.id.clone()), "ci"));
     assert_eq!((principal.owner.as_ref(), &principal.scopes[..]), (Some(&tenant.owner), &scopes[..]));
     assert_eq!(store.find_token(&tenant.org, &service.id).await.unwrap().unwrap().kind, made_by(&tenant.owner));
-    let user = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60), None).await.unwrap().unwrap();
+    let user =
+        store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60), None).await.unwrap().unwrap();
     let principal = store.authenticate(user.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.role), (PrincipalId::User(tenant.owner.clone()), Some(Role::Owner)));
     let listed = store.find_token(&tenant.org, &user.id).await.unwrap().unwrap();
@@ -295,7 +297,8 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
 async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let service = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60), None).await.unwrap().unwrap();
+    let service =
+        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60), None).await.unwrap().unwrap();
     let user = PrincipalId::User(tenant.owner.clone());
     let agent = PrincipalId::Agent(tenant.session.id.clone());
     let ci = PrincipalId::Service(service.id.clone());
@@ -451,7 +454,8 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
         "what is not the last one goes"
     );
 
-    let another = store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None, None).await.unwrap().unwrap();
+    let another =
+        store.create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None, None).await.unwrap().unwrap();
     assert!(matches!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::Done(_)))));
     assert_eq!(store.revoke_token(&tenant.org, &another.id, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
 }

@@ -410,8 +410,11 @@ async fn an_answer_with_a_revoked_token_is_refused(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let pending = tenant.pending(store).await;
     // The token is revoked between the check at the door and the write of the answer.
-    let another =
-        store.create_token(&tenant.as_owner, store::TokenKind::User(tenant.owner.clone()), "phone", &[], None, None).await.unwrap().unwrap();
+    let another = store
+        .create_token(&tenant.as_owner, store::TokenKind::User(tenant.owner.clone()), "phone", &[], None, None)
+        .await
+        .unwrap()
+        .unwrap();
     store.revoke_token(&tenant.org, &another.id, &tenant.person()).await.unwrap();
     let mut approve = tenant.approve(&pending);
     approve.approval.token = another.id.clone();
