@@ -15,6 +15,7 @@ on_both_engines!(
     a_grant_of_a_stranger_allows_nothing,
     a_space_is_open_until_it_has_members_and_each_change_is_signed,
     who_can_be_a_member,
+    a_crossing_does_not_lead_strangers_into_a_space,
     calls_are_limited_by_person_and_by_space,
     a_token_is_bound_to_a_device_and_policies_know_it,
     policies_know_the_members_of_a_space,
@@ -237,6 +238,19 @@ async fn who_can_be_a_member(kind: Kind) {
     server.owner.send(Method::DELETE, &format!("{path}/{gone}"), None).await.problem(404, "not_found");
     server.owner.post(&format!("/api/v1/users/{gone}/disable"), json!({})).await.ok();
     server.owner.post(&path, json!({ "user_id": gone })).await.problem(404, "not_found");
+}
+
+async fn a_crossing_does_not_lead_strangers_into_a_space(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "member").await);
+    let space = payroll(&server, &[&robin]).await;
+    let crossing = json!({ "action": "fake.write", "from_space_id": server.main_space().await, "to_space_id": space });
+    assert_eq!(server.owner.post("/api/v1/crossings", crossing).await.status, 204);
+    let write = json!({ "space_id": space });
+    robin.new_session(json!({})).await.invoke("fake.write", write.clone()).await.ok();
+    eve.new_session(json!({})).await.invoke("fake.write", write).await.problem(403, "denied_by_policy");
+    assert_eq!(eve.get("/api/v1/crossings").await.ok()["items"], json!([]));
 }
 
 async fn calls_are_limited_by_person_and_by_space(kind: Kind) {
