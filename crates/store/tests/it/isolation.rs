@@ -388,7 +388,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
     ("reseal_some", "the operator's, of everything"),
     ("end_replacement", "the operator's, of everything"),
     ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
-    ("connect", "the limiter, which knows sessions only"),
+    ("connect", "the limiter, which counts by ids that no two orgs share"),
     ("create_org", "makes the org it returns"),
     ("add_org", "an operator's: makes the org it returns"),
     ("redeem", "the invitation says of which org it is"),
