@@ -43,9 +43,11 @@ pub(crate) async fn list(app: &App, by: &Principal, mut filter: GrantFilter, req
     Ok(Page { items: sight::seen_of(app, by, page.items, about).await?, next: page.next })
 }
 
-/// What a grant is about: the session that it covers, and the space.
+/// What a grant is about: the session that it covers, the space, and the agent that asked for it.
 fn about(grant: &Grant) -> String {
-    format!("{} {}", grant.terms.scope, grant.terms.space.as_ref().map(ToString::to_string).unwrap_or_default())
+    let space = grant.terms.space.as_ref().map(ToString::to_string).unwrap_or_default();
+    let asked_by = grant.requested_by.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!("{} {space} {asked_by}", grant.terms.scope)
 }
 
 /// One grant, for principals who may read everything and for the one who requested it.
@@ -158,7 +160,8 @@ async fn scope_of(app: &App, by: &Principal, asked: AskedScope) -> Result<GrantS
             let own = by.session.as_ref().map(ToString::to_string);
             let text = named.or(own).ok_or_else(|| Error::invalid("`session_id` is missing"))?;
             let id = SessionId::parse(&text).map_err(|_| Error::UnknownSession)?;
-            Ok(GrantScope::Session(app.store().find_session(&by.org, &id).await?.ok_or(Error::UnknownSession)?.id))
+            let session = app.store().find_session(&by.org, &id).await?.ok_or(Error::UnknownSession)?;
+            if sight::sees(app, by, &session.space).await? { Ok(GrantScope::Session(session.id)) } else { Err(Error::UnknownSession) }
         }
         AskedScope::Automation(named) => {
             let text = named.ok_or_else(|| Error::invalid("`automation_id` is missing"))?;

@@ -73,7 +73,7 @@ async fn a_space_with_members_does_not_exist_for_others(kind: Kind) {
     let batch = json!({ "mode": "best_effort", "actions": [{ "action": "fake.read" }] });
     let batch = agent.client.post(&format!("/api/v1/sessions/{}/actions/batch", agent.session), batch).await.ok();
     let batch = batch["id"].as_str().unwrap();
-    let grant = robin.grant(json!({ "covers": "fake.write", "scope": "session", "session_id": agent.session })).await;
+    let grant = robin.grant(json!({ "covers": "fake.send", "scope": "session", "session_id": agent.session })).await;
 
     let session = agent.session.as_str();
     let once = || Some(json!({ "mode": "once" }));
