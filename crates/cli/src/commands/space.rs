@@ -66,7 +66,7 @@ Examples:
     #[command(
         subcommand,
         before_help = "\
-A space without members is open to everybody in the org. The first member closes it: nobody else calls there, or sees
+A space without members is open to everybody in the org. The first member closes it: nobody else calls there, or sees \
 what is in it. Admins and owners see every space, and call and approve only where they are members.
 
 Examples:
