@@ -405,7 +405,7 @@ class People:
         need(not name.startswith("org_") or ROLES[has] == "owner", "only an owner could do this")
         return None
 
-# ---- What the entries must agree on (rules 1, 2, 5 to 8 and 10)
+# ---- What the entries must agree on (rules 1, 2, 5 to 8, 10 and 11)
 
 class Agreement:
     def __init__(self):
@@ -415,6 +415,7 @@ class Agreement:
         self.receipts = {}     # invocation -> its last receipt_id
         self.quorums = {}      # space -> {tier: number}
         self.refusing = {}     # space -> whether it refuses self-approval
+        self.members = {}      # space -> its members as principals, of those that have members
         self.approved = {}     # (invocation, binding, user) -> whether it counts for a quorum above one
         self.denied = set()    # invocations
         self.always = set()    # (invocation, binding, user) of those who allowed the action from then on
@@ -456,6 +457,9 @@ class Agreement:
             self.quorums[get(body, "space")] = get(body, "quorum", dict) if body.get("quorum") is not None else {}
             need(get(body, "self_approval") in ("allowed", "refused"), "`self_approval` is neither allowed nor refused")
             self.refusing[body["space"]] = body["self_approval"] == "refused"
+            self.members.pop(body["space"], None)
+            if body.get("members") is not None:
+                self.members[body["space"]] = {f"user:{user}" for user in get(body, "members", list)}
         elif name == "grant_given":
             need(came_with in (None, self.approvers[0]), "the grant came with an approval that is not there")
             said_yes = [by] if came_with is None else self.approvers[1]
@@ -495,15 +499,21 @@ class Agreement:
         """Checks the grant and the approval. Further attempts have the same, whatever the space has come to ask for."""
         invocation, owner = get(body, "invocation_id"), self.people.owner(body.get("principal"))
         barred = f"user:{owner}" if owner and self.refusing.get(get(body, "space")) else None
+        members = self.members.get(get(body, "space"))
+        is_owed = body.get("purpose") == "rollback" or (body.get("batch") is not None and body.get("reverses") is not None)
+        need(members is None or is_owed or f"user:{owner}" in members, "the person whose call it is was no member of the space")
         if body.get("grant") is not None:
             need(get(body, "grant") in self.grants, "the grant was not given, or is revoked")
             expires_at, givers = self.grants[body["grant"]]
             need(when < expires_at, "the grant has expired")
             need(barred not in givers, "the owner gave the grant, and the space refuses self-approval")
+            need(members is None or set(givers) <= members, "somebody gave the grant who was no member of the space")
         if body.get("approval") is not None:
             quorum = whole(self.quorums.get(get(body, "space"), {}).get(get(body, "tier"), 1), "the quorum")
             keys = self.check_approvers(invocation, get(body, "approval", dict), quorum)
             need(barred not in body["approval"]["approvers"], "the owner approved it, and the space refuses self-approval")
+            approvers = set(body["approval"]["approvers"])
+            need(members is None or approvers <= members, "somebody approved it who was no member of the space")
             self.allowed = (seq, {key[2] for key in keys & self.always})
             self.approvers = (invocation, body["approval"]["approvers"])
 

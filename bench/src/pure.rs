@@ -88,6 +88,7 @@ impl Sampled {
             session: Some(invocation.session.clone()),
             scopes: Vec::new(),
             token: None,
+            device: None,
         };
         let by = vec![invocation.owner.clone().context("nobody stands behind the sampled call")?];
         let obtainable = policy::Approval { by, expires: invocation.created_at.plus_seconds(300) };

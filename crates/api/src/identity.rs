@@ -2,7 +2,7 @@
 
 use countersign_core::action::Profile;
 use countersign_core::mcp::McpWishes;
-use countersign_core::principal::{Permission, Role};
+use countersign_core::principal::{Device, Permission, Role};
 use countersign_core::session::{Attendance, Band, Keeps, Kind, SelfApproval};
 use countersign_core::{Tier, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,9 @@ pub struct WhoamiResponse {
     /// The one session an agent may act in.
     pub session_id: Option<String>,
     pub permissions: Vec<Permission>,
+    /// The device that the token is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
 }
 
 /// A session to be created.
@@ -122,7 +125,17 @@ pub struct SpaceView {
     /// What stays of calls that have ended.
     #[serde(default)]
     pub keeps: Keeps,
+    /// The people who may act in it and see it, by their ids; null: everybody in the org.
+    #[serde(default)]
+    pub members: Option<Vec<String>>,
     pub created_at: Timestamp,
+}
+
+/// A person who becomes a member of a space. The first member closes the space to everybody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewMemberRequest {
+    pub user_id: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -146,6 +159,15 @@ pub struct InvitationResponse {
     pub id: String,
     pub invitation: String,
     pub expires_at: Timestamp,
+}
+
+/// What the token will be that is redeemed for an invitation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InviteRequest {
+    /// The device that it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
 }
 
 /// An invitation to be redeemed.
@@ -206,6 +228,9 @@ pub struct NewTokenRequest {
     /// What its clients get over MCP, where the URL says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<McpWishes>,
+    /// The device that it is bound to, for those who manage identity; absent: that of the token that it is made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
 }
 
 /// A token just created. It is shown here and never again.
@@ -248,6 +273,9 @@ pub struct TokenView {
     #[serde(default)]
     pub made_by_id: Option<String>,
     pub scopes: Vec<Permission>,
+    /// The device that it is bound to.
+    #[serde(default)]
+    pub device: Option<Device>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,

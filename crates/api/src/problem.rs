@@ -59,6 +59,7 @@ codes! {
     MayNotApprove = "may_not_approve", 403, "The role does not allow approving";
     SelfApproval = "self_approval", 403, "The requester may not approve";
     NotYourSession = "not_your_session", 403, "The session belongs to someone else";
+    NotAMember = "not_a_member", 403, "Only members of the space act in it";
     DeniedByPolicy = "denied_by_policy", 403, "The call was denied";
     Quarantined = "quarantined", 403, "The call was quarantined";
     DeniedByPerson = "denied_by_person", 403, "A person denied the call";

@@ -139,6 +139,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::PackageFindings => Some("read each place in its file; then install it with `--accept-findings`, which says that you did"),
         Code::RulesChanging => Some("do it again: nothing was done"),
         Code::StoreUnavailable => Some("look at `countersign doctor` and the server's log"),
+        Code::NotAMember => Some("see who is one with `countersign space member list`, or become one with `countersign space member add`"),
         Code::Forbidden => Some("see what this token may do with `countersign whoami`, or ask an admin"),
         Code::MalformedJson
         | Code::InvalidRequest

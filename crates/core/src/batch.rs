@@ -2,6 +2,7 @@
 
 use crate::Call;
 use crate::invocation::{Failure, Intention, ReceiptRef};
+use crate::principal::Device;
 use crate::{ActionId, BatchId, Digest, Invocation, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -146,6 +147,9 @@ pub struct Batch {
     pub space: SpaceId,
     pub session: SessionId,
     pub principal: PrincipalId,
+    /// The device that the requester's token is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
     pub mode: BatchMode,
     pub intention: Intention,
     pub status: BatchStatus,
@@ -278,6 +282,7 @@ mod tests {
             space: SpaceId::new(at, [0; 10]),
             session: SessionId::new(at, [0; 10]),
             principal: PrincipalId::Agent(SessionId::new(at, [0; 10])),
+            device: None,
             mode,
             intention: Intention::Effect,
             status: BatchStatus::Running,

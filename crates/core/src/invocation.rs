@@ -6,6 +6,7 @@ use crate::decision::{Decision, GateVerdict};
 use crate::effect::{Aftermath, Purpose};
 use crate::grant::GrantScope;
 use crate::jail::Meter;
+use crate::principal::Device;
 use crate::{
     ActionId, ConnectionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId,
 };
@@ -293,6 +294,9 @@ pub struct Invocation {
     pub principal: PrincipalId,
     /// The person on whose behalf an agent acts.
     pub owner: Option<UserId>,
+    /// The device that the requester's token is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
     pub action: ActionId,
     /// The connection whose credential the source's requests carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]

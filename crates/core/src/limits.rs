@@ -459,6 +459,10 @@ pub const RECOVERY_GRACE_SECONDS: u64 = 5;
 pub const RECOVERED_AT_ONCE: usize = 8;
 /// Checks a verification script may report; more are refused as a failed check.
 pub const PACKAGE_CHECKS_MAX: usize = 64;
+/// Characters of the class of a device; a longer one is refused with `invalid_request`.
+pub const DEVICE_CLASS_CHARS_MAX: usize = 32;
+/// Members of a space; the next is refused with `invalid_request`.
+pub const SPACE_MEMBERS_MAX: usize = 1_000;
 /// Days for which a token with an expiry may be valid; more is refused with `invalid_request`.
 pub const TOKEN_LIFETIME_DAYS_MAX: u64 = 3_650;
 /// Pending calls that end in one transaction when their action's definition changes; the rest end in further transactions.

@@ -1,6 +1,6 @@
 //! Who acts, as proved by a token.
 
-use crate::{AutomationId, Band, OrgId, SessionId, TokenId, UserId};
+use crate::{AutomationId, Band, OrgId, SessionId, Space, TokenId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
@@ -178,6 +178,15 @@ impl fmt::Display for Permission {
     }
 }
 
+/// The device that a token is bound to, in the words of whoever bound it. Nothing proves that its bearer is on that device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    pub name: String,
+    /// Such as `managed` or `phone`, for policies.
+    pub class: String,
+}
+
 /// What the bearer of a token has been shown to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
@@ -194,11 +203,19 @@ pub struct Principal {
     pub scopes: Vec<Permission>,
     /// The token that was shown; absent for a principal that was looked up.
     pub token: Option<TokenId>,
+    /// The device that the token is bound to.
+    pub device: Option<Device>,
 }
 
 impl Principal {
     pub fn permissions(&self) -> impl Iterator<Item = Permission> {
         Permission::ALL.into_iter().filter(|permission| self.may(*permission))
+    }
+
+    /// Whether the space, and what happens in it, exists for them: for those it lets in, and for those who administer the org. An agent
+    /// administers nothing.
+    pub fn sees(&self, space: &Space) -> bool {
+        space.lets_in(self.owner.as_ref()) || self.may(Permission::ManagePolicy) || self.may(Permission::ManageIdentity)
     }
 
     /// The only place that decides who may do what at a door.
@@ -220,7 +237,17 @@ mod tests {
 
     fn principal(id: PrincipalId, role: Option<Role>, scopes: Vec<Permission>) -> Principal {
         let at = Timestamp::from_micros(0);
-        Principal { org: OrgId::new(at, [0; 10]), id, name: "x".into(), role, owner: None, session: None, scopes, token: None }
+        Principal {
+            org: OrgId::new(at, [0; 10]),
+            id,
+            name: "x".into(),
+            role,
+            owner: None,
+            session: None,
+            scopes,
+            token: None,
+            device: None,
+        }
     }
 
     #[test]

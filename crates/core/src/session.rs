@@ -161,6 +161,9 @@ pub struct Space {
     pub redaction: SpaceRedaction,
     /// What stays of calls that have ended.
     pub keeps: Keeps,
+    /// The people who may act in it, and who may let others act; absent: everybody in the org.
+    #[serde(default)]
+    pub members: Option<BTreeSet<UserId>>,
     pub created_at: Timestamp,
 }
 
@@ -170,9 +173,14 @@ impl Space {
         self.redaction.kinds.clone().unwrap_or_else(|| self.band.redacts().iter().copied().collect())
     }
 
+    /// Whether this person, and whoever acts for them, may act in it. Where it has members, nobody acts without a person who is one.
+    pub fn lets_in(&self, person: Option<&UserId>) -> bool {
+        self.members.as_ref().is_none_or(|members| person.is_some_and(|person| members.contains(person)))
+    }
+
     /// Whether this person may approve what the owner, or an agent of theirs, asks for.
     pub fn lets_approve(&self, user: &UserId, owner: Option<&UserId>) -> bool {
-        self.self_approval == SelfApproval::Allowed || owner != Some(user)
+        self.lets_in(Some(user)) && (self.self_approval == SelfApproval::Allowed || owner != Some(user))
     }
 }
 

@@ -76,6 +76,7 @@ impl Pipeline {
             space: session.space,
             session: session.id,
             principal: request.principal.id.clone(),
+            device: request.principal.device.clone(),
             mode: request.mode,
             intention: request.intention,
             status: BatchStatus::Running,
@@ -271,6 +272,7 @@ impl Pipeline {
         let Some(principal) = principal else {
             return self.abandon_batch(batch).await.map(|_| ());
         };
+        let principal = Principal { device: batch.device.clone(), ..principal };
         let mut results = vec![None; batch.parts.len()];
         Box::pin(self.run_batch(batch, &principal, &asked, &mut results)).await.map(|_| ())
     }

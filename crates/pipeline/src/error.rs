@@ -1,9 +1,10 @@
 //! Why the pipeline could not do its work. A denial is not an error: it is an outcome, with a receipt.
 
 use countersign_core::invocation::Failure;
+use countersign_core::limiter::Limited;
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::QuarantineState;
-use countersign_core::{ActionId, BatchId, InvocationId, SessionId, Status, ledger};
+use countersign_core::{ActionId, BatchId, InvocationId, SessionId, SpaceId, Status, ledger};
 
 /// What is wrong with one param, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,8 +108,11 @@ pub enum Error {
     SessionEnded { session: SessionId },
     #[error("session `{session}` is not yours to invoke in")]
     NotYourSession { session: SessionId },
-    #[error("session `{session}` has invoked too often; retrying is safe after {} s", .retry_after_ms.div_ceil(1_000))]
-    RateLimited { session: SessionId, retry_after_ms: u64 },
+    #[error("{} has invoked too often; retrying is safe after {} s", .limited.of(.session), .retry_after_ms.div_ceil(1_000))]
+    RateLimited { session: SessionId, limited: Limited, retry_after_ms: u64 },
+    /// They see the space, because they administer it, and are none of its members.
+    #[error("only members of the space call, approve and revert there, and you are none; nothing was done")]
+    NotAMember { space: SpaceId },
     #[error("session `{session}` already has {pending} pending invocations; retrying is safe once one is answered")]
     TooManyPending { session: SessionId, pending: u32 },
     #[error("the params do not fit the schema of `{action}`")]
@@ -206,6 +210,7 @@ impl Error {
             Self::SessionEnded { .. } => "session_ended",
             Self::NotYourSession { .. } => "not_your_session",
             Self::RateLimited { .. } => "rate_limited",
+            Self::NotAMember { .. } => "not_a_member",
             Self::TooManyPending { .. } => "too_many_pending",
             Self::InvalidParams { .. } => "invalid_params",
             Self::SchemaTooCostly { .. } => "schema_too_costly",

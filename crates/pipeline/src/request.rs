@@ -85,7 +85,8 @@ impl Request {
             action: first.action.to_string(),
             call: Call { params, ..first.call.clone() },
             session: first.session.clone(),
-            principal,
+            // A person who was looked up has no token, and policies ask from which device the call came.
+            principal: Principal { device: first.device.clone(), ..principal },
             idempotency_key: first.idempotency_key.clone(),
             approval_ref: None,
             intention: first.intention,

@@ -59,6 +59,7 @@ fn principal(id: PrincipalId, role: Option<Role>, scopes: &[Permission]) -> Prin
         session: None,
         scopes: scopes.to_vec(),
         token: None,
+        device: None,
     }
 }
 
@@ -122,6 +123,7 @@ impl Scene {
             quorum: Default::default(),
             redaction: Default::default(),
             keeps: Default::default(),
+            members: None,
             created_at: AT,
         };
         Self {

@@ -119,7 +119,8 @@ impl Story {
         );
         story.add(Kind::Identity, &IdentityBody { by: None, change: IdentityChange::UserCreated { user: owner(), role: Role::Owner } });
         let holder = person.clone();
-        let change = IdentityChange::TokenMade { token: owner_token(), holder, scopes: Vec::new(), with: None, expires_at: None };
+        let change =
+            IdentityChange::TokenMade { token: owner_token(), holder, scopes: Vec::new(), with: None, expires_at: None, device: None };
         story.add(Kind::Identity, &IdentityBody { by: None, change });
         story.add(Kind::Receipt, &receipt(1, "files.read_text", Tier::R0, inferred(Mode::Allow), Status::Succeeded));
 

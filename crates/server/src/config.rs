@@ -2,6 +2,7 @@
 //! once.
 
 use crate::tls::TlsFiles;
+use countersign_core::limiter::RateLimits;
 use countersign_core::limits;
 use ipnet::IpNet;
 use pipeline::RewardWeights;
@@ -35,7 +36,8 @@ pub struct Config {
     pub redis: Option<String>,
     pub http_allowed_hosts: Vec<HostRule>,
     pub http_allowed_networks: Vec<IpNet>,
-    pub invocations_per_minute: u32,
+    /// How often a session may invoke in a minute, and, if set, a person with all that acts for them, and a space.
+    pub invocations_per_minute: RateLimits,
     /// Absent: text if the log goes to a terminal, otherwise JSON.
     pub log_format: Option<LogFormat>,
     pub log_level: Targets,
@@ -168,6 +170,8 @@ struct HttpSection {
 #[serde(deny_unknown_fields)]
 struct LimitsSection {
     invocations_per_minute: Option<u32>,
+    person_invocations_per_minute: Option<u32>,
+    space_invocations_per_minute: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -201,10 +205,11 @@ impl Config {
             redis: flags.redis.or(env.redis).or(file.redis),
             http_allowed_hosts: parse_all("http.allowed_hosts", &hosts)?,
             http_allowed_networks: parse_networks("http.allowed_networks", &networks)?,
-            invocations_per_minute: env
-                .invocations_per_minute
-                .or(file.limits.invocations_per_minute)
-                .unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
+            invocations_per_minute: RateLimits {
+                session: env.invocations_per_minute.or(file.limits.invocations_per_minute).unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
+                person: env.person_invocations_per_minute.or(file.limits.person_invocations_per_minute),
+                space: env.space_invocations_per_minute.or(file.limits.space_invocations_per_minute),
+            },
             log_format: env.log_format.or(file.log.format),
             log_level: log_level(env.log_level.or(file.log.level).as_deref().unwrap_or("info"))?,
             master_key_file: env.master_key_file.or(file.master_key_file),
@@ -243,6 +248,8 @@ struct Environment {
     http_allowed_hosts: Option<Vec<String>>,
     http_allowed_networks: Option<Vec<String>>,
     invocations_per_minute: Option<u32>,
+    person_invocations_per_minute: Option<u32>,
+    space_invocations_per_minute: Option<u32>,
     log_format: Option<LogFormat>,
     log_level: Option<String>,
     master_key_file: Option<PathBuf>,
@@ -272,6 +279,8 @@ const VARIABLES: &[&str] = &[
     "HTTP_ALLOWED_HOSTS",
     "HTTP_ALLOWED_NETWORKS",
     "INVOCATIONS_PER_MINUTE",
+    "PERSON_INVOCATIONS_PER_MINUTE",
+    "SPACE_INVOCATIONS_PER_MINUTE",
     "LOG_FORMAT",
     "LOG_LEVEL",
     "MASTER_KEY_FILE",
@@ -308,6 +317,8 @@ impl Environment {
                 "HTTP_ALLOWED_HOSTS" => read.http_allowed_hosts = Some(list()),
                 "HTTP_ALLOWED_NETWORKS" => read.http_allowed_networks = Some(list()),
                 "INVOCATIONS_PER_MINUTE" => read.invocations_per_minute = Some(whole_number(name, &value)?),
+                "PERSON_INVOCATIONS_PER_MINUTE" => read.person_invocations_per_minute = Some(whole_number(name, &value)?),
+                "SPACE_INVOCATIONS_PER_MINUTE" => read.space_invocations_per_minute = Some(whole_number(name, &value)?),
                 "LOG_FORMAT" => {
                     read.log_format = Some(match value.as_str() {
                         "json" => LogFormat::Json,

@@ -10,12 +10,15 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
     let file = folder.path().join("some.toml");
     std::fs::write(
         &file,
-        "listen = \"127.0.0.1:3\"\n[limits]\ninvocations_per_minute = 7\n[http]\nallowed_hosts = [\"api.example.com\"]\n",
+        "listen = \"127.0.0.1:3\"\n[limits]\ninvocations_per_minute = 7\nspace_invocations_per_minute = 9\n[http]\nallowed_hosts = [\"api.example.com\"]\n",
     )
     .unwrap();
     let config = Some(file);
     let from_file = load(Flags { config: config.clone(), ..Flags::default() }, &[]).unwrap();
-    assert_eq!((from_file.listen.as_str(), from_file.invocations_per_minute), ("127.0.0.1:3", 7));
+    assert_eq!(
+        (from_file.listen.as_str(), from_file.invocations_per_minute),
+        ("127.0.0.1:3", RateLimits { session: 7, person: None, space: Some(9) })
+    );
     assert_eq!(from_file.http_allowed_hosts.len(), 1);
     let env = [("COUNTERSIGN_LISTEN", "127.0.0.1:2"), ("COUNTERSIGN_TOKEN", "for the command line")];
     let from_env = load(Flags { config: config.clone(), ..Flags::default() }, &env).unwrap();
@@ -49,6 +52,7 @@ fn what_the_parts_of_a_reward_count_is_the_operators_to_say() {
 fn values_that_make_no_sense_are_named() {
     for (name, value) in [
         ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "many"),
+        ("COUNTERSIGN_PERSON_INVOCATIONS_PER_MINUTE", "-1"),
         ("COUNTERSIGN_MAX_SOURCES", "many"),
         ("COUNTERSIGN_MAX_SOURCES", "1001"),
         ("COUNTERSIGN_LOG_FORMAT", "xml"),

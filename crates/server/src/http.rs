@@ -160,6 +160,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(reviews::show, reviews::review))
         .routes(routes!(spaces::list, spaces::create))
         .routes(routes!(spaces::show, spaces::change))
+        .routes(routes!(spaces::add_member, spaces::open))
+        .routes(routes!(spaces::remove_member))
         .routes(routes!(crossings::list, crossings::allow, crossings::forbid))
         .routes(routes!(policies::show, policies::set))
         .routes(routes!(policies::versions))

@@ -29,6 +29,8 @@ CREATE TABLE spaces (
   keeps TEXT NOT NULL DEFAULT 'texts',
   -- The receipt up to which the texts of its calls were replaced by digests.
   digested_seq BIGINT NOT NULL DEFAULT 0,
+  -- JSON list of the people who may act in it; null: everybody in the org
+  members TEXT,
   sealed_key BYTEA NOT NULL,
   created_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, id),
@@ -76,6 +78,8 @@ CREATE TABLE tokens (
   name TEXT NOT NULL,
   scopes TEXT NOT NULL,
   made_by TEXT,
+  -- The device it is bound to and its class, as JSON.
+  device TEXT,
   hash BYTEA NOT NULL,
   created_at BIGINT NOT NULL,
   expires_at BIGINT,

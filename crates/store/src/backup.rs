@@ -16,7 +16,11 @@ const FORMAT: u32 = 1;
 /// Every table with its columns and its sort order, parents before children.
 const TABLES: &[(&str, &str, &str)] = &[
     ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at, retention", "org_id"),
-    ("spaces", "org_id, id, name, band, self_approval, quorum, redaction, keeps, digested_seq, sealed_key, created_at", "org_id, id"),
+    (
+        "spaces",
+        "org_id, id, name, band, self_approval, quorum, redaction, keeps, digested_seq, members, sealed_key, created_at",
+        "org_id, id",
+    ),
     ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from", "org_id, id"),
     (
         "sessions",
@@ -25,7 +29,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ),
     (
         "tokens",
-        "org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, revoked_at, from_seq, mac, \
+        "org_id, id, kind, user_id, session_id, name, scopes, made_by, device, hash, created_at, expires_at, revoked_at, from_seq, mac, \
          mcp_tools, hold_seconds",
         "org_id, id",
     ),

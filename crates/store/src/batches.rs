@@ -1,8 +1,9 @@
 //! Batches and their progress. A save is refused if another server has saved since, so only one server at a time runs a batch.
 
 use crate::claims::SWEEP_ROWS;
-use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::events::insert_event;
+use crate::orgs::not_among;
 use crate::servers::gone_before;
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::batch::BatchStatus;
@@ -10,8 +11,9 @@ use countersign_core::invocation::ReceiptRef;
 use countersign_core::limits::RUNNING_SECONDS_MAX;
 use countersign_core::ports::Batches;
 use countersign_core::ports::batches::{EndBatch, NewBatch, OpenedBatch};
-use countersign_core::{Batch, BatchId, Future, OrgId, SessionId};
+use countersign_core::{Batch, BatchId, Future, OrgId, SessionId, SpaceId};
 use receipt::entry::Kind;
+use std::collections::BTreeSet;
 
 const SELECT_BATCH: &str = "SELECT body, receipt_id, receipt_seq, version, touched_at FROM batches WHERE org_id = $1";
 
@@ -131,20 +133,27 @@ impl Batches for Store {
 }
 
 impl Store {
-    /// Lists batches, newest first; only those of one session if `session` is given.
-    pub async fn list_batches(&self, org: &OrgId, session: Option<&SessionId>, request: &PageRequest) -> Result<Page<Batch>, Error> {
+    /// Lists batches, newest first, without those of these spaces; only those of one session if `session` is given.
+    pub async fn list_batches(
+        &self,
+        org: &OrgId,
+        session: Option<&SessionId>,
+        hidden: &BTreeSet<SpaceId>,
+        request: &PageRequest,
+    ) -> Result<Page<Batch>, Error> {
         let before = request.after.as_deref().unwrap_or("bat_~");
-        let (session, limit) = (session.map(SessionId::as_str), i64::from(request.limit) + 1);
-        let rows = match session {
-            Some(session) => {
-                let sql = format!("{SELECT_BATCH} AND id < $2 AND session_id = $3 ORDER BY id DESC LIMIT $4");
-                self.db.read(&sql, &vals![org.as_str(), before, session, limit]).await?
-            }
-            None => {
-                let sql = format!("{SELECT_BATCH} AND id < $2 ORDER BY id DESC LIMIT $3");
-                self.db.read(&sql, &vals![org.as_str(), before, limit]).await?
-            }
-        };
+        let mut params = vals![org.as_str(), before, i64::from(request.limit) + 1].to_vec();
+        let mut wanted = String::new();
+        if let Some(session) = session {
+            params.push(Val::from(session.as_str()));
+            wanted = format!(" AND session_id = ${}", params.len());
+        }
+        let visible = not_among("space_id", hidden, &mut params);
+        if !visible.is_empty() {
+            wanted.push_str(&format!(" AND session_id IN (SELECT id FROM sessions WHERE org_id = $1{visible})"));
+        }
+        let sql = format!("{SELECT_BATCH} AND id < $2{wanted} ORDER BY id DESC LIMIT $3");
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_batch, |batch| batch.id.to_string())
     }
 }

@@ -14,7 +14,7 @@ use countersign_core::{Band, Digest, OrgId, PrincipalId, Timestamp, TokenId, Use
 use receipt::body::{Body as _, IdentityBody, IdentityChange, ModeBody, RuleBody, RuleChange, SpaceBody, Terms};
 use receipt::entry::{Entry, Kind, payload_digest};
 use receipt::tree::{self, CompleteTile, Frontier};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many differences are told.
 const DIFFERENCES_MAX: usize = 100;
@@ -136,7 +136,7 @@ impl Check<'_> {
                 stored.insert(("source", id), said);
             }
         }
-        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps FROM spaces WHERE org_id = $1";
+        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps, members FROM spaces WHERE org_id = $1";
         for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
             let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
             // The space that comes with its org has no entry until it is changed.
@@ -258,7 +258,8 @@ impl Logged {
             }
             Kind::Space => {
                 if let Ok(body) = SpaceBody::read(&entry.body) {
-                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, body.keeps);
+                    let (keeps, members) = (body.keeps, body.members.as_ref());
+                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, keeps, members);
                     self.set("space", body.space.to_string(), Some(said));
                 }
             }
@@ -337,7 +338,7 @@ impl Logged {
         match body.change {
             IdentityChange::UserCreated { user, role } => self.set("user", user.to_string(), Some(person((role, Band::Black, false)))),
             IdentityChange::UserDisabled { user } => self.person(&user, |(_, _, is_disabled)| *is_disabled = true),
-            IdentityChange::Invited { invitation, user, expires_at } => {
+            IdentityChange::Invited { invitation, user, expires_at, .. } => {
                 if let Some(earlier) = self.invitations.insert(user, invitation.clone()) {
                     self.set("token", earlier.to_string(), Some("revoked".to_owned()));
                 }
@@ -436,15 +437,23 @@ fn set_to(version: i64, settings: Digest) -> String {
     format!("version {version} {settings}")
 }
 
-fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &SpaceRedaction, keeps: Keeps) -> String {
+fn space(
+    band: Band,
+    self_approval: SelfApproval,
+    quorum: &Quorum,
+    redaction: &SpaceRedaction,
+    keeps: Keeps,
+    members: Option<&BTreeSet<UserId>>,
+) -> String {
     let json = |value: Result<serde_json::Value, _>| value.map_or_else(|_: serde_json::Error| String::new(), |value| value.to_string());
     let (quorum, redaction) = (json(serde_json::to_value(quorum)), json(serde_json::to_value(redaction)));
-    format!("{} {} {quorum} {redaction} {}", band.as_str(), crate::orgs::self_approval_word(self_approval), keeps.as_str())
+    let members = members.map_or_else(String::new, |members| format!(" {}", json(serde_json::to_value(members))));
+    format!("{} {} {quorum} {redaction} {}{members}", band.as_str(), crate::orgs::self_approval_word(self_approval), keeps.as_str())
 }
 
 /// The settings of a space just created.
 fn new_space() -> String {
-    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default(), Keeps::default())
+    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default(), Keeps::default(), None)
 }
 
 fn filed(row: Row) -> Result<Filed, Error> {
@@ -475,5 +484,7 @@ fn stored_space(row: Row) -> Result<(String, String), Error> {
     let (id, band) = (columns.text()?, columns.parsed(Band::parse)?);
     let self_approval = columns.parsed(crate::orgs::parse_self_approval)?;
     let (quorum, redaction): (Quorum, SpaceRedaction) = (columns.json()?, columns.json()?);
-    Ok((id, space(band, self_approval, &quorum, &redaction, columns.parsed(Keeps::parse)?)))
+    let keeps = columns.parsed(Keeps::parse)?;
+    let members: Option<BTreeSet<UserId>> = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
+    Ok((id, space(band, self_approval, &quorum, &redaction, keeps, members.as_ref())))
 }

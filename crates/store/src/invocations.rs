@@ -12,6 +12,7 @@ pub(crate) use finish::finish_in;
 
 use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Lease, Row, Tx, Val, all, count, only, to_json, vals};
+use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page};
 use begin::{begin_again_in, begin_in};
 use countersign_core::invocation::{Deadline, REVERT_KEY, ReceiptRef, revert_key};
@@ -25,7 +26,7 @@ use countersign_core::{ActionId, Future, Invocation, InvocationId, OrgId, Sessio
 use finish::doubt_in;
 use hold::{approve_in, hold_in};
 use keys::{SELECT_RESERVATION, read_reservation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 macro_rules! insert_invocation {
@@ -51,6 +52,8 @@ pub struct InvocationFilter {
     pub status: Option<Status>,
     pub action: Option<ActionId>,
     pub tier: Option<Tier>,
+    /// Calls in these spaces are left out.
+    pub hidden: BTreeSet<SpaceId>,
 }
 
 impl InvocationFilter {
@@ -62,7 +65,7 @@ impl InvocationFilter {
             ("tier", self.tier.map(Tier::as_str)),
             ("status", self.status.map(Status::as_str)),
         ];
-        let mut clauses = String::new();
+        let mut clauses = not_among("space_id", &self.hidden, params);
         for (column, value) in wanted {
             if let Some(value) = value {
                 params.push(Val::from(value));

@@ -60,7 +60,7 @@ pub use invocations::InvocationFilter;
 pub use keys::{BegunReplacement, LogKey, MasterKey, MasterKeyId, MasterKeyState, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
 pub use modes::{FiledMode, ModeChange, ModeSetting, ModeVersion};
-pub use orgs::{NewOrg, Org, SpaceChange};
+pub use orgs::{MembersChange, NewOrg, Org, SpaceChange};
 pub use policies::PolicyVersion;
 pub use receipts::{InclusionProof, OldKeys, ReceiptFilter, StoredEntry};
 pub use retention::Forgotten;

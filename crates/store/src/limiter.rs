@@ -1,4 +1,4 @@
-//! The rate limit: invocations per session and minute, counted in fixed windows, in memory or shared through Redis.
+//! The rate limit: invocations per minute of a session, a person and a space, counted in fixed windows, in memory or shared through Redis.
 //! Both count the same way, so "60 per minute" means the same on one server and on several.
 
 mod memory;

@@ -1,6 +1,6 @@
 //! Orgs and their spaces. Creating an org also creates its audit log, so an org can never act unrecorded.
 
-use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::keys::Purpose;
 use crate::rules::{self, RuleEvent};
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token};
@@ -12,6 +12,8 @@ use countersign_core::session::{Band, Keeps, Quorum, SelfApproval, Space, SpaceR
 use countersign_core::{LogId, OrgId, Principal, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::{Body as _, KeyBody, KeyText, RuleChange, SpaceBody};
 use receipt::entry::Kind;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ macro_rules! select_org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, created_at FROM spaces WHERE org_id = $1"
+        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, members, created_at FROM spaces WHERE org_id = $1"
     };
 }
 pub(crate) use select_space;
@@ -47,6 +49,26 @@ pub struct SpaceChange {
     pub quorum: Option<Quorum>,
     pub redaction: Option<SpaceRedaction>,
     pub keeps: Option<Keeps>,
+    pub members: Option<MembersChange>,
+}
+
+/// A change of who may act in a space. The first member closes it to everybody else; it stays closed when the last one has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MembersChange {
+    Add(UserId),
+    Remove(UserId),
+    /// Everybody in the org may act in it again.
+    Open,
+}
+
+impl MembersChange {
+    fn apply(self, before: Option<&BTreeSet<UserId>>) -> Option<BTreeSet<UserId>> {
+        match self {
+            Self::Add(user) => Some(before.into_iter().flatten().cloned().chain([user]).collect()),
+            Self::Remove(user) => before.map(|members| members.iter().filter(|member| **member != user).cloned().collect()),
+            Self::Open => None,
+        }
+    }
 }
 
 /// An org just created.
@@ -159,20 +181,25 @@ impl Store {
             .await
     }
 
-    pub async fn list_spaces(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Space>, Error> {
-        let rows = self
-            .db
-            .read(
-                concat!(select_space!(), " AND id > $2 ORDER BY id LIMIT $3"),
-                &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
-            )
-            .await?;
+    /// Lists spaces, without these.
+    pub async fn list_spaces(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Space>, Error> {
+        let after = request.after.as_deref().unwrap_or_default();
+        let mut params = vals![org.as_str(), after, i64::from(request.limit) + 1].to_vec();
+        let others = not_among("id", hidden, &mut params);
+        let sql = format!("{} AND id > $2{others} ORDER BY id LIMIT $3", select_space!());
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_space, |space| space.id.to_string())
     }
 
     pub async fn find_space_by_name(&self, org: &OrgId, name: &str) -> Result<Option<Space>, Error> {
         let rows = self.db.read(concat!(select_space!(), " AND name = $2"), &vals![org.as_str(), name]).await?;
         only(rows, read_space)
+    }
+
+    /// Every space that has members, and is closed to everybody else.
+    pub async fn list_closed_spaces(&self, org: &OrgId) -> Result<Arc<Vec<Space>>, Error> {
+        let sql = concat!(select_space!(), " AND members IS NOT NULL ORDER BY id");
+        self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| all(rows, read_space)).await
     }
 
     /// Changes the band of a space, who may answer in it, and its other settings; `None` if there is no such space.
@@ -192,17 +219,24 @@ impl Store {
                         quorum: change.quorum.unwrap_or_else(|| before.quorum.clone()),
                         redaction: change.redaction.unwrap_or_else(|| before.redaction.clone()),
                         keeps: change.keeps.unwrap_or(before.keeps),
+                        members: match change.members {
+                            Some(change) => change.apply(before.members.as_ref()),
+                            None => before.members.clone(),
+                        },
                         ..before.clone()
                     };
                     if after != before {
+                        let members = after.members.as_ref().map(to_json).transpose()?;
                         tx.exec(
-                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5 WHERE org_id = $6 AND id = $7",
+                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5, members = $6
+                             WHERE org_id = $7 AND id = $8",
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
                                 to_json(&after.quorum)?,
                                 to_json(&after.redaction)?,
                                 after.keeps.as_str(),
+                                members,
                                 org.as_str(),
                                 space.as_str()
                             ],
@@ -215,6 +249,18 @@ impl Store {
             })
             .await
     }
+}
+
+/// The part of a WHERE clause that leaves out these spaces; their ids are added to `params`.
+pub(crate) fn not_among(column: &str, hidden: &BTreeSet<SpaceId>, params: &mut Vec<Val>) -> String {
+    if hidden.is_empty() {
+        return String::new();
+    }
+    let place = |space: &SpaceId| {
+        params.push(Val::from(space.as_str()));
+        format!("${}", params.len())
+    };
+    format!(" AND {column} NOT IN ({})", hidden.iter().map(place).collect::<Vec<_>>().join(", "))
 }
 
 /// Inserts an org whose owner cannot act yet.
@@ -241,6 +287,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         band: space.band,
         by,
         keeps: space.keeps,
+        members: space.members.clone(),
         name: space.name.clone(),
         quorum: space.quorum.clone(),
         redaction: space.redaction.clone(),
@@ -282,6 +329,7 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         quorum: Quorum::default(),
         redaction: SpaceRedaction::default(),
         keeps: Keeps::default(),
+        members: None,
         created_at,
     };
     let sealed_key = store.keychain.new_space_key(tx, &space.id).await?;
@@ -315,6 +363,7 @@ pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
         quorum: columns.json()?,
         redaction: columns.json()?,
         keeps: columns.parsed(Keeps::parse)?,
+        members: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
         created_at: columns.time()?,
     })
 }

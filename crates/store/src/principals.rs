@@ -6,7 +6,7 @@ use crate::tokens::TokenKind;
 use crate::{Error, Store};
 use countersign_core::ports::principals::NewLink;
 use countersign_core::ports::{Principals, Sessions as _};
-use countersign_core::principal::{Permission, Role, Standing};
+use countersign_core::principal::{Device, Permission, Role, Standing};
 use countersign_core::{Band, Future, OrgId, Principal, PrincipalId, TokenId, UserId};
 use receipt::body::IdentityChange;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ impl Principals for Store {
                 session: None,
                 scopes: Vec::new(),
                 token: None,
+                device: None,
             };
             match principal {
                 PrincipalId::User(id) => {
@@ -35,15 +36,17 @@ impl Principals for Store {
                     Ok(user.map(|user| Principal { role: Some(user.role), owner: Some(user.id), ..base(user.name) }))
                 }
                 PrincipalId::Agent(id) => {
-                    let sql = format!("SELECT id FROM tokens WHERE org_id = $1 AND session_id = $2 AND {live} LIMIT 1");
-                    let tokens = self.db.read(&sql, &vals![org.as_str(), id.as_str(), now]).await?;
-                    let session = self.find_session(org, id).await?.filter(|session| session.ended_at.is_none() && !tokens.is_empty());
+                    let sql = format!("SELECT device FROM tokens WHERE org_id = $1 AND session_id = $2 AND {live} LIMIT 1");
+                    let token = self.db.read(&sql, &vals![org.as_str(), id.as_str(), now]).await?;
+                    let device = only(token, |row| Columns::of(row).parsed_or_null(|text| serde_json::from_str::<Device>(text).ok()))?;
+                    let session = self.find_session(org, id).await?.filter(|session| session.ended_at.is_none() && device.is_some());
                     if let Some(owner) = session.as_ref().and_then(|session| session.owner.as_ref())
                         && self.find_user(org, owner).await?.is_none_or(|owner| owner.disabled_at.is_some())
                     {
                         return Ok(None);
                     }
-                    Ok(session.map(|session| Principal { owner: session.owner, session: Some(session.id), ..base(session.title) }))
+                    let device = device.flatten();
+                    Ok(session.map(|session| Principal { owner: session.owner, session: Some(session.id), device, ..base(session.title) }))
                 }
                 PrincipalId::Service(id) => {
                     let Some(token) = self.find_token(org, id).await?.filter(|token| token.is_live(now)) else {
@@ -53,7 +56,7 @@ impl Principals for Store {
                         TokenKind::Service { made_by } => made_by,
                         TokenKind::User(_) | TokenKind::Invitation(_) | TokenKind::Agent(_) => None,
                     };
-                    Ok(Some(Principal { scopes: token.scopes, owner, ..base(token.name) }))
+                    Ok(Some(Principal { scopes: token.scopes, owner, device: token.device, ..base(token.name) }))
                 }
                 // Automations become principals in a later part of the product. Nobody can act as one yet.
                 PrincipalId::Automation(_) => Ok(None),

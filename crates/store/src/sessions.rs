@@ -1,10 +1,12 @@
 //! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
 use crate::db::{Columns, Row, all, only, to_json, vals};
+use crate::orgs::not_among;
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token, keep_wishes};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::mcp::McpWishes;
 use countersign_core::ports::Sessions;
+use countersign_core::principal::Device;
 use countersign_core::session::{Attendance, Session, SessionLabel};
 use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, UserId, random_bytes};
 use std::collections::BTreeSet;
@@ -21,6 +23,8 @@ pub struct NewSession {
     pub automation: Option<AutomationId>,
     /// The sources it is connected to; absent: all.
     pub sources: Option<BTreeSet<SourceId>>,
+    /// The device that its agent's token is bound to.
+    pub device: Option<Device>,
     pub token_lifetime_seconds: Option<u64>,
     /// What its agent gets over MCP.
     pub mcp: McpWishes,
@@ -129,7 +133,7 @@ impl Store {
                     .await?;
                     let kind = TokenKind::Agent(session.id.clone());
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(session.created_by.clone()), with: None };
+                    let maker = Maker { by: Some(session.created_by.clone()), with: None, device: new.device };
                     let lifetime = new.token_lifetime_seconds;
                     let token = insert_token(&store, tx, &org, kind, &session.title, &[], lifetime, text, maker).await?;
                     keep_wishes(tx, &org, &token.id, new.mcp).await?;
@@ -139,16 +143,13 @@ impl Store {
             .await
     }
 
-    /// Lists sessions, newest first.
-    pub async fn list_sessions(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Session>, Error> {
+    /// Lists sessions, newest first, without those of these spaces.
+    pub async fn list_sessions(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Session>, Error> {
         let after = request.after.as_deref().unwrap_or("~");
-        let rows = self
-            .db
-            .read(
-                concat!(select_session!(), " AND id < $2 ORDER BY id DESC LIMIT $3"),
-                &vals![org.as_str(), after, i64::from(request.limit) + 1],
-            )
-            .await?;
+        let mut params = vals![org.as_str(), after, i64::from(request.limit) + 1].to_vec();
+        let others = not_among("space_id", hidden, &mut params);
+        let sql = format!("{} AND id < $2{others} ORDER BY id DESC LIMIT $3", select_session!());
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_session, |session| session.id.to_string())
     }
 

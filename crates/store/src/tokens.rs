@@ -20,7 +20,7 @@ use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::mcp::McpWishes;
-use countersign_core::principal::Permission;
+use countersign_core::principal::{Device, Permission};
 use countersign_core::{OrgId, Principal, PrincipalId, SessionId, Timestamp, TokenId, UserId};
 use receipt::body::IdentityChange;
 
@@ -68,6 +68,8 @@ pub struct Token {
     pub kind: TokenKind,
     pub name: String,
     pub scopes: Vec<Permission>,
+    /// The device that it is bound to.
+    pub device: Option<Device>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
@@ -120,8 +122,9 @@ pub enum Revoked {
 }
 
 impl Store {
-    /// Creates a token for the principal itself, or for a service. Only an invitation makes a token for another person. `None` if the token
-    /// that it is made with was revoked meanwhile, or has expired.
+    /// Creates a token for the principal itself, or for a service. Only an invitation makes a token for another person. It is bound to this
+    /// device, or else to that of the token that it is made with. `None` if that token was revoked meanwhile, or has expired.
+    #[expect(clippy::too_many_arguments, reason = "each is a fact of one token")]
     pub async fn create_token(
         &self,
         by: &Principal,
@@ -130,6 +133,7 @@ impl Store {
         scopes: &[Permission],
         lifetime_seconds: Option<u64>,
         mcp: McpWishes,
+        device: Option<Device>,
     ) -> Result<Option<NewToken>, Error> {
         let (store, by, name, scopes) = (self.clone(), by.clone(), name.to_owned(), scopes.to_vec());
         self.db
@@ -143,7 +147,7 @@ impl Store {
                         }
                     }
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(by.id), with: by.token };
+                    let maker = Maker { by: Some(by.id), with: by.token, device: device.or(by.device) };
                     let token = insert_token(&store, tx, &by.org, kind, &name, &scopes, lifetime_seconds, text, maker).await?;
                     keep_wishes(tx, &by.org, &token.id, mcp).await?;
                     Ok(Some(token))
@@ -152,8 +156,9 @@ impl Store {
             .await
     }
 
-    /// Invites a person to redeem a token of their own. Their earlier invitations stop working. `None` if there is no such active person.
-    pub async fn invite(&self, by: &Principal, user: &UserId) -> Result<Option<NewToken>, Error> {
+    /// Invites a person to redeem a token of their own, which will be bound to this device. Their earlier invitations stop working. `None` if
+    /// there is no such active person.
+    pub async fn invite(&self, by: &Principal, user: &UserId, device: Option<Device>) -> Result<Option<NewToken>, Error> {
         let (store, by, user) = (self.clone(), by.clone(), user.clone());
         self.db
             .write(by.org.clone(), move |tx| {
@@ -166,7 +171,7 @@ impl Store {
                     tx.exec(sql, &vals![tx.now(), by.org.as_str(), user.as_str()]).await?;
                     let kind = TokenKind::Invitation(user);
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(by.id), with: by.token };
+                    let maker = Maker { by: Some(by.id), with: by.token, device };
                     insert_token(&store, tx, &by.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await.map(Some)
                 })
             })
@@ -176,8 +181,8 @@ impl Store {
     /// Exchanges an invitation for a token of its person, once. Tokens that the person had end: if it was not they who redeemed it, they notice.
     pub async fn redeem(&self, text: &str, name: &str) -> Result<Result<(UserId, NewToken), Refused>, Error> {
         let bearer = self.find_bearer(text).await?;
-        let (bearer, user) = match Option::as_ref(&bearer) {
-            Some(bearer @ Bearer { is: Is::Invited(user), .. }) => (bearer, user.clone()),
+        let (bearer, user, device) = match Option::as_ref(&bearer) {
+            Some(bearer @ Bearer { is: Is::Invited(user, device), .. }) => (bearer, user.clone(), device.clone()),
             _ => return Ok(Err(Refused::Unknown)),
         };
         if let Some(refused) = bearer.refused(self.db.now().await?) {
@@ -194,7 +199,7 @@ impl Store {
                     }
                     end_tokens_of(&store, tx, &org, &user).await?;
                     let text = draw_token(&*store.random, "user");
-                    let maker = Maker { by: None, with: Some(invitation) };
+                    let maker = Maker { by: None, with: Some(invitation), device };
                     let token = insert_token(&store, tx, &org, TokenKind::User(user.clone()), &name, &[], None, text, maker).await?;
                     Ok(Ok((user, token)))
                 })
@@ -286,5 +291,16 @@ fn read_token(keychain: &Keychain, row: Row) -> Result<Token, Error> {
     let lost = if is_as_written { lost } else { Some(Lost::Changed) };
     let mcp = read_wishes(&mut columns)?;
     let (kind, scopes) = (protected.stands_for()?, protected.scopes());
-    Ok(Token { id: protected.id, kind, name, scopes, created_at, expires_at: protected.expires_at, revoked_at, lost, mcp })
+    Ok(Token {
+        id: protected.id,
+        kind,
+        name,
+        scopes,
+        device: protected.device,
+        created_at,
+        expires_at: protected.expires_at,
+        revoked_at,
+        lost,
+        mcp,
+    })
 }

@@ -44,7 +44,7 @@ impl Store {
                     let user = insert_user(&store, tx, &by.org, name, role, Some(by.id.clone())).await?;
                     let kind = TokenKind::Invitation(user.id.clone());
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(by.id), with: by.token };
+                    let maker = Maker { by: Some(by.id), with: by.token, device: None };
                     let invitation =
                         insert_token(&store, tx, &by.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await?;
                     Ok(Some((user, invitation)))

@@ -1,6 +1,7 @@
 //! `countersign space`: scopes inside an org. Each has a band, who must answer in it, and what may leave it.
 
 mod crossing;
+mod member;
 
 use crate::shared::*;
 use api::identity::{ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SpaceView};
@@ -76,6 +77,18 @@ Examples:
         #[arg(value_enum)]
         keeps: Keeps,
     },
+    /// Manage who may act in a space and see it
+    #[command(
+        subcommand,
+        before_help = "\
+A space without members is open to everybody in the org. The first member closes it: nobody else calls there, or sees \
+what is in it. Admins and owners see every space, and call and approve only where they are members.
+
+Examples:
+  countersign space member add payroll robin
+  countersign space member list payroll"
+    )]
+    Member(member::Member),
     /// List the actions that may act across spaces
     #[command(before_help = "Examples:\n  countersign space crossings")]
     Crossings,
@@ -175,6 +188,7 @@ impl Resource for SpaceView {
         Field::line("quorum", |one, _| text(quorum(&one.quorum))),
         Field::line("redacts", |one, _| text(redaction(one))),
         Field::line("keeps", |one, _| text(one.keeps.as_str())),
+        Field::line("members", |one, _| text(member::told(one.members.as_deref()))),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
     ];
 
@@ -214,6 +228,7 @@ impl Space {
                 resource::tell_with(&answer, more, client, terminal).await?;
                 return Ok(Exit::Ok);
             }
+            Self::Member(member) => return member.run(client, terminal).await,
             Self::Crossings => return crossing::list(client, terminal).await,
             Self::AllowCrossing(crossing) => return crossing.allow(client, terminal).await,
             Self::ForbidCrossing(crossing) => return crossing.forbid(client, terminal).await,

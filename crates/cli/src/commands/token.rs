@@ -2,17 +2,18 @@
 
 use crate::shared::*;
 use api::identity::{NewTokenRequest, NewTokenResponse, TokenKindName, TokenView, WhoamiResponse};
-use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
 use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
-use countersign_core::principal::Permission;
+use countersign_core::principal::{Device, Permission};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
     /// Create a token: for yourself, or for a service with scopes
     #[command(before_help = "Examples:
   countersign token create laptop                                  for yourself
-  countersign token create ci --scope create_session --scope invoke --expires-in-days 30")]
+  countersign token create ci --scope create_session --scope invoke --expires-in-days 30
+  countersign token create kiosk --scope invoke --device front-desk --device-class shared")]
     Create {
         /// What it is for, so that it can be recognised in the list
         name: String,
@@ -24,6 +25,8 @@ pub(crate) enum Token {
         expires_in_days: Option<u64>,
         #[command(flatten)]
         over_mcp: OverMcp,
+        #[command(flatten)]
+        bound: Bound,
     },
     /// List tokens, never their texts
     #[command(before_help = "Examples:\n  countersign token list")]
@@ -36,6 +39,23 @@ pub(crate) enum Token {
         #[command(flatten)]
         agreed: Agreed,
     },
+}
+
+/// The device that a token is bound to.
+#[derive(Debug, Args)]
+pub(crate) struct Bound {
+    /// The device it is bound to; without it, that of your own token
+    #[arg(long, value_name = "NAME", requires = "device_class")]
+    device: Option<String>,
+    /// What kind of device that is, for policies, such as managed or phone
+    #[arg(long, value_name = "CLASS", requires = "device")]
+    device_class: Option<String>,
+}
+
+impl Bound {
+    pub(super) fn device(self) -> Option<Device> {
+        self.device.zip(self.device_class).map(|(name, class)| Device { name, class })
+    }
 }
 
 /// All scopes except answering calls, which only a person may do.
@@ -56,6 +76,9 @@ impl Resource for TokenView {
         Field::both("over mcp", Column::Extra, over_mcp),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
         Field::both("state", Column::Whole, state),
+        Field::both("device", Column::Extra, |one, _| {
+            maybe(one.device.as_ref().map(|device| format!("{} ({})", device.name, device.class)))
+        }),
     ];
 
     fn id(&self) -> &str {
@@ -66,10 +89,10 @@ impl Resource for TokenView {
 impl Token {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::Create { name, scopes, expires_in_days, over_mcp } => {
+            Self::Create { name, scopes, expires_in_days, over_mcp, bound } => {
                 let user_id = if scopes.is_empty() { Some(own_user(client).await?) } else { None };
                 let scopes = scopes.iter().filter_map(|scope| Permission::parse(scope)).collect();
-                let request = NewTokenRequest { name, user_id, scopes, expires_in_days, mcp: over_mcp.wishes() };
+                let request = NewTokenRequest { name, user_id, scopes, expires_in_days, mcp: over_mcp.wishes(), device: bound.device() };
                 create(request, client, terminal).await?;
             }
             Self::List(paging) => drop(resource::list::<TokenView>(Asked::of(&paging), client, terminal).await?),

@@ -1,8 +1,9 @@
 //! `countersign user`: the people of an org and their roles.
 
 use super::space::Band;
+use super::token::Bound;
 use crate::shared::*;
-use api::identity::{ChangeUserRequest, InvitationResponse, NewUserRequest, NewUserResponse, UserView};
+use api::identity::{ChangeUserRequest, InvitationResponse, InviteRequest, NewUserRequest, NewUserResponse, UserView};
 use clap::{Subcommand, ValueEnum};
 use countersign_core::UserId;
 
@@ -27,10 +28,13 @@ pub(crate) enum User {
         role: Role,
     },
     /// Invite a user again; they log in with the invitation
-    #[command(before_help = "Examples:\n  countersign user invite robin                            prints an invitation for robin")]
+    #[command(before_help = "Examples:\n  countersign user invite robin                            prints an invitation for robin
+  countersign user invite robin --device r-laptop --device-class managed")]
     Invite {
         /// Their name or their id
         user: String,
+        #[command(flatten)]
+        bound: Bound,
     },
     /// Change the role of a user; it holds for their tokens at once
     #[command(before_help = "Examples:\n  countersign user role robin approver                    they can approve from now on")]
@@ -142,9 +146,10 @@ impl User {
                 terminal.note(redeemed_with(client));
                 return Ok(Exit::Ok);
             }
-            Self::Invite { user } => {
+            Self::Invite { user, bound } => {
                 let id = id_of::<UserView>(&user, client).await?;
-                let answer = client.post_empty::<InvitationResponse>(&["users", &id, "invite"]).await?;
+                let request = InviteRequest { device: bound.device() };
+                let answer = client.post::<InvitationResponse>(&["users", &id, "invite"], &request).await?;
                 let record = Record::new(&answer.read.id)
                     .with("id", Cell::text(&answer.read.id))
                     .with("invitation", Cell::text(&answer.read.invitation).toned(Tone::Strong));

@@ -163,6 +163,46 @@ fn a_misspelt_action_is_guessed() {
 }
 
 #[test]
+fn a_space_gets_members_and_is_opened_again() {
+    let server = Server::start();
+    let owner = server.owner();
+    let robin = owner.run(&["user", "create", "robin", "--json"]).ok().json();
+    let (id, robin) = (robin["id"].clone(), owner.invited(&robin["invitation"]));
+    let mia = owner.invited(&owner.run(&["user", "create", "mia", "--json"]).ok().json()["invitation"]);
+    owner.run(&["space", "create", "payroll"]).ok();
+    assert!(owner.run(&["space", "member", "list", "payroll", "--json"]).ok().json()["open"].as_bool().unwrap());
+    mia.run(&["space", "show", "payroll"]).ok();
+    assert_eq!(owner.run(&["space", "member", "add", "payroll", "robin", "--json=members"]).ok().json(), json!({ "members": [id] }));
+    assert_eq!(owner.run(&["space", "member", "list", "payroll", "--json"]).ok().json()["items"], json!([id]));
+    robin.run(&["session", "create", "--space", "payroll"]).ok();
+    mia.run(&["space", "show", "payroll"]).exits(3);
+    mia.run(&["space", "member", "add", "main", "mia"]).exits(5);
+    assert_eq!(owner.run(&["session", "create", "--space", "payroll", "--json"]).exits(5).error()["code"], "not_a_member");
+    owner.run(&["space", "member", "remove", "payroll", "mia"]).exits(3);
+    owner.run(&["space", "member", "remove", "payroll", "robin"]).ok();
+    robin.run(&["space", "show", "payroll"]).exits(3);
+    owner.run(&["space", "member", "clear", "payroll", "--yes"]).ok();
+    mia.run(&["space", "show", "payroll"]).ok();
+}
+
+#[test]
+fn a_token_is_made_for_a_device() {
+    let server = Server::start();
+    let owner = server.owner();
+    let make = ["token", "create", "ci", "--scope", "read", "--device", "runner-1"];
+    owner.run(&make).exits(2);
+    owner.run(&[&make[..], &["--device-class", "managed"]].concat()).ok();
+    let tokens = owner.run(&["token", "list", "--json"]).ok().json();
+    let devices: Vec<_> = tokens["items"].as_array().unwrap().iter().filter(|token| !token["device"].is_null()).collect();
+    assert_eq!(devices.len(), 1, "{tokens:#}");
+    assert_eq!(devices[0]["device"], json!({ "name": "runner-1", "class": "managed" }));
+    owner.run(&["user", "create", "robin"]).ok();
+    let bound = ["user", "invite", "robin", "--device", "laptop", "--device-class", "managed", "--json"];
+    let robin = owner.invited(&owner.run(&bound).ok().json());
+    assert_eq!(robin.run(&["whoami", "--json=device"]).ok().json()["device"]["name"], "laptop");
+}
+
+#[test]
 fn a_space_is_shown_and_gets_a_band() {
     let server = Server::start();
     let owner = server.owner();

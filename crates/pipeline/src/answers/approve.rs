@@ -4,6 +4,7 @@ use crate::error::{Conflict, Error, ParamError};
 use crate::pipeline::Pipeline;
 use crate::request::Outcome;
 use crate::rules::grants::check_bounds;
+use crate::walk::admit::must_be_let_in;
 use crate::walk::drift::drift_from;
 use crate::walk::ending::{Ending, conflict_with};
 use crate::walk::hold::approvals_needed;
@@ -177,12 +178,17 @@ impl Pipeline {
         Ok(denied)
     }
 
-    /// Checks that this person may answer the call: it is pending, and if the space refuses self-approval, they are not its requester or
-    /// owner.
+    /// Checks that this person may answer the call: its space lets them in, it is pending, and if the space refuses self-approval, they are
+    /// not its requester or owner.
     async fn answerable(&self, principal: &Principal, id: &InvocationId) -> Result<Answerable, Error> {
         must_approve(principal)?;
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let invocation = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
+        // The rules version is read from the database first, so that the space's rules are those in force now, even if another server has
+        // just changed them.
+        self.ledger().rules_version_anew(&invocation.org).await?;
+        let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
+        must_be_let_in(principal, &space, unknown)?;
         if invocation.status != Status::Pending {
             // A denial by drift, a policy or a void approval is another conflict than a person's denial.
             let conflict = match invocation.denied_by {
@@ -192,14 +198,18 @@ impl Pipeline {
             };
             return Err(Error::Conflict { invocation: id.clone(), conflict });
         }
-        // The rules version is read from the database first, so that the space's rules are those in force now, even if another server has
-        // just changed them.
-        self.ledger().rules_version_anew(&invocation.org).await?;
-        let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
         if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, invocation.owner.as_ref())) {
             return Err(Error::SelfApproval { invocation: id.clone() });
         }
         Ok(Answerable { invocation, space })
+    }
+
+    /// Refuses those whom the space of the call does not let in.
+    pub(super) async fn must_be_let_in(&self, principal: &Principal, id: &InvocationId) -> Result<(), Error> {
+        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
+        let found = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
+        let space = self.ledger().find_space(&found.org, &found.space).await?.ok_or_else(unknown)?;
+        must_be_let_in(principal, &space, unknown)
     }
 
     /// What the approver grants beyond this call, or why that cannot be granted.

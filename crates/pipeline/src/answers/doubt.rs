@@ -25,6 +25,7 @@ impl Pipeline {
     /// Settles a call in doubt.
     pub async fn settle_doubt(&self, principal: &Principal, id: &InvocationId, said: Settlement, reason: &str) -> Result<Outcome, Error> {
         must_approve(principal)?;
+        self.must_be_let_in(principal, id).await?;
         let (pipeline, org, id) = (self.clone(), principal.org.clone(), id.clone());
         let settled = SettledBy { at: self.walk.now(), by: principal.id.clone() };
         let reason = needed_reason(reason)?;

@@ -55,6 +55,7 @@ impl Pipeline {
     pub async fn make_link(&self, principal: &Principal, id: &InvocationId, lifetime_seconds: u64) -> Result<AnswerLink, Error> {
         must_approve(principal)?;
         let token = principal.token.clone().ok_or(Error::MayNotApprove)?;
+        self.must_be_let_in(principal, id).await?;
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let found = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
         if found.status != Status::Pending {
@@ -87,6 +88,11 @@ impl Pipeline {
             return Err(Error::LinkExpired);
         }
         let principal = self.ledger().find_bearer(&link.org, &link.token).await?.ok_or(Error::LinkInvalid)?;
+        match self.must_be_let_in(&principal, &invocation.id).await {
+            Ok(()) => {}
+            Err(Error::UnknownInvocation { .. }) => return Err(Error::LinkInvalid),
+            Err(error) => return Err(error),
+        }
         let binding = invocation.binding.as_ref().map(|binding| binding.digest).ok_or(Error::LinkInvalid)?;
         Ok(OpenedLink { invocation, principal, binding })
     }

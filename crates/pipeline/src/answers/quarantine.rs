@@ -5,7 +5,7 @@ use super::approve::{must_approve, needed_reason};
 use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
 use crate::request::{Outcome, Request};
-use crate::walk::admit::Entrance;
+use crate::walk::admit::{Entrance, must_be_let_in};
 use crate::walk::quarantine::context_of;
 use countersign_core::ledger::{Settled, Settling};
 use countersign_core::principal::Permission;
@@ -109,6 +109,7 @@ impl Pipeline {
         // just changed them.
         self.ledger().rules_version_anew(&principal.org).await?;
         let space = self.ledger().find_space(&principal.org, &held.space).await?.ok_or_else(unknown)?;
+        must_be_let_in(principal, &space, unknown)?;
         if matches!(&principal.id, PrincipalId::User(user) if !space.lets_approve(user, held.owner.as_ref())) {
             return Err(Error::OwnQuarantine { invocation: id.clone() });
         }

@@ -78,6 +78,7 @@ impl Pipeline {
             session: Some(session.id.clone()),
             scopes: Vec::new(),
             token: None,
+            device: None,
         });
         let reversed = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
         let Some(reversed) = reversed.filter(|reversed| reversed.status == Status::Succeeded) else {

@@ -91,6 +91,7 @@ impl Pipeline {
         let (Some(session), Some(space), Some(principal)) = (session, space, principal) else {
             return Ok(Replayed::Skipped);
         };
+        let principal = Principal { device: recorded.device.clone(), ..principal };
         if !self.catalogue().has_source(&session, action.id.source()).await {
             return Ok(Replayed::Skipped);
         }
@@ -102,7 +103,7 @@ impl Pipeline {
 
         let standing = self.walk.standing_of(&principal).await?;
         let consents = self.walk.purposes_of(&principal, &space).await?;
-        let cross_space_listed = self.walk.is_listed_crossing(&space, &recorded.call.params, &action.id).await?;
+        let cross_space_listed = self.walk.is_listed_crossing(&principal, &space, &recorded.call.params, &action.id).await?;
         let obtainable = self.obtainable(recorded, &session, &space, &principal).await?;
         // The labels of the session at that time are not recorded; the provenance that the caller declared is.
         let labels: Vec<_> = recorded.call.labels().collect();

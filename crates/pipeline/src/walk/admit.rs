@@ -6,7 +6,7 @@ use crate::walk::ground::Walk;
 use crate::walk::stage::Stage;
 use countersign_core::batch::{Batch, PartEffect, PartOf};
 use countersign_core::invocation::Intention;
-use countersign_core::limiter::Admission;
+use countersign_core::limiter::{Admission, CountedFor};
 use countersign_core::limits::DECISIONS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId, Session, SessionId, Space, Timestamp};
@@ -123,7 +123,7 @@ pub(crate) enum Step<T> {
 /// How far a whole call got.
 pub(crate) type Walked = Step<Outcome>;
 
-/// Whether a call counts against the rate limit of its session.
+/// Whether a call counts against the rate limits of its session, its person and its space.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     Now,
@@ -145,10 +145,11 @@ impl Walk {
         counted: Counted,
     ) -> Result<Box<Admitted>, Error> {
         let session = self.session_for(&request.principal, &request.session, request.intention).await?;
+        let call = CountedFor { session: &session.id, person: request.principal.owner.as_ref(), space: Some(&session.space) };
         if counted == Counted::Now
-            && let Admission::Refused { retry_after_ms } = self.inner.limiter.admit(&session.id).await
+            && let Admission::Refused { retry_after_ms, limited } = self.inner.limiter.admit(call).await
         {
-            return Err(Error::RateLimited { session: session.id, retry_after_ms });
+            return Err(Error::RateLimited { session: session.id, limited, retry_after_ms });
         }
         self.admit_in(session, id, request, entrance).await
     }
@@ -168,7 +169,7 @@ impl Walk {
     }
 
     /// Admits a held call again. It was checked and counted when it was first requested. `None`: its requester or session can no longer
-    /// act.
+    /// act, or its space no longer lets the person behind it in.
     pub(crate) async fn admit_held(&self, held: &Invocation, params: Value) -> Result<Option<Box<Admitted>>, Error> {
         let rules_version = self.ledger().rules_version(&held.org).await?;
         let principal = self.ledger().find_principal(&held.org, &held.principal).await?;
@@ -178,6 +179,9 @@ impl Walk {
             return Ok(None);
         };
         let space = self.space_of(&session).await?;
+        if !space.lets_in(principal.owner.as_ref()) {
+            return Ok(None);
+        }
         Ok(Some(Box::new(Admitted {
             id: held.id.clone(),
             created_at: held.created_at,
@@ -224,7 +228,8 @@ impl Walk {
             Entrance::Compensation(_) => admitted.session,
             Entrance::Resumed(_) => {
                 let ended = || Error::SessionEnded { session: request.session.clone() };
-                request.principal = self.ledger().find_principal(&request.principal.org, &request.principal.id).await?.ok_or_else(ended)?;
+                let found = self.ledger().find_principal(&request.principal.org, &request.principal.id).await?.ok_or_else(ended)?;
+                request.principal = Principal { device: request.principal.device.take(), ..found };
                 self.session_for(&request.principal, &request.session, request.intention).await?
             }
             Entrance::Fresh | Entrance::Part(_) | Entrance::Released(_) | Entrance::Replacing(_) => {
@@ -248,6 +253,7 @@ impl Walk {
         let Some(session) = self.ledger().find_session(&principal.org, id).await? else {
             return Err(Error::UnknownSession { session: id.clone() });
         };
+        must_be_let_in(principal, &self.space_of(&session).await?, || Error::UnknownSession { session: id.clone() })?;
         // Effects made in a session can be reverted after the session has ended.
         let is_reverting = intention == Intention::Revert && may_revert(principal);
         if session.ended_at.is_some() && !is_reverting {
@@ -258,6 +264,14 @@ impl Walk {
         }
         Ok(session)
     }
+}
+
+/// Refuses those whom the space does not let in. For those who do not see it either, what is in it does not exist: `unknown` says so.
+pub(crate) fn must_be_let_in(principal: &Principal, space: &Space, unknown: impl FnOnce() -> Error) -> Result<(), Error> {
+    if space.lets_in(principal.owner.as_ref()) {
+        return Ok(());
+    }
+    Err(if principal.sees(space) { Error::NotAMember { space: space.id.clone() } } else { unknown() })
 }
 
 /// A person who may approve calls may also revert them, in any session.

@@ -42,6 +42,7 @@ impl Walk {
             | Error::SessionEnded { .. }
             | Error::NotYourSession { .. }
             | Error::RateLimited { .. }
+            | Error::NotAMember { .. }
             | Error::TooManyPending { .. }
             | Error::InvalidParams { .. }
             | Error::SchemaTooCostly { .. }

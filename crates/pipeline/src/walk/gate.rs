@@ -20,7 +20,7 @@ use countersign_core::invocation::{Failure, TakenOut};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::principal::Standing;
 use countersign_core::quarantine::Caught;
-use countersign_core::{ActionId, Band, Call, Decision, Digest, Invocation, Principal, Space, Status, Timestamp, UserId};
+use countersign_core::{ActionId, Band, Call, Decision, Digest, Invocation, Principal, Space, SpaceId, Status, Timestamp, UserId};
 use policy::scan::{SessionLabel, Severity};
 use policy::{CallFacts, Finding, Provenance};
 use serde_json::Value;
@@ -93,6 +93,7 @@ impl Gated {
             session: session.id.clone(),
             principal: request.principal.id.clone(),
             owner: request.principal.owner.clone(),
+            device: request.principal.device.clone(),
             action: resolved.action().id.clone(),
             connection: resolved.source.connection().cloned(),
             tier: resolved.tier(),
@@ -226,7 +227,7 @@ impl Walk {
         let Admitted { space, request, .. } = &*resolved.admitted;
         let action = resolved.action();
         let standing = self.standing_of(&request.principal).await?;
-        let cross_space_listed = self.is_listed_crossing(space, &request.call.params, &action.id).await?;
+        let cross_space_listed = self.is_listed_crossing(&request.principal, space, &request.call.params, &action.id).await?;
         let mut facts = Facts::default();
         // Only the org's policies need the remaining facts.
         if policies.is_some() {
@@ -281,14 +282,21 @@ impl Walk {
         }
     }
 
-    /// Whether the params name another space that this action may reach.
-    pub(crate) async fn is_listed_crossing(&self, space: &Space, params: &Value, action: &ActionId) -> Result<bool, Error> {
-        match params.get("space_id") {
-            Some(Value::String(named)) if named != space.id.as_str() => {
-                Ok(self.ledger().is_crossing(&space.org, &space.id, named, action).await?)
-            }
-            Some(_) | None => Ok(false),
+    /// Whether the params name another space that this action may reach, and that lets the person behind the caller in.
+    pub(crate) async fn is_listed_crossing(
+        &self,
+        principal: &Principal,
+        space: &Space,
+        params: &Value,
+        action: &ActionId,
+    ) -> Result<bool, Error> {
+        let named = params.get("space_id").and_then(Value::as_str).filter(|named| *named != space.id.as_str());
+        let Some(to) = named.and_then(|named| SpaceId::parse(named).ok()) else { return Ok(false) };
+        if !self.ledger().is_crossing(&space.org, &space.id, to.as_str(), action).await? {
+            return Ok(false);
         }
+        let to = self.ledger().find_space(&space.org, &to).await?;
+        Ok(to.is_some_and(|to| to.lets_in(principal.owner.as_ref())))
     }
 
     /// What the scan finds in the content of a call.

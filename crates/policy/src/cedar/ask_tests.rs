@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::facts::Approval;
-use crate::fixtures::{Scene, actions, agent, approval, invokers, only, user};
+use crate::fixtures::{Scene, actions, agent, approval, invokers, only, user, user_id};
 use cedar_policy::{Entities, Request, Schema};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
-use countersign_core::principal::Role;
-use countersign_core::{Band, Timestamp, UserId};
+use countersign_core::principal::{Device, Role};
+use countersign_core::{Band, Principal, Timestamp, UserId};
 use serde_json::json;
 
 const NIGHT: &str = r#"@id("abac.night") forbid (principal is Countersign::Agent, action in Countersign::Action::"tier:R2", resource)
@@ -51,7 +51,9 @@ fn what_is_asked_of_cedar_is_what_its_schema_says() {
                 params: json!({ "space_id": "elsewhere" }),
                 ..Scene::new()
             };
-            let scene = scene.by(principal.clone()).of(action.id.as_str());
+            let device = Some(Device { name: "kiosk".to_owned(), class: "shared".to_owned() });
+            let mut scene = scene.by(Principal { device, ..principal.clone() }).of(action.id.as_str());
+            scene.space.members = Some([user_id()].into());
             let call = scene.as_call();
             let slice = policies.slice(&action);
             let entities = policies.vocabulary.entities(&call).unwrap().into_iter().chain([slice.action.clone()]);
@@ -63,6 +65,25 @@ fn what_is_asked_of_cedar_is_what_its_schema_says() {
             }
         }
     }
+}
+
+#[test]
+fn a_policy_knows_the_members_of_the_space_and_the_device_of_the_principal() {
+    let is_member = "principal is Countersign::Agent && principal has owner && resource.members.contains(principal.owner)";
+    let is_managed = "principal has device && principal.device.class == \"managed\"";
+    let mut closed = Scene::new();
+    closed.space.members = Some([user_id()].into());
+    check_condition(&closed, is_member, true);
+    closed.space.members = Some(Default::default());
+    check_condition(&closed, is_member, false);
+    check_condition(&Scene::new(), is_member, false);
+    let on = |class: &str| {
+        let device = Some(Device { name: "a \"quoted\" one".to_owned(), class: class.to_owned() });
+        Scene::new().by(Principal { device, ..agent() })
+    };
+    check_condition(&on("managed"), is_managed, true);
+    check_condition(&on("shared"), is_managed, false);
+    check_condition(&Scene::new(), is_managed, false);
 }
 
 #[test]

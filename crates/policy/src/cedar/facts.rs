@@ -7,6 +7,7 @@ use cedar_policy::{
     RestrictedExpression,
 };
 use countersign_core::decision::Drift;
+use countersign_core::principal::Device;
 use countersign_core::{Band, PrincipalId, Tier, Timestamp, UserId};
 use std::collections::{HashMap, HashSet};
 
@@ -58,6 +59,7 @@ impl Vocabulary {
         let roles: HashSet<_> = call.standing.role.iter().map(|role| uid(&self.role, role.as_str())).collect();
         let (held, _) = call.requirements();
         let mut principal = reach(held, call.standing.max_band);
+        principal.extend(call.principal.device.as_ref().and_then(device).map(|device| ("device".to_owned(), device)));
         let mut entities = Vec::with_capacity(3);
         let own_roles = match (&call.principal.id, &call.principal.owner) {
             (PrincipalId::User(_), _) => roles,
@@ -71,7 +73,11 @@ impl Vocabulary {
         };
         entities.push(Entity::new(self.principal(call), principal, own_roles)?);
         let band = RestrictedExpression::new_long(band(call.space.band));
-        entities.push(Entity::new(self.space(call), HashMap::from([("band".to_owned(), band)]), HashSet::new())?);
+        // Empty where the space is open to everybody in the org.
+        let members = call.space.members.iter().flatten().map(|member| self.user(member));
+        let members = RestrictedExpression::new_set(members);
+        let space = HashMap::from([("band".to_owned(), band), ("members".to_owned(), members)]);
+        entities.push(Entity::new(self.space(call), space, HashSet::new())?);
         Ok(entities)
     }
 
@@ -111,6 +117,12 @@ impl Vocabulary {
 fn reach<'a>(held: impl IntoIterator<Item = &'a String>, max_band: Band) -> HashMap<String, RestrictedExpression> {
     let max_band = RestrictedExpression::new_long(band(max_band));
     HashMap::from([("permissions".to_owned(), strings(held)), ("max_band".to_owned(), max_band)])
+}
+
+/// The device that the principal's token is bound to. Making the record fails only if two fields have the same name.
+fn device(device: &Device) -> Option<RestrictedExpression> {
+    let text = |text: &String| RestrictedExpression::new_string(text.clone());
+    RestrictedExpression::new_record([("name".to_owned(), text(&device.name)), ("class".to_owned(), text(&device.class))]).ok()
 }
 
 fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {

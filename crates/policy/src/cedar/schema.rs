@@ -25,12 +25,14 @@ const NOUNS: &str = r#"  type Call = {
     approval?: { by: Set<User>, expires: datetime },
   };
 
+  type Device = { name: String, class: String };
+
   entity Role;
-  entity Space { band: Long };
-  entity User in [Role] { permissions: Set<String>, max_band: Long };
-  entity Agent { owner?: User, permissions: Set<String>, max_band: Long };
-  entity Automation { owner?: User, permissions: Set<String>, max_band: Long };
-  entity Service { owner?: User, permissions: Set<String>, max_band: Long };
+  entity Space { band: Long, members: Set<User> };
+  entity User in [Role] { permissions: Set<String>, max_band: Long, device?: Device };
+  entity Agent { owner?: User, permissions: Set<String>, max_band: Long, device?: Device };
+  entity Automation { owner?: User, permissions: Set<String>, max_band: Long, device?: Device };
+  entity Service { owner?: User, permissions: Set<String>, max_band: Long, device?: Device };
 "#;
 
 // Groups have the same `appliesTo` as actions, so a policy about a group that contains no action yet is valid.

@@ -2,7 +2,7 @@
 
 use countersign_core::invocation::Beyond;
 use countersign_core::ports::connections::ConnectionKind;
-use countersign_core::principal::{Permission, Role};
+use countersign_core::principal::{Device, Permission, Role};
 use countersign_core::{ApprovalId, ConnectionId, Digest, InvocationId, PrincipalId, SecretId, SpaceId, Timestamp, TokenId, UserId};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,9 @@ pub enum IdentityChange {
         invitation: TokenId,
         user: UserId,
         expires_at: Timestamp,
+        /// The device that the token will be bound to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<Device>,
     },
     InvitationRedeemed {
         invitation: TokenId,
@@ -45,6 +48,9 @@ pub enum IdentityChange {
         /// The token it was made with; absent for the org's first owner, and for an agent.
         with: Option<TokenId>,
         expires_at: Option<Timestamp>,
+        /// The device that it is bound to, as its maker says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<Device>,
     },
     TokenRevoked {
         token: TokenId,

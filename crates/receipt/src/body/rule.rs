@@ -16,7 +16,7 @@ use countersign_core::{
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A change of one mode row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct SpaceBody {
     /// What stays of calls that have ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keeps: Keeps,
+    /// The people who may act in it; absent: everybody in the org.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<BTreeSet<UserId>>,
     pub name: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub quorum: Quorum,

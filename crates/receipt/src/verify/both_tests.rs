@@ -146,6 +146,7 @@ fn space(by: u8, people: u32) -> Told {
         quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
         keeps: Default::default(),
         redaction: Default::default(),
+        members: None,
         self_approval: SelfApproval::Allowed,
         space: call(&[]).space,
         version: 9,
@@ -157,6 +158,15 @@ fn space(by: u8, people: u32) -> Told {
 fn separate(people: u32) -> Told {
     let (kind, mut body) = space(OWNER, people);
     body["self_approval"] = json!(SelfApproval::Refused);
+    (kind, body)
+}
+
+/// From here on these people alone act in the space.
+fn closed(members: &[u8]) -> Told {
+    let (kind, mut body) = space(OWNER, 1);
+    let mut members: Vec<_> = members.iter().map(|number| user(*number)).collect();
+    members.sort();
+    body["members"] = json!(members);
     (kind, body)
 }
 
@@ -365,6 +375,26 @@ fn both_refuse_self_approval_where_the_space_does() {
     // What an effect left is rolled back, whatever the space has come to ask for.
     let rollback = IntentBody { purpose: Purpose::Rollback, ..intent(&call(&[OWNER]), 2) };
     both_accept("a rollback", &story([own(), vec![separate(2), (Kind::Intent, json!(rollback))]].concat()));
+}
+
+#[test]
+fn both_refuse_who_is_no_member_of_the_space() {
+    let robin = || [joined(ROBIN, Role::Approver), vec![agent(person(ROBIN))]].concat();
+    let approved = || vec![answered(OWNER, Role::Owner, |_| ()), begun(&call(&[OWNER]))];
+    let told = |members: &[u8]| [robin(), vec![closed(members)], approved()].concat();
+    both_accept("two members", &story(told(&[OWNER, ROBIN])));
+    both_refuse_the_last("a call of a stranger", told(&[OWNER]));
+    both_refuse_the_last("an approval of a stranger", told(&[ROBIN]));
+    both_refuse_the_last("where nobody is left", told(&[]));
+    let granted =
+        |members: &[u8]| [robin(), vec![closed(members), granted(OWNER, &[OWNER], second(1_000)), begun(&under_grant())]].concat();
+    both_refuse_the_last("a grant of a stranger", granted(&[ROBIN]));
+    let mut open = space(OWNER, 1);
+    open.1["version"] = json!(10);
+    both_accept("where it is open again", &story([robin(), vec![closed(&[OWNER]), open], approved()].concat()));
+    // What an effect left is rolled back, whoever may act by then.
+    let rollback = IntentBody { purpose: Purpose::Rollback, ..intent(&call(&[OWNER]), 2) };
+    both_accept("a rollback", &story([robin(), approved(), vec![closed(&[]), (Kind::Intent, json!(rollback))]].concat()));
 }
 
 #[test]

@@ -57,6 +57,7 @@ fn banded(band: Band, version: i64) -> SpaceBody {
         quorum: Quorum::default(),
         keeps: Default::default(),
         redaction: Default::default(),
+        members: None,
     }
 }
 

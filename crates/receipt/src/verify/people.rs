@@ -69,7 +69,7 @@ impl People {
                     person.is_disabled = true;
                 }
             }
-            IdentityChange::Invited { invitation, user, expires_at } => {
+            IdentityChange::Invited { invitation, user, expires_at, device: _ } => {
                 let role = self.acted_on(now, &user)?;
                 if by.is_some() || !self.is_first_to_act(&user) {
                     self.manages(now, by, role)?;
@@ -85,7 +85,7 @@ impl People {
                 }
                 self.add(token, Token::new(PrincipalId::User(user), seq))?;
             }
-            IdentityChange::TokenMade { token, holder, scopes, with, expires_at } => {
+            IdentityChange::TokenMade { token, holder, scopes, with, expires_at, device: _ } => {
                 let (from, made_by) = self.makes(header, by, &token, &holder, &scopes, with.as_ref())?;
                 if let (PrincipalId::Agent(session), Some(owner)) = (&holder, &made_by) {
                     self.agents.entry(session.clone()).or_insert_with(|| owner.clone());

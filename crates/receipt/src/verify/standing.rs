@@ -1,6 +1,7 @@
 //! Checks the grants that replaced approvals, and that nothing ran that a kill switch had stopped.
 //! A grant must have been given before its use, by as many people as the space requires; it must cover the call, and must not be used
 //! more often than it allows. Where the space refuses self-approval, nobody approves a call of their own, or has given the grant for it.
+//! Where the space has members, they alone call, approve and have given the grants there.
 
 use super::decisions::is_package;
 use super::{Class, Finding};
@@ -18,8 +19,9 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) struct Standing {
     grants: HashMap<GrantId, Given>,
     switches: Vec<SwitchScope>,
-    /// What each space that an entry describes asks of approvals. In any other space one person is enough, and may be the owner.
-    spaces: HashMap<SpaceId, (Quorum, SelfApproval)>,
+    /// What each space that an entry describes asks of approvals, and its members. In any other space everybody acts, one person is enough,
+    /// and may be the owner.
+    spaces: HashMap<SpaceId, (Quorum, SelfApproval, Option<BTreeSet<UserId>>)>,
     /// The last call that began with an approval, and its approvers. A grant given along with that approval comes right after it.
     approved: Option<(InvocationId, Vec<PrincipalId>)>,
 }
@@ -34,7 +36,7 @@ struct Given {
 
 impl Standing {
     pub(super) fn set_space(&mut self, body: &SpaceBody) {
-        self.spaces.insert(body.space.clone(), (body.quorum.clone(), body.self_approval));
+        self.spaces.insert(body.space.clone(), (body.quorum.clone(), body.self_approval, body.members.clone()));
     }
 
     pub(super) fn change(&mut self, by: Option<&PrincipalId>, change: RuleChange) -> Result<(), Finding> {
@@ -116,6 +118,19 @@ impl Standing {
         if intent.attempt > 1 {
             return Ok(());
         }
+        // A batch reverts what it did, whoever may act by then.
+        let is_owed = is_rollback || (intent.batch.is_some() && intent.reverses.is_some());
+        if !is_owed && !self.lets_in(&intent.space, owner) {
+            return Err(refused("the person whose call it is was no member of the space".to_owned()));
+        }
+        let is_stranger = |by: &PrincipalId| matches!(by, PrincipalId::User(user) if !self.lets_in(&intent.space, Some(user)));
+        if intent.approval.as_ref().is_some_and(|approval| approval.approvers.iter().any(is_stranger)) {
+            return Err(refused("somebody approved it who was no member of the space".to_owned()));
+        }
+        let givers = intent.grant.as_ref().and_then(|id| self.grants.get(id)).map(|given| &given.givers);
+        if givers.into_iter().flatten().any(|giver| !self.lets_in(&intent.space, Some(giver))) {
+            return Err(refused("somebody gave its grant who was no member of the space".to_owned()));
+        }
         let quorum = self.quorum(&intent.space, intent.tier);
         let barred = owner.filter(|_| self.refuses_self_approval(&intent.space));
         let is_barred = |by: &PrincipalId| matches!(by, PrincipalId::User(user) if Some(user) == barred);
@@ -139,11 +154,16 @@ impl Standing {
 
     /// How many people must approve a call of this tier.
     pub(super) fn quorum(&self, space: &SpaceId, tier: Tier) -> u32 {
-        self.spaces.get(space).map_or(1, |(quorum, _)| quorum.of(tier))
+        self.spaces.get(space).map_or(1, |(quorum, _, _)| quorum.of(tier))
     }
 
     fn refuses_self_approval(&self, space: &SpaceId) -> bool {
-        self.spaces.get(space).is_some_and(|(_, rule)| *rule == SelfApproval::Refused)
+        self.spaces.get(space).is_some_and(|(_, rule, _)| *rule == SelfApproval::Refused)
+    }
+
+    fn lets_in(&self, space: &SpaceId, person: Option<&UserId>) -> bool {
+        let members = self.spaces.get(space).and_then(|(_, _, members)| members.as_ref());
+        members.is_none_or(|members| person.is_some_and(|person| members.contains(person)))
     }
 
     /// Gives a use back if the receipt says that the call was not sent to its source.

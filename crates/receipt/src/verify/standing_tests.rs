@@ -82,6 +82,7 @@ impl Sequel {
             quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
             keeps: Default::default(),
             redaction: Default::default(),
+            members: None,
             self_approval: SelfApproval::Allowed,
             space: self.call(0).space,
             version: self.version,
@@ -128,7 +129,7 @@ impl Sequel {
         let invitation = TokenId::new(self.now(), [90; 10]);
         let created = IdentityChange::UserCreated { user: person.clone(), role: Role::Owner };
         let expires_at = self.now().plus_seconds(1_000);
-        let invited = IdentityChange::Invited { invitation: invitation.clone(), user: person.clone(), expires_at };
+        let invited = IdentityChange::Invited { invitation: invitation.clone(), user: person.clone(), expires_at, device: None };
         let redeemed = IdentityChange::InvitationRedeemed { invitation, token: token_of(person), user: person.clone() };
         let by_owner = || Some(PrincipalId::User(owner()));
         let tell = |sequel: Self, by, change| sequel.tell(Kind::Identity, &IdentityBody { by, change });

@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::page::{Asked, moment};
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::sessions;
+use crate::operations::{sessions, sources};
 use api::action::{ActionStatsView, ActionView, AvailableResponse, GuideResponse, LatencyView, SourceView};
 use api::{Code, Problem};
 use axum::Json;
@@ -49,7 +49,10 @@ pub(super) async fn session_guide(
 #[utoipa::path(operation_id = "actions_list", get, path = "/api/v1/actions", tag = "actions", responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<AvailableResponse>, Refusal> {
     caller.must_read()?;
-    Ok(Json(listing(&app, &caller.principal.org, None).await?))
+    let hidden = sources::hidden(&app, &caller.principal).await?;
+    let mut listing = listing(&app, &caller.principal.org, None).await?;
+    listing.sources.retain(|source| !hidden.contains(&source.id));
+    Ok(Json(listing))
 }
 
 /// One action. An agent finds those of the sources that its session is connected to.
@@ -60,7 +63,9 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     let org = &caller.principal.org;
     let own = sessions::own(&app, &caller.principal).await?;
     let eyes = Eyes::of(org, own.as_ref());
+    let hidden = sources::hidden(&app, &caller.principal).await?;
     match app.pipeline().catalogue().find_listed(eyes, &action).await {
+        Some(found) if hidden.contains(found.id.source()) => Err(pipeline::Error::UnknownAction { action, suggestions: Vec::new() }.into()),
         Some(found) => Ok(Json(view(&app, org, None, &found).await?)),
         None => Err(Refusal::unknown_action(&app, eyes, &action).await),
     }
@@ -116,14 +121,21 @@ fn stats_view(action: String, stats: &ActionStats) -> ActionStatsView {
 pub(super) async fn guide(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<GuideResponse>, Refusal> {
     caller.must_read_session()?;
     let own = sessions::own(&app, &caller.principal).await?;
+    if sources::hidden(&app, &caller.principal).await?.contains(&source) {
+        return Err(unknown_source());
+    }
     guide_of(&app, Eyes::of(&caller.principal.org, own.as_ref()), source).await
 }
 
 async fn guide_of(app: &App, eyes: Eyes<'_>, source: String) -> Result<Json<GuideResponse>, Refusal> {
     match app.pipeline().catalogue().guide(eyes, &source).await {
         Some(guide) => Ok(Json(GuideResponse { source, guide })),
-        None => Err(Refusal::new(Code::UnknownSource, "there is no such source")),
+        None => Err(unknown_source()),
     }
+}
+
+fn unknown_source() -> Refusal {
+    Refusal::new(Code::UnknownSource, "there is no such source")
 }
 
 async fn listing(app: &App, org: &OrgId, session: Option<(&Session, &Space)>) -> Result<AvailableResponse, Refusal> {

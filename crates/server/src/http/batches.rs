@@ -89,7 +89,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         }
     };
     let request = page_request(query.limit, query.after)?;
-    let page = app.store().list_batches(&caller.principal.org, session.as_ref(), &request).await?;
+    let page = app.store().list_batches(&caller.principal.org, session.as_ref(), &caller.hidden(&app).await?, &request).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for batch in page.items {
         items.push(if batch.parts.iter().any(was_refused) { shown(&app, &caller.principal, batch).await? } else { BatchView::from(batch) });

@@ -4,7 +4,7 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::breakers;
+use crate::operations::{breakers, sources};
 use api::rules::{BreakerView, CloseBreakerRequest};
 use api::{Page, Problem};
 use axum::Json;
@@ -18,7 +18,9 @@ use countersign_core::ports::Breakers;
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<BreakerView>>, Refusal> {
     caller.must_read()?;
     let breakers = app.store().list_breakers(&caller.principal.org).await?;
-    Ok(Json(Page { items: breakers.iter().map(BreakerView::from).collect(), next: None }))
+    let hidden = sources::hidden(&app, &caller.principal).await?;
+    let seen = breakers.iter().filter(|breaker| breaker.key.split('.').next().is_none_or(|source| !hidden.contains(source)));
+    Ok(Json(Page { items: seen.map(BreakerView::from).collect(), next: None }))
 }
 
 /// Lets calls through again at once.

@@ -7,7 +7,8 @@ use api::Code;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use countersign_core::{Principal, Session};
+use countersign_core::{Principal, Session, SpaceId};
+use std::collections::BTreeSet;
 use store::Refused;
 
 /// A request whose token was accepted.
@@ -61,6 +62,16 @@ impl Caller {
 
     pub(super) fn must_read_session(&self) -> Result<(), Refusal> {
         Ok(operations::must_read_session(&self.principal)?)
+    }
+
+    /// The spaces that do not exist for the caller.
+    pub(super) async fn hidden(&self, app: &App) -> Result<BTreeSet<SpaceId>, Refusal> {
+        Ok(operations::sight::hidden(app, &self.principal).await?)
+    }
+
+    /// Those of these that exist for the caller. `about` gives a text with the ids that each is about.
+    pub(super) async fn seen_of<T: Send>(&self, app: &App, items: Vec<T>, about: impl Fn(&T) -> String + Send) -> Result<Vec<T>, Refusal> {
+        Ok(operations::sight::seen_of(app, &self.principal, items, about).await?)
     }
 
     pub(super) async fn readable_session(&self, app: &App, id: &str) -> Result<Session, Refusal> {

@@ -221,7 +221,8 @@ async fn session_of(app: &App, caller: &Caller, field: &str, named: Option<&str>
         }
     };
     let id = SessionId::parse(&id).map_err(|_| Refusal::unknown_session())?;
-    app.store().find_session(&caller.principal.org, &id).await?.ok_or_else(Refusal::unknown_session)
+    let found = app.store().find_session(&caller.principal.org, &id).await?.ok_or_else(Refusal::unknown_session)?;
+    if caller.hidden(app).await?.contains(&found.space) { Err(Refusal::unknown_session()) } else { Ok(found) }
 }
 
 /// The space that a request names, if it is not its session's. The gates deny the call for it, with a receipt.

@@ -17,6 +17,7 @@ use axum::http::StatusCode;
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<CrossingView>>, Refusal> {
     caller.must_read()?;
     let listed = app.store().list_crossings(&caller.principal.org).await?;
+    let listed = caller.seen_of(&app, listed, |listed| format!("{} {}", listed.crossing.from, listed.crossing.to)).await?;
     let items = listed.into_iter().map(|listed| CrossingView {
         action: listed.crossing.action.to_string(),
         from_space_id: listed.crossing.from.to_string(),

@@ -10,9 +10,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_core::Status;
 use countersign_core::ports::Invocations;
-use store::Server;
+use countersign_core::{OrgId, SpaceId, Status};
+use std::collections::BTreeSet;
+use store::{InvocationFilter, Server};
 
 /// The process answers.
 #[utoipa::path(get, path = "/healthz", tag = "server", security(()), responses((status = 200, description = "It does.", content_type = "text/plain", body = String)))]
@@ -56,6 +57,7 @@ pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
         role: principal.role,
         session_id: principal.session.as_ref().map(ToString::to_string),
         permissions: principal.permissions().collect(),
+        device: principal.device.clone(),
     })
 }
 
@@ -65,17 +67,26 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
     caller.must_read()?;
     let org = &caller.principal.org;
     let problem = app.store().check().await.err();
+    let hidden = caller.hidden(&app).await?;
     Ok(Json(StatusResponse {
         version: env!("CARGO_PKG_VERSION").into(),
         store: if app.store().may_be_shared() { StoreName::Postgresql } else { StoreName::Sqlite },
         ready: problem.is_none(),
         problem: problem.map(|_| "the store does not take writes; see the server's log".into()),
-        pending: app.store().count_in_status(org, Status::Pending).await?,
-        in_doubt: app.store().count_in_status(org, Status::InDoubt).await?,
+        pending: count(&app, org, &hidden, Status::Pending).await?,
+        in_doubt: count(&app, org, &hidden, Status::InDoubt).await?,
         log_size: app.store().log_size(org).await?,
         code_profiles: app.parts.profiles.clone(),
         servers: at_work(&app).await?.into_iter().map(server_view).collect(),
     }))
+}
+
+async fn count(app: &App, org: &OrgId, hidden: &BTreeSet<SpaceId>, status: Status) -> Result<u64, Refusal> {
+    if hidden.is_empty() {
+        return Ok(app.store().count_in_status(org, status).await?);
+    }
+    let filter = InvocationFilter { status: Some(status), hidden: hidden.clone(), ..InvocationFilter::default() };
+    Ok(app.store().count_invocations(org, &filter).await?)
 }
 
 /// Where nobody else can work on the database, who answers lives without a lease, and nobody else does.
@@ -103,7 +114,8 @@ pub(super) async fn notifications(
 ) -> Result<Json<Page<NotificationView>>, Refusal> {
     caller.must_read()?;
     let page = app.store().list_notifications(&caller.principal.org, &query.request()?).await?;
-    let items = page.items.into_iter().map(|notification| NotificationView {
+    let items = caller.seen_of(&app, page.items, |notification| notification.space.to_string()).await?;
+    let items = items.into_iter().map(|notification| NotificationView {
         id: notification.id.to_string(),
         space_id: notification.space.to_string(),
         invocation_id: notification.invocation.to_string(),

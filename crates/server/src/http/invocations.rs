@@ -25,7 +25,7 @@ use countersign_core::ports::Sessions;
 use countersign_core::{ActionId, Call, Invocation, OrgId, SessionId, Status, Tier};
 use pipeline::{Outcome, Request, may_read_entries, told_to};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::InvocationFilter;
 use tracing::Instrument;
@@ -136,6 +136,7 @@ pub(super) async fn list_of_session(
         status: query.status.filter(is_told),
         action: action_of(query.action.as_deref())?,
         tier: query.tier,
+        hidden: BTreeSet::new(),
     };
     let page = app.store().list_invocations(&session.org, &filter, &page_request(query.limit, query.after)?).await?;
     let told = page.items.into_iter().map(|invocation| told_to(&caller.principal, invocation));
@@ -195,6 +196,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         status: query.status.or(is_for_reverting.then_some(Status::Succeeded)),
         action: action_of(query.action.as_deref())?,
         tier: query.tier,
+        hidden: caller.hidden(&app).await?,
     };
     let request = page_request(query.limit, query.after)?;
     let mut page = app.store().list_invocations(&caller.principal.org, &filter, &request).await?;

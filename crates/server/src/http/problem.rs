@@ -132,6 +132,7 @@ impl From<pipeline::Error> for Refusal {
                 refusal.0.retry_after_ms = Some(retry_after_ms);
                 refusal
             }
+            E::NotAMember { .. } => Self::new(Code::NotAMember, detail),
             E::TooManyPending { .. } => Self::new(Code::TooManyPending, detail),
             E::SchemaTooCostly { action } => Self::new(Code::SchemaTooCostly, detail).of(action),
             E::InvalidParams { action, errors } => Self::new(Code::InvalidParams, detail).of(action).at(errors),

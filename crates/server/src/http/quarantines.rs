@@ -43,7 +43,8 @@ pub(super) async fn list(
 ) -> Result<Json<Page<QuarantineView>>, Refusal> {
     caller.must_read()?;
     let page = app.store().list_quarantines(&caller.principal.org, query.state, &page_request(query.limit, query.after)?).await?;
-    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
+    let items = caller.seen_of(&app, page.items, |held| held.space.to_string()).await?;
+    Ok(Json(Page { items: items.into_iter().map(view).collect(), next: page.next }))
 }
 
 /// One of them. What it holds is not shown, only what was found in it.
@@ -53,10 +54,12 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation
     caller.must_read()?;
     let unknown = || Refusal::not_found("quarantined invocation", &invocation);
     let id = parse(&invocation).map_err(|_| unknown())?;
+    let hidden = caller.hidden(&app).await?;
     if let Some(found) = app.store().find_quarantine(&caller.principal.org, &id).await? {
-        return Ok(Json(view(found)));
+        return if hidden.contains(&found.space) { Err(unknown()) } else { Ok(Json(view(found))) };
     }
-    let is_another = app.store().find_invocation(&caller.principal.org, &id).await?.is_some();
+    let another = app.store().find_invocation(&caller.principal.org, &id).await?;
+    let is_another = another.is_some_and(|another| !hidden.contains(&another.space));
     Err(if is_another { Refusal::new(Code::NotFound, format!("invocation `{id}` is not quarantined")) } else { unknown() })
 }
 

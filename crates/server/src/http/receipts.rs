@@ -4,6 +4,7 @@ use super::caller::Caller;
 use super::page::{Asked, moment, page_request, wanted};
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::sight;
 use api::receipt::{EntryView, IntegrityView, ProofView};
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -69,7 +70,8 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         return Err(Refusal::new(Code::InvalidQuery, "`after` is not a cursor of ours"));
     }
     let page = app.store().list_receipts(&caller.principal.org, &filter, &request).await?;
-    Ok(Json(Page { items: page.items.iter().map(entry_view).collect::<Result<_, _>>()?, next: page.next }))
+    let items = caller.seen_of(&app, page.items, |entry| entry.payload.clone()).await?;
+    Ok(Json(Page { items: items.iter().map(entry_view).collect::<Result<_, _>>()?, next: page.next }))
 }
 
 /// One receipt.
@@ -78,8 +80,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<EntryView>, Refusal> {
     caller.must_read()?;
     let id = parse_id(&receipt)?;
-    let entry = app.store().find_receipt(&caller.principal.org, &id).await?;
-    Ok(Json(entry_view(&entry.ok_or_else(|| Refusal::not_found("receipt", &receipt))?)?))
+    Ok(Json(entry_view(&readable(&app, &caller, &receipt, &id).await?)?))
 }
 
 /// Proves that the receipt is in the audit log, against a checkpoint signed now.
@@ -88,6 +89,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): 
 pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<ProofView>, Refusal> {
     caller.must_read()?;
     let id = parse_id(&receipt)?;
+    readable(&app, &caller, &receipt, &id).await?;
     let proof = app.store().prove_receipt(&caller.principal.org, &id).await?;
     let proof = proof.ok_or_else(|| Refusal::not_found("receipt", &receipt))?;
     Ok(Json(ProofView {
@@ -105,6 +107,7 @@ pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt):
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn export(State(app): State<App>, caller: Caller) -> Result<Response, Refusal> {
     caller.must_read()?;
+    sight::must_see_all(&app, &caller.principal).await?;
     let lines = app.store().export(&caller.principal.org).await?;
     // An error half-way cuts the body off; the missing last line tells the reader.
     let body = Body::from_stream(stream::unfold(lines, |mut lines| async move {
@@ -119,6 +122,7 @@ pub(super) async fn export(State(app): State<App>, caller: Caller) -> Result<Res
     responses((status = 200, body = IntegrityView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn integrity(State(app): State<App>, caller: Caller) -> Result<Json<IntegrityView>, Refusal> {
     caller.must_read()?;
+    sight::must_see_all(&app, &caller.principal).await?;
     let found = app.store().check_integrity(&caller.principal.org).await?;
     Ok(Json(IntegrityView { ok: found.differences.is_empty(), entries: found.entries, differences: found.differences }))
 }
@@ -141,6 +145,13 @@ pub(super) fn entry_view(entry: &StoredEntry) -> Result<EntryView, Refusal> {
 /// A text to compare with. One that holds NUL is in no row, and no database takes it.
 fn plain(text: String, name: &str) -> Result<String, Refusal> {
     if text.contains('\0') { Err(Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense"))) } else { Ok(text) }
+}
+
+/// The receipt, if its space exists for the caller.
+async fn readable(app: &App, caller: &Caller, named: &str, id: &ReceiptId) -> Result<StoredEntry, Refusal> {
+    let found = app.store().find_receipt(&caller.principal.org, id).await?;
+    let seen = caller.seen_of(app, found.into_iter().collect::<Vec<_>>(), |entry| entry.payload.clone()).await?.pop();
+    seen.ok_or_else(|| Refusal::not_found("receipt", named))
 }
 
 fn parse_id(text: &str) -> Result<ReceiptId, Refusal> {

@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::{Error, action_named, reviews};
+use crate::operations::{self, Error, action_named, reviews};
 use api::gates::CaughtView;
 use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView, WeightName};
 use api::{Code, Page, Problem};
@@ -31,8 +31,9 @@ pub(super) async fn list(
 ) -> Result<Json<Page<ReviewView>>, Refusal> {
     caller.must_read()?;
     let page = app.store().list_reviews(&caller.principal.org, &query.request()?).await?;
+    let hidden = operations::sources::hidden(&app, &caller.principal).await?;
     let mut items = Vec::with_capacity(page.items.len());
-    for review in page.items {
+    for review in page.items.into_iter().filter(|review| !hidden.contains(review.action.source())) {
         let now = app.pipeline().definition_of(&caller.principal.org, &review.action).await.ok().flatten();
         items.push(view(&app, &caller.principal.org, &review.action.clone(), Some(review), now).await?);
     }
@@ -45,6 +46,9 @@ pub(super) async fn list(
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ReviewView>, Refusal> {
     caller.must_read()?;
     let id = action_named(&app, &caller.principal, &action).await?;
+    if operations::sources::hidden(&app, &caller.principal).await?.contains(id.source()) {
+        return Err(pipeline::Error::UnknownAction { action, suggestions: Vec::new() }.into());
+    }
     shown(&app, &caller.principal.org, &id).await
 }
 

@@ -35,7 +35,7 @@ pub(super) async fn list(
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<Page<SessionView>>, Refusal> {
     caller.must_read()?;
-    let page = app.store().list_sessions(&caller.principal.org, &query.request()?).await?;
+    let page = app.store().list_sessions(&caller.principal.org, &caller.hidden(&app).await?, &query.request()?).await?;
     Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
 }
 

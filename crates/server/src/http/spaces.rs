@@ -6,7 +6,7 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::spaces;
-use api::identity::{ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SpaceView};
+use api::identity::{ChangeSpaceRequest, NewMemberRequest, NewSpaceRequest, RedactionRule, SpaceView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -21,7 +21,7 @@ use store::SpaceChange;
     responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<SpaceView>>, Refusal> {
     caller.must_read()?;
-    let page = app.store().list_spaces(&caller.principal.org, &query.request()?).await?;
+    let page = app.store().list_spaces(&caller.principal.org, &caller.hidden(&app).await?, &query.request()?).await?;
     Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
 }
 
@@ -56,8 +56,40 @@ pub(super) async fn change(
 ) -> Result<Json<SpaceView>, Refusal> {
     let quorum = body.quorum.map(to_quorum).transpose()?;
     let redaction = body.redaction.map(to_redaction);
-    let change = SpaceChange { band: body.band, self_approval: body.self_approval, quorum, redaction, keeps: body.keeps };
+    let change = SpaceChange { band: body.band, self_approval: body.self_approval, quorum, redaction, keeps: body.keeps, members: None };
     Ok(Json(view(&spaces::change(&app, &caller.principal, &space, change).await?)))
+}
+
+/// Makes a person a member of a space. The first member closes it: from then on only members, and those who administer the org, see what is
+/// in it, and only members call and approve there.
+#[utoipa::path(operation_id = "spaces_add_member", post, path = "/api/v1/spaces/{space}/members", tag = "spaces", params(("space" = String, Path)), request_body = NewMemberRequest,
+    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn add_member(
+    State(app): State<App>,
+    caller: Caller,
+    Path(space): Path<String>,
+    Strict(body): Strict<NewMemberRequest>,
+) -> Result<Json<SpaceView>, Refusal> {
+    Ok(Json(view(&spaces::add_member(&app, &caller.principal, &space, &body.user_id).await?)))
+}
+
+/// Opens a space to everybody in the org again: it has no members any more.
+#[utoipa::path(operation_id = "spaces_open", delete, path = "/api/v1/spaces/{space}/members", tag = "spaces", params(("space" = String, Path)),
+    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn open(State(app): State<App>, caller: Caller, Path(space): Path<String>) -> Result<Json<SpaceView>, Refusal> {
+    Ok(Json(view(&spaces::open(&app, &caller.principal, &space).await?)))
+}
+
+/// Ends a membership at once. The space stays closed when its last member has left.
+#[utoipa::path(operation_id = "spaces_remove_member", delete, path = "/api/v1/spaces/{space}/members/{user}", tag = "spaces",
+    params(("space" = String, Path), ("user" = String, Path)),
+    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn remove_member(
+    State(app): State<App>,
+    caller: Caller,
+    Path((space, user)): Path<(String, String)>,
+) -> Result<Json<SpaceView>, Refusal> {
+    Ok(Json(view(&spaces::remove_member(&app, &caller.principal, &space, &user).await?)))
 }
 
 fn to_quorum(by_tier: BTreeMap<Tier, u32>) -> Result<Quorum, Refusal> {
@@ -82,6 +114,7 @@ fn view(space: &Space) -> SpaceView {
         },
         redacts: space.redacted_kinds().into_iter().collect(),
         keeps: space.keeps,
+        members: space.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
         created_at: space.created_at,
     }
 }

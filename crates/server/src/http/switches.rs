@@ -18,6 +18,7 @@ use countersign_core::switch::Switch;
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<SwitchView>>, Refusal> {
     caller.must_read()?;
     let switches = app.store().list_switches(&caller.principal.org).await?;
+    let switches = caller.seen_of(&app, switches.to_vec(), |switch| switch.scope.to_string()).await?;
     Ok(Json(Page { items: switches.iter().map(view).collect(), next: None }))
 }
 

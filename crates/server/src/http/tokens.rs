@@ -72,6 +72,7 @@ fn view(token: Token) -> TokenView {
         session_id,
         made_by_id,
         scopes: token.scopes,
+        device: token.device,
         created_at: token.created_at,
         expires_at: token.expires_at,
         revoked_at: token.revoked_at,

@@ -1,12 +1,12 @@
 //! People.
 
-use super::body::Strict;
+use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::users;
-use api::identity::{ChangeUserRequest, InvitationResponse, NewUserRequest, NewUserResponse, UserView};
+use api::identity::{ChangeUserRequest, InvitationResponse, InviteRequest, NewUserRequest, NewUserResponse, UserView};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -37,13 +37,15 @@ pub(super) async fn create(
 
 /// Invites a person again. Their earlier invitations stop working; their tokens stop when the new one is redeemed.
 #[utoipa::path(operation_id = "users_invite", post, path = "/api/v1/users/{user}/invite", tag = "identity", params(("user" = String, Path)),
+    request_body = InviteRequest,
     responses((status = 201, body = InvitationResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn invite(
     State(app): State<App>,
     caller: Caller,
     Path(user): Path<String>,
+    OrEmpty(body): OrEmpty<InviteRequest>,
 ) -> Result<(StatusCode, Json<InvitationResponse>), Refusal> {
-    let invitation = users::invite(&app, &caller.principal, &user).await?;
+    let invitation = users::invite(&app, &caller.principal, &user, body.device).await?;
     Ok((StatusCode::CREATED, Json(invitation_view(&invitation))))
 }
 

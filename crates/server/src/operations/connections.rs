@@ -2,7 +2,7 @@
 //! back with its `state`: what an admin may no longer do then is not done.
 
 use super::sessions::space_of;
-use super::{Error, must, must_read};
+use super::{Error, must, must_read, sight};
 use crate::App;
 use api::connection::NewConnectionRequest;
 use countersign_core::limits::{CONNECTION_SPACES_MAX, CONNECTION_TEXT_BYTES_MAX, SECRET_NAME_CHARS_MAX, SECRET_VALUE_BYTES_MAX};
@@ -24,7 +24,9 @@ pub(crate) struct Started {
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Connection>, Error> {
     must_read(by)?;
-    Ok(app.store().list_connections(&by.org, request).await?)
+    let (mut page, hidden) = (app.store().list_connections(&by.org, request).await?, sight::hidden(app, by).await?);
+    page.items = page.items.into_iter().filter_map(|connection| seen(connection, &hidden)).collect();
+    Ok(page)
 }
 
 /// A connection by its name, or by its id, also after it was removed.
@@ -46,7 +48,17 @@ pub(super) async fn find_any(app: &App, by: &Principal, named: &str) -> Result<C
         (Err(_), Some(name)) => app.store().find_connection(&by.org, &name).await?,
         (Err(_), None) => None,
     };
-    found.ok_or_else(|| Error::not_found("connection", named))
+    let hidden = sight::hidden(app, by).await?;
+    found.and_then(|connection| seen(connection, &hidden)).ok_or_else(|| Error::not_found("connection", named))
+}
+
+/// The connection without the spaces that are hidden; `None` if it is for those only.
+fn seen(mut connection: Connection, hidden: &BTreeSet<SpaceId>) -> Option<Connection> {
+    let is_for_some = connection.spaces.as_ref().is_none_or(|spaces| spaces.iter().any(|space| !hidden.contains(space)));
+    if let Some(spaces) = &mut connection.spaces {
+        spaces.retain(|space| !hidden.contains(space));
+    }
+    (is_for_some || hidden.is_empty()).then_some(connection)
 }
 
 pub(crate) async fn create(app: &App, by: &Principal, request: NewConnectionRequest) -> Result<Connection, Error> {

@@ -1,6 +1,6 @@
 //! Consents: people give and withdraw their own consents.
 
-use super::{Error, must, must_be_person, spaces, words};
+use super::{Error, must, must_be_person, sight, spaces, words};
 use crate::App;
 use countersign_core::consent::{Consent, is_purpose};
 use countersign_core::limits::CONSENT_SECONDS_MAX;
@@ -12,7 +12,9 @@ use store::{NewConsent, Page, PageRequest};
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Consent>, Error> {
     must(by, Permission::Read)?;
     let own = by.owner.as_ref().filter(|_| by.role.is_some() && !by.may(Permission::ManageIdentity));
-    Ok(app.store().list_consents(&by.org, own, request).await?)
+    let page = app.store().list_consents(&by.org, own, request).await?;
+    let about = |consent: &Consent| consent.space.as_ref().map(ToString::to_string).unwrap_or_default();
+    Ok(Page { items: sight::seen_of(app, by, page.items, about).await?, next: page.next })
 }
 
 pub(crate) async fn give(

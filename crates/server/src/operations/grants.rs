@@ -1,6 +1,6 @@
 //! Grants: people who may approve give them; agents request them.
 
-use super::{Error, must, sessions, spaces, words};
+use super::{Error, must, sessions, sight, spaces, words};
 use crate::App;
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
 use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, PAGE_ROWS_MAX};
@@ -39,7 +39,15 @@ pub(crate) async fn list(app: &App, by: &Principal, mut filter: GrantFilter, req
         }
         None => must(by, Permission::Read)?,
     }
-    Ok(app.store().list_grants(&by.org, &filter, request).await?)
+    let page = app.store().list_grants(&by.org, &filter, request).await?;
+    Ok(Page { items: sight::seen_of(app, by, page.items, about).await?, next: page.next })
+}
+
+/// What a grant is about: the session that it covers, the space, and the agent that asked for it.
+fn about(grant: &Grant) -> String {
+    let space = grant.terms.space.as_ref().map(ToString::to_string).unwrap_or_default();
+    let asked_by = grant.requested_by.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!("{} {space} {asked_by}", grant.terms.scope)
 }
 
 /// One grant, for principals who may read everything and for the one who requested it.
@@ -47,6 +55,7 @@ pub(crate) async fn find(app: &App, by: &Principal, grant: &str) -> Result<Grant
     let unknown = || Error::not_found("grant", grant);
     let id = GrantId::parse(grant).map_err(|_| unknown())?;
     let found = app.store().find_grant(&by.org, &id).await?;
+    let found = sight::seen_of(app, by, found.into_iter().collect::<Vec<_>>(), about).await?.pop();
     let may_read = |found: &Grant| by.may(Permission::Read) || found.requested_by.as_ref() == Some(&by.id);
     found.filter(may_read).ok_or_else(unknown)
 }
@@ -67,26 +76,26 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: Asked) -> Result<Gr
 
 /// Approves an agent's request.
 pub(crate) async fn approve(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
-    let id = answerable(by, grant)?;
+    let id = answerable(app, by, grant).await?;
     changed(grant, app.store().approve_grant(&by.org, &id, &by.id).await?)
 }
 
 /// Refuses an agent's request.
 pub(crate) async fn refuse(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
-    let id = answerable(by, grant)?;
+    let id = answerable(app, by, grant).await?;
     changed(grant, app.store().refuse_grant(&by.org, &id, &by.id).await?)
 }
 
 /// Ends a grant at once: the next call needs an approval again.
 pub(crate) async fn revoke(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
-    let id = answerable(by, grant)?;
+    let id = answerable(app, by, grant).await?;
     changed(grant, app.store().revoke_grant(&by.org, &id, &by.id).await?)
 }
 
-/// The id of a grant. Only people who may approve can change grants.
-fn answerable(by: &Principal, grant: &str) -> Result<GrantId, Error> {
+/// The id of a grant. Only people who may approve can change grants, and only those that exist for them.
+async fn answerable(app: &App, by: &Principal, grant: &str) -> Result<GrantId, Error> {
     pipeline::must_approve(by)?;
-    GrantId::parse(grant).map_err(|_| Error::not_found("grant", grant))
+    Ok(find(app, by, grant).await?.id)
 }
 
 fn changed(grant: &str, changed: Option<GrantChanged>) -> Result<Grant, Error> {
@@ -151,7 +160,8 @@ async fn scope_of(app: &App, by: &Principal, asked: AskedScope) -> Result<GrantS
             let own = by.session.as_ref().map(ToString::to_string);
             let text = named.or(own).ok_or_else(|| Error::invalid("`session_id` is missing"))?;
             let id = SessionId::parse(&text).map_err(|_| Error::UnknownSession)?;
-            Ok(GrantScope::Session(app.store().find_session(&by.org, &id).await?.ok_or(Error::UnknownSession)?.id))
+            let session = app.store().find_session(&by.org, &id).await?.ok_or(Error::UnknownSession)?;
+            if sight::sees(app, by, &session.space).await? { Ok(GrantScope::Session(session.id)) } else { Err(Error::UnknownSession) }
         }
         AskedScope::Automation(named) => {
             let text = named.ok_or_else(|| Error::invalid("`automation_id` is missing"))?;

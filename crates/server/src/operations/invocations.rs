@@ -1,6 +1,6 @@
 //! Which invocations and batches a principal may read.
 
-use super::{Error, sessions};
+use super::{Error, sessions, sight};
 use crate::App;
 use countersign_core::batch::Batch;
 use countersign_core::ports::{Batches, Invocations};
@@ -11,8 +11,11 @@ use pipeline::told_to;
 /// The invocation, for principals who may read everything and for the agent of its session.
 pub(crate) async fn readable(app: &App, by: &Principal, invocation: &str) -> Result<Invocation, Error> {
     let found = app.store().find_invocation(&by.org, &parse(invocation)?).await?;
-    let may_read =
-        |found: &Invocation| by.may(Permission::Read) || (by.may(Permission::ReadSession) && by.session.as_ref() == Some(&found.session));
+    let hidden = sight::hidden(app, by).await?;
+    let may_read = |found: &Invocation| {
+        let is_own = by.may(Permission::ReadSession) && by.session.as_ref() == Some(&found.session);
+        !hidden.contains(&found.space) && (is_own || by.may(Permission::Read))
+    };
     found.filter(may_read).map(|found| told_to(by, found)).ok_or_else(|| Error::not_found("invocation", invocation))
 }
 
@@ -28,6 +31,9 @@ pub(crate) async fn readable_batch(app: &App, by: &Principal, batch: &str) -> Re
     let unknown = || Error::not_found("batch", batch);
     let id = BatchId::parse(batch).map_err(|_| unknown())?;
     let found = app.store().find_batch(&by.org, &id).await?.ok_or_else(unknown)?;
+    if !sight::sees(app, by, &found.space).await? {
+        return Err(unknown());
+    }
     sessions::readable(app, by, found.session.as_str()).await?;
     Ok(found)
 }

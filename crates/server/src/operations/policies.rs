@@ -1,6 +1,6 @@
 //! The org's own policies.
 
-use super::{Error, count_void, modes, must, must_read};
+use super::{Error, count_void, modes, must, must_read, sight};
 use crate::App;
 use api::rules::ModeLine;
 use countersign_core::limits::PAGE_ROWS_MAX;
@@ -77,9 +77,10 @@ pub(crate) async fn what_if(
     let from = app.store().now().await?.minus_seconds(seconds.unwrap_or(WHAT_IF_SECONDS));
     let actions = app.pipeline().actions_now(org).await;
     let (mut tried, mut seen) = (Tried::default(), 0);
+    let filter = InvocationFilter { hidden: sight::hidden(app, by).await?, ..InvocationFilter::default() };
     let mut request = PageRequest { limit: PAGE_ROWS_MAX, after: None };
     loop {
-        let page = app.store().list_invocations(org, &InvocationFilter::default(), &request).await?;
+        let page = app.store().list_invocations(org, &filter, &request).await?;
         for recorded in &page.items {
             if recorded.created_at < from {
                 return Ok(tried);

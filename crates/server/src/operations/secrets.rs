@@ -1,6 +1,6 @@
 //! Secrets. Whoever reads the org sees their names; nobody sees a value again, not even who set it.
 
-use super::{Error, must, must_read, words};
+use super::{Error, connections, must, must_read, sight, sources, words};
 use crate::App;
 use api::secret::SetSecretRequest;
 use countersign_core::Principal;
@@ -30,7 +30,21 @@ pub(crate) async fn find(app: &App, by: &Principal, name: &str) -> Result<NamedS
 /// Everything that uses the secret.
 pub(crate) async fn used_by(app: &App, by: &Principal, name: &str) -> Result<Vec<SecretUse>, Error> {
     let secret = find(app, by, name).await?;
-    Ok(app.store().list_secret_uses(&by.org, &secret.name).await?)
+    let uses = app.store().list_secret_uses(&by.org, &secret.name).await?;
+    if sight::hidden(app, by).await?.is_empty() {
+        return Ok(uses);
+    }
+    let mut seen = Vec::with_capacity(uses.len());
+    for one in uses {
+        let found = match one.kind {
+            "connection" => connections::find(app, by, &one.id).await.map(|_| ()),
+            _ => sources::find(app, by, &one.id).await.map(|_| ()),
+        };
+        if found.is_ok() {
+            seen.push(one);
+        }
+    }
+    Ok(seen)
 }
 
 pub(crate) async fn set(app: &App, by: &Principal, name: &str, request: SetSecretRequest) -> Result<Kept, Error> {

@@ -1,7 +1,7 @@
 //! Sessions: who may create, read and end one.
 
 use super::tokens::wishes;
-use super::{Error, must};
+use super::{Error, must, sight};
 use crate::App;
 use api::identity::NewSessionRequest;
 use countersign_core::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
@@ -28,6 +28,9 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: NewSessionRequest) 
         return Err(Error::invalid("`title` holds the character U+0000"));
     }
     let space = space_of(app, by, space.as_deref().unwrap_or("main")).await?;
+    if !space.lets_in(by.owner.as_ref()) {
+        return Err(pipeline::Error::NotAMember { space: space.id }.into());
+    }
     let automation = match automation_id.as_deref() {
         Some(text) => {
             // An automation's modes may be looser than the org's.
@@ -48,6 +51,7 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: NewSessionRequest) 
         attendance,
         automation,
         sources,
+        device: by.device.clone(),
         token_lifetime_seconds: Some(AGENT_TOKEN_DAYS * 24 * 60 * 60),
         mcp: wishes(mcp)?,
     };
@@ -78,7 +82,10 @@ async fn sources_of(app: &App, by: &Principal, names: &[String]) -> Result<BTree
 /// The session of an agent. Anybody else has none of their own.
 pub(crate) async fn own(app: &App, by: &Principal) -> Result<Option<Session>, Error> {
     match &by.session {
-        Some(own) => Ok(Some(app.store().find_session(&by.org, own).await?.ok_or(Error::UnknownSession)?)),
+        Some(own) => {
+            let own = app.store().find_session(&by.org, own).await?.ok_or(Error::UnknownSession)?;
+            if sight::sees(app, by, &own.space).await? { Ok(Some(own)) } else { Err(Error::UnknownSession) }
+        }
         None => Ok(None),
     }
 }
@@ -102,13 +109,16 @@ pub(crate) async fn end(app: &App, by: &Principal, session: &str) -> Result<Sess
     Ok(ended.unwrap_or(session))
 }
 
-/// The session, if the principal may read it: its own, or any of the org for principals who may read everything.
+/// The session, if its space exists for the principal and they may read it: their own, or any of the org for those who may read everything.
 pub(crate) async fn readable(app: &App, by: &Principal, session: &str) -> Result<Session, Error> {
     let id = SessionId::parse(session).map_err(|_| Error::UnknownSession)?;
     if by.session.as_ref().is_some_and(|own| *own != id) {
         return Err(Error::NotYourSession);
     }
     let session = app.store().find_session(&by.org, &id).await?.ok_or(Error::UnknownSession)?;
+    if !sight::sees(app, by, &session.space).await? {
+        return Err(Error::UnknownSession);
+    }
     let own = by.session.as_ref() == Some(&session.id) || session.created_by == by.id;
     if (own && by.may(Permission::ReadSession)) || by.may(Permission::Read) {
         return Ok(session);
@@ -121,5 +131,5 @@ pub(super) async fn space_of(app: &App, by: &Principal, text: &str) -> Result<Sp
         Ok(id) => app.store().find_space(&by.org, &id).await?,
         Err(_) => app.store().find_space_by_name(&by.org, text).await?,
     };
-    found.ok_or_else(|| Error::not_found("space", text))
+    found.filter(|space| by.sees(space)).ok_or_else(|| Error::not_found("space", text))
 }

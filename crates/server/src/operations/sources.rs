@@ -3,7 +3,7 @@
 
 mod settings;
 
-use super::{Error, must, must_be_person, must_read, reviews};
+use super::{Error, must, must_be_person, must_read, reviews, sight};
 use crate::App;
 use crate::packages::{OURS, findings_of};
 use api::source::{EditSourceRequest, NewSourceRequest, ReviewedActionRequest, SourceReviewRequest};
@@ -14,11 +14,12 @@ use countersign_core::ports::{AddedSources, Breakers, Invocations, Rules};
 use countersign_core::principal::Permission;
 use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
 use countersign_core::switch::SwitchScope;
-use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId};
+use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId, SpaceId};
 use pipeline::{DefinitionNow, Reviewed, SourceListing};
 use policy::scan::Others;
 use sources::mcp::{Known, McpSource};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Added, Changed, Page, PageRequest, Review};
@@ -46,7 +47,9 @@ pub(crate) struct Differing {
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<AddedSource>, Error> {
     must_read(by)?;
-    Ok(app.store().list_sources(&by.org, request).await?)
+    let (mut page, hidden) = (app.store().list_sources(&by.org, request).await?, sight::hidden(app, by).await?);
+    page.items = page.items.into_iter().filter_map(|source| seen(source, &hidden)).collect();
+    Ok(page)
 }
 
 /// A source by its name, also one that was removed.
@@ -57,7 +60,27 @@ pub(crate) async fn find(app: &App, by: &Principal, name: &str) -> Result<AddedS
 
 async fn find_any(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {
     let id = SourceId::parse(name).map_err(|_| unknown(name))?;
-    app.store().find_source(&by.org, &id).await?.ok_or_else(|| unknown(name))
+    let (found, hidden) = (app.store().find_source(&by.org, &id).await?, sight::hidden(app, by).await?);
+    found.and_then(|source| seen(source, &hidden)).ok_or_else(|| unknown(name))
+}
+
+/// The names of the sources that are only for spaces which do not exist for this principal.
+pub(crate) async fn hidden(app: &App, by: &Principal) -> Result<BTreeSet<String>, Error> {
+    let spaces = sight::hidden(app, by).await?;
+    if spaces.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let added = app.store().added_sources(&by.org).await?;
+    Ok(added.iter().filter(|source| seen(AddedSource::clone(source), &spaces).is_none()).map(|source| source.id.to_string()).collect())
+}
+
+/// The source without the spaces that are hidden; `None` if it is for those only.
+fn seen(mut source: AddedSource, hidden: &BTreeSet<SpaceId>) -> Option<AddedSource> {
+    let is_for_some = source.settings.spaces.as_ref().is_none_or(|spaces| spaces.iter().any(|space| !hidden.contains(space)));
+    if let Some(spaces) = &mut source.settings.spaces {
+        spaces.retain(|space| !hidden.contains(space));
+    }
+    (is_for_some || hidden.is_empty()).then_some(source)
 }
 
 async fn find_present(app: &App, by: &Principal, name: &str) -> Result<AddedSource, Error> {

@@ -1,17 +1,18 @@
 //! Spaces.
 
-use super::{Error, must, named};
+use super::{Error, must, named, users};
 use crate::App;
+use countersign_core::limits::SPACE_MEMBERS_MAX;
 use countersign_core::ports::Rules;
 use countersign_core::principal::Permission;
-use countersign_core::{Principal, Space, SpaceId};
-use store::SpaceChange;
+use countersign_core::{Principal, Space, SpaceId, UserId};
+use store::{MembersChange, SpaceChange};
 
 /// A space of the caller's org, by its id.
 pub(crate) async fn find(app: &App, by: &Principal, space: &str) -> Result<Space, Error> {
     let unknown = || Error::not_found("space", space);
     let id = SpaceId::parse(space).map_err(|_| unknown())?;
-    app.store().find_space(&by.org, &id).await?.ok_or_else(unknown)
+    app.store().find_space(&by.org, &id).await?.filter(|space| by.sees(space)).ok_or_else(unknown)
 }
 
 pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<Space, Error> {
@@ -33,6 +34,36 @@ pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: Space
         policy::Redaction::try_from(redaction).map_err(|unknown| no_numbers(unknown.0.to_string()))?;
     }
     app.store().change_space(&by.org, &id, change, &by.id).await?.ok_or_else(unknown)
+}
+
+/// Makes a person a member. The first one closes the space to everybody else, also to whoever adds them.
+pub(crate) async fn add_member(app: &App, by: &Principal, space: &str, user: &str) -> Result<Space, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let found = find(app, by, space).await?;
+    let user = users::find(app, by, user).await?;
+    users::must_be_active(&user)?;
+    if found.members.is_some_and(|members| members.len() >= SPACE_MEMBERS_MAX) {
+        return Err(Error::invalid(format!("a space has {SPACE_MEMBERS_MAX} members at most")));
+    }
+    change_members(app, by, space, MembersChange::Add(user.id)).await
+}
+
+/// Ends a membership at once: what the person, and whoever acts for them, has pending there does not run.
+pub(crate) async fn remove_member(app: &App, by: &Principal, space: &str, user: &str) -> Result<Space, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let members = find(app, by, space).await?.members;
+    let id = UserId::parse(user).ok().filter(|id| members.is_some_and(|members| members.contains(id)));
+    let id = id.ok_or_else(|| Error::not_found("member", user))?;
+    change_members(app, by, space, MembersChange::Remove(id)).await
+}
+
+/// Opens a space to everybody in the org again.
+pub(crate) async fn open(app: &App, by: &Principal, space: &str) -> Result<Space, Error> {
+    change_members(app, by, space, MembersChange::Open).await
+}
+
+async fn change_members(app: &App, by: &Principal, space: &str, members: MembersChange) -> Result<Space, Error> {
+    change(app, by, space, SpaceChange { members: Some(members), ..SpaceChange::default() }).await
 }
 
 /// Checks a space's name. It may have parts divided by `:`, which older contracts use: `shared:household`.

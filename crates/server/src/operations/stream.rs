@@ -1,6 +1,6 @@
 //! The live stream: who may open one, and what each principal is told on it.
 
-use super::{Error, must_read_session};
+use super::{Error, must_read_session, sight};
 use crate::App;
 use crate::stream::{NotOpened, Subscription, Told};
 use api::stream::Cursor;
@@ -10,7 +10,7 @@ use countersign_core::{InvocationId, Principal, SessionId, Status};
 use pipeline::told_to;
 use std::sync::Arc;
 
-/// What of the org's events a principal sees.
+/// What of the org's events a principal sees, in the spaces that exist for them.
 enum Sight<'a> {
     Everything,
     /// The calls and batches of this session.
@@ -19,13 +19,20 @@ enum Sight<'a> {
 
 /// Opens a stream for whoever may read the org, or a session of their own.
 pub(crate) async fn open(app: &App, by: &Principal, after: Option<Cursor>) -> Result<Subscription, Error> {
-    sight(by)?;
+    sight_of(by)?;
     Ok(app.streams().subscribe(&by.org, after).await?)
 }
 
 /// The event as this principal is told it; `None` if it is not for them.
 pub(crate) async fn told(app: &App, by: &Principal, told: &Arc<Told>) -> Result<Option<Arc<Told>>, Error> {
-    let session = match sight(by)? {
+    let hidden = sight::hidden(app, by).await?;
+    if !hidden.is_empty() {
+        let about = format!("{} {}", told.event.key, told.event.body);
+        if sight::is_about(app, &by.org, &hidden, &about).await? {
+            return Ok(None);
+        }
+    }
+    let session = match sight_of(by)? {
         Sight::Everything => return Ok(Some(Arc::clone(told))),
         Sight::Session(session) => session,
     };
@@ -42,7 +49,7 @@ pub(crate) async fn told(app: &App, by: &Principal, told: &Arc<Told>) -> Result<
     Ok(Some(if is_denied { told.with_status(&by.org, Status::Denied) } else { Arc::clone(told) }))
 }
 
-fn sight(by: &Principal) -> Result<Sight<'_>, Error> {
+fn sight_of(by: &Principal) -> Result<Sight<'_>, Error> {
     if by.may(Permission::Read) {
         return Ok(Sight::Everything);
     }

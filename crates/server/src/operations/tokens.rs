@@ -4,9 +4,9 @@ use super::users::{find, must_reach};
 use super::{Error, must, named};
 use crate::App;
 use api::identity::{NewTokenRequest, RedeemRequest};
-use countersign_core::limits::{MCP_HOLD_SECONDS_MAX, TOKEN_LIFETIME_DAYS_MAX};
+use countersign_core::limits::{DEVICE_CLASS_CHARS_MAX, MCP_HOLD_SECONDS_MAX, TOKEN_LIFETIME_DAYS_MAX};
 use countersign_core::mcp::McpWishes;
-use countersign_core::principal::Permission;
+use countersign_core::principal::{Device, Permission};
 use countersign_core::{Principal, PrincipalId, TokenId, UserId};
 use store::{NewToken, Page, PageRequest, Refused, Revoked, Token, TokenKind};
 
@@ -29,7 +29,19 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: &NewTokenRequest) -
         return Err(Error::invalid("`scopes` narrow a service token; a person's token holds what their role holds"));
     }
     let seconds = asked.expires_in_days.map(|days| days * 24 * 60 * 60);
-    app.store().create_token(by, kind, name, &scopes, seconds, wishes(asked.mcp)?).await?.ok_or(Error::TokenRevoked)
+    let device = asked.device.clone().map(|device| may_bind(by, device)).transpose()?;
+    app.store().create_token(by, kind, name, &scopes, seconds, wishes(asked.mcp)?, device).await?.ok_or(Error::TokenRevoked)
+}
+
+/// Policies trust what a device is said to be, so people do not say it of their own. A token that they make has the device of theirs.
+pub(super) fn may_bind(by: &Principal, device: Device) -> Result<Device, Error> {
+    must(by, Permission::ManageIdentity)?;
+    named(&device.name)?;
+    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '_' | '-');
+    if (1..=DEVICE_CLASS_CHARS_MAX).contains(&device.class.len()) && device.class.chars().all(fits) {
+        return Ok(device);
+    }
+    Err(Error::invalid(format!("the class of a device has 1 to {DEVICE_CLASS_CHARS_MAX} lower-case letters, digits, `_` or `-`")))
 }
 
 /// What a token asks for at the MCP door, if it makes sense.

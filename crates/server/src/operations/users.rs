@@ -1,8 +1,9 @@
 //! People. A principal can neither act on nor give a role above its own.
 
+use super::tokens::may_bind;
 use super::{Error, must, named};
 use crate::App;
-use countersign_core::principal::{Permission, Role};
+use countersign_core::principal::{Device, Permission, Role};
 use countersign_core::{Principal, PrincipalId, UserId};
 use store::{ChangedUser, NewToken, User, UserChange};
 
@@ -16,10 +17,11 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str, role: Role) ->
 
 /// Invites a person again, for example because they lost their token. The person's earlier invitations stop working; their tokens
 /// stop when the new one is redeemed.
-pub(crate) async fn invite(app: &App, by: &Principal, user: &str) -> Result<NewToken, Error> {
+pub(crate) async fn invite(app: &App, by: &Principal, user: &str, device: Option<Device>) -> Result<NewToken, Error> {
     let found = reached(app, by, user).await?;
     must_be_active(&found)?;
-    app.store().invite(by, &found.id).await?.ok_or_else(|| Error::not_found("user", user))
+    let device = device.map(|device| may_bind(by, device)).transpose()?;
+    app.store().invite(by, &found.id, device).await?.ok_or_else(|| Error::not_found("user", user))
 }
 
 /// Changes a person's role, and the strictest band in which they, and whoever acts for them, may act.

@@ -173,6 +173,7 @@ async fn session_for(server: &TestServer, automation: &AutomationId) -> Agent {
         attendance: Attendance::Unattended,
         automation: Some(automation.clone()),
         sources: None,
+        device: None,
         token_lifetime_seconds: None,
         mcp: McpWishes::default(),
     };

@@ -3,6 +3,7 @@
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::energy::Energy;
+use countersign_core::limiter::RateLimits;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
@@ -193,12 +194,18 @@ impl Home {
     }
 }
 
+const HARDLY_LIMITED: RateLimits = RateLimits { session: 10_000, person: None, space: None };
+
 impl TestServer {
     pub(crate) async fn start(kind: Kind) -> Self {
-        Self::start_limited(kind, 10_000).await
+        Self::start_rated(kind, HARDLY_LIMITED).await
     }
 
     pub(crate) async fn start_limited(kind: Kind, per_minute: u32) -> Self {
+        Self::start_rated(kind, per_minute.into()).await
+    }
+
+    pub(crate) async fn start_rated(kind: Kind, per_minute: RateLimits) -> Self {
         let home = Home::new(kind).await;
         Self::start_on(home, FixedClock::new(), fake_source(), per_minute, None).await
     }
@@ -206,31 +213,31 @@ impl TestServer {
     /// A server with the real `files` beside the fake source.
     pub(crate) async fn start_with_files(kind: Kind) -> Self {
         let home = Home::new(kind).await.with_files();
-        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
     /// A server whose calls do not wait for another call that holds their idempotency key.
     pub(crate) async fn start_impatient(kind: Kind) -> Self {
         let home = Home { key_wait_ms: 1, ..Home::new(kind).await };
-        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
     /// A server whose sources and connections may reach these addresses.
     pub(crate) async fn start_reaching(kind: Kind, addresses: &[&str]) -> Self {
         let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let home = Home { hosts, ..Home::new(kind).await };
-        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
     /// A server on a host that tells what energy its processors use.
     pub(crate) async fn start_metered(kind: Kind, energy: Arc<dyn Energy>) -> Self {
         let home = Home { energy: Some(energy), ..Home::new(kind).await };
-        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
     /// Starts a new process on the same database, with the same owner, after this one is gone or beside it.
     pub(crate) async fn restart(&self) -> Self {
-        Self::start_on(self.home.clone(), self.clock.clone(), self.source.clone(), 10_000, Some(self.owner.token.clone())).await
+        Self::start_on(self.home.clone(), self.clock.clone(), self.source.clone(), HARDLY_LIMITED, Some(self.owner.token.clone())).await
     }
 
     /// Like `restart`, with a connection to the database that the test can cut. On PostgreSQL only.
@@ -239,7 +246,7 @@ impl TestServer {
         let (proxy, url) = testkit::proxy::Proxy::before(url).await;
         let home = Home { engine: Engine::Postgres { url }, ..self.home.clone() };
         let owner = Some(self.owner.token.clone());
-        (Self::start_on(home, self.clock.clone(), self.source.clone(), 10_000, owner).await, proxy)
+        (Self::start_on(home, self.clock.clone(), self.source.clone(), HARDLY_LIMITED, owner).await, proxy)
     }
 
     /// A store without an org.
@@ -259,14 +266,14 @@ impl TestServer {
             store,
             FixedClock::new(),
             fake_source(),
-            10_000,
+            HARDLY_LIMITED,
             Some(origin.owner.token.clone()),
             Arc::new(SeededRandom::new(4)),
         )
         .await
     }
 
-    async fn start_on(home: Home, clock: FixedClock, source: FakeSource, per_minute: u32, owner: Option<String>) -> Self {
+    async fn start_on(home: Home, clock: FixedClock, source: FakeSource, per_minute: RateLimits, owner: Option<String>) -> Self {
         // Each process has another seed, because two servers must not draw the same ids.
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(home.starts.fetch_add(1, Ordering::SeqCst) + 1));
         let store = open(home.engine.clone(), Arc::new(clock.clone()), Arc::clone(&random)).await;
@@ -278,7 +285,7 @@ impl TestServer {
         store: Store,
         clock: FixedClock,
         source: FakeSource,
-        per_minute: u32,
+        per_minute: RateLimits,
         owner: Option<String>,
         random: Arc<dyn Random>,
     ) -> Self {

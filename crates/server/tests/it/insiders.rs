@@ -230,6 +230,7 @@ async fn what_was_changed_in_one_column_shows_against_the_log() {
             "UPDATE sessions SET space_id = (SELECT id FROM spaces WHERE name = 'main')",
             "space of session `",
         ),
+        ("UPDATE spaces SET members = '[]' WHERE name = 'lab'", "UPDATE spaces SET members = NULL", "space `"),
         // Rows that cannot be read.
         ("UPDATE spaces SET band = 'pink' WHERE name = 'lab'", "UPDATE spaces SET band = 'green' WHERE name = 'lab'", "space: a row "),
         ("UPDATE grants SET state = 'odd'", "UPDATE grants SET state = (SELECT state FROM kept)", "grant: a row "),

@@ -50,6 +50,7 @@ mod redaction;
 mod secrets;
 mod sources;
 mod stream;
+mod teams;
 mod tenancy;
 mod tls;
 mod upstream;

@@ -18,6 +18,7 @@ on_both_engines!(
     an_agent_is_told_of_its_own_session_and_another_org_of_nothing,
     a_decision_that_is_sent_becomes_a_call_and_its_events_answer,
     the_end_of_a_call_is_told_with_its_receipt_a_summary_and_its_reward,
+    who_is_no_member_of_a_space_is_told_nothing_of_it,
 );
 on_sqlite!(
     what_happens_is_told_at_once_under_our_names_and_the_older_ones,
@@ -321,6 +322,24 @@ async fn an_agent_is_told_of_its_own_session_and_another_org_of_nothing(kind: Ki
         }
     };
     tokio::time::timeout(PATIENCE, moved).await.unwrap();
+}
+
+async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "viewer").await);
+    let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
+    let user = robin.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    server.owner.post(&format!("/api/v1/spaces/{space}/members"), json!({ "user_id": user })).await.ok();
+    let (mut theirs, mut hers) = (robin.stream("?after=0").await, eve.stream("?after=0").await);
+    let agent = robin.new_session(json!({ "space": "payroll" })).await;
+    let hidden = agent.pending("fake.write", json!({ "text": "a" })).await;
+    server.owner.switch("on", &format!("session:{}", agent.session)).await.ok();
+    let seen = server.agent().await.pending("fake.write", json!({ "text": "b" })).await;
+    let told = format!("{:?}", theirs.until_held(&hidden).await);
+    assert!(told.contains(&space), "{told}");
+    let told = format!("{:?}", hers.until_held(&seen).await);
+    let named = [&space, &agent.session, &hidden].into_iter().find(|id| told.contains(id.as_str()));
+    assert_eq!(named, None, "{told}");
 }
 
 async fn an_agent_does_not_learn_from_events_that_it_touched_a_canary(kind: Kind) {

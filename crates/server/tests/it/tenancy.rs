@@ -196,6 +196,7 @@ fn body_for(path: &str) -> Value {
         ("/batch", json!({ "mode": "best_effort", "actions": [{ "action": "fake.read", "params": {} }] })),
         ("/users/{user}", json!({ "role": "viewer" })),
         ("/spaces/{space}", json!({ "band": "black" })),
+        ("/members", json!({ "user_id": "usr_00000000000000000000000000" })),
         ("/secrets/{secret}", json!({ "value": "x", "version": 1 })),
     ];
     ways.into_iter().find(|(way, _)| path.ends_with(way)).map_or_else(|| json!({}), |(_, body)| body)

@@ -1,19 +1,20 @@
 //! Counts calls in this process.
 
 use super::WINDOW_MS;
-use countersign_core::limiter::{Admission, RateLimiter};
-use countersign_core::{Clock, Future, SessionId};
+use countersign_core::limiter::{Admission, CountedFor, RateLimiter, RateLimits};
+use countersign_core::{Clock, Future};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// When more sessions than this are in memory, windows that have passed are removed.
-const SESSIONS_SWEEP_AT: usize = 10_000;
+/// When more windows than this are in memory, windows that have passed are removed.
+const WINDOWS_SWEEP_AT: usize = 10_000;
 
 pub struct MemoryLimiter {
-    per_minute_max: u32,
+    limits: RateLimits,
     clock: Arc<dyn Clock>,
-    windows: Mutex<HashMap<SessionId, Window>>,
+    /// By the id of what is counted.
+    windows: Mutex<HashMap<String, Window>>,
 }
 
 #[derive(Clone, Copy)]
@@ -30,31 +31,39 @@ impl Window {
 }
 
 impl MemoryLimiter {
-    pub fn new(per_minute_max: u32, clock: Arc<dyn Clock>) -> Self {
-        Self { per_minute_max, clock, windows: Mutex::default() }
+    pub fn new(limits: impl Into<RateLimits>, clock: Arc<dyn Clock>) -> Self {
+        Self { limits: limits.into(), clock, windows: Mutex::default() }
     }
 
-    fn count(&self, session: &SessionId) -> Admission {
+    fn count(&self, call: CountedFor<'_>) -> Admission {
+        let limits = call.limits(&self.limits);
         let now_ms = u64::try_from(self.clock.now().as_micros() / 1_000).unwrap_or(0);
         let mut windows = self.windows.lock();
-        if windows.len() >= SESSIONS_SWEEP_AT {
+        if windows.len() >= WINDOWS_SWEEP_AT {
             windows.retain(|_, window| window.holds(now_ms));
         }
-        let window = windows.entry(session.clone()).or_insert(Window { began_ms: now_ms, count: 0 });
-        if !window.holds(now_ms) {
-            *window = Window { began_ms: now_ms, count: 0 };
+        for (limited, max, key) in &limits {
+            let (limited, max) = (*limited, *max);
+            let window = windows.get(key).copied().filter(|window| window.holds(now_ms));
+            let window = window.unwrap_or(Window { began_ms: now_ms, count: 0 });
+            if window.count >= max {
+                return Admission::Refused { retry_after_ms: window.began_ms + WINDOW_MS - now_ms, limited };
+            }
         }
-        if window.count >= self.per_minute_max {
-            return Admission::Refused { retry_after_ms: window.began_ms + WINDOW_MS - now_ms };
+        for (_, _, key) in limits {
+            let window = windows.entry(key).or_insert(Window { began_ms: now_ms, count: 0 });
+            if !window.holds(now_ms) {
+                *window = Window { began_ms: now_ms, count: 0 };
+            }
+            window.count += 1;
         }
-        window.count += 1;
         Admission::Admitted
     }
 }
 
 impl RateLimiter for MemoryLimiter {
-    fn admit<'a>(&'a self, session: &'a SessionId) -> Future<'a, Admission> {
-        let admission = self.count(session);
+    fn admit<'a>(&'a self, call: CountedFor<'a>) -> Future<'a, Admission> {
+        let admission = self.count(call);
         Box::pin(std::future::ready(admission))
     }
 }

@@ -5,7 +5,7 @@ use super::{Lost, TokenKind, from_tokens};
 use crate::db::{Columns, Row, only, vals};
 use crate::keys::Keychain;
 use crate::{Error, Store};
-use countersign_core::principal::Role;
+use countersign_core::principal::{Device, Role};
 use countersign_core::{OrgId, Principal, PrincipalId, Timestamp, TokenId, UserId};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
@@ -35,7 +35,8 @@ pub(super) struct Bearer {
 }
 
 pub(super) enum Is {
-    Invited(UserId),
+    /// The person, and the device that their token will be bound to.
+    Invited(UserId, Option<Device>),
     Principal(Principal),
 }
 
@@ -107,7 +108,7 @@ fn read_bearer(keychain: &Keychain, row: Row) -> Result<Bearer, Error> {
     let maker_disabled_at = columns.time_or_null()?;
     let org_disabled_at = columns.time_or_null()?;
     let (kind, scopes) = (protected.stands_for()?, protected.scopes());
-    let Protected { org, id: token, hash, expires_at, .. } = protected;
+    let Protected { org, id: token, device, hash, expires_at, .. } = protected;
     let principal = |id, name| Principal {
         org: org.clone(),
         id,
@@ -117,9 +118,10 @@ fn read_bearer(keychain: &Keychain, row: Row) -> Result<Bearer, Error> {
         session: None,
         scopes: Vec::new(),
         token: Some(token.clone()),
+        device: device.clone(),
     };
     let is = match kind {
-        TokenKind::Invitation(user) => Is::Invited(user),
+        TokenKind::Invitation(user) => Is::Invited(user, device.clone()),
         TokenKind::User(user) => {
             let known = principal(PrincipalId::User(user.clone()), user_name.unwrap_or_default());
             Is::Principal(Principal { role, owner: Some(user), ..known })

@@ -2,11 +2,11 @@
 
 use super::TokenKind;
 use super::protected::Protected;
-use crate::db::{Columns, Tx, only, vals};
+use crate::db::{Columns, Tx, only, to_json, vals};
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Store};
 use base64::Engine as _;
-use countersign_core::principal::Permission;
+use countersign_core::principal::{Device, Permission};
 use countersign_core::{OrgId, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
 use receipt::body::IdentityChange;
 
@@ -24,11 +24,12 @@ pub(crate) fn draw_token(random: &dyn Random, kind: &str) -> Secret<String> {
     Secret::new(format!("cs_{kind}_{}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret.expose())))
 }
 
-/// Who makes a token, and with which token or invitation. Both are absent for the first owner of an org.
+/// Who makes a token, with which token or invitation, and for which device. All are absent for the first owner of an org.
 #[derive(Default)]
 pub(crate) struct Maker {
     pub(crate) by: Option<PrincipalId>,
     pub(crate) with: Option<TokenId>,
+    pub(crate) device: Option<Device>,
 }
 
 #[expect(clippy::too_many_arguments, reason = "a token's row has this many independent columns, and few callers")]
@@ -51,6 +52,7 @@ pub(crate) async fn insert_token(
         TokenKind::Service { made_by } => (None, None, made_by.as_ref()),
     };
     let expires_at = lifetime_seconds.map(|seconds| now.plus_seconds(seconds));
+    let device = maker.device.clone();
     let from = record_token(store, tx, org, &id, &kind, scopes, expires_at, maker).await? as i64;
     let protected = Protected {
         org: org.clone(),
@@ -60,14 +62,15 @@ pub(crate) async fn insert_token(
         session: session.cloned(),
         scopes: scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" "),
         made_by: made_by.cloned(),
+        device,
         hash: store.keychain.token_hash(text.expose()).to_vec(),
         expires_at,
         from,
     };
     let mac = protected.mac(&store.keychain).as_bytes().to_vec();
     tx.exec(
-        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at, from_seq, mac)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, device, hash, created_at, expires_at, from_seq, mac)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         &vals![
             org.as_str(),
             id.as_str(),
@@ -77,6 +80,7 @@ pub(crate) async fn insert_token(
             name,
             protected.scopes,
             made_by.map(UserId::as_str),
+            protected.device.as_ref().map(to_json).transpose()?,
             protected.hash,
             now,
             expires_at,
@@ -101,12 +105,12 @@ async fn record_token(
     expires_at: Option<Timestamp>,
     maker: Maker,
 ) -> Result<u64, Error> {
-    let Maker { by, with } = maker;
+    let Maker { by, with, device } = maker;
     let is_redeemed = by.is_none() && with.is_some();
     let (name, change) = match (kind, with.clone()) {
         (TokenKind::Invitation(user), _) => {
             let (invitation, user, expires_at) = (token.clone(), user.clone(), expires_at.unwrap_or_default());
-            ("user.invited", IdentityChange::Invited { invitation, user, expires_at })
+            ("user.invited", IdentityChange::Invited { invitation, user, expires_at, device })
         }
         (TokenKind::User(user), Some(invitation)) if is_redeemed => {
             let (token, user) = (token.clone(), user.clone());
@@ -118,7 +122,7 @@ async fn record_token(
                 TokenKind::Agent(session) => PrincipalId::Agent(session.clone()),
                 TokenKind::Service { .. } => PrincipalId::Service(token.clone()),
             };
-            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with, expires_at })
+            ("token.created", IdentityChange::TokenMade { token: token.clone(), holder, scopes: scopes.to_vec(), with, expires_at, device })
         }
     };
     let told = RuleEvent { name, key: token.to_string() };

@@ -5,14 +5,14 @@ use super::TokenKind;
 use crate::Error;
 use crate::db::Columns;
 use crate::keys::Keychain;
-use countersign_core::principal::Permission;
+use countersign_core::principal::{Device, Permission};
 use countersign_core::{OrgId, SessionId, Timestamp, TokenId, UserId};
 use serde_json::json;
 
 /// The columns that `Protected::read` reads.
 macro_rules! protected_columns {
     () => {
-        "t.org_id, t.id, t.kind, t.user_id, t.session_id, t.scopes, t.made_by, t.hash, t.expires_at, t.from_seq, t.mac"
+        "t.org_id, t.id, t.kind, t.user_id, t.session_id, t.scopes, t.made_by, t.device, t.hash, t.expires_at, t.from_seq, t.mac"
     };
 }
 pub(super) use protected_columns;
@@ -25,6 +25,7 @@ pub(super) struct Protected {
     pub(super) session: Option<SessionId>,
     pub(super) scopes: String,
     pub(super) made_by: Option<UserId>,
+    pub(super) device: Option<Device>,
     pub(super) hash: Vec<u8>,
     pub(super) expires_at: Option<Timestamp>,
     pub(super) from: i64,
@@ -41,6 +42,7 @@ impl Protected {
             session: columns.id_or_null()?,
             scopes: columns.text()?,
             made_by: columns.id_or_null()?,
+            device: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
             hash: columns.bytes()?,
             expires_at: columns.time_or_null()?,
             from: columns.int()?,
@@ -51,8 +53,8 @@ impl Protected {
     }
 
     pub(super) fn mac(&self, keychain: &Keychain) -> blake3::Hash {
-        let Self { org, id, kind, user, session, scopes, made_by, hash, expires_at, from } = self;
-        keychain.row_mac(&json!([org, id, kind, user, session, scopes, made_by, hash, expires_at, from]).to_string())
+        let Self { org, id, kind, user, session, scopes, made_by, device, hash, expires_at, from } = self;
+        keychain.row_mac(&json!([org, id, kind, user, session, scopes, made_by, device, hash, expires_at, from]).to_string())
     }
 
     pub(super) fn stands_for(&self) -> Result<TokenKind, Error> {

@@ -147,6 +147,7 @@ impl World {
             attendance: Attendance::Interactive,
             automation: None,
             sources: None,
+            device: None,
             token_lifetime_seconds: None,
             mcp: McpWishes::default(),
         };
@@ -386,6 +387,7 @@ impl Tenant {
             space: self.space.clone(),
             session: self.session.id.clone(),
             principal: PrincipalId::Agent(self.session.id.clone()),
+            device: None,
             mode: BatchMode::AllOrNothing,
             intention: Intention::Effect,
             status: BatchStatus::Running,

@@ -325,8 +325,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_reviews: store.list_reviews(org, &all).await.unwrap();
         find_batch: store.find_batch(org, &theirs.batch.id).await.unwrap();
         find_sealed_parts: store.find_sealed_parts(org, &theirs.batch.id).await.unwrap();
-        list_batches: store.list_batches(org, None, &all).await.unwrap();
-        list_batches: store.list_batches(org, Some(&theirs.tenant.session.id), &all).await.unwrap();
+        list_batches: store.list_batches(org, None, &BTreeSet::new(), &all).await.unwrap();
+        list_batches: store.list_batches(org, Some(&theirs.tenant.session.id), &BTreeSet::new(), &all).await.unwrap();
         list_left_behind: store.list_left_behind(org, None).await.unwrap();
         list_left_batches: store.list_left_batches(org).await.unwrap();
         list_batches_in_status: store.list_batches_in_status(org, BatchStatus::Running).await.unwrap();
@@ -340,8 +340,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_receipts: store.list_receipts(org, &receipts, &all).await.unwrap();
         find_action_stats: store.find_action_stats(org, &action(READ), None).await.unwrap();
         find_retention: store.find_retention(org).await.unwrap();
-        list_sessions: store.list_sessions(org, &all).await.unwrap();
-        list_spaces: store.list_spaces(org, &all).await.unwrap();
+        list_sessions: store.list_sessions(org, &BTreeSet::new(), &all).await.unwrap();
+        list_spaces: store.list_spaces(org, &BTreeSet::new(), &all).await.unwrap();
+        list_closed_spaces: store.list_closed_spaces(org).await.unwrap();
         list_users: store.list_users(org, &all).await.unwrap();
         list_tokens: store.list_tokens(org, &all).await.unwrap();
         list_modes: store.list_modes(org, None, &all).await.unwrap();
@@ -394,7 +395,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
     ("reseal_some", "the operator's, of everything"),
     ("end_replacement", "the operator's, of everything"),
     ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
-    ("connect", "the limiter, which knows sessions only"),
+    ("connect", "the limiter, which counts by ids that no two orgs share"),
     ("create_org", "makes the org it returns"),
     ("add_org", "an operator's: makes the org it returns"),
     ("redeem", "the invitation says of which org it is"),
@@ -590,7 +591,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
     assert_eq!(store.revoke_token(org, &them.agent_token_id, &them.person()).await, Ok(None));
     assert_eq!(store.disable_user(org, &them.owner, &them.person()).await, Ok(None));
-    assert!(store.invite(&ours.tenant.as_owner, &them.owner).await.unwrap().is_none());
+    assert!(store.invite(&ours.tenant.as_owner, &them.owner, None).await.unwrap().is_none());
     let (token, expires_at) = (ours.tenant.as_owner.token.clone().unwrap(), store.now().await.unwrap());
     let link = NewLink { invocation: theirs.pending.id.clone(), by: ours.tenant.person(), token, expires_at };
     store.record_link(org, link).await.unwrap();

@@ -94,7 +94,7 @@ impl Trial {
             redis: None,
             http_allowed_hosts: Vec::new(),
             http_allowed_networks: Vec::new(),
-            invocations_per_minute: INVOCATIONS_PER_MINUTE_MAX,
+            invocations_per_minute: INVOCATIONS_PER_MINUTE_MAX.into(),
             master_key_file: None,
             allow_plugin_code_execution: true,
             ..settings.clone()

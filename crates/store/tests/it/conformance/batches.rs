@@ -27,7 +27,7 @@ async fn a_batch_is_kept_and_found(kind: Kind) {
     assert_eq!(Batches::list_batches_in_status(store, &tenant.org, BatchStatus::Pending).await, Ok(vec![]));
     let second = tenant.new_batch(None);
     Batches::open_batch(store, second.clone()).await.unwrap();
-    let listed = store.list_batches(&tenant.org, Some(&tenant.session.id), &everything()).await.unwrap().items;
+    let listed = store.list_batches(&tenant.org, Some(&tenant.session.id), &Default::default(), &everything()).await.unwrap().items;
     assert_eq!(listed.len(), 2, "without a key nothing is the same");
     assert!(listed[0].id > listed[1].id, "newest first");
     assert_eq!(store.find_batch(&tenant.org, &tenant.draw(BatchId::new)).await, Ok(None));

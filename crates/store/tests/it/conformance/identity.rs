@@ -59,6 +59,7 @@ async fn an_org_is_born_whole(kind: Kind) {
         session: None,
         scopes: vec![],
         token: principal.token.clone(),
+        device: None,
     };
     assert_eq!(principal, ada);
     assert_eq!(store.find_space_by_name(&first.org, "main").await.unwrap().unwrap().id, first.space);
@@ -157,7 +158,7 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let by = tenant.person();
     let (eve, _) = store.create_user(&tenant.as_owner, "eve", Role::Member).await.unwrap().unwrap();
     let token = store
-        .create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None, McpWishes::default())
+        .create_token(&tenant.as_owner, TokenKind::User(eve.id.clone()), "laptop", &[], None, McpWishes::default(), None)
         .await
         .unwrap()
         .unwrap()
@@ -209,6 +210,7 @@ async fn a_session_is_created_with_its_token_and_ends_with_it(kind: Kind) {
         attendance: Attendance::Unattended,
         automation: Some(tenant.draw(AutomationId::new)),
         sources: Some(["files", "crm"].map(|name| SourceId::parse(name).unwrap()).into()),
+        device: None,
         token_lifetime_seconds: Some(60),
         mcp: McpWishes::default(),
     };
@@ -240,12 +242,13 @@ async fn a_session_of_another_orgs_space_is_refused(kind: Kind) {
         attendance: Attendance::Interactive,
         automation: None,
         sources: None,
+        device: None,
         token_lifetime_seconds: None,
         mcp: McpWishes::default(),
     };
     let refused = world.store.create_session(&ours.org, new).await.unwrap_err();
     assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
-    assert_eq!(world.store.list_sessions(&ours.org, &everything()).await.unwrap().items, [ours.session]);
+    assert_eq!(world.store.list_sessions(&ours.org, &Default::default(), &everything()).await.unwrap().items, [ours.session]);
 }
 
 fn made_by(user: &UserId) -> TokenKind {
@@ -257,14 +260,14 @@ async fn a_token_says_who_its_bearer_is(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let scopes = [Permission::CreateSession, Permission::Read];
     let service =
-        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None, McpWishes::default()).await.unwrap().unwrap();
+        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None, McpWishes::default(), None).await.unwrap().unwrap();
     assert!(service.text.expose().starts_with("cs_service_"));
     let principal = store.authenticate(service.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.name.as_str()), (PrincipalId::Service(service.id.clone()), "ci"));
     assert_eq!((principal.owner.as_ref(), &principal.scopes[..]), (Some(&tenant.owner), &scopes[..]));
     assert_eq!(store.find_token(&tenant.org, &service.id).await.unwrap().unwrap().kind, made_by(&tenant.owner));
     let user = store
-        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60), McpWishes::default())
+        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60), McpWishes::default(), None)
         .await
         .unwrap()
         .unwrap();
@@ -284,7 +287,7 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
         assert_eq!(store.authenticate(unknown).await, Ok(Err(Refused::Unknown)), "{unknown}");
     }
     let short =
-        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60), McpWishes::default()).await.unwrap().unwrap();
+        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60), McpWishes::default(), None).await.unwrap().unwrap();
     world.clock.advance_seconds(59);
     assert!(store.authenticate(short.text.expose()).await.unwrap().is_ok());
     world.clock.advance_seconds(1);
@@ -308,7 +311,7 @@ async fn a_token_keeps_what_its_clients_get_over_mcp(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let wishes = McpWishes { tools: Some(McpTools::Meta), hold_seconds: Some(120) };
-    let token = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[], None, wishes).await.unwrap().unwrap();
+    let token = store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[], None, wishes, None).await.unwrap().unwrap();
     assert_eq!(store.find_mcp_wishes(&tenant.org, &token.id).await, Ok(Some(wishes)));
     assert_eq!(store.find_token(&tenant.org, &token.id).await.unwrap().unwrap().mcp, wishes);
     assert_eq!(store.find_mcp_wishes(&tenant.org, &tenant.agent_token_id).await, Ok(Some(McpWishes::default())));
@@ -320,7 +323,7 @@ async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let service = store
-        .create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60), McpWishes::default())
+        .create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60), McpWishes::default(), None)
         .await
         .unwrap()
         .unwrap();
@@ -383,7 +386,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
         store.create_user(&tenant.as_owner, &format!("u{n}"), Role::Member).await.unwrap().unwrap();
         store.create_space(&tenant.org, &format!("s{n}"), &tenant.person()).await.unwrap().unwrap();
         store
-            .create_token(&tenant.as_owner, made_by(&tenant.owner), &format!("t{n}"), &[], None, McpWishes::default())
+            .create_token(&tenant.as_owner, made_by(&tenant.owner), &format!("t{n}"), &[], None, McpWishes::default(), None)
             .await
             .unwrap()
             .unwrap();
@@ -395,6 +398,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
             attendance: Attendance::Interactive,
             automation: None,
             sources: None,
+            device: None,
             token_lifetime_seconds: None,
             mcp: McpWishes::default(),
         };
@@ -421,7 +425,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
     check!(list_spaces, 5);
     check!(list_sessions, 5);
     check!(list_tokens, 14);
-    let sessions = store.list_sessions(&tenant.org, &everything()).await.unwrap().items;
+    let sessions = store.list_sessions(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
     assert_eq!(sessions.iter().map(|session| session.title.as_str()).collect::<Vec<_>>(), ["n3", "n2", "n1", "n0", "agent of acme"]);
 }
 
@@ -471,14 +475,14 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
     // A member's token, an expired one, and one of a disabled owner do not count as other tokens of an owner.
     let member = store.create_user(&tenant.as_owner, "member", Role::Member).await.unwrap().unwrap().0.id;
     let second = store.create_user(&tenant.as_owner, "second", Role::Owner).await.unwrap().unwrap().0.id;
-    store.create_token(&tenant.as_owner, TokenKind::User(member), "m", &[], None, McpWishes::default()).await.unwrap().unwrap();
+    store.create_token(&tenant.as_owner, TokenKind::User(member), "m", &[], None, McpWishes::default(), None).await.unwrap().unwrap();
     store
-        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60), McpWishes::default())
+        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60), McpWishes::default(), None)
         .await
         .unwrap()
         .unwrap();
     let theirs =
-        store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None, McpWishes::default()).await.unwrap().unwrap();
+        store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None, McpWishes::default(), None).await.unwrap().unwrap();
     world.clock.advance_seconds(60);
     store.disable_user(&tenant.org, &second, &tenant.person()).await.unwrap();
     assert_eq!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
@@ -489,7 +493,7 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
     );
 
     let another = store
-        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None, McpWishes::default())
+        .create_token(&tenant.as_owner, TokenKind::User(tenant.owner.clone()), "another", &[], None, McpWishes::default(), None)
         .await
         .unwrap()
         .unwrap();

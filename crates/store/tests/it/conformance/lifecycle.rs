@@ -385,7 +385,7 @@ async fn invocations_are_listed_newest_first_by_page_and_filter(kind: Kind) {
     assert_eq!(page(of_tier(pending.tier), 9, None).await.0, std::slice::from_ref(&pending.id));
     assert_eq!(page(of_tier(Tier::R4), 9, None).await.0, []);
     let (session, action) = (Some(pending.session.clone()), Some(pending.action.clone()));
-    let of = InvocationFilter { session, action, status: None, tier: Some(pending.tier) };
+    let of = InvocationFilter { session, action, tier: Some(pending.tier), ..InvocationFilter::default() };
     assert_eq!(page(of.clone(), 9, None).await.0, std::slice::from_ref(&pending.id));
     let elsewhere = InvocationFilter { session: Some(countersign_core::SessionId::new(pending.created_at, [9; 10])), ..of };
     assert_eq!(page(elsewhere, 9, None).await.0, []);
@@ -412,7 +412,7 @@ async fn an_answer_with_a_revoked_token_is_refused(kind: Kind) {
     let pending = tenant.pending(store).await;
     // The token is revoked between the check at the door and the write of the answer.
     let another = store
-        .create_token(&tenant.as_owner, store::TokenKind::User(tenant.owner.clone()), "phone", &[], None, McpWishes::default())
+        .create_token(&tenant.as_owner, store::TokenKind::User(tenant.owner.clone()), "phone", &[], None, McpWishes::default(), None)
         .await
         .unwrap()
         .unwrap();

@@ -139,7 +139,7 @@ async fn everything_opens_under_the_new_key_and_nothing_under_the_old(kind: Kind
         assert_eq!(key.open("params", &sealed).unwrap(), b"kept");
         // What is made from now on works, too.
         let kind = TokenKind::User(tenant.owner.clone());
-        let made = store.create_token(&tenant.as_owner, kind, "later", &[], None, McpWishes::default()).await.unwrap().unwrap();
+        let made = store.create_token(&tenant.as_owner, kind, "later", &[], None, McpWishes::default(), None).await.unwrap().unwrap();
         assert!(store.authenticate(made.text.expose()).await.unwrap().is_ok());
         tenant.read_once(&store).await;
         receipts += 1;

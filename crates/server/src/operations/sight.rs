@@ -1,0 +1,64 @@
+//! Which spaces exist for a principal. A space with members is there for them and for those who administer the org. For everybody else it, and
+//! what happens in it, does not exist: it is in no list, and by its id it is not found.
+
+use super::{Error, must};
+use crate::App;
+use countersign_core::ports::{Invocations, Sessions};
+use countersign_core::principal::Permission;
+use countersign_core::{InvocationId, OrgId, Principal, SessionId, SpaceId};
+use std::collections::BTreeSet;
+
+/// The spaces that do not exist for this principal.
+pub(crate) async fn hidden(app: &App, by: &Principal) -> Result<BTreeSet<SpaceId>, Error> {
+    let closed = app.store().list_closed_spaces(&by.org).await?;
+    Ok(closed.iter().filter(|space| !by.sees(space)).map(|space| space.id.clone()).collect())
+}
+
+pub(crate) async fn sees(app: &App, by: &Principal, space: &SpaceId) -> Result<bool, Error> {
+    Ok(!hidden(app, by).await?.contains(space))
+}
+
+/// Refuses what cannot be cut into what they see and what they do not: the audit log as a whole.
+pub(crate) async fn must_see_all(app: &App, by: &Principal) -> Result<(), Error> {
+    if hidden(app, by).await?.is_empty() { Ok(()) } else { must(by, Permission::ManagePolicy) }
+}
+
+/// Those of these that exist for this principal. `about` gives a text with the ids that each is about.
+pub(crate) async fn seen_of<T: Send>(
+    app: &App,
+    by: &Principal,
+    items: Vec<T>,
+    about: impl Fn(&T) -> String + Send,
+) -> Result<Vec<T>, Error> {
+    let hidden = hidden(app, by).await?;
+    let mut seen = Vec::with_capacity(items.len());
+    for item in items {
+        let text = about(&item);
+        if !is_about(app, &by.org, &hidden, &text).await? {
+            seen.push(item);
+        }
+    }
+    Ok(seen)
+}
+
+/// Whether a text names one of these spaces, or a session or an invocation in one.
+pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, text: &str) -> Result<bool, Error> {
+    if spaces.is_empty() {
+        return Ok(false);
+    }
+    for word in text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_') {
+        let space = if let Ok(space) = SpaceId::parse(word) {
+            Some(space)
+        } else if let Ok(session) = SessionId::parse(word) {
+            app.store().find_session(org, &session).await?.map(|session| session.space)
+        } else if let Ok(invocation) = InvocationId::parse(word) {
+            app.store().find_invocation(org, &invocation).await?.map(|invocation| invocation.space)
+        } else {
+            None
+        };
+        if space.is_some_and(|space| spaces.contains(&space)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

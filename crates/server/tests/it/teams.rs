@@ -1,0 +1,329 @@
+//! Spaces with members: who is none neither sees them nor acts there. Limits of a person and of a space, and tokens that are bound to a
+//! device.
+
+use crate::harness::{Agent, Answer, Client, Kind, TestServer, on_both_engines};
+use countersign_core::limiter::RateLimits;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+on_both_engines!(
+    a_space_with_members_does_not_exist_for_others,
+    what_is_for_a_hidden_space_only_is_hidden_too,
+    those_who_administer_see_a_space_and_act_only_as_members,
+    a_call_of_a_removed_member_does_not_run,
+    a_yes_of_a_removed_member_does_not_count,
+    a_grant_of_a_stranger_allows_nothing,
+    a_space_is_open_until_it_has_members_and_each_change_is_signed,
+    who_can_be_a_member,
+    a_crossing_does_not_lead_strangers_into_a_space,
+    calls_are_limited_by_person_and_by_space,
+    a_token_is_bound_to_a_device_and_policies_know_it,
+    policies_know_the_members_of_a_space,
+);
+
+async fn id_of(client: &Client) -> String {
+    let principal = client.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().to_owned();
+    principal.trim_start_matches("user:").to_owned()
+}
+
+/// A new space with these members.
+async fn payroll(server: &TestServer, members: &[&Client]) -> String {
+    let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
+    for member in members {
+        join(server, &space, member).await.ok();
+    }
+    space
+}
+
+async fn join(server: &TestServer, space: &str, member: &Client) -> Answer {
+    let user = id_of(member).await;
+    server.owner.post(&format!("/api/v1/spaces/{space}/members"), json!({ "user_id": user })).await
+}
+
+async fn leave(server: &TestServer, space: &str, member: &Client) {
+    let user = id_of(member).await;
+    server.owner.send(Method::DELETE, &format!("/api/v1/spaces/{space}/members/{user}"), None).await.ok();
+}
+
+async fn agent_in(client: &Client, space: &str) -> Agent {
+    client.new_session(json!({ "space": space })).await
+}
+
+/// Checks that this path is answered as one that names nothing.
+async fn is_nothing(client: &Client, method: Method, path: &str, body: Option<Value>, id: &str) {
+    let (prefix, _) = id.split_once('_').unwrap();
+    let nothing = format!("{prefix}_01k9z6m4x0abcdefghjkmnpqrs");
+    let hidden = client.send(method.clone(), path, body.clone()).await;
+    let none = client.send(method, &path.replace(id, &nothing), body).await;
+    assert_eq!(none.status, 404, "{path}: {none:?}");
+    let told = |answer: &Answer| {
+        (answer.status, ["code", "title", "detail", "hint"].map(|field| answer.body[field].to_string().replace(id, &nothing)))
+    };
+    assert_eq!(told(&hidden), told(&none), "{path}");
+}
+
+async fn a_space_with_members_does_not_exist_for_others(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (robin, eve) = (server.owner.person("robin", "approver").await, server.owner.person("eve", "approver").await);
+    let space = payroll(&server, &[&robin]).await;
+    let agent = agent_in(&robin, &space).await;
+    let ended = agent.invoke("fake.read", json!({})).await;
+    let (ended, receipt) = (ended.id(), server.shown(&ended.id()).await["receipt"]["id"].as_str().unwrap().to_owned());
+    let pending = agent.pending("fake.write", json!({ "text": "a" })).await;
+    let batch = json!({ "mode": "best_effort", "actions": [{ "action": "fake.read" }] });
+    let batch = agent.client.post(&format!("/api/v1/sessions/{}/actions/batch", agent.session), batch).await.ok();
+    let batch = batch["id"].as_str().unwrap();
+    let grant = robin.grant(json!({ "covers": "fake.send", "scope": "session", "session_id": agent.session })).await;
+
+    let session = agent.session.as_str();
+    let once = || Some(json!({ "mode": "once" }));
+    let params = || Some(json!({ "action": "fake.read", "params": {} }));
+    for (method, path, body, id) in [
+        (Method::GET, format!("/api/v1/spaces/{space}"), None, space.as_str()),
+        (Method::GET, format!("/api/v1/sessions/{session}"), None, session),
+        (Method::GET, format!("/api/v1/sessions/{session}/actions/available"), None, session),
+        (Method::GET, format!("/api/v1/sessions/{session}/actions/invocations"), None, session),
+        (Method::POST, format!("/api/v1/sessions/{session}/actions/invoke"), params(), session),
+        (Method::GET, format!("/api/v1/invocations/{ended}"), None, ended.as_str()),
+        (Method::GET, format!("/api/v1/invocations/{ended}/entries"), None, ended.as_str()),
+        (Method::POST, format!("/api/v1/invocations/{ended}/revert"), Some(json!({})), ended.as_str()),
+        (Method::POST, format!("/api/v1/invocations/{pending}/approve"), once(), pending.as_str()),
+        (Method::POST, format!("/api/v1/invocations/{pending}/deny"), Some(json!({ "reason": "no" })), pending.as_str()),
+        (Method::GET, format!("/api/v1/receipts/{receipt}"), None, receipt.as_str()),
+        (Method::GET, format!("/api/v1/receipts/{receipt}/proof"), None, receipt.as_str()),
+        (Method::GET, format!("/api/v1/batches/{batch}"), None, batch),
+        (Method::GET, format!("/api/v1/grants/{grant}"), None, grant.as_str()),
+        (Method::DELETE, format!("/api/v1/grants/{grant}"), None, grant.as_str()),
+    ] {
+        is_nothing(&eve, method, &path, body, id).await;
+    }
+    for named in ["payroll", space.as_str()] {
+        eve.post("/api/v1/sessions", json!({ "space": named })).await.problem(404, "not_found");
+    }
+    for list in ["spaces", "sessions", "invocations?count=true", "receipts", "batches", "grants", "notifications", "quarantines"] {
+        let listed = eve.get(&format!("/api/v1/{list}")).await.ok();
+        let hidden = [&space, &agent.session, &ended, &pending, &receipt].into_iter().find(|id| listed.to_string().contains(id.as_str()));
+        assert_eq!(hidden, None, "{list}: {listed:#}");
+    }
+    assert_eq!(eve.get("/api/v1/invocations?count=true").await.ok()["total"], 0);
+    // The log cannot be cut into what they see and what they do not.
+    eve.get("/api/v1/receipts/export").await.problem(403, "forbidden");
+    eve.get("/api/v1/receipts/integrity").await.problem(403, "forbidden");
+
+    robin.get(&format!("/api/v1/invocations/{ended}")).await.ok();
+    robin.get(&format!("/api/v1/receipts/{receipt}")).await.ok();
+    robin.approve(&pending).await.ok();
+    assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
+
+async fn what_is_for_a_hidden_space_only_is_hidden_too(kind: Kind) {
+    let server = TestServer::start_reaching(kind, &["http://127.0.0.1:9"]).await;
+    let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "member").await);
+    let space = payroll(&server, &[&robin]).await;
+    let bank = json!({ "name": "bank", "kind": "bearer", "url": "http://127.0.0.1:9", "value": "s3cret", "spaces": [space] });
+    let made = server.owner.post("/api/v1/connections", bank).await.ok();
+    let both = json!({ "name": "mail", "kind": "bearer", "url": "http://127.0.0.1:9", "value": "s3cret", "spaces": [space, "main"] });
+    server.owner.post("/api/v1/connections", both).await.ok();
+    server.owner.switch("on", &format!("space:{space}")).await.ok();
+
+    for named in ["bank", made["id"].as_str().unwrap()] {
+        robin.get(&format!("/api/v1/connections/{named}")).await.ok();
+        eve.get(&format!("/api/v1/connections/{named}")).await.problem(404, "not_found");
+    }
+    let listed = eve.get("/api/v1/connections").await.ok();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed:#}");
+    assert!(!listed.to_string().contains(&space), "{listed:#}");
+    assert_eq!(eve.get("/api/v1/kill-switches").await.ok()["items"], json!([]));
+    assert_eq!(robin.get("/api/v1/kill-switches").await.ok()["items"].as_array().unwrap().len(), 1);
+}
+
+async fn those_who_administer_see_a_space_and_act_only_as_members(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (robin, ada) = (server.owner.person("robin", "member").await, server.owner.person("ada", "admin").await);
+    let space = payroll(&server, &[&robin]).await;
+    let pending = agent_in(&robin, &space).await.pending("fake.write", json!({ "text": "a" })).await;
+    for admin in [&server.owner, &ada] {
+        assert_eq!(admin.get(&format!("/api/v1/spaces/{space}")).await.ok()["members"].as_array().unwrap().len(), 1);
+        admin.get(&format!("/api/v1/invocations/{pending}")).await.ok();
+        admin.post("/api/v1/sessions", json!({ "space": "payroll" })).await.problem(403, "not_a_member");
+        admin.approve(&pending).await.problem(403, "not_a_member");
+        admin.deny(&pending, "no").await.problem(403, "not_a_member");
+    }
+    assert_eq!(server.shown(&pending).await["status"], "pending");
+    join(&server, &space, &ada).await.ok();
+    agent_in(&ada, &space).await.invoke("fake.read", json!({})).await.ok();
+    ada.approve(&pending).await.ok();
+    server.verify().await;
+}
+
+async fn a_call_of_a_removed_member_does_not_run(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (robin, mia) = (server.owner.person("robin", "member").await, server.owner.person("mia", "approver").await);
+    let space = payroll(&server, &[&robin, &mia]).await;
+    let agent = agent_in(&robin, &space).await;
+    let own = robin.post("/api/v1/sessions", json!({ "space": "payroll" })).await.ok();
+    let pending = agent.pending("fake.write", json!({ "text": "a" })).await;
+    leave(&server, &space, &robin).await;
+    // Neither they nor their agent find what was theirs.
+    agent.invoke("fake.read", json!({})).await.problem(404, "unknown_session");
+    agent.client.get(&format!("/api/v1/invocations/{pending}")).await.problem(404, "not_found");
+    let invoke = format!("/api/v1/sessions/{}/actions/invoke", own["id"].as_str().unwrap());
+    robin.post(&invoke, json!({ "action": "fake.read", "params": {} })).await.problem(404, "unknown_session");
+    mia.approve(&pending).await.problem(409, "tuple_mismatch");
+    assert_eq!((server.source.effects(), &server.shown(&pending).await["status"]), (0, &json!("denied")));
+    server.verify().await;
+}
+
+async fn a_yes_of_a_removed_member_does_not_count(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let [robin, mia, eve] = [
+        server.owner.person("robin", "approver").await,
+        server.owner.person("mia", "approver").await,
+        server.owner.person("eve", "approver").await,
+    ];
+    let space = payroll(&server, &[&robin, &mia, &eve]).await;
+    let quorum = json!({ "quorum": { "R2": 2 } });
+    server.owner.send(Method::PATCH, &format!("/api/v1/spaces/{space}"), Some(quorum)).await.ok();
+    let pending = agent_in(&robin, &space).await.pending("fake.write", json!({ "text": "a" })).await;
+    assert_eq!(mia.approve(&pending).await.status, 202);
+    leave(&server, &space, &mia).await;
+    eve.approve(&pending).await.problem(409, "policy_mismatch");
+    assert_eq!(server.source.effects(), 0);
+    server.verify().await;
+}
+
+async fn a_grant_of_a_stranger_allows_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (robin, eve) = (server.owner.person("robin", "approver").await, server.owner.person("eve", "approver").await);
+    let space = payroll(&server, &[&robin]).await;
+    let agent = agent_in(&robin, &space).await;
+    eve.grant(json!({ "covers": "fake.write", "scope": "org" })).await;
+    agent.pending("fake.write", json!({ "text": "a" })).await;
+    robin.grant(json!({ "covers": "fake.write", "scope": "org" })).await;
+    agent.invoke("fake.write", json!({ "text": "b" })).await.ok();
+    server.verify().await;
+}
+
+async fn a_space_is_open_until_it_has_members_and_each_change_is_signed(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "member").await);
+    let space = payroll(&server, &[]).await;
+    agent_in(&eve, &space).await.invoke("fake.read", json!({})).await.ok();
+    join(&server, &space, &robin).await.ok();
+    join(&server, &space, &robin).await.ok();
+    leave(&server, &space, &robin).await;
+    // It stays closed when the last member has left.
+    eve.post("/api/v1/sessions", json!({ "space": "payroll" })).await.problem(404, "not_found");
+    server.owner.send(Method::DELETE, &format!("/api/v1/spaces/{space}/members"), None).await.ok();
+    agent_in(&eve, &space).await.invoke("fake.read", json!({})).await.ok();
+    let spaces: Vec<_> =
+        server.log().await.into_iter().filter(|(kind, _)| kind == "space").map(|(_, body)| body["members"].clone()).collect();
+    assert_eq!(spaces, [Value::Null, json!([id_of(&robin).await]), json!([]), Value::Null]);
+    assert_eq!(server.owner.get("/api/v1/receipts/integrity").await.ok()["differences"], json!([]));
+    server.verify().await;
+}
+
+async fn who_can_be_a_member(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (robin, eve) = (server.owner.person("robin", "approver").await, server.owner.person("eve", "member").await);
+    let space = payroll(&server, &[&robin]).await;
+    let path = format!("/api/v1/spaces/{space}/members");
+    // A member does not decide who is one.
+    robin.post(&path, json!({ "user_id": id_of(&eve).await })).await.problem(403, "forbidden");
+    server.owner.post(&path, json!({ "user_id": "usr_01k9z6m4x0abcdefghjkmnpqrs" })).await.problem(404, "not_found");
+    server.owner.post(&path, json!({ "user_id": "robin" })).await.problem(404, "not_found");
+    server.owner.post(&path, json!({ "user": "robin" })).await.problem(400, "invalid_request");
+    let gone = id_of(&eve).await;
+    server.owner.send(Method::DELETE, &format!("{path}/{gone}"), None).await.problem(404, "not_found");
+    server.owner.post(&format!("/api/v1/users/{gone}/disable"), json!({})).await.ok();
+    server.owner.post(&path, json!({ "user_id": gone })).await.problem(404, "not_found");
+}
+
+async fn a_crossing_does_not_lead_strangers_into_a_space(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "member").await);
+    let space = payroll(&server, &[&robin]).await;
+    let crossing = json!({ "action": "fake.write", "from_space_id": server.main_space().await, "to_space_id": space });
+    assert_eq!(server.owner.post("/api/v1/crossings", crossing).await.status, 204);
+    let write = json!({ "space_id": space });
+    robin.new_session(json!({})).await.invoke("fake.write", write.clone()).await.ok();
+    eve.new_session(json!({})).await.invoke("fake.write", write).await.problem(403, "denied_by_policy");
+    assert_eq!(eve.get("/api/v1/crossings").await.ok()["items"], json!([]));
+}
+
+async fn calls_are_limited_by_person_and_by_space(kind: Kind) {
+    let server = TestServer::start_rated(kind, RateLimits { session: 100, person: Some(3), space: Some(5) }).await;
+    let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "member").await);
+    let read = async |client: &Client| client.new_session(json!({})).await.invoke("fake.read", json!({})).await;
+    for _ in 0..3 {
+        read(&robin).await.ok();
+    }
+    let refused = read(&robin).await;
+    refused.problem(429, "rate_limited");
+    assert!(refused.body["detail"].as_str().unwrap().starts_with("the person behind session"), "{refused:?}");
+    read(&eve).await.ok();
+    read(&eve).await.ok();
+    let refused = read(&eve).await;
+    refused.problem(429, "rate_limited");
+    assert!(refused.body["detail"].as_str().unwrap().starts_with("the space of session"), "{refused:?}");
+    let elsewhere = payroll(&server, &[]).await;
+    agent_in(&eve, &elsewhere).await.invoke("fake.read", json!({})).await.ok();
+    server.clock.advance_ms(60_000);
+    read(&robin).await.ok();
+}
+
+async fn a_token_is_bound_to_a_device_and_policies_know_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let policy = r#"@id("abac.managed") forbid (principal, action in Countersign::Action::"class:write", resource)
+        unless { principal has device && principal.device.class == "managed" };"#;
+    server.owner.set_policies(json!({ "abac": policy })).await.ok();
+    let scopes = json!(["create_session", "invoke", "read_session"]);
+    let service = async |device: Value| {
+        let asked = json!({ "name": "ci", "scopes": scopes, "device": device });
+        server.owner.with_token(server.owner.post("/api/v1/tokens", asked).await.ok()["token"].as_str().unwrap())
+    };
+    let kiosk = service(json!({ "name": "front-desk", "class": "shared" })).await;
+    kiosk.new_session(json!({})).await.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
+    let runner = service(json!({ "name": "runner-1", "class": "managed" })).await;
+    let device = json!({ "name": "runner-1", "class": "managed" });
+    assert_eq!(runner.get("/api/v1/whoami").await.ok()["device"], device);
+    // An agent has the device that its session was made with, and a call keeps it while it waits for a person.
+    let agent = runner.new_session(json!({})).await;
+    assert_eq!(agent.client.get("/api/v1/whoami").await.ok()["device"], device);
+    let pending = agent.pending("fake.write", json!({ "text": "a" })).await;
+    server.owner.approve(&pending).await.ok();
+    assert_eq!(server.source.effects(), 1);
+
+    // Nobody says of their own token what device it is on; an admin binds it with the invitation.
+    let robin = server.owner.person("robin", "approver").await;
+    let own = json!({ "name": "more", "user_id": id_of(&robin).await, "device": device });
+    robin.post("/api/v1/tokens", own).await.problem(403, "forbidden");
+    let invite = format!("/api/v1/users/{}/invite", id_of(&robin).await);
+    let invitation = server.owner.post(&invite, json!({ "device": { "name": "laptop", "class": "managed" } })).await.ok();
+    let redeemed = robin.post("/api/v1/invitations/redeem", json!({ "invitation": invitation["invitation"] })).await.ok();
+    let robin = robin.with_token(redeemed["token"].as_str().unwrap());
+    let more = robin.post("/api/v1/tokens", json!({ "name": "more", "user_id": id_of(&robin).await })).await.ok();
+    let more = robin.with_token(more["token"].as_str().unwrap());
+    assert_eq!(more.get("/api/v1/whoami").await.ok()["device"]["name"], "laptop");
+    for class in ["", "Managed", "a b", &"x".repeat(33)] {
+        let bad = json!({ "name": "ci", "scopes": ["read"], "device": { "name": "x", "class": class } });
+        server.owner.post("/api/v1/tokens", bad).await.problem(400, "invalid_request");
+    }
+    let made = server.log().await.into_iter().filter(|(kind, body)| kind == "identity" && body["change"]["device"] == device).count();
+    assert_eq!(made, 2, "the token of the service, and that of its agent");
+    assert!(server.owner.get("/api/v1/tokens").await.ok().to_string().contains("runner-1"));
+    server.verify().await;
+}
+
+async fn policies_know_the_members_of_a_space(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let policy = r#"@id("space.members") forbid (principal is Countersign::Agent, action, resource)
+        unless { principal has owner && resource.members.contains(principal.owner) };"#;
+    server.owner.set_policies(json!({ "space": policy })).await.ok();
+    let agent = server.agent().await;
+    agent.invoke("fake.read", json!({})).await.problem(403, "denied_by_policy");
+    join(&server, &server.main_space().await, &server.owner).await.ok();
+    agent.invoke("fake.read", json!({})).await.ok();
+}
