@@ -271,6 +271,7 @@ mod tests {
                 quorum: Quorum::default(),
                 redaction: SpaceRedaction::default(),
                 keeps: Keeps::default(),
+                members: None,
                 created_at: at,
             };
             assert_eq!(space.redacted_kinds().is_empty(), band == Band::Green, "{}", band.as_str());

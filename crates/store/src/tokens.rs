@@ -116,7 +116,7 @@ impl Lost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revoked {
     /// The token as it is now.
-    Done(Token),
+    Done(Box<Token>),
     /// It was not revoked: no owner has another working token, so nobody could create a new one.
     LastOwner,
 }
@@ -243,7 +243,7 @@ impl Store {
         if is_last.await? {
             return Ok(Some(Revoked::LastOwner));
         }
-        Ok(self.find_token(org, token).await?.map(Revoked::Done))
+        Ok(self.find_token(org, token).await?.map(Box::new).map(Revoked::Done))
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) async fn revoke(app: &App, by: &Principal, token: &str) -> Result<Tok
     let id = TokenId::parse(token).map_err(|_| unknown())?;
     may_revoke(app, by, &app.store().find_token(&by.org, &id).await?.ok_or_else(unknown)?).await?;
     match app.store().revoke_token(&by.org, &id, &by.id).await?.ok_or_else(unknown)? {
-        Revoked::Done(token) => Ok(token),
+        Revoked::Done(token) => Ok(*token),
         Revoked::LastOwner => Err(Error::LastOwner {
             why: "no owner could act without this token",
             first: "create another token first, and revoke this one with it",

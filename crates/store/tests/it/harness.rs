@@ -248,6 +248,7 @@ impl Tenant {
             session: self.session.id.clone(),
             principal: PrincipalId::Agent(self.session.id.clone()),
             owner: Some(self.owner.clone()),
+            device: None,
             action,
             connection: None,
             tier,

@@ -405,12 +405,12 @@ async fn everything_is_listed_by_page(kind: Kind) {
         store.create_session(&tenant.org, new).await.unwrap();
     }
     macro_rules! check {
-        ($list:ident, $rows:expr) => {
-            let all = store.$list(&tenant.org, &everything()).await.unwrap();
+        ($list:ident, $rows:expr $(, $hidden:expr)?) => {
+            let all = store.$list(&tenant.org, $($hidden,)? &everything()).await.unwrap();
             assert_eq!((all.items.len(), all.next), ($rows, None));
             let (mut paged, mut after) = (Vec::new(), None);
             loop {
-                let page = store.$list(&tenant.org, &PageRequest { limit: 2, after }).await.unwrap();
+                let page = store.$list(&tenant.org, $($hidden,)? &PageRequest { limit: 2, after }).await.unwrap();
                 assert!(page.items.len() <= 2);
                 paged.extend(page.items);
                 after = page.next;
@@ -422,8 +422,8 @@ async fn everything_is_listed_by_page(kind: Kind) {
         };
     }
     check!(list_users, 5);
-    check!(list_spaces, 5);
-    check!(list_sessions, 5);
+    check!(list_spaces, 5, &Default::default());
+    check!(list_sessions, 5, &Default::default());
     check!(list_tokens, 14);
     let sessions = store.list_sessions(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
     assert_eq!(sessions.iter().map(|session| session.title.as_str()).collect::<Vec<_>>(), ["n3", "n2", "n1", "n0", "agent of acme"]);
