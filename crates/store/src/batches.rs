@@ -142,7 +142,7 @@ impl Store {
         request: &PageRequest,
     ) -> Result<Page<Batch>, Error> {
         let before = request.after.as_deref().unwrap_or("bat_~");
-        let mut params = vals![org.as_str(), before, i64::from(request.limit) + 1].to_vec();
+        let mut params = vals![org.as_str(), before].to_vec();
         let mut wanted = String::new();
         if let Some(session) = session {
             params.push(Val::from(session.as_str()));
@@ -152,7 +152,8 @@ impl Store {
         if !visible.is_empty() {
             wanted.push_str(&format!(" AND session_id IN (SELECT id FROM sessions WHERE org_id = $1{visible})"));
         }
-        let sql = format!("{SELECT_BATCH} AND id < $2{wanted} ORDER BY id DESC LIMIT $3");
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let sql = format!("{SELECT_BATCH} AND id < $2{wanted} ORDER BY id DESC LIMIT ${}", params.len());
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_batch, |batch| batch.id.to_string())
     }

@@ -184,9 +184,10 @@ impl Store {
     /// Lists spaces, without these.
     pub async fn list_spaces(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Space>, Error> {
         let after = request.after.as_deref().unwrap_or_default();
-        let mut params = vals![org.as_str(), after, i64::from(request.limit) + 1].to_vec();
+        let mut params = vals![org.as_str(), after].to_vec();
         let others = not_among("id", hidden, &mut params);
-        let sql = format!("{} AND id > $2{others} ORDER BY id LIMIT $3", select_space!());
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let sql = format!("{} AND id > $2{others} ORDER BY id LIMIT ${}", select_space!(), params.len());
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_space, |space| space.id.to_string())
     }

@@ -109,20 +109,25 @@ impl Store {
     /// the org no longer keeps beside its audit log is listed without a filter only.
     pub async fn list_receipts(&self, org: &OrgId, filter: &ReceiptFilter, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
-        let mut params = vals![org.as_str(), before, i64::from(request.limit) + 1].to_vec();
+        let mut params = vals![org.as_str(), before].to_vec();
+        let (calls, batches) = filter.conditions(&mut params);
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let limit = format!("LIMIT ${}", params.len());
         let which = if *filter == ReceiptFilter::default() {
             "kind IN ('receipt', 'batch') AND seq < $2".to_owned()
         } else {
             // Each part is limited by itself, so that no more rows are read than a page has.
             let newest = |table: &str, conditions: &str| {
-                let sql = format!("SELECT receipt_seq FROM {table} WHERE org_id = $1 AND receipt_seq < $2{conditions}");
-                format!("SELECT receipt_seq FROM ({sql} ORDER BY receipt_seq DESC LIMIT $3) AS newest")
+                format!(
+                    "SELECT receipt_seq FROM (
+                       SELECT receipt_seq FROM {table} WHERE org_id = $1 AND receipt_seq < $2{conditions} ORDER BY receipt_seq DESC {limit}
+                     ) AS newest"
+                )
             };
-            let (calls, batches) = filter.conditions(&mut params);
             let batches = batches.map_or_else(String::new, |batches| format!(" UNION ALL {}", newest("batches", &batches)));
             format!("seq IN ({}{batches})", newest("invocations", &calls))
         };
-        let sql = format!("{SELECT_ENTRY} AND {which} ORDER BY seq DESC LIMIT $3");
+        let sql = format!("{SELECT_ENTRY} AND {which} ORDER BY seq DESC {limit}");
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_entry, |entry| entry.seq.to_string())
     }

@@ -130,10 +130,10 @@ impl Store {
 async fn forget_events(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result<u64, Error> {
     let newest = "(SELECT last_event FROM logs WHERE org_id = $1)";
     let sql = format!(
-        "DELETE FROM events WHERE org_id = $1 AND seq < {newest} AND seq < (SELECT min(seq) FROM events WHERE org_id = $1) + $3
-         AND seq < coalesce((SELECT seq FROM events WHERE org_id = $1 AND at >= $2 ORDER BY seq LIMIT 1), {newest})"
+        "DELETE FROM events WHERE org_id = $1 AND seq < {newest} AND seq < (SELECT min(seq) FROM events WHERE org_id = $1) + $2
+         AND seq < coalesce((SELECT seq FROM events WHERE org_id = $1 AND at >= $3 ORDER BY seq LIMIT 1), {newest})"
     );
-    tx.exec(&sql, &vals![org.as_str(), then, i64::from(FORGET_ROWS)]).await
+    tx.exec(&sql, &vals![org.as_str(), i64::from(FORGET_ROWS), then]).await
 }
 
 async fn forget_invocations(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result<u64, Error> {

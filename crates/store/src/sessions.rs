@@ -1,6 +1,6 @@
 //! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
-use crate::db::{Columns, Row, all, only, to_json, vals};
+use crate::db::{Columns, Row, Val, all, only, to_json, vals};
 use crate::orgs::not_among;
 use crate::tokens::{Maker, NewToken, TokenKind, draw_token, insert_token, keep_wishes};
 use crate::{Error, Page, PageRequest, Store, page};
@@ -146,9 +146,10 @@ impl Store {
     /// Lists sessions, newest first, without those of these spaces.
     pub async fn list_sessions(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Session>, Error> {
         let after = request.after.as_deref().unwrap_or("~");
-        let mut params = vals![org.as_str(), after, i64::from(request.limit) + 1].to_vec();
+        let mut params = vals![org.as_str(), after].to_vec();
         let others = not_among("space_id", hidden, &mut params);
-        let sql = format!("{} AND id < $2{others} ORDER BY id DESC LIMIT $3", select_session!());
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let sql = format!("{} AND id < $2{others} ORDER BY id DESC LIMIT ${}", select_session!(), params.len());
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_session, |session| session.id.to_string())
     }

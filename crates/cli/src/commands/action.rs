@@ -27,7 +27,9 @@ pub(crate) enum Action {
         action: String,
     },
     /// Show how well an action does: how often it succeeds, its mean reward, and how long it takes
-    #[command(before_help = "Examples:\n  countersign action stats files.write_text\n  countersign action stats files.write_text --since 7d")]
+    #[command(
+        before_help = "Examples:\n  countersign action stats files.write_text\n  countersign action stats files.write_text --since 7d"
+    )]
     Stats {
         /// Such as files.write_text
         action: String,

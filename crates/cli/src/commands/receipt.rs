@@ -156,7 +156,8 @@ impl Receipt {
                 let space = maybe_id_of::<SpaceView>(list.space.as_deref(), client).await?;
                 let asked = Asked::of(&list.paging).only("action", list.action).only("session", session).only("user", user);
                 let asked = asked.only("status", list.status).only("space", space).only("since", list.since).only("until", list.until);
-                let asked = asked.only("idempotency_key", list.idempotency_key).only("trace_id", list.trace_id).only("subject", list.subject);
+                let asked =
+                    asked.only("idempotency_key", list.idempotency_key).only("trace_id", list.trace_id).only("subject", list.subject);
                 resource::list::<EntryView>(asked, client, terminal).await?;
                 Ok(Exit::Ok)
             }

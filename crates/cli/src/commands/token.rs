@@ -74,11 +74,11 @@ impl Resource for TokenView {
         Field::both("for", Column::Below, whose),
         Field::both("scopes", Column::Cut, |one, _| text(one.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(","))),
         Field::both("over mcp", Column::Extra, over_mcp),
-        Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
-        Field::both("state", Column::Whole, state),
         Field::both("device", Column::Extra, |one, _| {
             maybe(one.device.as_ref().map(|device| format!("{} ({})", device.name, device.class)))
         }),
+        Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
+        Field::both("state", Column::Whole, state),
     ];
 
     fn id(&self) -> &str {

@@ -27,6 +27,7 @@ async fn a_call_that_names_another_space_is_a_denial_with_a_receipt(kind: Kind) 
         (body(Some("lab"), json!({ "space_id": "main" })), "lab"),
         (body(None, json!({ "space_id": "lab" })), "lab"),
     ] {
+        server.clock.advance_ms(1);
         let denied = agent.client.post(EXECUTE, body.clone()).await.ok();
         assert_eq!(denied["status"], "error", "{body}: {denied:#}");
         let call = last(&server).await;
@@ -41,6 +42,7 @@ async fn a_call_that_names_another_space_is_a_denial_with_a_receipt(kind: Kind) 
     // Its own space, by name, by id, or not named at all.
     let main = server.main_space().await;
     for own in [Some("main"), Some(main.as_str()), None] {
+        server.clock.advance_ms(1);
         let done = agent.client.post(EXECUTE, body(own, json!({}))).await.ok();
         assert_eq!(done["status"], "ok", "{own:?}: {done:#}");
         assert_eq!(last(&server).await["claimed"]["space"], Value::Null, "{own:?}");

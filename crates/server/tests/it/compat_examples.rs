@@ -106,8 +106,9 @@ fn specified(spec: &Value) -> FakeSource {
         |field: &str| -> Vec<String> { spec[field].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect() };
     let (source, name) = spec["tool_id"].as_str().unwrap().split_once('.').unwrap();
     let offered = FakeSource::new(source).offering(name, |action| {
+        is_checked(action);
         action.tier = Tier::R2;
-        action.reversibility = Reversibility::NotReversible;
+        action.reversibility = Reversibility::Reversible;
         action.version = spec["version"].as_str().unwrap().to_owned();
         action.requires = texts("caps_required");
         action.params_schema = spec["params_schema"].clone();

@@ -214,7 +214,7 @@ async fn receipts_are_found_by_their_action_their_session_and_their_person(kind:
     let owner = server.owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
     assert_eq!(found(&format!("user={owner}")).await.len(), 3);
     assert_eq!(found("action=fake.write").await.len(), 0);
-    for bad in ["action=", "session=me", "user=ada", "status=failed"] {
+    for bad in ["action=", "session=me", "user=ada", "status=lost"] {
         server.owner.get(&format!("/api/v1/receipts?{bad}")).await.problem(400, "invalid_query");
     }
 }

@@ -52,7 +52,9 @@ async fn hold_many(server: &TestServer, url: &str, count: usize) -> Vec<Waiting>
         assert!(callers.iter().all(|caller| !caller.is_finished()), "a call was answered instead of held");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    let id_of = |number: usize| items.iter().find(|item| item["params"]["text"].as_str() == Some(&number.to_string())).unwrap()["id"].as_str().unwrap();
+    let id_of = |number: usize| {
+        items.iter().find(|item| item["params"]["text"].as_str() == Some(&number.to_string())).unwrap()["id"].as_str().unwrap()
+    };
     callers.into_iter().enumerate().map(|(number, caller)| Waiting { id: id_of(number).to_owned(), caller }).collect()
 }
 
@@ -83,6 +85,7 @@ async fn each_of_many_held_calls_is_released_by_its_own_answer(kind: Kind) {
 async fn many_calls_that_are_held_on_one_server_are_released_by_the_other(kind: Kind) {
     let server = TestServer::start(kind).await;
     let other = server.restart().await;
+    other.store.renew_lease().await.unwrap();
     let waiting = hold_many(&server, &other.url, HELD_ELSEWHERE).await;
     release_each(&server.owner, waiting).await;
     assert_eq!(server.source.effects(), HELD_ELSEWHERE as u64 / 2);

@@ -172,7 +172,7 @@ async fn a_policy_may_ask_who_stands_behind_an_agent(kind: Kind) {
     let session = service.post("/api/v1/sessions", json!({})).await.ok();
     let path = format!("/api/v1/sessions/{}/actions/invoke", session["id"].as_str().unwrap());
     assert_eq!(service.post(&path, json!({ "action": "fake.send" })).await.status, 202);
-    for unknown in ["when { resource has members && resource.members.isEmpty() }", "when { principal in Countersign::Space::\"x\" }"] {
+    for unknown in ["when { resource has guests && resource.guests.isEmpty() }", "when { principal in Countersign::Space::\"x\" }"] {
         server.owner.set_policies(json!({ "abac": forbid("abac.x", "fake.write", unknown) })).await.problem(422, "invalid_policy");
     }
     server.verify().await;

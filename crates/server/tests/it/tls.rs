@@ -93,6 +93,7 @@ async fn a_proxy_is_believed_only_where_it_is_trusted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_mcp_door_works_behind_a_trusted_proxy_and_for_no_page_of_others() {
+    server::init_process();
     let http = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
     let asked = async |url: &str, headers: &[(&'static str, &'static str)]| {
         let request = http.post(format!("{url}/mcp")).header("host", "cs.example").json(&serde_json::json!({}));

@@ -259,8 +259,11 @@ async fn a_token_says_who_its_bearer_is(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let scopes = [Permission::CreateSession, Permission::Read];
-    let service =
-        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None, McpWishes::default(), None).await.unwrap().unwrap();
+    let service = store
+        .create_token(&tenant.as_owner, made_by(&tenant.owner), "ci", &scopes, None, McpWishes::default(), None)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(service.text.expose().starts_with("cs_service_"));
     let principal = store.authenticate(service.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.name.as_str()), (PrincipalId::Service(service.id.clone()), "ci"));
@@ -286,8 +289,11 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     for unknown in ["", "cs_user_", &tenant.owner_token[1..], &format!("{}x", tenant.owner_token)] {
         assert_eq!(store.authenticate(unknown).await, Ok(Err(Refused::Unknown)), "{unknown}");
     }
-    let short =
-        store.create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60), McpWishes::default(), None).await.unwrap().unwrap();
+    let short = store
+        .create_token(&tenant.as_owner, made_by(&tenant.owner), "short", &[], Some(60), McpWishes::default(), None)
+        .await
+        .unwrap()
+        .unwrap();
     world.clock.advance_seconds(59);
     assert!(store.authenticate(short.text.expose()).await.unwrap().is_ok());
     world.clock.advance_seconds(1);
@@ -481,8 +487,11 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
         .await
         .unwrap()
         .unwrap();
-    let theirs =
-        store.create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None, McpWishes::default(), None).await.unwrap().unwrap();
+    let theirs = store
+        .create_token(&tenant.as_owner, TokenKind::User(second.clone()), "s", &[], None, McpWishes::default(), None)
+        .await
+        .unwrap()
+        .unwrap();
     world.clock.advance_seconds(60);
     store.disable_user(&tenant.org, &second, &tenant.person()).await.unwrap();
     assert_eq!(store.revoke_token(&tenant.org, &first, &tenant.person()).await, Ok(Some(Revoked::LastOwner)));
