@@ -47,6 +47,7 @@ mod records;
 mod recovery;
 mod redaction;
 mod secrets;
+mod session_grants;
 mod sources;
 mod stream;
 mod tenancy;
