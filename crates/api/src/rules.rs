@@ -92,7 +92,7 @@ pub struct ModeVersionView {
 }
 
 /// A grant to be given by a person, or asked for by an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewGrantRequest {
     /// `files.write_text`, `files.*` or `*`.
@@ -170,6 +170,30 @@ pub struct GrantView {
     pub ended_at: Option<Timestamp>,
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
+}
+
+/// A grant for the calls of one session or of the whole org, in the words of an older contract: an integration is a source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionGrantRequest {
+    /// The source, such as `files`, or `*` for all of them.
+    #[schema(example = "files")]
+    pub integration: String,
+    /// The name of the action in its source, such as `write_text`, or `*` for all of them.
+    #[schema(example = "write_text")]
+    pub action: String,
+    /// `session` or `org`; `session` when absent.
+    #[serde(default)]
+    pub scope: GrantScopeName,
+    /// Calls it is good for; without it, any number until it expires.
+    #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<u32>,
+    /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+    /// Why; shown to whoever answers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Turns a kill switch on.

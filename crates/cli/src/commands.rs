@@ -2,6 +2,7 @@
 //! and returns an exit code or a failure that says why it did not succeed.
 
 pub(crate) mod action;
+pub(crate) mod actions;
 pub(crate) mod answer;
 pub(crate) mod backup;
 pub(crate) mod batch;

@@ -150,6 +150,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(modes::set, modes::unset))
         .routes(routes!(modes::set_for_automation, modes::unset_for_automation))
         .routes(routes!(grants::list, grants::create))
+        .routes(routes!(grants::list_of_session, grants::create_in_session))
         .routes(routes!(grants::show, grants::revoke))
         .routes(routes!(grants::approve))
         .routes(routes!(grants::refuse))

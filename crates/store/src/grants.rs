@@ -156,9 +156,11 @@ impl Store {
             params.push(Val::from(GrantScope::Session(session.clone()).to_string()));
             params.push(Val::from(session.as_str()));
             params.push(Val::from(PrincipalId::Agent(session.clone()).to_string()));
-            // A session of an automation also uses the grants of that automation.
+            // A session of an automation also uses the grants of that automation. What was only requested is nobody's to use, and what
+            // another agent requests for the org is not its own.
             let automation = "SELECT 'automation:' || automation_id FROM sessions WHERE org_id = $1 AND id = ";
-            sql.push_str(&format!(" AND (scope IN ('org', ${own}, ({automation}${})) OR requested_by = ${})", own + 1, own + 2));
+            let usable = format!("given_at IS NOT NULL AND scope IN ('org', ${own}, ({automation}${}))", own + 1);
+            sql.push_str(&format!(" AND ({usable} OR requested_by = ${})", own + 2));
         }
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));

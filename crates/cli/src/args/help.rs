@@ -10,7 +10,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "connect", "mcp", "token", "session", "space", "user", "org"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification"]),
-    ("Actions", &["action", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),
+    ("Actions", &["action", "actions", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),
     ("Permission", &["mode", "grant", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),
     ("Operate", &["kill-switch", "breaker", "backup", "restore", "openapi", "help"]),

@@ -1,6 +1,6 @@
 //! `countersign action`: lists, shows, reviews and invokes actions.
 
-mod invoke;
+pub(super) mod invoke;
 pub(super) mod meant;
 pub(super) mod params;
 pub(super) mod review;
@@ -88,38 +88,45 @@ impl Action {
 impl List {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let session = maybe_id_of::<SessionView>(self.session.as_deref(), client).await?;
-        let answer = available(session.as_deref(), client).await?;
-        let mut table = Table::new(COLUMNS, "no actions");
-        let mut items = Vec::new();
-        let raw_sources = answer.raw.get("sources").and_then(Value::as_array).cloned().unwrap_or_default();
-        for (source, raw) in answer.read.sources.iter().zip(raw_sources) {
-            if self.source.as_ref().is_some_and(|wanted| *wanted != source.id) {
-                continue;
-            }
-            if let Some(error) = &source.error {
-                terminal.note(Tone::Warn.paint(format!(
-                    "! source `{}` could not be listed: {}",
-                    clean::line(&source.id),
-                    clean::line(error)
-                )));
-            }
-            for action in &source.actions {
-                table.row([
-                    Cell::text(&action.id),
-                    Cell::tier(action.tier),
-                    Cell::mode(action.mode),
-                    Cell::text(&action.title),
-                    review::drift_cell(Some(action.drift)),
-                ]);
-            }
-            items.extend(raw.get("actions").and_then(Value::as_array).cloned().unwrap_or_default());
-        }
-        terminal.list(&json!({ "items": items, "next": null }), &table)?;
-        if !table.is_empty() {
-            terminal.next("countersign action show ID");
-        }
-        Ok(Exit::Ok)
+        list(self.source.as_deref(), session.as_deref(), "countersign action show ID", client, terminal).await
     }
+}
+
+/// Lists the actions of a source, or of all, and suggests what to do next.
+pub(super) async fn list(
+    source: Option<&str>,
+    session: Option<&str>,
+    next: &str,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<Exit, Failure> {
+    let answer = available(session, client).await?;
+    let mut table = Table::new(COLUMNS, "no actions");
+    let mut items = Vec::new();
+    let raw_sources = answer.raw.get("sources").and_then(Value::as_array).cloned().unwrap_or_default();
+    for (listed, raw) in answer.read.sources.iter().zip(raw_sources) {
+        if source.is_some_and(|wanted| wanted != listed.id) {
+            continue;
+        }
+        if let Some(error) = &listed.error {
+            terminal.note(Tone::Warn.paint(format!("! source `{}` could not be listed: {}", clean::line(&listed.id), clean::line(error))));
+        }
+        for action in &listed.actions {
+            table.row([
+                Cell::text(&action.id),
+                Cell::tier(action.tier),
+                Cell::mode(action.mode),
+                Cell::text(&action.title),
+                review::drift_cell(Some(action.drift)),
+            ]);
+        }
+        items.extend(raw.get("actions").and_then(Value::as_array).cloned().unwrap_or_default());
+    }
+    terminal.list(&json!({ "items": items, "next": null }), &table)?;
+    if !table.is_empty() {
+        terminal.next(next);
+    }
+    Ok(Exit::Ok)
 }
 
 /// The actions of a session if one is named. Otherwise all actions, or for an agent, which may not list all, those of its own session.
@@ -193,7 +200,7 @@ async fn stats(id: &str, since: Option<String>, client: &Client, terminal: &mut 
     Ok(Exit::Ok)
 }
 
-async fn guide(source: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+pub(super) async fn guide(source: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<GuideResponse>(&["sources", source, "guide"], &[]).await?;
     if terminal.is_document() {
         terminal.document(&answer.raw)?;
@@ -225,7 +232,8 @@ fn needed(schema: &Value) -> Vec<&str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The required params as they are written in a call: ` path=… text=…`.
+/// The required params as they are written in a call: ` path=… amount:=…`.
 pub(super) fn example(schema: &Value) -> String {
-    needed(schema).into_iter().map(|name| format!(" {name}=…")).collect()
+    let is_text = |name: &str| schema["properties"][name].get("type").is_none_or(|kind| *kind == "string");
+    needed(schema).into_iter().map(|name| format!(" {name}{}…", if is_text(name) { "=" } else { ":=" })).collect()
 }

@@ -6,6 +6,7 @@ use api::identity::{SessionView, SpaceView};
 use api::invocation::GrantScopeName;
 use api::rules::{GrantStateName, GrantView, NewGrantRequest};
 use clap::{Args, Subcommand, ValueEnum};
+use countersign_core::limits::PAGE_ROWS_MAX;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Grant {
@@ -196,9 +197,8 @@ impl Grant {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let answer = match self {
             Self::List { state, session, paging } => {
-                let word = |state: State| state.to_possible_value().map(|value| value.get_name().to_owned());
                 let session = maybe_id_of::<SessionView>(session.as_deref(), client).await?;
-                let asked = Asked::of(&paging).only("state", state.and_then(word)).only("session", session);
+                let asked = Asked::of(&paging).only("state", state.map(State::name)).only("session", session);
                 resource::list::<GrantView>(asked, client, terminal).await?;
                 return Ok(Exit::Ok);
             }
@@ -220,12 +220,7 @@ impl Grant {
             }
             Self::Request(Ask { bounds }) => {
                 let answer = create(&bounds.read(client, terminal).await?, client).await?;
-                if answer.read.state == GrantStateName::Requested {
-                    resource::tell(&answer, client, terminal).await?;
-                    terminal.remark(Tone::Warn.paint("◷ requested: it allows nothing until a person approves it"));
-                    return Ok(Exit::Pending);
-                }
-                answer
+                return requested(&answer, client, terminal).await;
             }
             Self::Approve { grant, agreed } => {
                 let asked = client.get::<GrantView>(&["grants", &grant], &[]).await?.read;
@@ -247,6 +242,30 @@ impl Grant {
         resource::tell::<GrantView>(&answer, client, terminal).await?;
         Ok(Exit::Ok)
     }
+}
+
+impl State {
+    /// The word for it, on the command line and on the wire.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Shows a grant that was just asked for, and says if a person has to approve it first.
+pub(super) async fn requested(answer: &Answer<GrantView>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    resource::tell(answer, client, terminal).await?;
+    if answer.read.state != GrantStateName::Requested {
+        return Ok(Exit::Ok);
+    }
+    terminal.remark(Tone::Warn.paint("◷ requested: it allows nothing until a person approves it"));
+    Ok(Exit::Pending)
+}
+
+/// How many requests for grants wait for an answer, of one page; none if the list cannot be read.
+pub(super) async fn waiting(client: &Client) -> u64 {
+    let query = [("state", State::Requested.name()), ("limit", PAGE_ROWS_MAX.to_string())];
+    let page = client.get::<api::Page<GrantView>>(GrantView::PATH, &query).await.ok();
+    page.map_or(0, |page| page.read.items.len() as u64)
 }
 
 impl Bounds {

@@ -1,7 +1,7 @@
 //! `countersign inbox`: what a person has to act on. Calls in doubt come first, then pending calls, those with the nearest deadline first.
 
 use super::show::asked_for;
-use super::{breaker, kill_switch};
+use super::{breaker, grant, kill_switch};
 use crate::shared::*;
 use api::identity::SessionView;
 use api::invocation::InvocationView;
@@ -91,6 +91,7 @@ impl Inbox {
             terminal.next("countersign inbox --all");
         }
         void(waiting.iter().map(|(invocation, _)| invocation), terminal);
+        requested(client, terminal).await;
         stopped(client, terminal).await;
         failing(client, terminal).await;
         Ok(Exit::Ok)
@@ -121,6 +122,19 @@ fn void<'a>(waiting: impl Iterator<Item = &'a InvocationView>, terminal: &mut Te
     let told = format!("⊘ {calls} void: the rules or the action changed since, so an approval would run nothing");
     terminal.note(Tone::Warn.paint(told));
     terminal.next(format!("countersign deny {} --reason …", first.id));
+}
+
+/// Says how many requests for grants wait, because nobody else answers them.
+async fn requested(client: &Client, terminal: &mut Terminal) {
+    if terminal.is_document() {
+        return;
+    }
+    let waiting = grant::waiting(client).await;
+    if waiting > 0 {
+        let told = counted(waiting, "request for a grant waits", "requests for grants wait");
+        terminal.note(Tone::Warn.paint(format!("◷ {told} for an answer")));
+        terminal.next("countersign grant list --state requested");
+    }
 }
 
 /// Shows the kill switches that are on, because they stop calls even after an approval.

@@ -1,5 +1,7 @@
 //! `countersign session`: the working contexts of agents, each with the token that the agent acts under.
 
+mod bootstrap;
+
 use crate::shared::*;
 use api::Code;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView};
@@ -49,6 +51,9 @@ pub(crate) enum Session {
         #[command(flatten)]
         agreed: Agreed,
     },
+    /// Write the guide of a session for its agent, to .countersign/actions-guide.md in a folder
+    #[command(before_help = bootstrap::EXAMPLES)]
+    Bootstrap(bootstrap::Bootstrap),
 }
 
 impl Resource for SessionView {
@@ -139,6 +144,7 @@ impl Session {
                 let answer = client.post_empty::<SessionView>(&["sessions", &id, "end"]).await?;
                 terminal.done("ended", &id, &answer.raw)?;
             }
+            Self::Bootstrap(bootstrap) => return bootstrap.run(client, terminal).await,
         }
         Ok(Exit::Ok)
     }

@@ -57,6 +57,7 @@ fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
         (vec!["link", &id], "POST"),
         (vec!["grant", "give", "files.*", "--org"], "POST"),
         (vec!["grant", "request", "files.list"], "POST"),
+        (vec!["actions", "grant", "request", "--integration", "files", "--action", "list", "--session", &session], "POST"),
         (vec!["grant", "refuse", "grt_01k9z6m4x0abcdefghjkmnpqrs"], "POST"),
         (vec!["grant", "revoke", "grt_01k9z6m4x0abcdefghjkmnpqrs"], "DELETE"),
         (vec!["kill-switch", "on", "space:main", "--reason", "r"], "POST"),

@@ -151,7 +151,7 @@ fn a_source_is_added_and_its_actions_are_told_with_the_one_to_try() {
         assert!(ran.stderr.contains(told), "{told}: {ran:?}");
     }
     let ran = user.run(&["source", "add", "calm", "--mcp", URL]).ok();
-    assert!(ran.stderr.contains("next: countersign action invoke github.get_issue number=…\n"), "{ran:?}");
+    assert!(ran.stderr.contains("next: countersign action invoke github.get_issue number:=…\n"), "{ran:?}");
     let refused = user.run(&["source", "add", "Git Hub", "--mcp", URL]).exits(8);
     assert!(refused.stderr.contains("hint: such as `countersign source add git-hub …`"), "{refused:?}");
     assert_eq!(user.run(&[&add[..], &["--json=id"]].concat()).ok().json(), json!({ "id": "github" }));

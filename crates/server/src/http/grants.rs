@@ -8,12 +8,12 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::grants::{self, Asked, AskedScope};
 use api::invocation::GrantScopeName;
-use api::rules::{GrantStateName, GrantView, NewGrantRequest};
+use api::rules::{GrantStateName, GrantView, NewGrantRequest, SessionGrantRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::grant::{Grant, GrantState};
+use countersign_core::grant::{Covers, Grant, GrantState};
 use countersign_core::limits::{GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::{OrgId, SessionId};
@@ -47,11 +47,7 @@ pub(super) async fn list(
     let session = query.session.as_deref().map(|text| SessionId::parse(text).map_err(|_| wrong("session"))).transpose()?;
     let request = page_request(query.limit, query.after)?;
     let page = grants::list(&app, &caller.principal, GrantFilter { state: query.state, session }, &request).await?;
-    let mut items = Vec::with_capacity(page.items.len());
-    for grant in &page.items {
-        items.push(titled(&app, &caller.principal.org, grant).await);
-    }
-    Ok(Json(Page { items, next: page.next }))
+    Ok(Json(shown(&app, &caller.principal.org, page).await))
 }
 
 /// Gives a grant; for an agent, requests one. A request allows nothing until a person approves it.
@@ -68,6 +64,53 @@ pub(super) async fn create(
     let grant = grants::create(&app, &caller.principal, asked(body)?).await?;
     let status = if grant.state == GrantState::Requested { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     Ok((status, Json(titled(&app, &caller.principal.org, &grant).await)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SessionListQuery {
+    /// Those in this state; `active` when absent.
+    state: Option<GrantState>,
+    /// Rows of one page, 1 to 100; 50 when absent.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// Grants that this session can use, newest first; with another `state`, also what its agent requested.
+#[utoipa::path(operation_id = "grants_list_of_session", get, path = "/api/v1/sessions/{session}/actions/grants", tag = "grants",
+    params(("session" = String, Path), SessionListQuery),
+    responses((status = 200, body = Page<GrantView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list_of_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    page::Asked(query): page::Asked<SessionListQuery>,
+) -> Result<Json<Page<GrantView>>, Refusal> {
+    let session = caller.readable_session(&app, &session).await?;
+    let filter = GrantFilter { state: Some(query.state.unwrap_or(GrantState::Active)), session: Some(session.id) };
+    let request = page_request(query.limit, query.after)?;
+    let page = grants::list(&app, &caller.principal, filter, &request).await?;
+    Ok(Json(shown(&app, &caller.principal.org, page).await))
+}
+
+/// Gives a grant to this session or to the org; for an agent, requests one. A request allows nothing until a person approves it.
+#[utoipa::path(operation_id = "grants_create_in_session", post, path = "/api/v1/sessions/{session}/actions/grants", tag = "grants",
+    params(("session" = String, Path)), request_body = SessionGrantRequest,
+    responses(
+        (status = 201, description = "It is given.", body = GrantView),
+        (status = 202, description = "It is requested, and pending.", body = GrantView),
+        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn create_in_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    Strict(body): Strict<SessionGrantRequest>,
+) -> Result<(StatusCode, Json<GrantView>), Refusal> {
+    let session = caller.readable_session(&app, &session).await?;
+    let body = in_our_words(body, &session.id)?;
+    create(State(app), caller, Strict(body)).await
 }
 
 /// One grant.
@@ -122,6 +165,32 @@ fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
     let calls_max = calls_of(body.calls_max, body.max_calls)?;
     let (covers, space, condition, reason) = (body.covers, body.space_id, body.condition, body.reason);
     Ok(Asked { covers, scope, space, condition, calls_max, reason, lifetime_seconds })
+}
+
+/// What is asked for in the words of the older contract.
+fn in_our_words(body: SessionGrantRequest, session: &SessionId) -> Result<NewGrantRequest, Refusal> {
+    let wrong = |message| Err(Refusal::new(Code::InvalidRequest, message));
+    let session_id = match body.scope {
+        GrantScopeName::Session => Some(session.to_string()),
+        GrantScopeName::Org => None,
+        GrantScopeName::Automation => return wrong("`scope` must be `session` or `org`"),
+    };
+    let covers = format!("{}.{}", body.integration, body.action);
+    // A dot in the name of the source would make it another one.
+    let is_both = |covers: Covers| covers.source() == body.integration && covers.name() == body.action;
+    if !Covers::parse(&covers).is_some_and(is_both) {
+        return wrong("`integration` must be a source such as `files` and `action` a name such as `write_text`; either may be `*`");
+    }
+    let (scope, calls_max, expires_in, reason) = (body.scope, body.max_calls, body.expires_in, body.reason);
+    Ok(NewGrantRequest { covers, scope, session_id, calls_max, expires_in, reason, ..NewGrantRequest::default() })
+}
+
+async fn shown(app: &App, org: &OrgId, page: store::Page<Grant>) -> Page<GrantView> {
+    let mut items = Vec::with_capacity(page.items.len());
+    for grant in &page.items {
+        items.push(titled(app, org, grant).await);
+    }
+    Page { items, next: page.next }
 }
 
 /// With the title of the session that requested it, or that it is for. One that cannot be read is left out: the grant is written already.

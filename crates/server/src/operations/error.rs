@@ -36,7 +36,7 @@ pub(crate) enum Error {
     OthersToken { user: UserId },
     #[error("the token was revoked")]
     TokenRevoked,
-    #[error("an agent asks for grants of its own session only")]
+    #[error("an agent asks for grants of its own session or of the org only")]
     OtherSession,
     #[error("there is no such session")]
     UnknownSession,

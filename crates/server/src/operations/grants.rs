@@ -106,10 +106,14 @@ fn changed(grant: &str, changed: Option<GrantChanged>) -> Result<Grant, Error> {
     }
 }
 
-/// An agent may request grants for its own session only, and only so many at a time.
+/// An agent may request grants for its own session and for the org, and only so many at a time.
 async fn may_ask(app: &App, by: &Principal, terms: &GrantTerms) -> Result<(), Error> {
-    let own = by.session.clone().map(GrantScope::Session);
-    if own.as_ref() != Some(&terms.scope) {
+    let is_for_it = by.session.as_ref().is_some_and(|own| match &terms.scope {
+        GrantScope::Session(session) => session == own,
+        GrantScope::Org => true,
+        GrantScope::Automation(_) => false,
+    });
+    if !is_for_it {
         return Err(Error::OtherSession);
     }
     let filter = GrantFilter { state: Some(GrantState::Requested), session: by.session.clone() };

@@ -309,7 +309,6 @@ async fn an_agents_requests_are_its_own_bounded_and_run_out(kind: Kind) {
     let server = TestServer::start(kind).await;
     let (agent, stranger) = (server.agent().await, server.agent().await);
     for body in [
-        json!({ "covers": "fake.write", "scope": "org" }),
         json!({ "covers": "fake.write", "session_id": stranger.session }),
         json!({ "covers": "fake.write", "scope": "automation", "automation_id": "aut_00000000000000000000000000" }),
     ] {

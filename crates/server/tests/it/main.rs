@@ -48,6 +48,7 @@ mod records;
 mod recovery;
 mod redaction;
 mod secrets;
+mod session_grants;
 mod sources;
 mod stream;
 mod teams;

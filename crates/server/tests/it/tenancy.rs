@@ -193,6 +193,7 @@ fn body_for(path: &str) -> Value {
         ("/release", json!({ "reason": "x" })),
         ("/discard", json!({ "reason": "x" })),
         ("/invoke", json!({ "action": "fake.read" })),
+        ("/actions/grants", json!({ "integration": "fake", "action": "write" })),
         ("/batch", json!({ "mode": "best_effort", "actions": [{ "action": "fake.read", "params": {} }] })),
         ("/users/{user}", json!({ "role": "viewer" })),
         ("/spaces/{space}", json!({ "band": "black" })),

@@ -20,6 +20,13 @@ Examples:
 pub(crate) struct Invoke {
     /// The action, such as files.write_text
     action: String,
+    #[command(flatten)]
+    call: Call,
+}
+
+/// Everything of a call but its action.
+#[derive(Debug, Args)]
+pub(crate) struct Call {
     /// Params: key=value is a string, key:=json is typed
     #[arg(value_name = "KEY=VALUE")]
     words: Vec<String>,
@@ -52,10 +59,17 @@ pub(crate) struct Invoke {
 
 impl Invoke {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        self.call.run(self.action, client, terminal).await
+    }
+}
+
+impl Call {
+    /// Sends the call of this action, and waits for it.
+    pub(crate) async fn run(self, action: String, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let params = params::read(self.params.as_deref(), &self.words, terminal).await?;
         let session = session::choose(self.session.as_deref(), client).await?;
         let request = InvokeRequest {
-            action: self.action,
+            action,
             params,
             idempotency_key: self.idempotency_key,
             approval_ref: None,
