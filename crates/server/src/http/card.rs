@@ -270,7 +270,7 @@ impl Card {
 pub(super) fn outcome(status: StatusCode, invocation: &InvocationView) -> Response {
     let failure = invocation.error.as_ref().map(|error| format!("<p>{}</p>", escaped(&error.message))).unwrap_or_default();
     let more = match invocation.status {
-        Status::Pending if !invocation.approvals.is_empty() => "<p>An approval is counted. Another person has to approve it too.</p>",
+        Status::Pending if status == StatusCode::ACCEPTED => "<p>The approval is counted. Another person has to approve it too.</p>",
         Status::Approved => "<p>It starts soon, or when its caller asks for it again.</p>",
         Status::Pending
         | Status::Running
