@@ -251,6 +251,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn over_tls_a_cookie_stays_on_tls_and_on_this_host() {
+        let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        for (is_secure, expected) in [
+            (true, "__Host-countersign_browser=b; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure"),
+            (false, "countersign_browser=b; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax"),
+        ] {
+            let visitor = Visitor { browser: "b".into(), is_new: true, login: None, is_secure, from };
+            assert_eq!(visitor.known(().into_response()).headers()[header::SET_COOKIE], expected);
+        }
+    }
+
+    #[test]
     fn only_a_whole_cookie_of_ours_is_read() {
         let read = |lines: &[&str]| {
             let mut headers = HeaderMap::new();

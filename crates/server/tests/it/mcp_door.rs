@@ -396,6 +396,7 @@ async fn a_request_state_is_used_once_and_only_by_its_caller(kind: Kind) {
     assert_eq!(asks["params"]["mode"], "url");
     let id = pending(&server, 1).await.remove(0);
     assert!(asks["params"]["url"].as_str().unwrap().ends_with(&format!("/inbox/{id}")));
+    assert!(asks["params"]["message"].as_str().unwrap().contains("log in"), "the address is nobody's login: {asks:#}");
     let retry = |text: &str, state: &Value| {
         let accepted = json!({ "approval": { "action": "accept" } });
         json!({ "name": "fake.write", "arguments": { "text": text }, "requestState": state, "inputResponses": accepted })
