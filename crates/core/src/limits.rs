@@ -24,6 +24,14 @@ pub const BATCH_PARTS_MAX: usize = 50;
 pub const BULK_ANSWERS_MAX: usize = 100;
 /// The longest lifetime of a link that answers one invocation; it also ends with the invocation.
 pub const LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// How long a browser stays logged in; then its person has to log in again.
+pub const LOGGED_IN_SECONDS: u64 = 60 * 60;
+/// Browsers in which one token is logged in; with one more, the browser that came first is logged out.
+pub const LOGINS_PER_TOKEN_MAX: i64 = 20;
+/// Wrong tokens that one address may try in a minute to log in; then it has to wait, and gets `rate_limited`. Each server counts for itself.
+pub const LOGIN_TRIES_PER_MINUTE_MAX: u32 = 10;
+/// Addresses whose wrong logins are remembered; beyond this, all of them are forgotten.
+pub const LOGIN_TRIES_ADDRESSES_MAX: usize = 10_000;
 /// How long an invitation can be redeemed.
 pub const INVITATION_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// The longest lifetime of a consent; one without an expiry lasts until it is withdrawn.

@@ -9,6 +9,7 @@ use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
 use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
 use crate::stream::{Bounds, Streams};
+use crate::tries::Tries;
 use crate::{Error, OsRandom, SystemClock};
 use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
@@ -61,12 +62,13 @@ pub struct App {
     pub(crate) parts: Arc<Parts>,
     streams: Streams,
     followed: Followed,
+    tries: Arc<Tries>,
 }
 
 impl App {
     pub fn new(parts: Parts) -> Self {
         let streams = Streams::new(Arc::new(parts.store.clone()), Bounds::new(parts.pipeline.silence()));
-        Self { parts: Arc::new(parts), streams, followed: Followed::default() }
+        Self { parts: Arc::new(parts), streams, followed: Followed::default(), tries: Arc::default() }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -88,6 +90,11 @@ impl App {
 
     pub(crate) const fn followed(&self) -> &Followed {
         &self.followed
+    }
+
+    /// Wrong logins, by the address they came from.
+    pub(crate) fn tries(&self) -> &Tries {
+        &self.tries
     }
 
     /// Waits for running calls, then signs a last checkpoint over everything they recorded. Returns whether all of them have ended.

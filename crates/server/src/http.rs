@@ -6,6 +6,7 @@ mod body;
 mod batches;
 mod breakers;
 mod caller;
+mod card;
 mod compat;
 mod canaries;
 mod connections;
@@ -19,10 +20,13 @@ mod foresight;
 mod grants;
 mod health;
 mod hints;
+mod html;
+mod inbox;
 mod invocations;
 mod keys;
 mod links;
 mod listener;
+mod login;
 mod mcp;
 mod modes;
 mod named;
@@ -217,6 +221,9 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(pages::page))
         .routes(routes!(pages::top_page))
         .routes(routes!(links::show, links::answer))
+        .routes(routes!(inbox::show, inbox::answer))
+        .routes(routes!(login::show, login::log_in))
+        .routes(routes!(login::log_out))
         .split_for_parts()
 }
 

@@ -24,6 +24,7 @@ mod ports;
 mod stream;
 mod telemetry;
 mod tls;
+mod tries;
 
 pub use added_sources::{AddedConfig, AddedRegistry};
 pub use compose::{App, Parts, open_store, open_store_unchanged, replace_master_key};

@@ -11,6 +11,8 @@ pub(crate) mod crossings;
 pub(crate) mod grants;
 pub(crate) mod invocations;
 pub(crate) mod keys;
+pub(crate) mod links;
+pub(crate) mod logins;
 pub(crate) mod modes;
 pub(crate) mod orgs;
 pub(crate) mod packages;

@@ -95,6 +95,30 @@ CREATE TABLE tokens (
   UNIQUE (hash)
 );
 
+-- Browsers in which a person has logged in. Each shows a text of its own, kept as a hash, and acts as the bearer of this token.
+CREATE TABLE logins (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  hash BYTEA NOT NULL,
+  token_id TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  -- Under the master key, over all but the time it was made: nobody gives the browser another bearer in the database.
+  mac BYTEA NOT NULL,
+  PRIMARY KEY (org_id, hash),
+  UNIQUE (hash)
+);
+CREATE INDEX logins_by_token ON logins (org_id, token_id);
+
+-- Links that were opened, each with the browser that did so first, both as hashes. In another browser the link asks for a login.
+CREATE TABLE opened_links (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  link BYTEA NOT NULL,
+  browser BYTEA NOT NULL,
+  opened_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, link)
+);
+
 CREATE TABLE modes (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),
   scope TEXT NOT NULL,

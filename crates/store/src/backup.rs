@@ -33,6 +33,8 @@ const TABLES: &[(&str, &str, &str)] = &[
          mcp_tools, hold_seconds",
         "org_id, id",
     ),
+    ("logins", "org_id, hash, token_id, created_at, expires_at, mac", "org_id, hash"),
+    ("opened_links", "org_id, link, browser, opened_at, expires_at", "org_id, link"),
     ("modes", "org_id, scope, action, mode, lock, version, set_by, set_at, invocation_id", "org_id, action, scope"),
     (
         "batches",

@@ -163,7 +163,7 @@ pub struct SnoozeResponse {
     pub until: Timestamp,
 }
 
-/// Asks for a link with which anybody can answer one invocation in your name.
+/// Asks for a link with which whoever opens it first can answer one invocation in your name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLinkRequest {

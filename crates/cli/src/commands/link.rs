@@ -38,7 +38,7 @@ impl Link {
         let call = outcome::get(&self.pending, client).await.ok().and_then(|(call, _)| call.expires_at);
         let until = call.map_or(answer.read.expires_at, |call| call.min(answer.read.expires_at));
         let left = terminal.future(until);
-        terminal.note(Tone::Warn.paint(format!("! whoever has it can approve or deny as you, once, within {}", left.as_shown())));
+        terminal.note(Tone::Warn.paint(format!("! whoever opens it first can approve or deny as you, once, within {}", left.as_shown())));
         Ok(Exit::Ok)
     }
 }

@@ -201,7 +201,7 @@ fn a_link_is_a_whole_address_on_this_server() {
     let id = asked(&owner, "a");
     let link = owner.run(&["link", &id, "--expires", "5m"]).ok();
     assert!(link.stdout.starts_with(&format!("{}/answer/", server.url)), "{}", link.stdout);
-    assert!(link.stderr.contains("! whoever has it can approve or deny as you, once, within "), "{}", link.stderr);
+    assert!(link.stderr.contains("! whoever opens it first can approve or deny as you, once, within "), "{}", link.stderr);
     let document = owner.run(&["link", &id, "--json"]).ok().json();
     assert_eq!(document["url"], json!(format!("{}{}", server.url, document["path"].as_str().unwrap())));
 }

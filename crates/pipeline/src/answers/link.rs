@@ -12,7 +12,7 @@ use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, Statu
 
 /// A new link.
 pub struct AnswerLink {
-    /// Whoever has this text can use it, once, until it expires.
+    /// Whoever opens it first can use it, once, until it expires.
     pub text: String,
     pub expires_at: Timestamp,
 }
@@ -24,6 +24,7 @@ pub struct OpenedLink {
     pub principal: Principal,
     /// What the person was shown when the link was made.
     pub binding: Digest,
+    pub expires_at: Timestamp,
 }
 
 struct Link {
@@ -94,7 +95,7 @@ impl Pipeline {
             Err(error) => return Err(error),
         }
         let binding = invocation.binding.as_ref().map(|binding| binding.digest).ok_or(Error::LinkInvalid)?;
-        Ok(OpenedLink { invocation, principal, binding })
+        Ok(OpenedLink { invocation, principal, binding, expires_at: link.expires_at })
     }
 
     /// The signature covers every field of the link and the binding of the invocation. If the call is edited, the link is no longer valid.

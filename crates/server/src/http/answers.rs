@@ -19,7 +19,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
-use countersign_core::{Digest, InvocationId};
+use countersign_core::{Digest, InvocationId, Principal};
 use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};
 
 /// Approves a pending invocation of a session and runs it.
@@ -33,7 +33,7 @@ pub(super) async fn approve_in_session(
     OrEmpty(body): OrEmpty<ApproveRequest>,
 ) -> Result<Response, Refusal> {
     let id = answers::of_session(&app, &caller.principal, &session, &invocation).await?;
-    let (status, approved) = approve_one(&app, &caller, &id, body).await?;
+    let (status, approved) = approve_one(&app, &caller.principal, &id, body).await?;
     written(status, &approved)
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn deny_in_session(
     OrEmpty(body): OrEmpty<DenyRequest>,
 ) -> Result<Json<DenyResponse>, Refusal> {
     let id = answers::of_session(&app, &caller.principal, &session, &invocation).await?;
-    Ok(Json(deny_one(&app, &caller, &id, body).await?))
+    Ok(Json(deny_one(&app, &caller.principal, &id, body).await?))
 }
 
 /// Approves a pending invocation and runs it.
@@ -61,7 +61,7 @@ pub(super) async fn approve(
     Path(invocation): Path<String>,
     OrEmpty(body): OrEmpty<ApproveRequest>,
 ) -> Result<Response, Refusal> {
-    let (status, approved) = approve_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await?;
+    let (status, approved) = approve_one(&app, &caller.principal, &answers::id_of(&caller.principal, &invocation)?, body).await?;
     written(status, &approved)
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn deny(
     Path(invocation): Path<String>,
     OrEmpty(body): OrEmpty<DenyRequest>,
 ) -> Result<Json<DenyResponse>, Refusal> {
-    Ok(Json(deny_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await?))
+    Ok(Json(deny_one(&app, &caller.principal, &answers::id_of(&caller.principal, &invocation)?, body).await?))
 }
 
 /// Settles an invocation in doubt: it succeeded, it failed, or the call is made again.
@@ -153,7 +153,7 @@ pub(super) async fn snooze(
 /// Approves a call, whichever way the request came.
 pub(super) async fn approve_one(
     app: &App,
-    caller: &Caller,
+    by: &Principal,
     id: &InvocationId,
     body: ApproveRequest,
 ) -> Result<(StatusCode, ApproveResponse), Refusal> {
@@ -167,7 +167,7 @@ pub(super) async fn approve_one(
         }
     };
     let yes = Yes { shown, reason: body.reason, beyond, params: body.params, confirm: body.confirm };
-    let outcome = app.pipeline().approve(&caller.principal, id, yes).await?;
+    let outcome = app.pipeline().approve(by, id, yes).await?;
     let approved = outcome.invocation().clone();
     let (grant, mode) = match body.mode {
         ApproveMode::Once => (None, None),
@@ -215,8 +215,8 @@ pub(super) fn calls_of(calls_max: Option<u32>, max_calls: Option<u32>) -> Result
 }
 
 /// Denies a call, whichever way the request came.
-pub(super) async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<DenyResponse, Refusal> {
-    let denied = app.pipeline().deny(&caller.principal, id, body.reason).await?;
+pub(super) async fn deny_one(app: &App, by: &Principal, id: &InvocationId, body: DenyRequest) -> Result<DenyResponse, Refusal> {
+    let denied = app.pipeline().deny(by, id, body.reason).await?;
     Ok(DenyResponse { invocation: InvocationView::from(denied) })
 }
 

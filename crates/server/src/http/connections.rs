@@ -2,7 +2,7 @@
 
 use super::body::Strict;
 use super::caller::Caller;
-use super::links::{escaped, page, told};
+use super::html::{escaped, page, told};
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use super::reached::OwnAddress;

@@ -1,7 +1,6 @@
-//! Where the MCP door is mounted: `/mcp`, what tells a client how to log in there, and the page that an agent's person is sent to.
+//! Where the MCP door is mounted: `/mcp`, and what tells a client how to log in there.
 
 use super::caller::Caller;
-use super::links;
 use super::page::Asked;
 use super::problem::Refusal;
 use super::reached::{OwnAddress, Reached};
@@ -9,12 +8,11 @@ use crate::App;
 use crate::mcp::{self, Door, HostOf, Wishes};
 use crate::operations::sessions;
 use api::Code;
-use axum::extract::{FromRequestParts as _, Path, Request, State};
+use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Json, Router};
-use countersign_core::InvocationId;
 use countersign_core::limits::MCP_HOLD_SECONDS_MAX;
 use countersign_core::mcp::{McpTools, McpWishes};
 use serde::Deserialize;
@@ -29,7 +27,6 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .route("/mcp", any(move |State(app): State<App>, request: Request| answer(app, door.clone(), request)))
         .route(METADATA, get(metadata))
         .route("/.well-known/oauth-protected-resource/mcp", get(metadata))
-        .route("/inbox/{invocation}", get(inbox))
 }
 
 #[derive(Debug, Deserialize)]
@@ -105,14 +102,4 @@ async fn metadata(OwnAddress(own): OwnAddress) -> Json<Value> {
         "bearer_methods_supported": ["header"],
         "resource_documentation": format!("{address}/docs/guides/mcp-door"),
     }))
-}
-
-/// The page that a client shows a person whose agent's call waits. It says nothing about the call: whoever opens it has not logged in.
-async fn inbox(Path(invocation): Path<String>) -> Result<Response, Refusal> {
-    let id = InvocationId::parse(&invocation).map_err(|_| Refusal::not_found("invocation", &invocation))?;
-    let body = format!(
-        "<h1>A call waits for a person</h1><p>If you may answer it, look at it and approve or deny it with your own token:</p>\
-         <pre>countersign invocation show {id}\ncountersign approve {id}\ncountersign deny {id}</pre>"
-    );
-    Ok(links::page(StatusCode::OK, &body))
 }

@@ -206,6 +206,16 @@ impl From<operations::Error> for Refusal {
             E::OthersToken { user } => {
                 Self::new(Code::Forbidden, detail).hint(format!("invite them with `POST /api/v1/users/{user}/invite`"))
             }
+            E::TokenRefused(refused) => super::caller::refusal(refused, "token"),
+            E::TooManyLogins { retry_after_ms } => {
+                let mut refusal = Self::new(Code::RateLimited, detail);
+                refusal.0.retry_after_ms = Some(retry_after_ms);
+                refusal
+            }
+            E::LinkUnopened => Self::new(Code::Forbidden, detail).hint("open it first"),
+            E::OpenedElsewhere { invocation } => {
+                about(Self::new(Code::Unauthenticated, detail), &invocation).hint("log in to answer the call as yourself")
+            }
             E::OtherSession => Self::new(Code::Forbidden, detail),
             E::UnknownSession => Self::new(Code::UnknownSession, detail),
             E::NotYourSession => Self::new(Code::NotYourSession, detail),

@@ -231,13 +231,13 @@ async fn act(app: &App, token: &str, trace_id: String, message: Value) -> Result
             let AnswerMessage { invocation, body, .. } = shape(message)?;
             // The body is read first, as it is over HTTP.
             let (body, id) = (or_empty(body)?, answers::id_of(&caller.principal, &invocation)?);
-            let (status, approved) = approve_one(app, &caller, &id, body).await?;
+            let (status, approved) = approve_one(app, &caller.principal, &id, body).await?;
             answered(status, &approved)
         }
         "deny" => {
             let AnswerMessage { invocation, body, .. } = shape(message)?;
             let (body, id) = (or_empty(body)?, answers::id_of(&caller.principal, &invocation)?);
-            answered(StatusCode::OK, &deny_one(app, &caller, &id, body).await?)
+            answered(StatusCode::OK, &deny_one(app, &caller.principal, &id, body).await?)
         }
         name if is_decision(name) => answered(StatusCode::ACCEPTED, &events::take(app, caller, shape(message)?).await?),
         _ => Err(Refusal::new(Code::InvalidRequest, "`type` must be `approve`, `deny` or `action.decision`")),

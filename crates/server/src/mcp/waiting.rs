@@ -167,7 +167,7 @@ pub(super) async fn wait(
 fn shown(app: &App, pending: &Invocation) -> ElicitRequestParams {
     ElicitRequestParams::UrlElicitationParams {
         meta: None,
-        message: format!("`{}` needs a person's approval. The page says how to approve or deny it.", pending.action),
+        message: format!("`{}` needs a person's approval. Open the page, log in, and approve or deny it there.", pending.action),
         url: words::approval_url(app, pending),
         elicitation_id: pending.id.to_string(),
     }

@@ -185,7 +185,7 @@ pub(super) fn reference(app: &App, pending: &Invocation) -> CallToolResult {
     let text = if pending.status == Status::Pending {
         format!(
             "Not done yet: `{}` waits for a person's approval{}. Call `get_invocation` with id `{id}` to wait for it and get the result. Do not \
-             repeat the call: that would ask a second time. A person answers at {url}.",
+             repeat the call: that would ask a second time. A person opens {url}, logs in and answers there.",
             pending.action,
             left(app, pending),
         )

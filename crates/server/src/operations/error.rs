@@ -3,7 +3,7 @@
 use crate::App;
 use api::package::PackageFindingView;
 use countersign_core::grant::GrantState;
-use countersign_core::{ActionId, UserId};
+use countersign_core::{ActionId, InvocationId, UserId};
 use pipeline::{Eyes, ParamError};
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
@@ -36,6 +36,15 @@ pub(crate) enum Error {
     OthersToken { user: UserId },
     #[error("the token was revoked")]
     TokenRevoked,
+    /// The token that somebody wants to log in with.
+    #[error("the token was not accepted")]
+    TokenRefused(store::Refused),
+    #[error("too many wrong tokens came from this address; retrying is safe after {} s", retry_after_ms.div_ceil(1_000))]
+    TooManyLogins { retry_after_ms: u64 },
+    #[error("the link was not opened in this browser; nothing was answered")]
+    LinkUnopened,
+    #[error("the link was opened in another browser; nothing was answered")]
+    OpenedElsewhere { invocation: InvocationId },
     #[error("an agent asks for grants of its own session or of the org only")]
     OtherSession,
     #[error("there is no such session")]

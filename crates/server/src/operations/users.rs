@@ -4,7 +4,7 @@ use super::tokens::may_bind;
 use super::{Error, must, named};
 use crate::App;
 use countersign_core::principal::{Device, Permission, Role};
-use countersign_core::{Principal, PrincipalId, UserId};
+use countersign_core::{OrgId, Principal, PrincipalId, UserId};
 use store::{ChangedUser, NewToken, User, UserChange};
 
 /// Adds a person and invites them. Nobody is handed a token that acts as somebody else.
@@ -60,6 +60,19 @@ pub(crate) async fn disable(app: &App, by: &Principal, user: &str) -> Result<Use
 
 const fn last_owner(why: &'static str) -> Error {
     Error::LastOwner { why, first: "make someone else an owner first" }
+}
+
+/// What people call a principal: a person by their name, anybody else by id. If the name cannot be found out now, the id is all there is.
+pub(crate) async fn name_of(app: &App, org: &OrgId, principal: &PrincipalId) -> String {
+    match principal {
+        PrincipalId::User(user) => name_of_user(app, org, user).await,
+        PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => principal.to_string(),
+    }
+}
+
+pub(crate) async fn name_of_user(app: &App, org: &OrgId, user: &UserId) -> String {
+    let found = app.store().find_user(org, user).await.unwrap_or_default();
+    found.map_or_else(|| user.to_string(), |found| found.name)
 }
 
 /// The person, if the caller may act on them.

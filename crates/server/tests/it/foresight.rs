@@ -287,7 +287,7 @@ async fn what_the_session_holds_is_told_with_where_it_came_from(kind: Kind) {
     assert_eq!(told("untrusted_content"), Some((json!("fake.send"), json!(sent))), "{seen}");
     // The page of a link says the same.
     let link = server.owner.post(&format!("/api/v1/invocations/{id}/link"), json!({})).await.ok()["path"].as_str().unwrap().to_owned();
-    let page = server.owner.http.get(format!("{}{link}", server.url)).send().await.unwrap().text().await.unwrap();
+    let (_, page) = crate::browser::Browser::of(&server).look(&link).await;
     let concern = format!("<dt>Asked by<dd>gate `safety`: {} (safety.trifecta)", seen["concerns"][0]["message"].as_str().unwrap());
     let from = [format!(", from fake.read {read}"), format!(", from fake.send {sent}")];
     for told in [concern.as_str(), "<dt>Session holds<dd>private_data since ", "<dd>untrusted_content since ", &from[0], &from[1]] {

@@ -1,5 +1,6 @@
 //! What people with power cannot do alone: an admin cannot play two people, and whoever has the database cannot approve a call with it.
 
+use crate::browser::Browser;
 use crate::harness::{Client, Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::{Clock as _, Timestamp};
 use reqwest::Method;
@@ -192,6 +193,20 @@ async fn a_token_gets_no_other_bearer_in_the_database() {
         ));
         server.restart().await.owner.get("/api/v1/whoami").await.ok();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_gets_no_other_bearer_in_the_database() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let mallory = server.owner.person("mallory", "member").await;
+    let id = server.agent().await.pending("fake.write", json!({ "text": "x" })).await;
+    let (owners, mallorys) = (Browser::of(&server), Browser::of(&server));
+    owners.log_in(&id, &server.owner.token).await;
+    assert_eq!(mallorys.log_in(&id, &mallory.token).await.status, 200);
+    let owners_token = "(SELECT t.id FROM tokens t JOIN users u ON u.id = t.user_id WHERE u.name = 'owner' AND t.kind = 'user')";
+    server.home.tamper(&format!("UPDATE logins SET token_id = {owners_token}"));
+    let page = format!("/inbox/{id}");
+    assert_eq!((mallorys.get(&page).await.status, owners.get(&page).await.status), (500, 200), "only the owner's row is as it was written");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

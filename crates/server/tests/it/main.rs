@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails at once")]
 
+mod browser;
 mod harness;
 
 mod aftermath;
@@ -40,6 +41,7 @@ mod mcp_clients;
 mod mcp_door;
 mod mcp_join;
 mod openapi;
+mod pages;
 mod plans;
 mod policies;
 mod progress;

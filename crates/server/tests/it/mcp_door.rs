@@ -353,7 +353,7 @@ async fn a_reference_comes_before_the_clients_timer(kind: Kind) {
     let told = ask(&agent, "tools/call", json!({ "name": "get_invocation", "arguments": { "id": id } }), json!({})).await;
     assert_eq!(told["result"]["structuredContent"], json!({ "done": true }), "{told:#}");
     let page = server.owner.get(&format!("/inbox/{id}")).await;
-    assert!(page.status == 200 && !page.body.as_str().unwrap().contains("fake.write"), "the page tells nothing of the call");
+    assert!(page.status == 401 && !page.body.as_str().unwrap().contains("fake.write"), "the address alone tells nothing of the call");
 }
 
 async fn three_tools_find_and_call_actions(kind: Kind) {
@@ -396,6 +396,7 @@ async fn a_request_state_is_used_once_and_only_by_its_caller(kind: Kind) {
     assert_eq!(asks["params"]["mode"], "url");
     let id = pending(&server, 1).await.remove(0);
     assert!(asks["params"]["url"].as_str().unwrap().ends_with(&format!("/inbox/{id}")));
+    assert!(asks["params"]["message"].as_str().unwrap().contains("log in"), "the address is nobody's login: {asks:#}");
     let retry = |text: &str, state: &Value| {
         let accepted = json!({ "approval": { "action": "accept" } });
         json!({ "name": "fake.write", "arguments": { "text": text }, "requestState": state, "inputResponses": accepted })

@@ -24,7 +24,7 @@ use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
     Action, ActionId, Band, Batch, CanaryId, ConnectionId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId,
-    PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
+    Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,6 +160,8 @@ async fn full(world: &World, name: &str) -> Full {
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
     store.leave(line_of(&keyed)).await.unwrap();
+    store.log_in(&tenant.as_owner).await.unwrap().unwrap();
+    store.bind_link(&tenant.org, &format!("link of {}", tenant.org), "browser", until).await.unwrap();
     store.keep_listing(&tenant.org, &remote(), listing(&tenant)).await.unwrap();
     assert!(matches!(add_source(store, &tenant).await, Ok(Added::Done(_))), "names are the org's own");
     store.checkpoint(&tenant.org).await.unwrap();
@@ -332,6 +334,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_batches_in_status: store.list_batches_in_status(org, BatchStatus::Running).await.unwrap();
         list_breakers: store.list_breakers(org).await.unwrap();
         find_listing: store.find_listing(org, &remote()).await.unwrap();
+        find_opened_link: store.find_opened_link(org, &format!("link of {}", theirs.tenant.org), "browser").await.unwrap();
         has_left: store.has_left(org, &theirs.pending.id).await.unwrap();
         list_snoozes: store.list_snoozes(org, &theirs.tenant.owner).await.unwrap();
         rules_version: store.rules_version(org).await.unwrap();
@@ -372,7 +375,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 30] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -395,6 +398,8 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
     ("reseal_some", "the operator's, of everything"),
     ("end_replacement", "the operator's, of everything"),
     ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
+    ("find_logged_in", "the browser shows its login alone, which names the org"),
+    ("log_out", "the browser shows its login alone, which names the org; it is ended"),
     ("connect", "the limiter, which counts by ids that no two orgs share"),
     ("create_org", "makes the org it returns"),
     ("add_org", "an operator's: makes the org it returns"),
@@ -404,12 +409,14 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 77] = [
+const WRITES: [&str; 79] = [
     "set_retention",
     "forget_old",
     "digest_ended",
     "invite",
     "record_link",
+    "log_in",
+    "bind_link",
     "keep_listing",
     "note_listing",
     "claim",
@@ -595,6 +602,10 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let (token, expires_at) = (ours.tenant.as_owner.token.clone().unwrap(), store.now().await.unwrap());
     let link = NewLink { invocation: theirs.pending.id.clone(), by: ours.tenant.person(), token, expires_at };
     store.record_link(org, link).await.unwrap();
+    let theirs_open = format!("link of {}", them.org);
+    assert_eq!(store.bind_link(org, &theirs_open, "another", expires_at.plus_seconds(60)).await, Ok(true), "links are the org's own");
+    let stranger = Principal { token: them.as_owner.token.clone(), ..ours.tenant.as_owner.clone() };
+    assert!(store.log_in(&stranger).await.unwrap().is_none(), "another org's token logs nobody in");
     let by = PrincipalId::User(ours.tenant.owner.clone());
     let banded = SpaceChange { band: Some(Band::Black), ..SpaceChange::default() };
     assert_eq!(store.change_space(org, &them.space, banded, &by).await, Ok(None));

@@ -6,8 +6,8 @@ use countersign_core::mcp::{McpTools, McpWishes};
 use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
-use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SourceId, SpaceId, TokenId, UserId};
-use store::{ChangedUser, Error, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
+use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SourceId, SpaceId, TokenId, UserId, limits};
+use store::{ChangedUser, Error, LinkOpened, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
 
 on_both_engines!(
     a_store_answers_who_and_what_it_is,
@@ -23,6 +23,8 @@ on_both_engines!(
     a_token_is_refused_when_unknown_expired_revoked_or_inactive,
     who_someone_is_now_is_known_without_their_token,
     a_token_keeps_what_its_clients_get_over_mcp,
+    a_login_is_worth_what_its_token_is_and_ends_by_itself,
+    a_link_is_open_in_the_browser_that_opened_it_first,
     a_spaces_key_opens_only_what_it_sealed,
     everything_is_listed_by_page,
     a_store_knows_whether_it_is_alone,
@@ -323,6 +325,55 @@ async fn a_token_keeps_what_its_clients_get_over_mcp(kind: Kind) {
     assert_eq!(store.find_mcp_wishes(&tenant.org, &tenant.agent_token_id).await, Ok(Some(McpWishes::default())));
     assert_eq!(store.find_mcp_wishes(&world.tenant("other").await.org, &token.id).await, Ok(None));
     assert!(store.authenticate(token.text.expose()).await.unwrap().is_ok(), "they are no part of what its row is signed for");
+}
+
+async fn a_login_is_worth_what_its_token_is_and_ends_by_itself(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let by = &tenant.as_owner;
+    let login = store.log_in(by).await.unwrap().unwrap();
+    assert!(login.expose().starts_with("cs_login_"));
+    assert_eq!(store.find_logged_in(login.expose()).await, Ok(Some(by.clone())));
+    assert_eq!(store.find_logged_in("cs_login_x").await, Ok(None));
+    assert_eq!(store.authenticate(login.expose()).await.unwrap(), Err(Refused::Unknown), "it is no token");
+    assert_eq!(store.find_logged_in(&tenant.owner_token).await, Ok(None), "nor is a token a login");
+    let other = store.log_in(by).await.unwrap().unwrap();
+    store.log_out(login.expose()).await.unwrap();
+    store.log_out(login.expose()).await.unwrap();
+    assert_eq!(store.find_logged_in(login.expose()).await, Ok(None));
+    assert_eq!(store.find_logged_in(other.expose()).await, Ok(Some(by.clone())));
+    // With too many browsers, the first ones are logged out.
+    for _ in 0..limits::LOGINS_PER_TOKEN_MAX {
+        world.clock.advance_seconds(1);
+        store.log_in(by).await.unwrap().unwrap();
+    }
+    assert_eq!(store.find_logged_in(other.expose()).await, Ok(None));
+    let last = store.log_in(by).await.unwrap().unwrap();
+    world.clock.advance_seconds(limits::LOGGED_IN_SECONDS - 1);
+    assert_eq!(store.find_logged_in(last.expose()).await, Ok(Some(by.clone())));
+    world.clock.advance_seconds(1);
+    assert_eq!(store.find_logged_in(last.expose()).await, Ok(None));
+    // A token that has ended logs nobody in, and takes its logins with it.
+    let short = store.create_token(by, TokenKind::User(tenant.owner.clone()), "phone", &[], Some(60), McpWishes::default(), None).await.unwrap().unwrap();
+    let bearer = store.authenticate(short.text.expose()).await.unwrap().unwrap();
+    let login = store.log_in(&bearer).await.unwrap().unwrap();
+    assert_eq!(store.find_logged_in(login.expose()).await, Ok(Some(bearer.clone())));
+    world.clock.advance_seconds(60);
+    assert_eq!(store.find_logged_in(login.expose()).await, Ok(None));
+    assert!(store.log_in(&bearer).await.unwrap().is_none());
+}
+
+async fn a_link_is_open_in_the_browser_that_opened_it_first(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, org) = (&world.store, world.tenant("acme").await.org);
+    let until = store.now().await.unwrap().plus_seconds(60);
+    assert_eq!(store.find_opened_link(&org, "link", "mine").await, Ok(LinkOpened::Nowhere));
+    assert_eq!(store.bind_link(&org, "link", "mine", until).await, Ok(true));
+    assert_eq!(store.bind_link(&org, "link", "other", until).await, Ok(false));
+    assert_eq!(store.bind_link(&org, "link", "mine", until).await, Ok(true), "again");
+    assert_eq!(store.find_opened_link(&org, "link", "mine").await, Ok(LinkOpened::Here));
+    assert_eq!(store.find_opened_link(&org, "link", "other").await, Ok(LinkOpened::Elsewhere));
+    assert_eq!(store.bind_link(&org, "another link", "other", until).await, Ok(true));
 }
 
 async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {

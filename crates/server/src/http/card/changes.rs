@@ -1,4 +1,4 @@
-//! What a pending call would change, as text for the page of a link: the same facts as on the card of the command line. Every line is
+//! What a pending call would change, as text for its page: the same facts as on the card of the command line. Every line is
 //! cleaned here; the page escapes them.
 
 use countersign_core::clean;

@@ -1,0 +1,341 @@
+//! One call on a page, for the person who decides about it: what the card of the command line says (`cli/src/commands/show/card.rs`).
+
+mod changes;
+mod reasons;
+
+use super::html::{escaped, escaped_line, page};
+use super::problem::Refusal;
+use crate::App;
+use crate::operations::{answers, users};
+use api::invocation::{AnswerView, ApproveMode, InvocationView, ScopeView};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use countersign_core::action::Reversibility;
+use countersign_core::batch::BatchMode;
+use countersign_core::invocation::{Deadline, Failure, Intention};
+use countersign_core::ports::{Rules, Sessions};
+use countersign_core::{Action, Invocation, Principal, Session, Status, Timestamp};
+use pipeline::{Eyes, Foresight, is_truncated};
+use std::sync::Arc;
+use store::{InvocationFilter, PageRequest};
+
+/// The calls before this one that are looked at.
+const EARLIER_MAX: u32 = 100;
+
+/// Everything that there is to say of a pending call.
+pub(super) struct Card {
+    invocation: Invocation,
+    view: InvocationView,
+    ahead: Foresight,
+    session: Option<Session>,
+    space: String,
+    /// As it is defined now; absent if it is gone, or was redefined since the call was made.
+    action: Option<Arc<Action>>,
+    requester: String,
+    owner: Option<String>,
+    approvers: Vec<String>,
+    editor: Option<String>,
+    caller_left: bool,
+    /// How many earlier calls of the same action in the session have ended, and how many of these succeeded.
+    before: Option<(usize, usize)>,
+    now: Timestamp,
+}
+
+impl Card {
+    /// Finds out what can be known. Whoever may not see all of it gets less. A `HEAD` shows nothing, so nothing is run for it.
+    pub(super) async fn of(app: &App, by: &Principal, invocation: Invocation, method: &Method) -> Self {
+        let org = &invocation.org;
+        let ahead = match answers::may_look_ahead(by) {
+            Ok(()) if *method != Method::HEAD => app.pipeline().foresee(&invocation).await.unwrap_or_else(not_found_out),
+            Ok(()) | Err(_) => Foresight::default(),
+        };
+        let is_redefined = ahead.blocked.as_ref().is_some_and(|blocked| blocked.code == "definition_mismatch");
+        let action = app.pipeline().catalogue().find_listed(Eyes::of(org, None), invocation.action.as_str()).await;
+        let mut approvers = Vec::with_capacity(invocation.approvals.len());
+        for approval in &invocation.approvals {
+            approvers.push(users::name_of(app, org, &approval.by).await);
+        }
+        let owner = match &invocation.owner {
+            Some(owner) => Some(users::name_of_user(app, org, owner).await),
+            None => None,
+        };
+        let editor = match &invocation.edit {
+            Some(edit) => Some(users::name_of(app, org, &edit.by).await),
+            None => None,
+        };
+        let space = app.store().find_space(org, &invocation.space).await.unwrap_or_default();
+        Self {
+            view: InvocationView::from(invocation.clone()),
+            session: app.store().find_session(org, &invocation.session).await.unwrap_or_default(),
+            space: space.map_or_else(|| invocation.space.to_string(), |space| format!("{} ({})", space.name, space.band.as_str())),
+            action: action.filter(|_| !is_redefined),
+            requester: users::name_of(app, org, &invocation.principal).await,
+            owner,
+            approvers,
+            editor,
+            caller_left: app.pipeline().is_left_by_caller(&invocation).await.unwrap_or_default(),
+            before: before(app, &invocation).await,
+            now: app.parts.clock.now(),
+            ahead,
+            invocation,
+        }
+    }
+
+    pub(super) const fn invocation(&self) -> &Invocation {
+        &self.invocation
+    }
+
+    /// Whether an approval would run it, as far as is known.
+    pub(super) const fn can_run(&self) -> bool {
+        self.ahead.blocked.is_none()
+    }
+
+    pub(super) fn html(&self) -> String {
+        let titled =
+            self.action.as_ref().map(|action| format!("<p><small>titled “{}” by its source</small></p>", escaped_line(&action.title)));
+        let facts: String = self.facts().iter().map(|(label, text)| format!("<dt>{label}<dd>{}", escaped_line(text))).collect();
+        format!(
+            "<h1>{action}</h1>{titled}<p>{headline} · {id}</p>{blocked}<h2>Params</h2>{params}{changes}<dl>{facts}</dl>",
+            action = escaped_line(&self.view.action),
+            titled = titled.unwrap_or_default(),
+            headline = self.headline(),
+            id = self.invocation.id,
+            blocked = self.blocked(),
+            params = self.params(),
+            changes = self.would_change(),
+        )
+    }
+
+    fn headline(&self) -> String {
+        let dry_run = if self.view.dry_run { " · dry run" } else { "" };
+        let deadline = match self.invocation.deadline {
+            Some(Deadline::At(at)) => format!(" · expires {at}, {} left", span(at.millis_since(self.now).div_ceil(1_000))),
+            Some(Deadline::Stopped { .. }) => " · a kill switch is on: the deadline is stopped".to_owned(),
+            None => String::new(),
+        };
+        format!("{} · {} {}{dry_run}{deadline}", self.view.status, self.view.tier, self.view.class)
+    }
+
+    fn blocked(&self) -> String {
+        let said = |failure: &Failure| {
+            format!("<p><b>Cannot run now: {} ({})</b></p>", escaped_line(&failure.message), escaped_line(&failure.code))
+        };
+        let left = if self.caller_left {
+            "<p>Its caller has left: an approval is kept, and the call runs when its caller asks for it again.</p>"
+        } else {
+            ""
+        };
+        self.ahead.blocked.as_ref().map(said).unwrap_or_default() + left
+    }
+
+    /// Params that were too large to be stored whole are shown whole.
+    fn params(&self) -> String {
+        let stored = &self.invocation.call.params;
+        let params = serde_json::to_string_pretty(self.ahead.params.as_ref().unwrap_or(stored)).unwrap_or_default();
+        let is_cut = self.ahead.params.is_none() && is_truncated(stored);
+        let cut = if is_cut { "<p><b>Too large to be shown: this is not all that would be sent.</b></p>" } else { "" };
+        format!("<pre>{}</pre>{cut}", escaped(&params))
+    }
+
+    /// The files that would change, with what deserves a second look, or why that is not known.
+    fn would_change(&self) -> String {
+        let told = match (&self.ahead.changes, &self.ahead.unknown) {
+            (Some(report), _) => format!("<pre>{}</pre>", escaped(&changes::lines(report).join("\n"))),
+            (None, Some(why)) => format!("<p>{}</p>", escaped(why)),
+            (None, None) => return String::new(),
+        };
+        let package = escaped(self.invocation.action.source());
+        let how = format!("<p>Code of the package {package} was run to find this out, without effect.</p>");
+        format!("<h2>Would change</h2>{}{told}", if self.ahead.ran_code { how.as_str() } else { "" })
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let (invocation, view) = (&self.invocation, &self.view);
+        let mut facts = vec![("Requested by", self.who())];
+        facts.extend(view.reason.as_ref().map(|reason| ("Reason given", format!("“{reason}”"))));
+        facts.push(("Space", self.space.clone()));
+        facts.extend(view.connection_id.clone().map(|id| ("Connection", id)));
+        if let Some(claimed) = &view.claimed {
+            facts.extend(claimed.action_id.clone().map(|name| ("Named by caller", name)));
+            facts.extend(claimed.confidence.map(|confidence| ("Confidence given", confidence.to_string())));
+            facts.extend(claimed.rollback_plan.as_ref().map(|plan| ("Rollback plan", plan.to_string())));
+            facts.extend(claimed.more.as_ref().map(|more| ("Other fields", more.to_string())));
+        }
+        facts.push(("Decision", self.cascade()));
+        facts.extend(reasons::facts(invocation, &self.ahead));
+        facts.extend(self.of_action());
+        facts.extend(view.reverses.clone().map(|id| ("Reverts", id)));
+        if let Some(batch) = &view.batch {
+            let terms = match batch.mode {
+                BatchMode::AllOrNothing if batch.parts > 1 => {
+                    "; it runs once all parts are approved, and is reverted without asking again if another fails"
+                }
+                BatchMode::AllOrNothing | BatchMode::BestEffort => "",
+            };
+            facts.push(("Part of", format!("batch {}, {} of {}{terms}", batch.id, batch.part, batch.parts)));
+        }
+        facts.extend(view.scope.as_ref().map(|scope| ("Limited to", touched(scope))));
+        facts.extend(view.verification.iter().flat_map(|asked| &asked.commands).map(|command| ("Verified with", command.clone())));
+        facts.extend(self.before.map(|(ended, succeeded)| {
+            let none = "none of this action in this session".to_owned();
+            let some = format!("{succeeded} of {ended} of this action succeeded in this session");
+            ("Earlier calls", if ended == 0 { none } else { some })
+        }));
+        facts.extend(self.answers());
+        let redacted: Vec<_> = view.redacted.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        facts.extend((!redacted.is_empty()).then(|| ("Redacted", redacted.join(", "))));
+        facts.extend(view.released_from.clone().map(|from| ("Released from", from)));
+        for gate in &view.gates {
+            facts.extend(gate.errors.iter().map(|error| ("Gate error", format!("{}: {error}", gate.gate))));
+        }
+        facts.push(("Approval covers", self.covers()));
+        facts
+    }
+
+    /// Title of the session, who asks, and for whom.
+    fn who(&self) -> String {
+        let title = self.session.as_ref().map(|session| session.title.clone()).filter(|title| !title.is_empty());
+        let mut who: Vec<_> = title.into_iter().chain([self.requester.clone()]).collect();
+        // The name of an agent already contains its session.
+        if !self.view.principal.ends_with(&self.view.session_id) {
+            who.push(format!("session {}", self.view.session_id));
+        }
+        let is_own = self.view.owner_id.as_ref().is_some_and(|owner| self.view.principal.ends_with(owner));
+        who.extend(self.owner.as_ref().filter(|_| !is_own).map(|owner| format!("for {owner}")));
+        who.push(self.view.created_at.to_string());
+        who.join(" · ")
+    }
+
+    /// The decision as one line: the mode that the cascade found, the reasons that tightened it, and the final mode.
+    fn cascade(&self) -> String {
+        let decision = &self.view.decision;
+        let version = decision.modes_version.map(|version| format!(" (version {version})")).unwrap_or_default();
+        let mut steps = vec![format!("{}{version}: {}", decision.source.in_words(), decision.base)];
+        steps.extend(decision.tightened.iter().cloned());
+        if decision.mode != decision.base {
+            steps.push(decision.mode.to_string());
+        }
+        steps.join(" → ")
+    }
+
+    /// What its definition says.
+    fn of_action(&self) -> Vec<(&'static str, String)> {
+        let Some(action) = &self.action else { return Vec::new() };
+        let mut facts = Vec::new();
+        let is_revert = self.invocation.intention == Intention::Revert;
+        if !self.view.dry_run {
+            let told = if is_revert { "no: a revert is not itself reverted".to_owned() } else { reversible(action) };
+            facts.push(("Reversible", told));
+        }
+        if let Some(digest) = action.package_sha256 {
+            let digest: String = digest.to_string().chars().take(12).collect();
+            let reach = if action.hosts.is_empty() { ", with no network" } else { "" };
+            let (package, profile) = (action.id.source(), action.profile);
+            facts.push(("Runs code", format!("of the package `{package}` ({digest}…), in the sandbox under profile `{profile}`{reach}")));
+        }
+        if !action.hosts.is_empty() {
+            facts.push(("Network", action.hosts.join(", ")));
+        }
+        if !action.checks.is_empty() && !is_revert {
+            facts.push(("Verified by", action.checks.join(", ")));
+        }
+        facts
+    }
+
+    /// How many have approved, where more than one person must; who they are; and how the params were edited.
+    fn answers(&self) -> Vec<(&'static str, String)> {
+        let view = &self.view;
+        let needed = self.ahead.approvals_needed.filter(|needed| *needed > 1);
+        let mut facts = Vec::new();
+        facts.extend(needed.map(|needed| ("Approvals", format!("{} of {needed}", view.approvals.len()))));
+        facts.extend(view.approvals.iter().zip(&self.approvers).map(|(answer, name)| ("Approved by", answered(answer, name))));
+        if let (Some(edit), Some(editor)) = (&view.edit, &self.editor) {
+            facts.push(("Edited by", format!("{editor}, {}", edit.at)));
+            let told = |value: Option<&serde_json::Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+            let change = |at: &String| format!("{at}: {} → {}", told(edit.proposed_params.pointer(at)), told(view.params.pointer(at)));
+            facts.extend(edit.changed.iter().map(|at| ("Edited", change(at))));
+        }
+        facts
+    }
+
+    fn covers(&self) -> String {
+        let short = |digest: &str| digest.chars().take(12).collect::<String>();
+        let (call, definition) = (short(&self.view.digests.params), short(&self.view.digests.structural));
+        let bound = self.view.binding.as_ref().map(|binding| format!("; digest {}…", short(&binding.digest))).unwrap_or_default();
+        format!("this one call, with these params ({call}…), this definition ({definition}…), caller and place{bound}")
+    }
+}
+
+/// How a call stands after an answer, or when there is nothing to answer.
+pub(super) fn outcome(status: StatusCode, invocation: &InvocationView) -> Response {
+    let failure = invocation.error.as_ref().map(|error| format!("<p>{}</p>", escaped(&error.message))).unwrap_or_default();
+    let more = match invocation.status {
+        Status::Pending if status == StatusCode::ACCEPTED => "<p>The approval is counted. Another person has to approve it too.</p>",
+        Status::Approved => "<p>It starts soon, or when its caller asks for it again.</p>",
+        Status::Pending
+        | Status::Running
+        | Status::Succeeded
+        | Status::Failed
+        | Status::Reverted
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled
+        | Status::InDoubt => "",
+    };
+    let (action, id, now) = (escaped_line(&invocation.action), escaped_line(&invocation.id), invocation.status);
+    page(status, &format!("<h1>{action}</h1><p>{id} is <strong>{now}</strong>.</p>{failure}{more}"))
+}
+
+/// A preview that failed says so: a page without it would look as if nothing changed.
+fn not_found_out(error: pipeline::Error) -> Foresight {
+    let Refusal(problem) = Refusal::from(error);
+    let why = format!("What it would change could not be found out: {}", problem.detail);
+    Foresight { unknown: Some(why), ..Foresight::default() }
+}
+
+/// Ids sort by creation time and the list is newest first, so after this call's id come the earlier calls.
+async fn before(app: &App, invocation: &Invocation) -> Option<(usize, usize)> {
+    let (session, action) = (Some(invocation.session.clone()), Some(invocation.action.clone()));
+    let filter = InvocationFilter { session, action, ..InvocationFilter::default() };
+    let request = PageRequest { limit: EARLIER_MAX, after: Some(invocation.id.to_string()) };
+    let earlier = app.store().list_invocations(&invocation.org, &filter, &request).await.ok()?.items;
+    // Dry runs are not counted, and reverts are compared only with reverts.
+    let is_ended = |other: &&Invocation| other.intention == invocation.intention && other.status.is_final();
+    let ended: Vec<_> = earlier.iter().filter(is_ended).collect();
+    Some((ended.len(), ended.iter().filter(|other| other.status == Status::Succeeded).count()))
+}
+
+/// The limits of what a call may touch.
+fn touched(scope: &ScopeView) -> String {
+    let within: Vec<_> = scope.allowed_files.iter().chain(&scope.allowed_dirs).map(String::as_str).collect();
+    let within =
+        if within.is_empty() { "whatever its source can reach".to_owned() } else { format!("{} and nothing else", within.join(", ")) };
+    if scope.forbidden_files.is_empty() { within } else { format!("{within}, except {}", scope.forbidden_files.join(", ")) }
+}
+
+fn answered(answer: &AnswerView, name: &str) -> String {
+    let reason = answer.reason.as_ref().map(|reason| format!(": “{reason}”")).unwrap_or_default();
+    let beyond = match answer.mode {
+        ApproveMode::Always => ", and allowed from now on",
+        ApproveMode::Grant => ", with a grant",
+        ApproveMode::Once => "",
+    };
+    format!("{name}, {}{beyond}{reason}", answer.at)
+}
+
+fn reversible(action: &Action) -> String {
+    match (action.reversibility, action.reversible_seconds) {
+        (Reversibility::NoEffect, _) => "there is nothing to revert".to_owned(),
+        (Reversibility::Reversible, Some(seconds)) => format!("yes, for {} after the call", span(seconds)),
+        (Reversibility::Reversible, None) => "yes".to_owned(),
+        (Reversibility::NotReversible, _) => "no".to_owned(),
+    }
+}
+
+/// A time in the largest unit of which there are two or more.
+fn span(seconds: u64) -> String {
+    let units = [(24 * 60 * 60, "days"), (60 * 60, "hours"), (60, "minutes")];
+    let found = units.into_iter().find(|(length, _)| seconds >= 2 * length);
+    found.map_or_else(|| format!("{seconds} seconds"), |(length, unit)| format!("{} {unit}", seconds / length))
+}

@@ -1,0 +1,29 @@
+//! Why a gate asks for approval, for the page of a call: the same facts as on the card of the command line.
+
+use countersign_core::Invocation;
+use countersign_core::decision::Verdict;
+use pipeline::{Foresight, Held};
+
+/// One fact for each rule that asks, with the params it is about; then what the session holds. Empty if no gate asks.
+pub(super) fn facts(invocation: &Invocation, ahead: &Foresight) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    for gate in invocation.gates.iter().filter(|gate| gate.verdict == Verdict::NeedsApproval) {
+        for rule in &gate.determining {
+            let said: Vec<_> = ahead.concerns.iter().filter(|concern| concern.rule == rule.as_str()).collect();
+            let places: Vec<_> = said.iter().map(|concern| concern.pointer.as_str()).filter(|place| !place.is_empty()).collect();
+            let at = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
+            let sentence = said.first().map_or_else(|| rule.to_string(), |concern| format!("{} ({rule})", concern.message));
+            facts.push(("Asked by", format!("gate `{}`: {sentence}{at}", gate.gate)));
+        }
+    }
+    if !facts.is_empty() {
+        facts.extend(ahead.labels.iter().map(|held| ("Session holds", told(held))));
+    }
+    facts
+}
+
+/// `private_data since 2026-11-15T11:57:00Z, from files.read_text inv_…`
+fn told(held: &Held) -> String {
+    let action = held.action.as_ref().map(|action| format!("{action} ")).unwrap_or_default();
+    format!("{} since {}, from {action}{}", held.label.label, held.label.at, held.label.invocation)
+}

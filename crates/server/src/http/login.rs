@@ -1,0 +1,289 @@
+//! Who sits at a browser: the cookies of pages, the form that logs a person in, and the word that every form carries, so that no page of
+//! others can send it. The API takes no cookie: these are for pages alone.
+
+use super::html::{escaped_line, page, told, told_with};
+use super::problem::Refusal;
+use super::reached::{Reached, Scheme};
+use crate::App;
+use crate::operations::logins;
+use api::Code;
+use axum::extract::rejection::FormRejection;
+use axum::extract::{Form, FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use countersign_core::limits::{LINK_SECONDS_MAX, LOGGED_IN_SECONDS};
+use countersign_core::{Digest, InvocationId, Principal, Secret, random_bytes};
+use receipt::entry::payload_digest;
+use serde::Deserialize;
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use utoipa::ToSchema;
+
+/// Names the browser, so that a link is opened in one and forms come from a page of ours. It is sent when a person follows a link from
+/// elsewhere, and with no form of others.
+const BROWSER: &str = "countersign_browser";
+/// Says that a person has logged in. It is sent by pages of ours alone.
+const LOGIN: &str = "countersign_login";
+/// Longer texts are no cookie of ours.
+const COOKIE_CHARS_MAX: usize = 100;
+const LOGIN_PLACE: &str = "/login";
+const LOGOUT_PLACE: &str = "/logout";
+
+/// A browser that asks for a page.
+pub(super) struct Visitor {
+    browser: String,
+    is_new: bool,
+    login: Option<String>,
+    /// Whether it came over TLS: then its cookies are never sent otherwise, and nobody but this host can set them.
+    is_secure: bool,
+    from: IpAddr,
+}
+
+impl FromRequestParts<App> for Visitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let reached = parts.extensions.get::<Reached>();
+        let is_secure = reached.is_some_and(|reached| reached.scheme == Scheme::Https) || asks_for_public_https(parts, app);
+        let found = |name: &str| cookie(&parts.headers, &full_name(name, is_secure));
+        let (known, login) = (found(BROWSER), found(LOGIN));
+        let is_new = known.is_none();
+        let browser = known.unwrap_or_else(|| hex::encode(random_bytes::<32>(&*app.parts.random)));
+        let from = reached.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |reached| reached.client);
+        Ok(Self { browser, is_new, login, is_secure, from })
+    }
+}
+
+impl Visitor {
+    pub(super) fn browser(&self) -> &str {
+        &self.browser
+    }
+
+    /// The person who has logged in here.
+    pub(super) async fn person(&self, app: &App) -> Result<Option<Principal>, Refusal> {
+        match &self.login {
+            Some(login) => Ok(logins::find(app, login).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// The hidden field of a form at this place. Only a page that this browser got from us has it.
+    pub(super) fn field(&self, place: &str) -> String {
+        format!("<input type=\"hidden\" name=\"form\" value=\"{}\">", self.word(place))
+    }
+
+    /// Like `field`, for a form that counts as long as this person stays logged in here.
+    pub(super) fn field_of_login(&self, place: &str) -> String {
+        self.field(&self.place_of_login(place))
+    }
+
+    /// SECURITY: refuses a form that a page of others made.
+    pub(super) fn check(&self, place: &str, word: &str) -> Result<(), Refusal> {
+        if Digest::parse(word).is_some_and(|given| self.word(place).matches(&given)) {
+            return Ok(());
+        }
+        let refusal = Refusal::new(Code::Forbidden, "the form is not of a page that this browser has open; nothing was done");
+        Err(refusal.hint("open the page again; the browser has to take cookies"))
+    }
+
+    pub(super) fn check_of_login(&self, place: &str, word: &str) -> Result<(), Refusal> {
+        self.check(&self.place_of_login(place), word)
+    }
+
+    /// Gives the browser its name, if it has none.
+    pub(super) fn known(&self, response: Response) -> Response {
+        if self.is_new { self.with_cookie(response, BROWSER, &self.browser, LINK_SECONDS_MAX, "Lax") } else { response }
+    }
+
+    fn word(&self, place: &str) -> Digest {
+        payload_digest(&format!("form {} {place}", self.browser))
+    }
+
+    fn place_of_login(&self, place: &str) -> String {
+        format!("{place} {}", self.login.as_deref().unwrap_or_default())
+    }
+
+    fn with_cookie(&self, mut response: Response, name: &str, value: &str, seconds: u64, same_site: &str) -> Response {
+        let (name, secure) = (full_name(name, self.is_secure), if self.is_secure { "; Secure" } else { "" });
+        let text = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}");
+        if let Ok(text) = HeaderValue::from_str(&text) {
+            response.headers_mut().append(header::SET_COOKIE, text);
+        }
+        response
+    }
+}
+
+/// A page that asks for a login, to go on with a call. It says nothing about the call. `why`: what else the person should know.
+pub(super) fn needed(visitor: &Visitor, invocation: &InvocationId, why: &str) -> Response {
+    // The cookie is not sent by a link of others; it is by a link of ours.
+    let again = format!("<p>If you have logged in here before: <a href=\"/inbox/{invocation}\">go on</a>.</p>");
+    let body = format!("<h1>A call waits for a person</h1>{why}{}{again}", login_form(visitor, Some(invocation)));
+    page(StatusCode::UNAUTHORIZED, &body)
+}
+
+/// Who is logged in, with a button that ends it.
+pub(super) fn foot(visitor: &Visitor, person: &Principal) -> String {
+    format!(
+        "<form method=\"post\" action=\"{LOGOUT_PLACE}\">{}<p><small>Logged in as {}.</small> <button>Log out</button></p></form>",
+        visitor.field_of_login(LOGOUT_PLACE),
+        escaped_line(&person.name),
+    )
+}
+
+fn login_form(visitor: &Visitor, invocation: Option<&InvocationId>) -> String {
+    let next = invocation.map(|id| format!("<input type=\"hidden\" name=\"invocation\" value=\"{id}\">")).unwrap_or_default();
+    format!(
+        "<p>Log in with your access token to look at it and to answer it as yourself.</p><form method=\"post\" action=\"{LOGIN_PLACE}\">{}{next}\
+         <label>Access token <input type=\"password\" name=\"token\" autocomplete=\"current-password\" required></label>\
+         <p><button>Log in</button></p></form>",
+        visitor.field(LOGIN_PLACE),
+    )
+}
+
+/// The form that logs a person in, or who is logged in.
+#[utoipa::path(operation_id = "logins_show", get, path = "/login", tag = "logins", security(()),
+    responses((status = 200, description = "A page for a person.", content_type = "text/html", body = String)))]
+pub(super) async fn show(State(app): State<App>, visitor: Visitor) -> Response {
+    let response = match visitor.person(&app).await {
+        Ok(Some(person)) => page(StatusCode::OK, &format!("<h1>Countersign</h1>{}", foot(&visitor, &person))),
+        Ok(None) => page(StatusCode::OK, &format!("<h1>Countersign</h1>{}", login_form(&visitor, None))),
+        Err(refusal) => told(&refusal),
+    };
+    visitor.known(response)
+}
+
+/// What the login form sends.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LoginForm {
+    /// From the page: the form of another page is refused.
+    form: String,
+    /// The access token of a person.
+    token: String,
+    /// The call to go on with.
+    invocation: Option<String>,
+}
+
+/// Logs a person in for an hour: the token becomes a cookie that pages take.
+#[utoipa::path(operation_id = "logins_log_in", post, path = "/login", tag = "logins", security(()),
+    request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 303, description = "Logged in; to the call, or to the page that says so."),
+        (status = 401, description = "The token is not valid, or no longer; a page with the form.", content_type = "text/html", body = String),
+        (status = 403, description = "The form is not of this browser's page, or the token is not a person's; a page.", content_type = "text/html", body = String),
+        (status = 429, description = "Too many wrong tokens came from this address; a page.", content_type = "text/html", body = String),
+        (status = "4XX", description = "Why it was refused; a page.", content_type = "text/html", body = String)))]
+pub(super) async fn log_in(State(app): State<App>, visitor: Visitor, form: Result<Form<LoginForm>, FormRejection>) -> Response {
+    // SECURITY: the rejection might quote the token.
+    let Ok(Form(LoginForm { form, token, invocation })) = form else {
+        return told(&Refusal::new(Code::InvalidRequest, "the form does not make sense"));
+    };
+    let token = Secret::new(token);
+    let next = match invocation.map(|id| InvocationId::parse(&id)).transpose() {
+        Ok(next) => next,
+        Err(_) => return told(&Refusal::new(Code::InvalidRequest, "`invocation` is not the id of an invocation")),
+    };
+    if let Err(refusal) = visitor.check(LOGIN_PLACE, &form) {
+        return told(&refusal);
+    }
+    match logins::log_in(&app, token.expose().trim(), visitor.from).await {
+        Ok(login) => {
+            let next = next.map_or_else(|| LOGIN_PLACE.to_owned(), |id| format!("/inbox/{id}"));
+            visitor.with_cookie(Redirect::to(&next).into_response(), LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
+        }
+        Err(error) => told_with(&Refusal::from(error), &login_form(&visitor, next.as_ref())),
+    }
+}
+
+/// What the button sends that logs out.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LogoutForm {
+    form: String,
+}
+
+/// Ends the login of this browser.
+#[utoipa::path(operation_id = "logins_log_out", post, path = "/logout", tag = "logins", security(()),
+    request_body(content = LogoutForm, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 303, description = "Logged out; to the form that logs in."),
+        (status = "4XX", description = "Why it was refused; a page.", content_type = "text/html", body = String)))]
+pub(super) async fn log_out(State(app): State<App>, visitor: Visitor, form: Result<Form<LogoutForm>, FormRejection>) -> Response {
+    let Ok(Form(LogoutForm { form })) = form else {
+        return told(&Refusal::new(Code::InvalidRequest, "the form does not make sense"));
+    };
+    if let Err(refusal) = visitor.check_of_login(LOGOUT_PLACE, &form) {
+        return told(&refusal);
+    }
+    if let Some(login) = &visitor.login
+        && let Err(error) = logins::log_out(&app, login).await
+    {
+        return told(&error.into());
+    }
+    visitor.with_cookie(Redirect::to(LOGIN_PLACE).into_response(), LOGIN, "", 0, "Strict")
+}
+
+/// Under the prefix `__Host-` a browser takes a cookie only over TLS, from this host, and for all of it.
+fn full_name(name: &str, is_secure: bool) -> String {
+    if is_secure { format!("__Host-{name}") } else { name.to_owned() }
+}
+
+/// A proxy that nobody named may end the TLS of the operator's address.
+fn asks_for_public_https(parts: &Parts, app: &App) -> bool {
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str));
+    app.parts.has_public_url && host.is_some_and(|host| app.parts.address.address().eq_ignore_ascii_case(&format!("https://{host}")))
+}
+
+/// A cookie of ours: letters, digits, `-` and `_`.
+fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, value)| *found == name && is_ours(value)).map(|(_, value)| value.to_owned())
+}
+
+fn is_ours(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=COOKIE_CHARS_MAX).contains(&text.len()) && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_tls_a_cookie_stays_on_tls_and_on_this_host() {
+        let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        for (is_secure, expected) in [
+            (true, "__Host-countersign_browser=b; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure"),
+            (false, "countersign_browser=b; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax"),
+        ] {
+            let visitor = Visitor { browser: "b".into(), is_new: true, login: None, is_secure, from };
+            assert_eq!(visitor.known(().into_response()).headers()[header::SET_COOKIE], expected);
+        }
+    }
+
+    #[test]
+    fn only_a_whole_cookie_of_ours_is_read() {
+        let read = |lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::COOKIE, HeaderValue::from_str(line).unwrap());
+            }
+            cookie(&headers, LOGIN)
+        };
+        assert_eq!(read(&["a=b; countersign_login=cs_login_x-Y; c=d"]).as_deref(), Some("cs_login_x-Y"));
+        assert_eq!(read(&["a=b", "countersign_login=x"]).as_deref(), Some("x"), "HTTP/2 may send one line for each");
+        let long = format!("countersign_login={}", "x".repeat(COOKIE_CHARS_MAX + 1));
+        for none in [
+            "",
+            "countersign_login",
+            "countersign_login=",
+            "xcountersign_login=x",
+            "countersign_login=a b",
+            "countersign_login=\"x\"",
+            &long,
+        ] {
+            assert_eq!(read(&[none]), None, "{none}");
+        }
+    }
+}
