@@ -415,6 +415,7 @@ class Agreement:
         self.receipts = {}     # invocation -> its last receipt_id
         self.quorums = {}      # space -> {tier: number}
         self.refusing = {}     # space -> whether it refuses self-approval
+        self.observing = {}    # space -> whether it only observes
         self.approved = {}     # (invocation, binding, user) -> whether it counts for a quorum above one
         self.denied = set()    # invocations
         self.always = set()    # (invocation, binding, user) of those who allowed the action from then on
@@ -456,6 +457,7 @@ class Agreement:
             self.quorums[get(body, "space")] = get(body, "quorum", dict) if body.get("quorum") is not None else {}
             need(get(body, "self_approval") in ("allowed", "refused"), "`self_approval` is neither allowed nor refused")
             self.refusing[body["space"]] = body["self_approval"] == "refused"
+            self.observing[body["space"]] = body.get("observes") is True
         elif name == "grant_given":
             need(came_with in (None, self.approvers[0]), "the grant came with an approval that is not there")
             said_yes = [by] if came_with is None else self.approvers[1]
@@ -500,6 +502,8 @@ class Agreement:
             expires_at, givers = self.grants[body["grant"]]
             need(when < expires_at, "the grant has expired")
             need(barred not in givers, "the owner gave the grant, and the space refuses self-approval")
+        if body.get("observed") is not None:
+            need(self.observing.get(get(body, "space")) and body.get("tier") != "R4", "the space does not let it run unasked")
         if body.get("approval") is not None:
             quorum = whole(self.quorums.get(get(body, "space"), {}).get(get(body, "tier"), 1), "the quorum")
             keys = self.check_approvers(invocation, get(body, "approval", dict), quorum)

@@ -90,6 +90,9 @@ pub struct ChangeSpaceRequest {
     /// What stays of calls that have ended: their texts, or digests only. An hour after their end, texts that are not kept are gone for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keeps: Option<Keeps>,
+    /// Whether it only observes: calls that need approval run, and are noted for the report, but those of R4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observes: Option<bool>,
 }
 
 /// What must not reach a source from a space.
@@ -118,6 +121,9 @@ pub struct SpaceView {
     /// What stays of calls that have ended.
     #[serde(default)]
     pub keeps: Keeps,
+    /// Whether it only observes: calls that need approval run, and are noted for the report, but those of R4.
+    #[serde(default)]
+    pub observes: bool,
     pub created_at: Timestamp,
 }
 

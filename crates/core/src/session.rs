@@ -161,6 +161,8 @@ pub struct Space {
     pub redaction: SpaceRedaction,
     /// What stays of calls that have ended.
     pub keeps: Keeps,
+    /// Whether it only observes: calls that need approval run, and are noted, but those of R4.
+    pub observes: bool,
     pub created_at: Timestamp,
 }
 
@@ -262,6 +264,8 @@ mod tests {
                 self_approval: SelfApproval::Allowed,
                 quorum: Quorum::default(),
                 redaction: SpaceRedaction::default(),
+                keeps: Keeps::default(),
+                observes: false,
                 created_at: at,
             };
             assert_eq!(space.redacted_kinds().is_empty(), band == Band::Green, "{}", band.as_str());

@@ -122,6 +122,7 @@ impl Scene {
             quorum: Default::default(),
             redaction: Default::default(),
             keeps: Default::default(),
+            observes: false,
             created_at: AT,
         };
         Self {

@@ -26,6 +26,7 @@ mod listener;
 mod mcp;
 mod modes;
 mod named;
+mod observe;
 mod orgs;
 mod page;
 mod packages;
@@ -160,6 +161,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(reviews::show, reviews::review))
         .routes(routes!(spaces::list, spaces::create))
         .routes(routes!(spaces::show, spaces::change))
+        .routes(routes!(observe::report))
         .routes(routes!(crossings::list, crossings::allow, crossings::forbid))
         .routes(routes!(policies::show, policies::set))
         .routes(routes!(policies::versions))

@@ -12,6 +12,7 @@ pub(crate) mod grants;
 pub(crate) mod invocations;
 pub(crate) mod keys;
 pub(crate) mod modes;
+pub(crate) mod observe;
 pub(crate) mod orgs;
 pub(crate) mod packages;
 pub(crate) mod policies;

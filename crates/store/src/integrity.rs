@@ -136,7 +136,7 @@ impl Check<'_> {
                 stored.insert(("source", id), said);
             }
         }
-        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps FROM spaces WHERE org_id = $1";
+        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps, observes FROM spaces WHERE org_id = $1";
         for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
             let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
             // The space that comes with its org has no entry until it is changed.
@@ -258,7 +258,7 @@ impl Logged {
             }
             Kind::Space => {
                 if let Ok(body) = SpaceBody::read(&entry.body) {
-                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, body.keeps);
+                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, body.keeps, body.observes);
                     self.set("space", body.space.to_string(), Some(said));
                 }
             }
@@ -436,15 +436,16 @@ fn set_to(version: i64, settings: Digest) -> String {
     format!("version {version} {settings}")
 }
 
-fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &SpaceRedaction, keeps: Keeps) -> String {
+fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &SpaceRedaction, keeps: Keeps, observes: bool) -> String {
     let json = |value: Result<serde_json::Value, _>| value.map_or_else(|_: serde_json::Error| String::new(), |value| value.to_string());
     let (quorum, redaction) = (json(serde_json::to_value(quorum)), json(serde_json::to_value(redaction)));
-    format!("{} {} {quorum} {redaction} {}", band.as_str(), crate::orgs::self_approval_word(self_approval), keeps.as_str())
+    let observes = if observes { " observes" } else { "" };
+    format!("{} {} {quorum} {redaction} {}{observes}", band.as_str(), crate::orgs::self_approval_word(self_approval), keeps.as_str())
 }
 
 /// The settings of a space just created.
 fn new_space() -> String {
-    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default(), Keeps::default())
+    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default(), Keeps::default(), false)
 }
 
 fn filed(row: Row) -> Result<Filed, Error> {
@@ -475,5 +476,6 @@ fn stored_space(row: Row) -> Result<(String, String), Error> {
     let (id, band) = (columns.text()?, columns.parsed(Band::parse)?);
     let self_approval = columns.parsed(crate::orgs::parse_self_approval)?;
     let (quorum, redaction): (Quorum, SpaceRedaction) = (columns.json()?, columns.json()?);
-    Ok((id, space(band, self_approval, &quorum, &redaction, columns.parsed(Keeps::parse)?)))
+    let (keeps, observes) = (columns.parsed(Keeps::parse)?, columns.int()? == 1);
+    Ok((id, space(band, self_approval, &quorum, &redaction, keeps, observes)))
 }

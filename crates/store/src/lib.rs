@@ -26,6 +26,7 @@ mod lines;
 mod listings;
 mod modes;
 mod notifications;
+mod observed;
 mod orgs;
 mod policies;
 mod principals;

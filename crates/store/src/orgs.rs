@@ -34,7 +34,7 @@ macro_rules! select_org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, created_at FROM spaces WHERE org_id = $1"
+        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, observes, created_at FROM spaces WHERE org_id = $1"
     };
 }
 pub(crate) use select_space;
@@ -47,6 +47,7 @@ pub struct SpaceChange {
     pub quorum: Option<Quorum>,
     pub redaction: Option<SpaceRedaction>,
     pub keeps: Option<Keeps>,
+    pub observes: Option<bool>,
 }
 
 /// An org just created.
@@ -192,17 +193,20 @@ impl Store {
                         quorum: change.quorum.unwrap_or_else(|| before.quorum.clone()),
                         redaction: change.redaction.unwrap_or_else(|| before.redaction.clone()),
                         keeps: change.keeps.unwrap_or(before.keeps),
+                        observes: change.observes.unwrap_or(before.observes),
                         ..before.clone()
                     };
                     if after != before {
                         tx.exec(
-                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5 WHERE org_id = $6 AND id = $7",
+                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5, observes = $6
+                             WHERE org_id = $7 AND id = $8",
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
                                 to_json(&after.quorum)?,
                                 to_json(&after.redaction)?,
                                 after.keeps.as_str(),
+                                i64::from(after.observes),
                                 org.as_str(),
                                 space.as_str()
                             ],
@@ -242,6 +246,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         by,
         keeps: space.keeps,
         name: space.name.clone(),
+        observes: space.observes,
         quorum: space.quorum.clone(),
         redaction: space.redaction.clone(),
         self_approval: space.self_approval,
@@ -282,6 +287,7 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         quorum: Quorum::default(),
         redaction: SpaceRedaction::default(),
         keeps: Keeps::default(),
+        observes: false,
         created_at,
     };
     let sealed_key = store.keychain.new_space_key(tx, &space.id).await?;
@@ -315,6 +321,7 @@ pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
         quorum: columns.json()?,
         redaction: columns.json()?,
         keeps: columns.parsed(Keeps::parse)?,
+        observes: columns.int()? == 1,
         created_at: columns.time()?,
     })
 }

@@ -145,6 +145,7 @@ fn space(by: u8, people: u32) -> Told {
         name: "main".to_owned(),
         quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
         keeps: Default::default(),
+        observes: false,
         redaction: Default::default(),
         self_approval: SelfApproval::Allowed,
         space: call(&[]).space,
@@ -175,7 +176,7 @@ fn source_removed(by: u8, version: i64) -> Told {
 
 fn granted(by: u8, givers: &[u8], expires_at: Timestamp) -> Told {
     let covers = Covers::only(&ActionId::parse("http.request").unwrap());
-    let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
+    let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None };
     let givers: Vec<_> = givers.iter().map(|number| user(*number)).collect();
     let change = json!({
         "rule": "grant_given", "grant": grant(), "terms": terms, "expires_at": expires_at, "givers": givers, "invocation_id": null,

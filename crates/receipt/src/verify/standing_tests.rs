@@ -50,7 +50,8 @@ impl Sequel {
 
     fn given_until(self, expires_at: Timestamp, change: impl FnOnce(&mut Terms)) -> Self {
         let covers = Covers::only(&ActionId::parse(SEND).unwrap());
-        let mut terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
+        let mut terms =
+            Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None };
         change(&mut terms);
         self.rule(RuleChange::GrantGiven { grant: grant(), terms, expires_at, givers: Vec::new(), invocation_id: None, requested_by: None })
     }
@@ -61,7 +62,7 @@ impl Sequel {
         let covers = Covers::parse("*").unwrap();
         let change = RuleChange::GrantGiven {
             grant: grant(),
-            terms: Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None },
+            terms: Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None },
             expires_at: sequel.now().plus_seconds(1_000),
             givers: givers.iter().map(|number| user(*number)).collect(),
             invocation_id: came_with.map(|call| call.invocation_id.clone()),
@@ -81,6 +82,7 @@ impl Sequel {
             name: "main".to_owned(),
             quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
             keeps: Default::default(),
+            observes: false,
             redaction: Default::default(),
             self_approval: SelfApproval::Allowed,
             space: self.call(0).space,
