@@ -154,6 +154,13 @@ fn space(by: u8, people: u32) -> Told {
     (Kind::Space, json!(body))
 }
 
+/// From here on the space only observes.
+fn observing() -> Told {
+    let (kind, mut body) = space(OWNER, 1);
+    body["observes"] = json!(true);
+    (kind, body)
+}
+
 /// From here on the space refuses self-approval.
 fn separate(people: u32) -> Told {
     let (kind, mut body) = space(OWNER, people);
@@ -339,6 +346,18 @@ fn who_loses_a_role_may_still_have_a_request_under_way() {
     let lost = late.drafts.iter().rev().nth(2).unwrap().at;
     late = late.retimed(lost.plus_seconds(60));
     both_refuse("a minute after they lost the first", &late.seal(), late.drafts.len() as u64 - 1);
+}
+
+#[test]
+fn both_let_run_unasked_what_a_space_observes() {
+    let unasked = ReceiptBody { approval: None, observed: true, ..call(&[]) };
+    both_accept("where it observes", &story(vec![observing(), begun(&unasked)]));
+    both_refuse_the_last("where it never did", vec![begun(&unasked)]);
+    let mut again = space(OWNER, 1);
+    again.1["version"] = json!(10);
+    both_refuse_the_last("where it does no more", vec![observing(), again, begun(&unasked)]);
+    let destroys = ReceiptBody { tier: Tier::R4, ..unasked };
+    both_refuse_the_last("what destroys", vec![observing(), begun(&destroys)]);
 }
 
 #[test]

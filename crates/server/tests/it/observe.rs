@@ -111,7 +111,7 @@ async fn what_needs_approval_runs_and_is_recorded_as_it_would_be(kind: Kind) {
         let receipt = server.receipt_of(&answer.id()).await;
         assert_eq!((&receipt["observed"], &receipt["approval"]), (&json!(true), &json!(null)));
     }
-    assert_eq!(server.source.effects(), 2);
+    assert_eq!(server.source.effects(), 3);
     server.verify().await;
     // From the moment it asks again, it asks.
     server.change_space(json!({ "observes": false })).await;
