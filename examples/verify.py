@@ -405,7 +405,7 @@ class People:
         need(not name.startswith("org_") or ROLES[has] == "owner", "only an owner could do this")
         return None
 
-# ---- What the entries must agree on (rules 1, 2, 5 to 8 and 10)
+# ---- What the entries must agree on (rules 1, 2, 5 to 8, 10 and 11)
 
 class Agreement:
     def __init__(self):
