@@ -76,7 +76,7 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     calls: Option<u32>,
     /// How much of a param its calls may add up to, such as 500 or 12.50
-    #[arg(long, value_name = "AMOUNT", requires_all = ["of", "per"], value_parser = sum::amount)]
+    #[arg(long, value_name = "AMOUNT", requires = "of", requires = "per", value_parser = sum::amount)]
     sum_max: Option<Amount>,
     /// The param that is added up, as a JSON pointer such as /amount
     #[arg(long, value_name = "POINTER", requires = "sum_max")]

@@ -82,9 +82,8 @@ fn a_grant_bounds_a_sum() {
 fn a_space_observes_and_its_report_suggests_rules() {
     let server = Server::start();
     let owner = server.owner();
-    let write = |more: &'static [&'static str]| {
-        owner.run(&[&["action", "invoke", "files.write_text", "path=a", "text=b"][..], more].concat())
-    };
+    let write =
+        |more: &'static [&'static str]| owner.run(&[&["action", "invoke", "files.write_text", "path=a", "text=b"][..], more].concat());
     assert!(owner.run(&["observe", "report"]).ok().stderr.contains("nobody would have been asked anything"));
     let refused = owner.run(&["observe", "on", "main"]).exits(2);
     assert!(refused.stderr.contains("run without asking anybody?"), "{}", refused.stderr);

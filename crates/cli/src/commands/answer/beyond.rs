@@ -28,7 +28,7 @@ pub(super) struct Beyond {
     #[arg(long, value_name = "N", requires = "grant", value_parser = clap::value_parser!(u32).range(1..))]
     calls: Option<u32>,
     /// How much of a param its calls may add up to, such as 500 or 12.50
-    #[arg(long, value_name = "AMOUNT", requires_all = ["grant", "of", "per"], value_parser = sum::amount)]
+    #[arg(long, value_name = "AMOUNT", requires = "grant", requires = "of", requires = "per", value_parser = sum::amount)]
     sum_max: Option<Amount>,
     /// The param that is added up, as a JSON pointer such as /amount
     #[arg(long, value_name = "POINTER", requires = "sum_max")]
