@@ -28,8 +28,8 @@ pub(crate) enum Decided {
 /// An invocation that policy, or a person, has cleared to run. `execute` accepts nothing else.
 ///
 /// The fields are private to this file. `decide` builds one on `allow`, or with a grant that `grant.rs` found to fit, or with a
-/// `Compensation` from a batch whose part's effect stands, or in a space that only observes, below R4. `hold::redeem` builds one from a `Redeemed` approval, which exists only for an
-/// approved call whose binding still holds. No other way compiles.
+/// `Compensation` from a batch whose part's effect stands, or in a space that only observes, below R4. `hold::redeem` builds one from a
+/// `Redeemed` approval, which exists only for an approved call whose binding still holds. No other way compiles.
 pub(crate) struct Cleared {
     gated: Gated,
     decision: Decision,
