@@ -405,7 +405,7 @@ class People:
         need(not name.startswith("org_") or ROLES[has] == "owner", "only an owner could do this")
         return None
 
-# ---- What the entries must agree on (rules 1, 2, 5 to 8, 10 and 11)
+# ---- What the entries must agree on (rules 1, 2, 5 to 8 and 10 to 12)
 
 class Agreement:
     def __init__(self):
@@ -416,6 +416,7 @@ class Agreement:
         self.quorums = {}      # space -> {tier: number}
         self.refusing = {}     # space -> whether it refuses self-approval
         self.members = {}      # space -> its members as principals, of those that have members
+        self.observing = {}    # space -> whether it only observes
         self.approved = {}     # (invocation, binding, user) -> whether it counts for a quorum above one
         self.denied = set()    # invocations
         self.always = set()    # (invocation, binding, user) of those who allowed the action from then on
@@ -460,6 +461,7 @@ class Agreement:
             self.members.pop(body["space"], None)
             if body.get("members") is not None:
                 self.members[body["space"]] = {f"user:{user}" for user in get(body, "members", list)}
+            self.observing[body["space"]] = body.get("observes") is True
         elif name == "grant_given":
             need(came_with in (None, self.approvers[0]), "the grant came with an approval that is not there")
             said_yes = [by] if came_with is None else self.approvers[1]
@@ -508,6 +510,8 @@ class Agreement:
             need(when < expires_at, "the grant has expired")
             need(barred not in givers, "the owner gave the grant, and the space refuses self-approval")
             need(members is None or set(givers) <= members, "somebody gave the grant who was no member of the space")
+        if body.get("observed") is not None:
+            need(self.observing.get(get(body, "space")) and body.get("tier") != "R4", "the space does not let it run unasked")
         if body.get("approval") is not None:
             quorum = whole(self.quorums.get(get(body, "space"), {}).get(get(body, "tier"), 1), "the quorum")
             keys = self.check_approvers(invocation, get(body, "approval", dict), quorum)

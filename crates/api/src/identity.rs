@@ -97,6 +97,9 @@ pub struct ChangeSpaceRequest {
     /// What stays of calls that have ended: their texts, or digests only. An hour after their end, texts that are not kept are gone for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keeps: Option<Keeps>,
+    /// Whether it only observes: calls that need approval run, and are noted for the report, but those of R4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observes: Option<bool>,
 }
 
 /// What must not reach a source from a space.
@@ -128,6 +131,9 @@ pub struct SpaceView {
     /// The people who may act in it and see it, by their ids; null: everybody in the org.
     #[serde(default)]
     pub members: Option<Vec<String>>,
+    /// Whether it only observes: calls that need approval run, and are noted for the report, but those of R4.
+    #[serde(default)]
+    pub observes: bool,
     pub created_at: Timestamp,
 }
 

@@ -16,6 +16,7 @@ use countersign_core::changed_file::FileChange;
 use countersign_core::decision::{Gate, GateVerdict, ModeSource, Reason, Verdict};
 use countersign_core::effect::{Check, Remedy};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
+use countersign_core::observe::Observed;
 use countersign_core::{Decision, Invocation, Mode, Status, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -91,6 +92,9 @@ pub struct InvocationView {
     /// The grant that replaced an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
+    /// Its space only observes, and a person would have been asked: what could have answered instead. With `held`, a person was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
     /// The checks that ran after the effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckView>,
@@ -384,6 +388,7 @@ impl From<Invocation> for InvocationView {
             redacted: invocation.redacted.map(|taken| taken.counts).unwrap_or_default(),
             released_from: invocation.released_from.as_ref().map(ToString::to_string),
             grant_id: invocation.grant.as_ref().map(ToString::to_string),
+            observed: invocation.observed,
             checks: invocation.aftermath.checks.into_iter().flatten().map(CheckView::from).collect(),
             repair: invocation.aftermath.repair.map(RemedyView::from),
             rollback: invocation.aftermath.rollback.map(RemedyView::from),

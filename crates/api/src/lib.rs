@@ -8,6 +8,7 @@ pub mod connection;
 pub mod gates;
 pub mod identity;
 pub mod invocation;
+pub mod observe;
 pub mod package;
 pub mod problem;
 pub mod receipt;

@@ -120,12 +120,42 @@ pub struct NewGrantRequest {
     #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
     #[schema(deprecated)]
     pub max_calls: Option<u32>,
+    /// How much of a param its calls may add up to in a window; without it, any amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_max: Option<SumMaxRequest>,
     /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<String>,
     /// Why; shown to whoever answers it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// A bound on the sum of one param over the calls of a grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SumMaxRequest {
+    /// The JSON pointer to the param. A call without an amount there is not covered.
+    #[schema(example = "/amount")]
+    pub of: String,
+    /// A decimal as text, with six decimals at most.
+    #[schema(example = "500")]
+    pub max: String,
+    /// The window that ends with each call, such as `24h` or `7d`.
+    #[schema(example = "24h")]
+    pub per: String,
+}
+
+/// A bound on the sum of one param over the calls of a grant, and how much of it is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SumMaxView {
+    /// The JSON pointer to the param.
+    pub of: String,
+    /// A decimal as text.
+    pub max: String,
+    pub per_seconds: u64,
+    /// What its calls took in the window that ends now.
+    pub spent: String,
 }
 
 /// Where a grant is in its life.
@@ -154,6 +184,9 @@ pub struct GrantView {
     pub condition: Option<Value>,
     pub calls_max: Option<u32>,
     pub calls_used: u32,
+    /// How much of a param its calls may add up to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_max: Option<SumMaxView>,
     pub reason: Option<String>,
     pub requested_by: Option<String>,
     /// What the session is called that requested it or that it is for.

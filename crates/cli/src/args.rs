@@ -9,9 +9,9 @@ pub(crate) use usage::failure as usage_failure;
 use crate::commands::{
     action::Action, actions::Actions, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, connect,
     connection::Connection, consent::Consent, context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation,
-    key::Key, kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, org::Org, package::Package,
-    policy::Policy, quarantine::Quarantine, receipt::Receipt, secret::Secret, serve, session::Session, show, snooze, source::Source,
-    space::Space, token::Token, user::User,
+    key::Key, kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, observe::Observe, org::Org,
+    package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, secret::Secret, serve, session::Session, show, snooze,
+    source::Source, space::Space, token::Token, user::User,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};
@@ -132,6 +132,9 @@ pub(crate) enum Command {
     /// Manage grants: approval for more than one call, within limits
     #[command(subcommand)]
     Grant(Grant),
+    /// Let a space only observe, and see what would have been asked
+    #[command(subcommand)]
+    Observe(Observe),
     /// Manage the org's policies, in Cedar
     #[command(subcommand)]
     Policy(Policy),

@@ -92,6 +92,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Explain(explain) => explain.run(&setting.client()?, setting.terminal).await,
         Command::Mode(mode) => mode.run(setting).await,
         Command::Grant(grant) => grant.run(&setting.client()?, setting.terminal).await,
+        Command::Observe(observe) => observe.run(&setting.client()?, setting.terminal).await,
         Command::Policy(policy) => policy.run(&setting.client()?, setting.terminal).await,
         Command::Consent(consent) => consent.run(&setting.client()?, setting.terminal).await,
         Command::Quarantine(quarantine) => quarantine.run(&setting.client()?, setting.terminal).await,

@@ -1,6 +1,6 @@
 //! A grant: a standing permission that replaces approvals, with a scope, a number of calls and an expiry.
 
-use crate::{ActionId, AutomationId, Digest, GrantId, InvocationId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp, UserId};
+use crate::{ActionId, Amount, AutomationId, Digest, GrantId, InvocationId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -136,8 +136,27 @@ pub struct GrantTerms {
     /// JSON Schema 2020-12 that the params must fit, in addition to the action's own schema.
     pub condition: Option<Value>,
     pub calls_max: Option<u32>,
+    /// How much of a param its calls may add up to in a window.
+    pub sum_max: Option<SumMax>,
     /// The definition it was given for, if it covers one action. It does not cover another definition.
     pub definition: Option<GrantedDefinition>,
+}
+
+/// A bound on the sum of one param over the calls of a grant in any window of this length.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SumMax {
+    pub max: Amount,
+    /// RFC 6901 pointer to the param.
+    pub of: String,
+    pub per_seconds: u64,
+}
+
+impl SumMax {
+    /// What a call with these params takes of the sum. `None` if the param is absent or names no amount: the grant does not cover such a call.
+    pub fn taken_by(&self, params: &Value) -> Option<Amount> {
+        Amount::of_param(params.pointer(&self.of)?)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,6 +205,8 @@ pub struct Grant {
     pub terms: GrantTerms,
     pub state: GrantState,
     pub used: u32,
+    /// What its calls have taken of the sum in the window that ends now; nothing if it bounds no sum.
+    pub spent: Amount,
     /// Who requested it, if an agent did.
     pub requested_by: Option<PrincipalId>,
     pub reason: Option<String>,

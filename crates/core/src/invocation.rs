@@ -4,11 +4,13 @@ use crate::Call;
 use crate::batch::PartOf;
 use crate::decision::{Decision, GateVerdict};
 use crate::effect::{Aftermath, Purpose};
-use crate::grant::GrantScope;
+use crate::grant::{GrantScope, SumMax};
 use crate::jail::Meter;
+use crate::observe::Observed;
 use crate::principal::Device;
 use crate::{
-    ActionId, ConnectionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId,
+    ActionId, Amount, ConnectionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp,
+    UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
@@ -201,6 +203,8 @@ pub enum Beyond {
 pub struct GrantOffer {
     pub scope: GrantScope,
     pub calls_max: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_max: Option<SumMax>,
     pub lifetime_seconds: u64,
 }
 
@@ -341,6 +345,12 @@ pub struct Invocation {
     pub edit: Option<Edit>,
     /// The grant that replaced the approval.
     pub grant: Option<GrantId>,
+    /// What it takes of the sum that the grant bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spends: Option<Amount>,
+    /// Its space only observes, and a person would have been asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
     /// What was redacted from the params before the source saw them.
     pub redacted: Option<TakenOut>,
     /// The quarantined call that a person released as this one.

@@ -3,6 +3,7 @@
 //! Start with `invocation`, then `decision`, then the ports: `source`, and `ports` for the store.
 
 pub mod action;
+pub mod amount;
 pub mod batch;
 pub mod breaker;
 pub mod call;
@@ -28,6 +29,7 @@ pub mod limiter;
 pub mod limits;
 pub mod mcp;
 pub mod notification;
+pub mod observe;
 pub mod policies;
 pub mod ports;
 pub mod principal;
@@ -41,6 +43,7 @@ pub mod switch;
 pub mod time;
 
 pub use action::{Action, ActionId, SourceId, Tier};
+pub use amount::Amount;
 pub use batch::Batch;
 pub use call::Call;
 pub use decision::{Decision, Mode};

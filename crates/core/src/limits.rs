@@ -14,6 +14,16 @@ pub const GRANT_SECONDS_MAX: u64 = 90 * 24 * 60 * 60;
 pub const GRANT_REQUEST_SECONDS: u64 = 24 * 60 * 60;
 /// Bytes of a grant's condition; a larger one is refused with `invalid_request`.
 pub const GRANT_CONDITION_BYTES_MAX: usize = 16 * 1024;
+/// The longest window in which a grant bounds a sum; a longer one is refused with `invalid_request`.
+pub const GRANT_SUM_SECONDS_MAX: u64 = GRANT_SECONDS_MAX;
+/// Bytes of the pointer to the param that a grant adds up; a longer one is refused with `invalid_request`.
+pub const GRANT_SUM_POINTER_BYTES_MAX: usize = 256;
+/// How often a person would have been asked about an action before the report of a space that observes suggests a rule for it.
+pub const OBSERVED_OFTEN: u64 = 3;
+/// How far back the report of a space that observes looks by default.
+pub const OBSERVED_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
+/// Rows of the report of a space that observes; of more, it has those that ask most, and says that it is cut.
+pub const OBSERVED_ROWS_MAX: usize = 1_000;
 /// Open requests for grants of one session; the next is refused with `too_many_pending`.
 pub const GRANT_REQUESTS_PER_SESSION_MAX: usize = 10;
 /// How often a call is decided again because a rule changed meanwhile; then it is refused with `rules_changing`, and retrying is safe.

@@ -164,6 +164,8 @@ pub struct Space {
     /// The people who may act in it, and who may let others act; absent: everybody in the org.
     #[serde(default)]
     pub members: Option<BTreeSet<UserId>>,
+    /// Whether it only observes: calls that need approval run, and are noted, but those of R4.
+    pub observes: bool,
     pub created_at: Timestamp,
 }
 
@@ -272,6 +274,7 @@ mod tests {
                 redaction: SpaceRedaction::default(),
                 keeps: Keeps::default(),
                 members: None,
+                observes: false,
                 created_at: at,
             };
             assert_eq!(space.redacted_kinds().is_empty(), band == Band::Green, "{}", band.as_str());

@@ -37,6 +37,7 @@ pub use preview::what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 pub use progress::{Follower, Next, ProgressEvent};
 pub use request::{Outcome, Request};
 pub use rules::grants::check_bounds;
+pub use rules::observe::{Suggestion, Suggestions, suggest};
 pub use rules::policies::KnownPurposes;
 pub use rules::review::{DefinitionNow, Reviewed};
 pub use rules::standing::Standing;

@@ -4,6 +4,7 @@
 use countersign_core::action::{Class, Profile};
 use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, ModeSource, Reason, Verdict};
 use countersign_core::ledger::{ModeRow, ModeRows};
+use countersign_core::observe::Observed;
 use countersign_core::switch::SwitchScope;
 use countersign_core::{Band, Decision, Digest, Mode, Tier};
 
@@ -60,6 +61,27 @@ pub fn is_grantable(decision: &Decision, facts: &Facts, rules: &Rules) -> bool {
         && facts.drift == Drift::None
         && facts.asks != Some(Gate::Safety)
         && rules.band != Band::Black
+}
+
+/// What could have answered instead of the person whom this decision asks for, where the space only observes. `one_person` says whether one
+/// person's yes would have been enough, whoever it was: only then can a rule that one person makes stand in for it.
+pub fn observed(decision: &Decision, facts: &Facts, rules: &Rules, own_tier: Tier, one_person: bool) -> Observed {
+    if facts.tier.class() == Class::Danger {
+        return Observed::Held;
+    }
+    let allowed = ModeRow { mode: Mode::Allow, lock: Lock::Open, version: rules.version };
+    let modes = ModeRows { org: Some(allowed), ..rules.modes };
+    // A mode that somebody has chosen is not suggested away, and what reaches out of the org is let run a number of times only.
+    let by_mode = own_tier <= Tier::R2
+        && decision.source == ModeSource::InferredDefault
+        && decide(facts, &Rules { modes, ..*rules }).mode == Mode::Allow;
+    // A policy that asks may accept nobody who would give a grant.
+    let by_grant = is_grantable(decision, facts, rules) && facts.asks.is_none();
+    match (one_person, by_mode, by_grant) {
+        (true, true, _) => Observed::Mode,
+        (true, false, true) => Observed::Grant,
+        (false, _, _) | (true, false, false) => Observed::Person,
+    }
 }
 
 /// Whether no grant can cover such an action: its calls are approved one at a time.

@@ -55,6 +55,29 @@ fn the_automation_comes_before_the_org_and_the_row_that_decided_is_named() {
 }
 
 #[test]
+fn what_is_observed_says_what_could_have_answered_instead_of_a_person() {
+    let check = |facts: &Facts, rules: &Rules, one_person: bool, expected: Observed| {
+        let decision = decide(facts, rules);
+        assert_eq!(decision.mode, Mode::RequireApproval, "{facts:?} {rules:?}");
+        assert_eq!(observed(&decision, facts, rules, facts.tier, one_person), expected, "{facts:?} {rules:?}");
+    };
+    let (asks, banded) = (Some(Mode::RequireApproval), |band| Rules { band, ..rules(None, None) });
+    check(&facts(Tier::R2), &rules(None, None), true, Observed::Mode);
+    check(&facts(Tier::R2), &rules(None, None), false, Observed::Person);
+    check(&facts(Tier::R3), &rules(None, None), true, Observed::Grant);
+    // What somebody has chosen is not suggested away.
+    check(&facts(Tier::R2), &rules(None, asks), true, Observed::Grant);
+    check(&facts(Tier::R2), &rules(asks, None), true, Observed::Grant);
+    check(&facts(Tier::R2), &banded(Band::Amber), true, Observed::Grant);
+    check(&facts(Tier::R0), &banded(Band::Black), true, Observed::Person);
+    check(&facts(Tier::R4), &rules(None, asks), true, Observed::Held);
+    check(&Facts { drift: Drift::Structural, ..facts(Tier::R2) }, &rules(None, None), true, Observed::Person);
+    for gate in [Gate::Safety, Gate::Abac] {
+        check(&Facts { asks: Some(gate), ..facts(Tier::R2) }, &rules(None, None), true, Observed::Person);
+    }
+}
+
+#[test]
 fn under_a_locked_row_an_automation_can_only_tighten() {
     for (automation, org) in Mode::ALL.into_iter().flat_map(|automation| Mode::ALL.map(|org| (automation, org))) {
         let modes = ModeRows { automation: Some(row(automation, 7, Lock::Open)), org: Some(row(org, 3, Lock::Locked)) };

@@ -124,6 +124,7 @@ impl Scene {
             redaction: Default::default(),
             keeps: Default::default(),
             members: None,
+            observes: false,
             created_at: AT,
         };
         Self {

@@ -446,6 +446,7 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         claimed: None,
         redacted: Default::default(),
         grant_returned: false,
+        observed: false,
         edit: None,
     }
 }
@@ -477,6 +478,8 @@ pub(crate) fn intent(receipt: &ReceiptBody, attempt: u32) -> IntentBody {
         decision: receipt.decision.clone(),
         approval: receipt.approval.clone(),
         grant: receipt.grant.clone(),
+        observed: receipt.observed,
+        spends: None,
         idempotency_key: receipt.idempotency_key,
         profile: receipt.sandbox.profile.clone(),
         evidence: None,

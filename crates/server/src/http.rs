@@ -30,6 +30,7 @@ mod login;
 mod mcp;
 mod modes;
 mod named;
+mod observe;
 mod orgs;
 mod page;
 mod packages;
@@ -167,6 +168,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(spaces::show, spaces::change))
         .routes(routes!(spaces::add_member, spaces::open))
         .routes(routes!(spaces::remove_member))
+        .routes(routes!(observe::report))
         .routes(routes!(crossings::list, crossings::allow, crossings::forbid))
         .routes(routes!(policies::show, policies::set))
         .routes(routes!(policies::versions))

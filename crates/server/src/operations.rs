@@ -14,6 +14,7 @@ pub(crate) mod keys;
 pub(crate) mod links;
 pub(crate) mod logins;
 pub(crate) mod modes;
+pub(crate) mod observe;
 pub(crate) mod orgs;
 pub(crate) mod packages;
 pub(crate) mod policies;

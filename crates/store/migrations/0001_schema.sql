@@ -27,6 +27,8 @@ CREATE TABLE spaces (
   redaction TEXT NOT NULL DEFAULT '{}',
   -- Whether it keeps the texts of calls that have ended, or their digests only.
   keeps TEXT NOT NULL DEFAULT 'texts',
+  -- 1 if it only observes: calls that need approval run, and are noted, but those of R4.
+  observes BIGINT NOT NULL DEFAULT 0,
   -- The receipt up to which the texts of its calls were replaced by digests.
   digested_seq BIGINT NOT NULL DEFAULT 0,
   -- JSON list of the people who may act in it; null: everybody in the org
@@ -157,6 +159,8 @@ CREATE TABLE invocations (
   key TEXT,
   -- Whom its caller claims to act for.
   subject TEXT,
+  -- What could have answered instead of a person, if its space only observes and a person would have been asked.
+  observed TEXT,
   -- Known at its end. The reward, in millionths, and the time it ran, in milliseconds, are those of an effect that was tried.
   ended_at BIGINT,
   reward BIGINT,
@@ -172,6 +176,7 @@ CREATE INDEX invocations_by_end ON invocations (org_id, status, receipt_seq) WHE
 CREATE INDEX invocations_by_time ON invocations (org_id, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX invocations_by_session ON invocations (org_id, session_id, id);
 CREATE INDEX invocations_by_action ON invocations (org_id, action, id);
+CREATE INDEX invocations_observed ON invocations (org_id, space_id, id) WHERE observed IS NOT NULL;
 CREATE INDEX invocations_open ON invocations (org_id, status, expires_at, id)
   WHERE status IN ('pending', 'approved', 'running', 'in_doubt');
 
@@ -337,6 +342,10 @@ CREATE TABLE grants (
   condition TEXT,
   calls_max BIGINT,
   used BIGINT NOT NULL DEFAULT 0,
+  -- How much of a param, in millionths, its calls may add up to in any window of so many seconds.
+  sum_of TEXT,
+  sum_max BIGINT,
+  sum_seconds BIGINT,
   structural TEXT,
   textual TEXT,
   state TEXT NOT NULL,
@@ -353,6 +362,15 @@ CREATE TABLE grants (
   expires_at BIGINT NOT NULL,
   created_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, id)
+);
+-- What calls have taken of the sum of a grant, in millionths. Written with the intent, so what is in doubt counts.
+CREATE TABLE grant_spends (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  grant_id TEXT NOT NULL,
+  invocation_id TEXT NOT NULL,
+  amount BIGINT NOT NULL,
+  at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, grant_id, invocation_id)
 );
 CREATE INDEX grants_open ON grants (org_id, state, expires_at) WHERE state IN ('requested', 'active');
 

@@ -18,7 +18,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at, retention", "org_id"),
     (
         "spaces",
-        "org_id, id, name, band, self_approval, quorum, redaction, keeps, digested_seq, members, sealed_key, created_at",
+        "org_id, id, name, band, self_approval, quorum, redaction, keeps, observes, digested_seq, members, sealed_key, created_at",
         "org_id, id",
     ),
     ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from", "org_id, id"),
@@ -44,15 +44,16 @@ const TABLES: &[(&str, &str, &str)] = &[
     (
         "invocations",
         "org_id, id, session_id, space_id, action, tier, status, expires_at, time_left, sealed_params, body, receipt_id, \
-         receipt_seq, run_by, trace_id, key, subject, ended_at, reward, exec_ms",
+         receipt_seq, run_by, trace_id, key, subject, observed, ended_at, reward, exec_ms",
         "org_id, id",
     ),
     (
         "grants",
-        "org_id, id, scope, space_id, source, name, condition, calls_max, used, structural, textual, state, requested_by, reason, \
-         lifetime_seconds, given_by, given_at, givers, invocation_id, ended_by, ended_at, expires_at, created_at",
+        "org_id, id, scope, space_id, source, name, condition, calls_max, used, sum_of, sum_max, sum_seconds, structural, textual, \
+         state, requested_by, reason, lifetime_seconds, given_by, given_at, givers, invocation_id, ended_by, ended_at, expires_at, created_at",
         "org_id, id",
     ),
+    ("grant_spends", "org_id, grant_id, invocation_id, amount, at", "org_id, grant_id, invocation_id"),
     ("switches", "org_id, scope, stop, reason, set_by, set_at", "org_id, scope"),
     (
         "pins",

@@ -1,12 +1,15 @@
 //! Grants: given by a person or requested by an agent, and used in the transaction that records the intent.
 
-use crate::db::{Columns, Row, Tx, Val, all, only, vals};
+use crate::db::{Columns, Db, Row, Tx, Val, all, count, only, vals};
 use crate::events::tell;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
+use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::limits::GRANT_REQUEST_SECONDS;
-use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, UserId, random_bytes};
+use countersign_core::{
+    ActionId, Amount, Digest, GrantId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp, UserId,
+    random_bytes,
+};
 use receipt::body::{RuleChange, Terms};
 
 /// The most grants that one write ends.
@@ -14,8 +17,8 @@ pub(crate) const SWEPT_AT_ONCE: i64 = 100;
 
 macro_rules! select_grant {
     () => {
-        "SELECT id, scope, space_id, source, name, condition, calls_max, used, structural, textual, state, requested_by, reason,
-           lifetime_seconds, given_by, given_at, givers, invocation_id, ended_by, ended_at, expires_at, created_at
+        "SELECT id, scope, space_id, source, name, condition, calls_max, used, sum_of, sum_max, sum_seconds, structural, textual, state,
+           requested_by, reason, lifetime_seconds, given_by, given_at, givers, invocation_id, ended_by, ended_at, expires_at, created_at
          FROM grants WHERE org_id = $1"
     };
 }
@@ -75,6 +78,7 @@ impl Store {
                         terms: grant.terms,
                         state: GrantState::Requested,
                         used: 0,
+                        spent: Amount::default(),
                         requested_by: Some(by),
                         reason: grant.reason,
                         lifetime_seconds: grant.lifetime_seconds,
@@ -117,11 +121,15 @@ impl Store {
         to: GrantState,
     ) -> Result<Option<GrantChanged>, Error> {
         let (store, owned, grant, by) = (self.clone(), org.clone(), grant.clone(), by.clone());
-        let change = self
+        let mut change = self
             .db
             .write(org.clone(), move |tx| Box::pin(async move { change_in(&store, tx, &owned, &grant, Some(by), from, to).await }))
             .await?;
-        if let Some(GrantChanged::Done(grant)) = &change {
+        if let Some(GrantChanged::Done(grant)) = &mut change {
+            // The change is durable: that the sum cannot be read just now does not undo it.
+            if let Ok(now) = self.db.now().await {
+                drop(add_spent(&self.db, org, now, std::slice::from_mut(&mut **grant)).await);
+            }
             let what = match to {
                 GrantState::Active => "grant given",
                 GrantState::Revoked => "grant revoked",
@@ -134,13 +142,18 @@ impl Store {
 
     pub async fn find_grant(&self, org: &OrgId, grant: &GrantId) -> Result<Option<Grant>, Error> {
         let rows = self.db.read(concat!(select_grant!(), " AND id = $2"), &vals![org.as_str(), grant.as_str()]).await?;
-        only(rows, read_grant)
+        self.with_spent(org, only(rows, read_grant)?).await
+    }
+
+    async fn with_spent(&self, org: &OrgId, mut grant: Option<Grant>) -> Result<Option<Grant>, Error> {
+        add_spent(&self.db, org, self.db.now().await?, grant.as_mut_slice()).await?;
+        Ok(grant)
     }
 
     /// The grant that came with the approval of this invocation.
     pub async fn find_grant_of(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Grant>, Error> {
         let rows = self.db.read(concat!(select_grant!(), " AND invocation_id = $2"), &vals![org.as_str(), invocation.as_str()]).await?;
-        only(rows, read_grant)
+        self.with_spent(org, only(rows, read_grant)?).await
     }
 
     /// Lists grants, newest first.
@@ -165,7 +178,9 @@ impl Store {
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));
         let rows = self.db.read(&sql, &params).await?;
-        page(rows, request.limit, read_grant, |grant| grant.id.to_string())
+        let mut page = page(rows, request.limit, read_grant, |grant| grant.id.to_string())?;
+        add_spent(&self.db, org, self.db.now().await?, &mut page.items).await?;
+        Ok(page)
     }
 
     /// Ends requests and grants that have expired, a bounded number at a time. They allowed nothing any more even before that.
@@ -241,6 +256,7 @@ pub(crate) async fn give_in(store: &Store, tx: &mut Tx, org: &OrgId, given: Give
         terms: given.terms,
         state: GrantState::Active,
         used: 0,
+        spent: Amount::default(),
         requested_by: None,
         reason: None,
         lifetime_seconds: given.lifetime_seconds,
@@ -322,19 +338,65 @@ async fn change_in(
 
 async fn end_in(tx: &mut Tx, org: &OrgId, grant: &Grant, by: Option<&PrincipalId>, state: GrantState) -> Result<(), Error> {
     let params = vals![state.as_str(), by.map(ToString::to_string), tx.now(), org.as_str(), grant.id.as_str()];
-    tx.exec("UPDATE grants SET state = $1, ended_by = $2, ended_at = $3 WHERE org_id = $4 AND id = $5", &params).await.map(|_| ())
+    tx.exec("UPDATE grants SET state = $1, ended_by = $2, ended_at = $3 WHERE org_id = $4 AND id = $5", &params).await?;
+    if grant.terms.sum_max.is_some() {
+        let sql = "DELETE FROM grant_spends WHERE org_id = $1 AND grant_id = $2";
+        tx.exec(sql, &vals![org.as_str(), grant.id.as_str()]).await?;
+    }
+    Ok(())
 }
 
-/// Uses a grant once, if it still allows a call.
-pub(crate) async fn use_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Result<Used, Error> {
+/// Uses a grant once for this call, if it still allows a call and what the call takes of the sum fits into the window that ends now.
+pub(crate) async fn use_in(tx: &mut Tx, grant: &GrantId, by: &Invocation) -> Result<Used, Error> {
+    let (org, spends) = (by.org.as_str(), by.spends.map(Amount::as_millionths));
     let used = tx
         .exec(
             "UPDATE grants SET used = used + 1
-             WHERE org_id = $1 AND id = $2 AND state = 'active' AND expires_at > $3 AND (calls_max IS NULL OR used < calls_max)",
-            &vals![org.as_str(), grant.as_str(), tx.now()],
+             WHERE org_id = $1 AND id = $2 AND state = 'active' AND expires_at > $3 AND (calls_max IS NULL OR used < calls_max)
+               AND (sum_max IS NULL OR CAST($4 AS BIGINT) + (
+                 SELECT CAST(coalesce(sum(amount), 0) AS BIGINT) FROM grant_spends
+                 WHERE grant_spends.org_id = $1 AND grant_spends.grant_id = $2 AND grant_spends.at > $3 - grants.sum_seconds * 1000000
+               ) <= sum_max)",
+            &vals![org, grant.as_str(), tx.now(), spends],
         )
         .await?;
-    Ok(if used == 1 { Used::Once } else { Used::Spent })
+    if used != 1 {
+        return Ok(Used::Spent);
+    }
+    if let Some(spends) = spends {
+        spend_in(tx, org, grant, &by.id, spends).await?;
+    }
+    Ok(Used::Once)
+}
+
+/// Notes what a call takes of the sum of its grant. What has left the window is forgotten: it counts no more.
+async fn spend_in(tx: &mut Tx, org: &str, grant: &GrantId, by: &InvocationId, amount: i64) -> Result<(), Error> {
+    let now = tx.now();
+    tx.exec(
+        "DELETE FROM grant_spends WHERE org_id = $1 AND grant_id = $2
+           AND at <= $3 - (SELECT sum_seconds * 1000000 FROM grants WHERE grants.org_id = $1 AND grants.id = $2)",
+        &vals![org, grant.as_str(), now],
+    )
+    .await?;
+    tx.exec(
+        "INSERT INTO grant_spends (org_id, grant_id, invocation_id, amount, at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (org_id, grant_id, invocation_id) DO UPDATE SET amount = grant_spends.amount + excluded.amount",
+        &vals![org, grant.as_str(), by.as_str(), amount, now],
+    )
+    .await
+    .map(|_| ())
+}
+
+/// Says of each grant that bounds a sum what was spent in the window that ends now.
+pub(crate) async fn add_spent(db: &Db, org: &OrgId, now: Timestamp, grants: &mut [Grant]) -> Result<(), Error> {
+    for grant in grants {
+        let Some(sum) = &grant.terms.sum_max else { continue };
+        let sql = "SELECT CAST(coalesce(sum(amount), 0) AS BIGINT) FROM grant_spends WHERE org_id = $1 AND grant_id = $2 AND at > $3";
+        let spent = count(db.read(sql, &vals![org.as_str(), grant.id.as_str(), now.minus_seconds(sum.per_seconds)]).await?)?;
+        // More than an amount can be leaves no room either.
+        grant.spent = Amount::from_millionths(spent).unwrap_or(Amount::MAX);
+    }
+    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -344,9 +406,15 @@ pub(crate) enum Used {
 }
 
 /// Gives a use back, because the call was not sent to its source.
-pub(crate) async fn return_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Result<(), Error> {
-    let sql = "UPDATE grants SET used = used - 1 WHERE org_id = $1 AND id = $2 AND used > 0";
-    tx.exec(sql, &vals![org.as_str(), grant.as_str()]).await.map(|_| ())
+pub(crate) async fn return_in(tx: &mut Tx, grant: &GrantId, by: &Invocation) -> Result<(), Error> {
+    let org = by.org.as_str();
+    tx.exec("UPDATE grants SET used = used - 1 WHERE org_id = $1 AND id = $2 AND used > 0", &vals![org, grant.as_str()]).await?;
+    if let Some(spends) = by.spends {
+        let sql = "UPDATE grant_spends SET amount = amount - $1
+                   WHERE org_id = $2 AND grant_id = $3 AND invocation_id = $4 AND amount >= $1";
+        tx.exec(sql, &vals![spends.as_millionths(), org, grant.as_str(), by.id.as_str()]).await?;
+    }
+    Ok(())
 }
 
 /// Revokes active grants that name this action, because the action is no longer the one they were given for: `SWEPT_AT_ONCE` at most.
@@ -417,6 +485,9 @@ async fn insert(tx: &mut Tx, org: &OrgId, grant: &Grant) -> Result<(), Error> {
         terms.condition.as_ref().map(ToString::to_string),
         terms.calls_max.map(i64::from),
         i64::from(grant.used),
+        terms.sum_max.as_ref().map(|sum| sum.of.as_str()),
+        terms.sum_max.as_ref().map(|sum| sum.max.as_millionths()),
+        terms.sum_max.as_ref().map(|sum| i64::try_from(sum.per_seconds).unwrap_or(i64::MAX)),
         terms.definition.map(|definition| definition.structural.to_string()),
         terms.definition.map(|definition| definition.textual.to_string()),
         grant.state.as_str(),
@@ -431,9 +502,10 @@ async fn insert(tx: &mut Tx, org: &OrgId, grant: &Grant) -> Result<(), Error> {
         grant.created_at
     ];
     tx.exec(
-        "INSERT INTO grants (org_id, id, scope, space_id, source, name, condition, calls_max, used, structural, textual, state,
-           requested_by, reason, lifetime_seconds, given_by, given_at, givers, invocation_id, expires_at, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
+        "INSERT INTO grants (org_id, id, scope, space_id, source, name, condition, calls_max, used, sum_of, sum_max, sum_seconds,
+           structural, textual, state, requested_by, reason, lifetime_seconds, given_by, given_at, givers, invocation_id, expires_at,
+           created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)",
         &params,
     )
     .await
@@ -457,6 +529,15 @@ pub(crate) fn read_grant(row: Row) -> Result<Grant, Error> {
     let condition = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
     let calls_max = columns.int_or_null()?.and_then(|calls| u32::try_from(calls).ok());
     let used = u32::try_from(columns.int()?).unwrap_or(u32::MAX);
+    let of = columns.text_or_null()?;
+    let max = columns.int_or_null()?.map(|max| Amount::from_millionths(max).ok_or_else(|| unreadable("sum"))).transpose()?;
+    let per_seconds = columns.int_or_null()?.map(|seconds| u64::try_from(seconds).map_err(|_| unreadable("window"))).transpose()?;
+    // A bound that is there only in part would bound nothing.
+    let sum_max = match (of, max, per_seconds) {
+        (Some(of), Some(max), Some(per_seconds)) => Some(SumMax { max, of, per_seconds }),
+        (None, None, None) => None,
+        (Some(_) | None, _, _) => return Err(unreadable("sum")),
+    };
     let structural = columns.parsed_or_null(Digest::parse)?;
     let textual = columns.parsed_or_null(Digest::parse)?;
     let definition = structural.zip(textual).map(|(structural, textual)| GrantedDefinition { structural, textual });
@@ -468,8 +549,9 @@ pub(crate) fn read_grant(row: Row) -> Result<Grant, Error> {
     let given_at = columns.time_or_null()?;
     let givers: Option<_> = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
     Ok(Grant {
-        terms: GrantTerms { scope, space, covers, condition, calls_max, definition },
+        terms: GrantTerms { scope, space, covers, condition, calls_max, sum_max, definition },
         used,
+        spent: Amount::default(),
         state,
         requested_by,
         reason,

@@ -136,7 +136,7 @@ impl Check<'_> {
                 stored.insert(("source", id), said);
             }
         }
-        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps, members FROM spaces WHERE org_id = $1";
+        let sql = "SELECT id, band, self_approval, quorum, redaction, keeps, members, observes FROM spaces WHERE org_id = $1";
         for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
             let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
             // The space that comes with its org has no entry until it is changed.
@@ -259,7 +259,7 @@ impl Logged {
             Kind::Space => {
                 if let Ok(body) = SpaceBody::read(&entry.body) {
                     let (keeps, members) = (body.keeps, body.members.as_ref());
-                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, keeps, members);
+                    let said = space(body.band, body.self_approval, &body.quorum, &body.redaction, keeps, members, body.observes);
                     self.set("space", body.space.to_string(), Some(said));
                 }
             }
@@ -444,16 +444,19 @@ fn space(
     redaction: &SpaceRedaction,
     keeps: Keeps,
     members: Option<&BTreeSet<UserId>>,
+    observes: bool,
 ) -> String {
     let json = |value: Result<serde_json::Value, _>| value.map_or_else(|_: serde_json::Error| String::new(), |value| value.to_string());
     let (quorum, redaction) = (json(serde_json::to_value(quorum)), json(serde_json::to_value(redaction)));
     let members = members.map_or_else(String::new, |members| format!(" {}", json(serde_json::to_value(members))));
-    format!("{} {} {quorum} {redaction} {}{members}", band.as_str(), crate::orgs::self_approval_word(self_approval), keeps.as_str())
+    let observes = if observes { " observes" } else { "" };
+    let (self_approval, keeps) = (crate::orgs::self_approval_word(self_approval), keeps.as_str());
+    format!("{} {self_approval} {quorum} {redaction} {keeps}{members}{observes}", band.as_str())
 }
 
 /// The settings of a space just created.
 fn new_space() -> String {
-    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default(), Keeps::default(), None)
+    space(Band::Green, SelfApproval::Allowed, &Quorum::default(), &SpaceRedaction::default(), Keeps::default(), None, false)
 }
 
 fn filed(row: Row) -> Result<Filed, Error> {
@@ -486,5 +489,6 @@ fn stored_space(row: Row) -> Result<(String, String), Error> {
     let (quorum, redaction): (Quorum, SpaceRedaction) = (columns.json()?, columns.json()?);
     let keeps = columns.parsed(Keeps::parse)?;
     let members: Option<BTreeSet<UserId>> = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
-    Ok((id, space(band, self_approval, &quorum, &redaction, keeps, members.as_ref())))
+    let observes = columns.int()? == 1;
+    Ok((id, space(band, self_approval, &quorum, &redaction, keeps, members.as_ref(), observes)))
 }

@@ -17,6 +17,7 @@ use crate::{Error, Page, PageRequest, Store, page};
 use begin::{begin_again_in, begin_in};
 use countersign_core::invocation::{Deadline, REVERT_KEY, ReceiptRef, revert_key};
 use countersign_core::limits::DRIFT_ENDS_PER_WRITE;
+use countersign_core::observe::Observed;
 use countersign_core::ports::Invocations;
 use countersign_core::ports::events::EventDraft;
 use countersign_core::ports::invocations::{
@@ -32,8 +33,8 @@ use std::sync::Arc;
 macro_rules! insert_invocation {
     () => {
         "INSERT INTO invocations (org_id, id, session_id, space_id, action, tier, status, expires_at, sealed_params, body, receipt_id, receipt_seq, run_by, ended_at,
-           reward, exec_ms, trace_id, key, subject)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
+           reward, exec_ms, trace_id, key, subject, observed)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"
     };
 }
 
@@ -310,7 +311,7 @@ impl<'a> InvocationRow<'a> {
         Val::from(lease.run_by().filter(|_| is_at_work))
     }
 
-    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 19] {
+    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 20] {
         let (run_by, exec_ms) = (self.run_by(lease), self.exec_ms());
         let Self { invocation, body, receipt, reward, busy: _ } = self;
         vals![
@@ -332,7 +333,8 @@ impl<'a> InvocationRow<'a> {
             exec_ms,
             invocation.trace_id.as_str(),
             invocation.idempotency_key.as_deref(),
-            invocation.call.claimed.as_ref().and_then(|claimed| claimed.subject.as_deref())
+            invocation.call.claimed.as_ref().and_then(|claimed| claimed.subject.as_deref()),
+            invocation.observed.map(Observed::as_str)
         ]
     }
 

@@ -27,6 +27,7 @@ mod listings;
 mod logins;
 mod modes;
 mod notifications;
+mod observed;
 mod orgs;
 mod policies;
 mod principals;

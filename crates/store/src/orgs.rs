@@ -36,7 +36,7 @@ macro_rules! select_org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, members, created_at FROM spaces WHERE org_id = $1"
+        "SELECT org_id, id, name, band, self_approval, quorum, redaction, keeps, members, observes, created_at FROM spaces WHERE org_id = $1"
     };
 }
 pub(crate) use select_space;
@@ -50,6 +50,7 @@ pub struct SpaceChange {
     pub redaction: Option<SpaceRedaction>,
     pub keeps: Option<Keeps>,
     pub members: Option<MembersChange>,
+    pub observes: Option<bool>,
 }
 
 /// A change of who may act in a space. The first member closes it to everybody else; it stays closed when the last one has left.
@@ -224,13 +225,15 @@ impl Store {
                             Some(change) => change.apply(before.members.as_ref()),
                             None => before.members.clone(),
                         },
+                        observes: change.observes.unwrap_or(before.observes),
                         ..before.clone()
                     };
                     if after != before {
                         let members = after.members.as_ref().map(to_json).transpose()?;
                         tx.exec(
-                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5, members = $6
-                             WHERE org_id = $7 AND id = $8",
+                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4, keeps = $5, members = $6,
+                               observes = $7
+                             WHERE org_id = $8 AND id = $9",
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
@@ -238,6 +241,7 @@ impl Store {
                                 to_json(&after.redaction)?,
                                 after.keeps.as_str(),
                                 members,
+                                i64::from(after.observes),
                                 org.as_str(),
                                 space.as_str()
                             ],
@@ -290,6 +294,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         keeps: space.keeps,
         members: space.members.clone(),
         name: space.name.clone(),
+        observes: space.observes,
         quorum: space.quorum.clone(),
         redaction: space.redaction.clone(),
         self_approval: space.self_approval,
@@ -331,6 +336,7 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         redaction: SpaceRedaction::default(),
         keeps: Keeps::default(),
         members: None,
+        observes: false,
         created_at,
     };
     let sealed_key = store.keychain.new_space_key(tx, &space.id).await?;
@@ -365,6 +371,7 @@ pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
         redaction: columns.json()?,
         keeps: columns.parsed(Keeps::parse)?,
         members: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
+        observes: columns.int()? == 1,
         created_at: columns.time()?,
     })
 }

@@ -5,7 +5,7 @@ use crate::canaries::{SELECT_CANARIES, read_canary};
 use crate::consents::{read_consent, select_consent};
 use crate::db::{Columns, Tx, all, only, vals};
 use crate::events::tell;
-use crate::grants::{read_grant, select_grant};
+use crate::grants::{add_spent, read_grant, select_grant};
 use crate::modes::{read_mode_rows, scope_of};
 use crate::orgs::{read_space, select_space};
 use crate::policies::{read_policies, select_policies};
@@ -105,6 +105,7 @@ impl Rules for Store {
     fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>> {
         Box::pin(async move {
             let automation = session.automation.clone().map(GrantScope::Automation);
+            let now = self.db.now().await?;
             let sql = concat!(
                 select_grant!(),
                 " AND state = 'active' AND state IN ('requested', 'active') AND expires_at > $2 AND (calls_max IS NULL OR used < calls_max)
@@ -113,7 +114,7 @@ impl Rules for Store {
             );
             let params = vals![
                 session.org.as_str(),
-                self.db.now().await?,
+                now,
                 GrantScope::Session(session.id.clone()).to_string(),
                 automation.map(|scope| scope.to_string()).unwrap_or_default(),
                 session.space.as_str(),
@@ -122,6 +123,7 @@ impl Rules for Store {
                 CANDIDATES_MAX
             ];
             let mut grants = all(self.db.read(sql, &params).await?, read_grant)?;
+            add_spent(&self.db, &session.org, now, &mut grants).await?;
             // The narrowest grant comes first; of equally narrow ones, the one that expires sooner.
             grants.sort_by_key(|grant| (grant.terms.scope.clone(), grant.terms.covers.action().is_none(), grant.expires_at));
             Ok(grants)

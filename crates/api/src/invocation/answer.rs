@@ -1,7 +1,7 @@
 //! How people answer pending invocations.
 
 use super::InvocationView;
-use crate::rules::{GrantView, ModeView};
+use crate::rules::{GrantView, ModeView, SumMaxRequest};
 use countersign_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +33,9 @@ pub struct GrantOfferRequest {
     #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
     #[schema(deprecated)]
     pub max_calls: Option<u32>,
+    /// How much of a param its calls may add up to in a window; without it, any amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_max: Option<SumMaxRequest>,
     /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<String>,

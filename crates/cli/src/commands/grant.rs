@@ -1,11 +1,13 @@
 //! `countersign grant`: permissions for more than one call, within limits. Agents request grants; people give, refuse and revoke them.
 
 use super::action::params;
+use super::sum;
 use crate::shared::*;
 use api::identity::{SessionView, SpaceView};
 use api::invocation::GrantScopeName;
 use api::rules::{GrantStateName, GrantView, NewGrantRequest};
 use clap::{Args, Subcommand, ValueEnum};
+use countersign_core::Amount;
 use countersign_core::limits::PAGE_ROWS_MAX;
 
 #[derive(Debug, Subcommand)]
@@ -32,7 +34,8 @@ pub(crate) enum Grant {
     #[command(before_help = "Examples:
   countersign grant give files.write_text --session ses_… --calls 5
   countersign grant give 'files.*' --org --space lab --expires 2h      a whole source; asks first
-  countersign grant give files.write_text --org --condition @notes-only.json")]
+  countersign grant give files.write_text --org --condition @notes-only.json
+  countersign grant give shop.refund --org --sum-max 500 --of /amount --per 24h")]
     Give(Give),
     /// Request a grant, as an agent; it allows nothing until a person approves it
     #[command(before_help = "Examples:\n  countersign grant request files.write_text --calls 5 --reason 'five notes to write'")]
@@ -73,6 +76,15 @@ pub(crate) struct Bounds {
     /// Calls it is good for; any number when absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     calls: Option<u32>,
+    /// How much of a param its calls may add up to, such as 500 or 12.50
+    #[arg(long, value_name = "AMOUNT", requires = "of", requires = "per", value_parser = sum::amount)]
+    sum_max: Option<Amount>,
+    /// The param that is added up, as a JSON pointer such as /amount
+    #[arg(long, value_name = "POINTER", requires = "sum_max")]
+    of: Option<String>,
+    /// The time in which it is added up, such as 24h
+    #[arg(long, value_name = "TIME", requires = "sum_max", value_parser = Span::parse)]
+    per: Option<Span>,
     /// How long it lasts, such as 2h; 24h when absent
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     expires: Option<Span>,
@@ -137,6 +149,7 @@ impl Resource for GrantView {
         Field::both("used", Column::Whole, |one, _| {
             text(one.calls_max.map_or_else(|| format!("{} of any", one.calls_used), |most| format!("{} of {most}", one.calls_used)))
         }),
+        Field::line("sum", |one, _| maybe(one.sum_max.as_ref().map(|sum| format!("{} of {}", clean::line(&sum.spent), sum::words(sum))))),
         Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
         Field::both("expires", Column::Whole, |one, view| match one.state {
             GrantStateName::Requested | GrantStateName::Active => view.future(one.expires_at),
@@ -288,6 +301,7 @@ impl Bounds {
             condition,
             calls_max: self.calls,
             max_calls: None,
+            sum_max: sum::request(self.sum_max, self.of.as_deref(), self.per.as_ref()),
             expires_in: self.expires.as_ref().map(Span::text),
             reason: self.reason,
         })
@@ -304,8 +318,9 @@ fn summary(grant: &GrantView, terminal: &Terminal) -> String {
         Some(calls) => counted(calls, "call", "calls"),
         None => "any number of calls".to_owned(),
     };
+    let sum = grant.sum_max.as_ref().map(|sum| format!(", {} in sum", sum::words(sum))).unwrap_or_default();
     let space = grant.space_id.as_ref().map(|space| format!(" in space {space}")).unwrap_or_default();
     let condition = grant.condition.as_ref().map(|condition| format!(", where {condition}")).unwrap_or_default();
     let until = terminal.future(grant.expires_at);
-    clean::line(&format!("a grant for {} to {}{space}, {calls}, for {}{condition}", grant.covers, grant.scope, until.as_shown()))
+    clean::line(&format!("a grant for {} to {}{space}, {calls}{sum}, for {}{condition}", grant.covers, grant.scope, until.as_shown()))
 }

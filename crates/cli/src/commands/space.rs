@@ -189,6 +189,7 @@ impl Resource for SpaceView {
         Field::line("redacts", |one, _| text(redaction(one))),
         Field::line("keeps", |one, _| text(one.keeps.as_str())),
         Field::line("members", |one, _| text(member::told(one.members.as_deref()))),
+        Field::line("observes", |one, _| one.observes.then(|| Cell::text("yes: it asks nobody, but about R4").toned(Tone::Warn))),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
     ];
 

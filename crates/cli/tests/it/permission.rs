@@ -55,6 +55,53 @@ fn a_grant_is_given_within_bounds() {
 }
 
 #[test]
+fn a_grant_bounds_a_sum() {
+    let server = Server::start();
+    let owner = server.owner();
+    let give = ["grant", "give", "files.write_text", "--org"];
+    let given = owner.run(&[&give[..], &["--sum-max", "100", "--of", "/text", "--per", "24h", "--json"]].concat()).ok().json();
+    assert_eq!(given["sum_max"], json!({ "of": "/text", "max": "100", "per_seconds": 86_400, "spent": "0" }));
+    let write = |amount: &str| {
+        let params = json!({ "path": "a", "text": amount }).to_string();
+        owner.run(&["action", "invoke", "files.write_text", "--params", &params, "--no-wait"])
+    };
+    write("60.5").ok();
+    write("39.51").exits(6);
+    write("39.5").ok();
+    let shown = owner.run(&["grant", "show", given["id"].as_str().unwrap()]).ok().stdout;
+    assert!(shown.contains("100 of 100 of /text per 24h"), "{shown}");
+    // The three flags are one bound.
+    for lacking in [&["--sum-max", "100"][..], &["--of", "/text", "--per", "1h"], &["--sum-max", "100", "--of", "/text"]] {
+        owner.run(&[&give[..], lacking].concat()).exits(2);
+    }
+    owner.run(&[&give[..], &["--sum-max", "1e3", "--of", "/text", "--per", "24h"]].concat()).exits(2);
+    owner.run(&["approve", "inv_1", "--sum-max", "100", "--of", "/text", "--per", "24h"]).exits(2);
+}
+
+#[test]
+fn a_space_observes_and_its_report_suggests_rules() {
+    let server = Server::start();
+    let owner = server.owner();
+    let write =
+        |more: &'static [&'static str]| owner.run(&[&["action", "invoke", "files.write_text", "path=a", "text=b"][..], more].concat());
+    assert!(owner.run(&["observe", "report"]).ok().stderr.contains("nobody would have been asked anything"));
+    let refused = owner.run(&["observe", "on", "main"]).exits(2);
+    assert!(refused.stderr.contains("run without asking anybody?"), "{}", refused.stderr);
+    assert_eq!(owner.run(&["observe", "on", "main", "--yes", "--json=observes"]).ok().json()["observes"], true);
+    for _ in 0..3 {
+        write(&[]).ok();
+    }
+    let report = owner.run(&["observe", "report", "--space", "main", "--since", "1h"]).ok();
+    assert!(report.stdout.starts_with("files.write_text\tR2\t3\tmode\tses_"), "{}", report.stdout);
+    assert!(report.stderr.contains("3 questions, and 0 with what is suggested:"), "{}", report.stderr);
+    assert!(report.stderr.contains("countersign mode set files.write_text allow"), "{}", report.stderr);
+    assert_eq!(owner.run(&["observe", "report", "--json"]).ok().json()["asked"], 3);
+    owner.run(&["observe", "off", "main"]).ok();
+    write(&["--no-wait"]).exits(6);
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
 fn a_kill_switch_stops_what_it_covers_and_everybody_sees_it() {
     let server = Server::start();
     let owner = server.owner();

@@ -134,6 +134,28 @@ async fn a_grant_is_used_as_often_as_it_says_by_callers_of_two_processes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_calls_of_a_grant_never_add_up_to_more_than_its_sum_in_two_processes() {
+    let two = Two::start().await;
+    let sessions = futures_util::future::join_all((0..CALLERS / 8).map(|at| two.session(at % 2))).await;
+    let grant = json!({ "covers": "http.request", "scope": "org", "sum_max": { "of": "/body", "max": "500", "per": "24h" } });
+    let (status, given) = two.ask(0, Method::POST, "grants", grant).await;
+    assert_eq!(status, 201, "{given}");
+    // Every body is an amount, and no two are the same.
+    let texts: Vec<_> = (0..CALLERS).map(|at| format!("40.{at:06}")).collect();
+    let calls = texts.iter().enumerate().map(|(at, text)| two.call(at % 2, &sessions[(at / 2) % sessions.len()], text));
+    let answers = futures_util::future::join_all(calls).await;
+    assert!(answers.iter().all(|(status, _)| [200, 202].contains(status)), "{answers:?}");
+    let ran: Vec<_> = answers.iter().zip(&texts).filter(|((status, _), _)| *status == 200).map(|(_, text)| text).collect();
+    let sum = ran.iter().map(|text| countersign_core::Amount::parse(text).unwrap()).sum::<countersign_core::Amount>();
+    assert_eq!((ran.len(), two.effects()), (12, 12), "{answers:?}");
+    for at in 0..2 {
+        let (_, shown) = two.ask(at, Method::GET, &format!("grants/{}", given["id"].as_str().unwrap()), Value::Null).await;
+        assert_eq!(shown["sum_max"]["spent"], sum.to_string());
+    }
+    two.verify();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_process_has_ended_the_other_does_not_run() {
     let two = Two::start().await;
     let session = two.session(0).await;

@@ -11,7 +11,7 @@ use crate::walk::hold::approvals_needed;
 use countersign_core::action::Class;
 use countersign_core::batch::BatchMode;
 use countersign_core::decision::Drift;
-use countersign_core::grant::GrantScope;
+use countersign_core::grant::{GrantScope, SumMax};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Failure, GrantOffer};
 use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Row};
 use countersign_core::limits::REASON_CHARS_MAX;
@@ -42,6 +42,7 @@ pub enum BeyondAsked {
     Grant {
         to: GrantFor,
         calls_max: Option<u32>,
+        sum_max: Option<SumMax>,
         lifetime_seconds: u64,
     },
 }
@@ -241,8 +242,8 @@ impl Pipeline {
                 Err(Error::Forbidden { permission: Permission::ManagePolicy })
             }
             BeyondAsked::Always => Ok(Beyond::Always),
-            BeyondAsked::Grant { to, calls_max, lifetime_seconds } => {
-                check_bounds("/grant", calls_max, lifetime_seconds)?;
+            BeyondAsked::Grant { to, calls_max, sum_max, lifetime_seconds } => {
+                check_bounds("/grant", calls_max, sum_max.as_ref(), lifetime_seconds)?;
                 let scope = match to {
                     GrantFor::Org => GrantScope::Org,
                     GrantFor::Session => GrantScope::Session(pending.session.clone()),
@@ -254,7 +255,7 @@ impl Pipeline {
                         }
                     }
                 };
-                Ok(Beyond::Grant(GrantOffer { scope, calls_max, lifetime_seconds }))
+                Ok(Beyond::Grant(GrantOffer { scope, calls_max, sum_max, lifetime_seconds }))
             }
         }
     }

@@ -51,6 +51,7 @@ impl Pipeline {
         let mut invocation = gated.to_invocation(Status::Pending, &decision);
         invocation.binding = Some(to_binding(&bound)?);
         invocation.deadline = pending.deadline;
+        invocation.observed = pending.observed;
         let (proposed, proposed_params) = match &pending.edit {
             // The requester's original params stay recorded through several edits.
             Some(earlier) => (earlier.proposed, earlier.proposed_params.clone()),

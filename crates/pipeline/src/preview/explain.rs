@@ -11,6 +11,7 @@ use crate::walk::resolve::Resolved;
 use crate::walk::validate::{param_errors, request_field_errors};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
 use countersign_core::invocation::Intention;
+use countersign_core::observe::Observed;
 use countersign_core::{ActionId, Call, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
 
 /// A hypothetical call to explain.
@@ -100,7 +101,8 @@ impl Pipeline {
             Gates::Denied(gated, failure) => (*gated, Some(failure.message), false),
             Gates::Quarantined(gated, caught) => (*gated, caught.into_iter().next().map(|caught| caught.message), true),
         };
-        let Moded { decision, is_grantable, .. } = self.walk.mode_of(&gated).await?;
+        let Moded { decision, is_grantable, observed, .. } = self.walk.mode_of(&gated).await?;
+        let is_unasked = observed.is_some_and(Observed::ran_unasked);
         let asks = decision.mode == Mode::RequireApproval && denial.is_none();
         let grant = if asks { self.walk.fitting_grant(&gated, is_grantable).await?.map(|grant| grant.id().clone()) } else { None };
         let denial = match denial {
@@ -111,12 +113,15 @@ impl Pipeline {
             (Some(_), _) if is_caught => Would::Quarantine,
             (Some(_), _) | (None, Mode::Deny) => Would::Deny,
             // A dry run asks nobody.
-            (None, Mode::RequireApproval) if grant.is_none() && rehearsed.is_none() => Would::Ask,
+            (None, Mode::RequireApproval) if grant.is_none() && rehearsed.is_none() && !is_unasked => Would::Ask,
             (None, Mode::RequireApproval | Mode::Allow) => Would::Run,
         };
         let because = match (&denial, would) {
             (Some(message), _) => message.clone(),
             (None, Would::Run) if rehearsed.is_some() => rehearsed.unwrap_or_default(),
+            (None, Would::Run) if is_unasked && grant.is_none() => {
+                format!("the space only observes; otherwise a person is asked: {}", because(&decision, &gated.gates, None))
+            }
             (None, Would::Ask) => because(&decision, &gated.gates, None) + &self.by_what_is_held(&gated.gates, &session).await?,
             (None, _) => because(&decision, &gated.gates, grant.as_ref()),
         };

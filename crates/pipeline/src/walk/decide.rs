@@ -10,8 +10,10 @@ use crate::walk::stage::Stage;
 use countersign_core::action::Profile;
 use countersign_core::decision::{Drift, Reason};
 use countersign_core::invocation::{Failure, Intention};
+use countersign_core::observe::Observed;
+use countersign_core::session::SelfApproval;
 use countersign_core::switch::SwitchScope;
-use countersign_core::{Decision, Digest, GrantId, Mode, Tier};
+use countersign_core::{Amount, Decision, Digest, GrantId, Mode, Tier};
 
 /// What the policy decided.
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
@@ -26,8 +28,8 @@ pub(crate) enum Decided {
 /// An invocation that policy, or a person, has cleared to run. `execute` accepts nothing else.
 ///
 /// The fields are private to this file. `decide` builds one on `allow`, or with a grant that `grant.rs` found to fit, or with a
-/// `Compensation` from a batch whose part's effect stands. `hold::redeem` builds one from a `Redeemed` approval, which exists only for an
-/// approved call whose binding still holds. No other way compiles.
+/// `Compensation` from a batch whose part's effect stands, or in a space that only observes, below R4. `hold::redeem` builds one from a
+/// `Redeemed` approval, which exists only for an approved call whose binding still holds. No other way compiles.
 pub(crate) struct Cleared {
     gated: Gated,
     decision: Decision,
@@ -41,6 +43,8 @@ enum Clearance {
     Grant(Fitting),
     Batch,
     Person(Redeemed),
+    /// Nobody was asked, because the space only observes.
+    Observed(Observed),
 }
 
 /// A call that was denied.
@@ -56,6 +60,8 @@ pub(crate) struct Pending {
     pub(crate) gated: Gated,
     pub(crate) decision: Decision,
     pub(crate) policy_slice: Digest,
+    /// Set where the space only observes, and asks all the same.
+    pub(crate) observed: Option<Observed>,
 }
 
 /// A call that may be previewed. It cannot become `Cleared`.
@@ -91,6 +97,10 @@ impl Cleared {
         Self { gated, decision, policy_slice, by: Clearance::Batch }
     }
 
+    fn by_observing(gated: Gated, decision: Decision, policy_slice: Digest, observed: Observed) -> Self {
+        Self { gated, decision, policy_slice, by: Clearance::Observed(observed) }
+    }
+
     pub(crate) fn by_person(gated: Gated, decision: Decision, policy_slice: Digest, approval: Redeemed) -> Self {
         Self { gated, decision, policy_slice, by: Clearance::Person(approval) }
     }
@@ -110,7 +120,7 @@ impl Cleared {
     pub(crate) const fn approval(&self) -> Option<&Redeemed> {
         match &self.by {
             Clearance::Person(redeemed) => Some(redeemed),
-            Clearance::Policy | Clearance::Grant(_) | Clearance::Batch => None,
+            Clearance::Policy | Clearance::Grant(_) | Clearance::Batch | Clearance::Observed(_) => None,
         }
     }
 
@@ -121,7 +131,23 @@ impl Cleared {
     pub(crate) const fn grant(&self) -> Option<&GrantId> {
         match &self.by {
             Clearance::Grant(fitting) => Some(fitting.id()),
-            Clearance::Policy | Clearance::Batch | Clearance::Person(_) => None,
+            Clearance::Policy | Clearance::Batch | Clearance::Person(_) | Clearance::Observed(_) => None,
+        }
+    }
+
+    /// What it takes of the sum that its grant bounds.
+    pub(crate) const fn spends(&self) -> Option<Amount> {
+        match &self.by {
+            Clearance::Grant(fitting) => fitting.spends(),
+            Clearance::Policy | Clearance::Batch | Clearance::Person(_) | Clearance::Observed(_) => None,
+        }
+    }
+
+    /// Set if nobody was asked, because the space only observes.
+    pub(crate) const fn observed(&self) -> Option<Observed> {
+        match &self.by {
+            Clearance::Observed(observed) => Some(*observed),
+            Clearance::Policy | Clearance::Grant(_) | Clearance::Batch | Clearance::Person(_) => None,
         }
     }
 
@@ -144,7 +170,7 @@ impl Cleared {
 impl Walk {
     pub(crate) async fn decide(&self, gated: Gated) -> Result<Decided, Error> {
         let _timed = self.timed(Stage::Decide);
-        let Moded { decision, policy_slice, is_grantable, stopped_because } = self.mode_of(&gated).await?;
+        let Moded { decision, policy_slice, is_grantable, observed, stopped_because } = self.mode_of(&gated).await?;
         let intention = gated.validated.resolved.admitted.request.intention;
         if intention == Intention::DryRun
             && let Some(failure) = self.reads_too_much(&gated).await?
@@ -165,7 +191,12 @@ impl Walk {
             }
             (Mode::RequireApproval, Intention::Effect | Intention::Revert, _) => match self.fitting_grant(&gated, is_grantable).await? {
                 Some(grant) => Decided::Cleared(Cleared::by_grant(gated, decision, policy_slice, grant)),
-                None => Decided::Pending(Box::new(Pending { gated, decision, policy_slice })),
+                None => match observed {
+                    Some(unasked) if unasked.ran_unasked() => {
+                        Decided::Cleared(Cleared::by_observing(gated, decision, policy_slice, unasked))
+                    }
+                    Some(_) | None => Decided::Pending(Box::new(Pending { gated, decision, policy_slice, observed })),
+                },
             },
             (Mode::Allow, Intention::Effect | Intention::Revert, _) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
         })
@@ -221,7 +252,11 @@ impl Walk {
         let stopped_because = stopped.map(|switch| switch.reason.clone());
         let decision = policy::decide(&facts, &rules);
         let is_grantable = policy::is_grantable(&decision, &facts, &rules);
-        Ok(Moded { policy_slice: policy::digest::policy_slice(&rules), decision, is_grantable, stopped_because })
+        let observed = (space.observes && decision.mode == Mode::RequireApproval).then(|| {
+            let one_person = space.quorum.of(facts.tier) <= 1 && space.self_approval == SelfApproval::Allowed;
+            policy::observed(&decision, &facts, &rules, resolved.action().tier, one_person)
+        });
+        Ok(Moded { policy_slice: policy::digest::policy_slice(&rules), decision, is_grantable, observed, stopped_because })
     }
 }
 
@@ -231,6 +266,8 @@ pub(crate) struct Moded {
     pub(crate) policy_slice: Digest,
     /// Whether a grant may replace the approval.
     pub(crate) is_grantable: bool,
+    /// Set if the space only observes, and the decision asks for a person.
+    pub(crate) observed: Option<Observed>,
     /// Why the kill switch that stops the call was turned on.
     pub(crate) stopped_because: Option<String>,
 }

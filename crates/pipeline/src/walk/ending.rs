@@ -12,6 +12,7 @@ use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Approval, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, KeyFate, NewQuarantine, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS};
+use countersign_core::observe::Observed;
 use countersign_core::{
     ActionId, ConnectionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
     ledger,
@@ -480,6 +481,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending, parts: RewardParts) -> Result<S
         redacted: invocation.redacted.as_ref().map(|taken| taken.counts.clone()).unwrap_or_default(),
         grant: invocation.grant.clone(),
         grant_returned: ending.grant_use == GrantUse::Returned,
+        observed: invocation.observed.is_some_and(Observed::ran_unasked),
         edit: invocation.edit.as_ref().map(|edit| EditBody { by: edit.by.clone(), changed: edit.changed.clone(), proposed: edit.proposed }),
     };
     body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })

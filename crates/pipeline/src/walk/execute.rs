@@ -70,6 +70,8 @@ impl Walk {
         invocation.attempts = 1;
         invocation.started_at = Some(self.now());
         invocation.grant = cleared.grant().cloned();
+        invocation.spends = cleared.spends();
+        invocation.observed = cleared.observed();
         let profile = cleared.gated().validated.resolved.action().profile.as_str().to_owned();
         invocation.announced = Some(Announced { policy_slice: cleared.policy_slice(), profile });
         let target = match self.breaker(&cleared).await? {

@@ -120,6 +120,8 @@ impl Gated {
             answer: None,
             edit: None,
             grant: None,
+            spends: None,
+            observed: None,
             redacted: self.taken_out.clone(),
             released_from: resolved.admitted.entrance.released_from().cloned(),
             policies: self.policies,

@@ -4,16 +4,23 @@ use crate::error::Error;
 use crate::walk::admit::Admitted;
 use crate::walk::gate::Gated;
 use crate::walk::ground::Walk;
-use countersign_core::{Grant, GrantId, UserId};
+use countersign_core::{Amount, Grant, GrantId, UserId};
+use serde_json::Value;
 
 /// A grant that fits the call. Only this file can make one.
 pub(crate) struct Fitting {
     id: GrantId,
+    /// What the call takes of the sum that the grant bounds.
+    spends: Option<Amount>,
 }
 
 impl Fitting {
     pub(crate) const fn id(&self) -> &GrantId {
         &self.id
+    }
+
+    pub(crate) const fn spends(&self) -> Option<Amount> {
+        self.spends
     }
 }
 
@@ -32,8 +39,9 @@ impl Walk {
         let approvers = self.ledger().list_approvers(&session.org).await?;
         for grant in grants.into_iter().filter(|grant| fits(grant, gated, &approvers)) {
             let params = &gated.validated.resolved.admitted.request.call.params;
+            let Ok(spends) = spends(&grant, params) else { continue };
             if self.inner.conditions.are_met(&grant, params).await && self.answers(&grant, gated).await? {
-                return Ok(Some(Fitting { id: grant.id }));
+                return Ok(Some(Fitting { id: grant.id, spends }));
             }
         }
         Ok(None)
@@ -47,6 +55,16 @@ impl Walk {
         let yes = policy::Approval { by: grant.givers.clone(), expires: grant.expires_at };
         self.passes_with(gated, &yes).await
     }
+}
+
+/// The call names no amount, or more than is left of the sum.
+struct TooMuch;
+
+/// What a call takes of the sum that its grant bounds. The store compares again when it takes it: others may be faster.
+fn spends(grant: &Grant, params: &Value) -> Result<Option<Amount>, TooMuch> {
+    let Some(sum) = &grant.terms.sum_max else { return Ok(None) };
+    let taken = sum.taken_by(params).filter(|taken| grant.spent.leaves_room(*taken, sum.max));
+    taken.map(Some).ok_or(TooMuch)
 }
 
 /// Checks what the store cannot: whether the grant replaces the approvals that this call needs, and whether it was given for this

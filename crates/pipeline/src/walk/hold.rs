@@ -22,7 +22,7 @@ use policy::digest::mismatch;
 impl Walk {
     pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Walked, Error> {
         let _timed = self.timed(Stage::Hold);
-        let Pending { gated, decision, policy_slice } = *pending;
+        let Pending { gated, decision, policy_slice, observed } = *pending;
         if is_caller_gone(&gated) {
             // Nobody was asked yet. Whoever asks again makes a new call, and people are asked once.
             return self.record_left(|failure| Denied { gated, decision, policy_slice, failure }).await;
@@ -35,6 +35,7 @@ impl Walk {
         let mut invocation = gated.to_invocation(Status::Pending, &decision);
         invocation.binding = Some(to_binding(&bound)?);
         invocation.deadline = Some(Deadline::At(expires_at));
+        invocation.observed = observed;
         let instead_of = gated.validated.resolved.admitted.entrance.replaces().cloned();
         let hold = Hold {
             rules_version: gated.validated.resolved.admitted.rules_version,

@@ -14,6 +14,7 @@ use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition}
 use countersign_core::invocation::{Beyond, Failure};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, EntryDraft, EntryId, NewReservation, Row};
+use countersign_core::observe::Observed;
 use countersign_core::{Digest, GrantId, IntentId, Invocation, Status, ledger};
 use durable::Pace;
 use receipt::body::{ApprovalBody, Body as _, DefinitionDigests, IntentBody};
@@ -189,6 +190,7 @@ impl Walk {
         invocation.answer = held.answer;
         invocation.approvals = held.approvals;
         invocation.edit = held.edit;
+        invocation.observed = held.observed;
         invocation.binding = held.binding;
         invocation.taken_up_at = held.taken_up_at;
         Ok(())
@@ -213,6 +215,7 @@ impl Walk {
                     covers: Covers::only(&invocation.action),
                     condition: None,
                     calls_max: offer.calls_max,
+                    sum_max: offer.sum_max.clone(),
                     definition: Some(GrantedDefinition { structural: invocation.digests.structural, textual: invocation.digests.textual }),
                 }),
                 lifetime_seconds: offer.lifetime_seconds,
@@ -256,6 +259,8 @@ impl Walk {
             decision: invocation.decision.clone(),
             approval: announcement.approval.clone(),
             grant: announcement.grant.clone(),
+            observed: invocation.observed.is_some_and(Observed::ran_unasked),
+            spends: invocation.spends,
             idempotency_key: announcement.idempotency,
             evidence: invocation.evidence.as_ref().map(|evidence| evidence_digest(&*announcement.key, evidence)),
             profile: announcement.profile.clone(),
@@ -267,9 +272,10 @@ impl Walk {
     }
 }
 
-/// A read that uses no approval, no grant and no idempotency key can simply be repeated, so it needs no intent. Every other call does.
+/// A read that needs no approval, no grant and no idempotency key can simply be repeated, so it needs no intent. Every other call does.
 pub(super) fn needs_intent(cleared: &Cleared) -> bool {
-    is_write(cleared) || cleared.approval().is_some() || cleared.grant().is_some() || cleared.gated().validated.idempotency_key.is_some()
+    let is_permitted = cleared.approval().is_some() || cleared.grant().is_some() || cleared.observed().is_some();
+    is_write(cleared) || is_permitted || cleared.gated().validated.idempotency_key.is_some()
 }
 
 fn is_write(cleared: &Cleared) -> bool {

@@ -6,8 +6,8 @@ pub use countersign_core::effect::Remedy;
 use countersign_core::effect::{Purpose, SettledBy};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::{
-    ActionId, BatchId, ConnectionId, Decision, Digest, GrantId, IntentId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status,
-    Tier, Timestamp, UserId,
+    ActionId, Amount, BatchId, ConnectionId, Decision, Digest, GrantId, IntentId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId,
+    Status, Tier, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -37,6 +37,9 @@ pub struct IntentBody {
     pub idempotency_key: Option<Digest>,
     pub intent_id: IntentId,
     pub invocation_id: InvocationId,
+    /// It needed approval and had none, because its space only observes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub observed: bool,
     pub params: Digest,
     pub principal: PrincipalId,
     pub profile: String,
@@ -48,6 +51,9 @@ pub struct IntentBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<InvocationId>,
     pub space: SpaceId,
+    /// What it takes of the sum that its grant bounds: the one param that is in the log, because whoever verifies it must be able to add up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spends: Option<Amount>,
     pub tier: Tier,
     pub trace_id: String,
 }
@@ -89,6 +95,9 @@ pub struct ReceiptBody {
     pub grant_returned: bool,
     pub idempotency_key: Option<Digest>,
     pub invocation_id: InvocationId,
+    /// It needed approval and had none, because its space only observes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub observed: bool,
     pub outputs: Option<Outputs>,
     pub owner: Option<UserId>,
     pub params: Digest,

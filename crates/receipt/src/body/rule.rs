@@ -2,7 +2,7 @@
 
 use super::is_default;
 use countersign_core::decision::{Drift, Gate, Lock};
-use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
+use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::ledger::Wording;
 use countersign_core::ports::sources::ServerKind;
 use countersign_core::principal::Role;
@@ -45,6 +45,9 @@ pub struct SpaceBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<BTreeSet<UserId>>,
     pub name: String,
+    /// Whether it only observes: calls that need approval run, but those of R4.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub observes: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     pub quorum: Quorum,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -196,6 +199,9 @@ pub struct Terms {
     pub definition: Option<GrantedDefinition>,
     pub scope: GrantScope,
     pub space: Option<SpaceId>,
+    /// How much of a param its calls may add up to in a window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_max: Option<SumMax>,
 }
 
 impl Terms {
@@ -211,6 +217,7 @@ impl Terms {
             definition: terms.definition,
             scope: terms.scope.clone(),
             space: terms.space.clone(),
+            sum_max: terms.sum_max.clone(),
         }
     }
 }

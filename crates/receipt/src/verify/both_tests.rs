@@ -145,6 +145,7 @@ fn space(by: u8, people: u32) -> Told {
         name: "main".to_owned(),
         quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
         keeps: Default::default(),
+        observes: false,
         redaction: Default::default(),
         members: None,
         self_approval: SelfApproval::Allowed,
@@ -152,6 +153,13 @@ fn space(by: u8, people: u32) -> Told {
         version: 9,
     };
     (Kind::Space, json!(body))
+}
+
+/// From here on the space only observes.
+fn observing() -> Told {
+    let (kind, mut body) = space(OWNER, 1);
+    body["observes"] = json!(true);
+    (kind, body)
 }
 
 /// From here on the space refuses self-approval.
@@ -185,7 +193,7 @@ fn source_removed(by: u8, version: i64) -> Told {
 
 fn granted(by: u8, givers: &[u8], expires_at: Timestamp) -> Told {
     let covers = Covers::only(&ActionId::parse("http.request").unwrap());
-    let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
+    let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None };
     let givers: Vec<_> = givers.iter().map(|number| user(*number)).collect();
     let change = json!({
         "rule": "grant_given", "grant": grant(), "terms": terms, "expires_at": expires_at, "givers": givers, "invocation_id": null,
@@ -348,6 +356,18 @@ fn who_loses_a_role_may_still_have_a_request_under_way() {
     let lost = late.drafts.iter().rev().nth(2).unwrap().at;
     late = late.retimed(lost.plus_seconds(60));
     both_refuse("a minute after they lost the first", &late.seal(), late.drafts.len() as u64 - 1);
+}
+
+#[test]
+fn both_let_run_unasked_what_a_space_observes() {
+    let unasked = ReceiptBody { approval: None, observed: true, ..call(&[]) };
+    both_accept("where it observes", &story(vec![observing(), begun(&unasked)]));
+    both_refuse_the_last("where it never did", vec![begun(&unasked)]);
+    let mut again = space(OWNER, 1);
+    again.1["version"] = json!(10);
+    both_refuse_the_last("where it does no more", vec![observing(), again, begun(&unasked)]);
+    let destroys = ReceiptBody { tier: Tier::R4, ..unasked };
+    both_refuse_the_last("what destroys", vec![observing(), begun(&destroys)]);
 }
 
 #[test]

@@ -56,6 +56,7 @@ fn banded(band: Band, version: i64) -> SpaceBody {
         version,
         quorum: Quorum::default(),
         keeps: Default::default(),
+        observes: false,
         redaction: Default::default(),
         members: None,
     }

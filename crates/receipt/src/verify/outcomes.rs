@@ -64,6 +64,7 @@ struct Right<'a> {
     decision: &'a Decision,
     approval: Option<&'a ApprovalBody>,
     grant: Option<&'a GrantId>,
+    observed: bool,
 }
 
 /// The call that an idempotency key answers for.
@@ -78,7 +79,7 @@ impl Outcomes {
             return Err(Finding::new(Class::Duplicate, format!("intent `{}` stands in the log already", intent.intent_id)));
         }
         let is_revert = self.batches.may_revert(intent.batch.as_ref(), intent.reverses.as_ref(), &intent.action);
-        permitted(&intent.decision, intent.approval.as_ref(), intent.grant.as_ref(), is_revert)?;
+        permitted(&Right::of_intent(intent), is_revert)?;
         let life = self.invocations.entry(intent.invocation_id.clone()).or_default();
         if let Some(receipt) = &life.receipt {
             return Err(unpaired(format!("an effect is announced after receipt `{receipt}` ended its invocation")));
@@ -258,11 +259,13 @@ impl<'a> Call<'a> {
 
 impl<'a> Right<'a> {
     const fn of_intent(intent: &'a IntentBody) -> Self {
-        Self { decision: &intent.decision, approval: intent.approval.as_ref(), grant: intent.grant.as_ref() }
+        let IntentBody { decision, approval, grant, observed, .. } = intent;
+        Self { decision, approval: approval.as_ref(), grant: grant.as_ref(), observed: *observed }
     }
 
     const fn of_receipt(receipt: &'a ReceiptBody) -> Self {
-        Self { decision: &receipt.decision, approval: receipt.approval.as_ref(), grant: receipt.grant.as_ref() }
+        let ReceiptBody { decision, approval, grant, observed, .. } = receipt;
+        Self { decision, approval: approval.as_ref(), grant: grant.as_ref(), observed: *observed }
     }
 
     fn digest(&self) -> Result<Digest, Finding> {
@@ -287,15 +290,16 @@ fn not_refused(receipt: &ReceiptBody, is_revert: bool) -> Result<(), Finding> {
     if receipt.decision.mode == Mode::RequireApproval && (receipt.dry_run || receipt.replayed) {
         return Ok(());
     }
-    permitted(&receipt.decision, receipt.approval.as_ref(), receipt.grant.as_ref(), is_revert)
+    permitted(&Right::of_receipt(receipt), is_revert)
 }
 
-/// Whether the mode permits the effect. Whether the grant really covers the call is checked in `standing`.
-fn permitted(decision: &Decision, approval: Option<&ApprovalBody>, grant: Option<&GrantId>, is_revert: bool) -> Result<(), Finding> {
-    match decision.mode {
+/// Whether the mode permits the effect. Whether the grant really covers the call, and whether the space really observed, is checked in
+/// `standing`.
+fn permitted(right: &Right<'_>, is_revert: bool) -> Result<(), Finding> {
+    match right.decision.mode {
         Mode::Allow => Ok(()),
-        Mode::RequireApproval if grant.is_some() || is_revert => Ok(()),
-        Mode::RequireApproval if approval.is_some_and(|approval| !approval.approvers.is_empty()) => Ok(()),
+        Mode::RequireApproval if right.grant.is_some() || right.observed || is_revert => Ok(()),
+        Mode::RequireApproval if right.approval.is_some_and(|approval| !approval.approvers.is_empty()) => Ok(()),
         Mode::RequireApproval => Err(refused("nobody approved it")),
         Mode::Deny => Err(refused("the mode was `deny`")),
     }
@@ -319,9 +323,10 @@ const fn may_have_run(receipt: &ReceiptBody) -> bool {
     }
 }
 
-/// Whether the call needs an intent. Only a read without an approval, a grant or an idempotency key does not: it can simply be repeated.
+/// Whether the call needs an intent. Only a read that needed no approval and has no idempotency key does not: it can simply be repeated.
 fn needs_intent(receipt: &ReceiptBody) -> bool {
-    receipt.tier >= Tier::R2 || receipt.approval.is_some() || receipt.grant.is_some() || receipt.idempotency_key.is_some()
+    let is_permitted = receipt.approval.is_some() || receipt.grant.is_some() || receipt.observed;
+    receipt.tier >= Tier::R2 || is_permitted || receipt.idempotency_key.is_some()
 }
 
 fn answer_key(receipt: &ReceiptBody) -> Option<(SpaceId, ActionId, Digest)> {

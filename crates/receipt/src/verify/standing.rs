@@ -1,7 +1,8 @@
 //! Checks the grants that replaced approvals, and that nothing ran that a kill switch had stopped.
 //! A grant must have been given before its use, by as many people as the space requires; it must cover the call, and must not be used
-//! more often than it allows. Where the space refuses self-approval, nobody approves a call of their own, or has given the grant for it.
-//! Where the space has members, they alone call, approve and have given the grants there.
+//! more often, or for more in a window, than it allows. Without an approval or a grant a call ran only where its space observed. Where the
+//! space refuses self-approval, nobody approves a call of their own, or has given the grant for it. Where the space has members, they alone
+//! call, approve and have given the grants there.
 
 use super::decisions::is_package;
 use super::{Class, Finding};
@@ -12,8 +13,8 @@ use countersign_core::effect::Purpose;
 use countersign_core::grant::GrantScope;
 use countersign_core::session::{Quorum, SelfApproval};
 use countersign_core::switch::SwitchScope;
-use countersign_core::{ActionId, Band, GrantId, InvocationId, PrincipalId, SessionId, SpaceId, Status, Tier, Timestamp, UserId};
-use std::collections::{BTreeSet, HashMap};
+use countersign_core::{ActionId, Amount, Band, GrantId, InvocationId, PrincipalId, SessionId, SpaceId, Status, Tier, Timestamp, UserId};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 #[derive(Default)]
 pub(super) struct Standing {
@@ -22,6 +23,8 @@ pub(super) struct Standing {
     /// What each space that an entry describes asks of approvals, and its members. In any other space everybody acts, one person is enough,
     /// and may be the owner.
     spaces: HashMap<SpaceId, (Quorum, SelfApproval, Option<BTreeSet<UserId>>)>,
+    /// The spaces that only observe.
+    observing: HashSet<SpaceId>,
     /// The last call that began with an approval, and its approvers. A grant given along with that approval comes right after it.
     approved: Option<(InvocationId, Vec<PrincipalId>)>,
 }
@@ -31,12 +34,19 @@ struct Given {
     expires_at: Timestamp,
     givers: BTreeSet<UserId>,
     used: u32,
+    /// What its calls took of the sum that it bounds, as far as it is in the window.
+    spent: Vec<(Timestamp, InvocationId, Amount)>,
     is_revoked: bool,
 }
 
 impl Standing {
     pub(super) fn set_space(&mut self, body: &SpaceBody) {
         self.spaces.insert(body.space.clone(), (body.quorum.clone(), body.self_approval, body.members.clone()));
+        if body.observes {
+            self.observing.insert(body.space.clone());
+        } else {
+            self.observing.remove(&body.space);
+        }
     }
 
     pub(super) fn change(&mut self, by: Option<&PrincipalId>, change: RuleChange) -> Result<(), Finding> {
@@ -46,7 +56,7 @@ impl Standing {
                     return Err(Finding::new(Class::Duplicate, format!("grant `{grant}` was given already")));
                 }
                 let givers = self.givers(by, &givers, invocation_id.as_ref()).map_err(|why| refused(format!("grant `{grant}` {why}")))?;
-                self.grants.insert(grant, Given { terms, expires_at, givers, used: 0, is_revoked: false });
+                self.grants.insert(grant, Given { terms, expires_at, givers, used: 0, spent: Vec::new(), is_revoked: false });
             }
             RuleChange::GrantRevoked { grant } => {
                 if let Some(given) = self.grants.get_mut(&grant) {
@@ -137,6 +147,9 @@ impl Standing {
         if intent.approval.as_ref().is_some_and(|approval| approval.approvers.iter().any(is_barred)) {
             return Err(refused("its owner approved it, and the space refuses self-approval".to_owned()));
         }
+        if intent.observed {
+            self.was_observed(intent)?;
+        }
         let Some(id) = &intent.grant else { return Ok(()) };
         let given = self.grants.get_mut(id).ok_or_else(|| refused(format!("grant `{id}` was never given")))?;
         if let Some(why) = given.unfit(at, intent) {
@@ -149,6 +162,18 @@ impl Standing {
             return Err(refused(format!("grant `{id}` was given by the owner of the call, and the space refuses self-approval")));
         }
         given.used += 1;
+        given.spend(at, intent);
+        Ok(())
+    }
+
+    /// Checks that a call that nobody permitted was made where the space only observes, and does not destroy.
+    fn was_observed(&self, intent: &IntentBody) -> Result<(), Finding> {
+        if !self.observing.contains(&intent.space) {
+            return Err(refused("it ran as observed, and its space does not only observe".to_owned()));
+        }
+        if intent.tier.class() == TierClass::Danger {
+            return Err(refused("it destroys, and such a call is held also where the space only observes".to_owned()));
+        }
         Ok(())
     }
 
@@ -182,20 +207,39 @@ impl Standing {
         let used = receipt.grant.as_ref().and_then(|id| self.grants.get_mut(id)).filter(|given| given.used > 0);
         let given = used.ok_or_else(|| refused("it gives back a use that no grant had".to_owned()))?;
         given.used -= 1;
+        given.spent.retain(|(_, by, _)| *by != receipt.invocation_id);
         Ok(())
     }
 }
 
 impl Given {
+    /// Whether what the call takes still fits into the sum of the window that ends with it.
+    fn has_room(&self, at: Timestamp, intent: &IntentBody) -> bool {
+        let Some(sum) = &self.terms.sum_max else { return true };
+        let since = at.minus_seconds(sum.per_seconds);
+        let spent = self.spent.iter().filter(|(then, _, _)| *then > since).map(|(_, _, amount)| *amount).sum::<Amount>();
+        intent.spends.is_some_and(|amount| spent.leaves_room(amount, sum.max))
+    }
+
+    fn spend(&mut self, at: Timestamp, intent: &IntentBody) {
+        if let (Some(sum), Some(amount)) = (&self.terms.sum_max, intent.spends) {
+            let since = at.minus_seconds(sum.per_seconds);
+            self.spent.retain(|(then, _, _)| *then > since);
+            self.spent.push((at, intent.invocation_id.clone(), amount));
+        }
+    }
+
     /// Why the grant does not cover this call; `None` if it does.
     fn unfit(&self, at: Timestamp, intent: &IntentBody) -> Option<&'static str> {
-        let Self { terms, expires_at, used, is_revoked, givers: _ } = self;
+        let Self { terms, expires_at, used, is_revoked, givers: _, spent: _ } = self;
         if *is_revoked {
             Some("had been revoked")
         } else if *expires_at <= at {
             Some("was past its time")
         } else if terms.calls_max.is_some_and(|most| *used >= most) {
             Some("was used up")
+        } else if !self.has_room(at, intent) {
+            Some("does not leave so much of its sum")
         } else if !terms.covers.includes(&intent.action) || terms.space.as_ref().is_some_and(|space| *space != intent.space) {
             Some("does not cover the call")
         } else if !is_of(&terms.scope, &intent.principal) {

@@ -4,13 +4,13 @@ use super::*;
 use crate::body::{AnswerBody, ApprovalBody, IdentityBody, IdentityChange, IntentBody, RuleBody, RuleChange, SpaceBody, Terms};
 use crate::story::{FIRST_KEY, Story, answer, intent, key, owner, receipt, second};
 use countersign_core::decision::{Drift, Gate, ModeSource, Reason, Verdict};
-use countersign_core::grant::{Covers, GrantScope, GrantedDefinition};
+use countersign_core::grant::{Covers, GrantScope, GrantedDefinition, SumMax};
 use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, Decision, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp,
-    TokenId, UserId,
+    ActionId, Amount, Band, Decision, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
+    Timestamp, TokenId, UserId,
 };
 use std::convert::Infallible;
 
@@ -50,7 +50,8 @@ impl Sequel {
 
     fn given_until(self, expires_at: Timestamp, change: impl FnOnce(&mut Terms)) -> Self {
         let covers = Covers::only(&ActionId::parse(SEND).unwrap());
-        let mut terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
+        let mut terms =
+            Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None };
         change(&mut terms);
         self.rule(RuleChange::GrantGiven { grant: grant(), terms, expires_at, givers: Vec::new(), invocation_id: None, requested_by: None })
     }
@@ -61,7 +62,7 @@ impl Sequel {
         let covers = Covers::parse("*").unwrap();
         let change = RuleChange::GrantGiven {
             grant: grant(),
-            terms: Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None },
+            terms: Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None },
             expires_at: sequel.now().plus_seconds(1_000),
             givers: givers.iter().map(|number| user(*number)).collect(),
             invocation_id: came_with.map(|call| call.invocation_id.clone()),
@@ -81,6 +82,7 @@ impl Sequel {
             name: "main".to_owned(),
             quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
             keeps: Default::default(),
+            observes: false,
             redaction: Default::default(),
             members: None,
             self_approval: SelfApproval::Allowed,
@@ -88,6 +90,37 @@ impl Sequel {
             version: self.version,
         };
         self.tell(Kind::Space, &body)
+    }
+
+    /// From here on their space only observes, or does not any more.
+    fn observing(mut self, observes: bool) -> Self {
+        self.version += 1;
+        let body = SpaceBody {
+            band: Band::Green,
+            by: PrincipalId::User(owner()),
+            name: "main".to_owned(),
+            quorum: Quorum::default(),
+            keeps: Default::default(),
+            observes,
+            redaction: Default::default(),
+            members: None,
+            self_approval: SelfApproval::Allowed,
+            space: self.call(0).space,
+            version: self.version,
+        };
+        self.tell(Kind::Space, &body)
+    }
+
+    /// Adds the intent of a call that takes this much of the grant's sum.
+    fn spend(self, number: u8, amount: Option<&str>) -> Self {
+        let body = self.call(number);
+        self.take(&body, amount)
+    }
+
+    fn take(self, body: &ReceiptBody, amount: Option<&str>) -> Self {
+        let intent_id = IntentId::new(self.now(), [9; 10]);
+        let intent = IntentBody { intent_id, spends: amount.and_then(Amount::parse), ..intent(body, 1) };
+        self.tell(Kind::Intent, &intent)
     }
 
     /// A call that these people approved.
@@ -218,6 +251,43 @@ fn a_grant_is_used_as_often_as_it_says() {
     let sequel = given(Some(2)).used(50).used(51);
     let third = sequel.call(52);
     sequel.intend(&third, 1).fails("was used up");
+}
+
+#[test]
+fn the_calls_of_a_grant_never_add_up_to_more_than_its_sum() {
+    let bound = |per_seconds| SumMax { max: Amount::parse("500").unwrap(), of: "/amount".to_owned(), per_seconds };
+    let given = |per_seconds| Sequel::new().given(|terms| terms.sum_max = Some(bound(per_seconds)));
+    given(900).spend(50, Some("300.25")).spend(51, Some("199.75")).holds();
+    given(900).spend(50, Some("500")).spend(51, Some("0.000001")).fails("does not leave so much of its sum");
+    given(900).spend(50, Some("500.01")).fails("does not leave so much of its sum");
+    given(900).spend(50, None).fails("does not leave so much of its sum");
+    // What was given back, because the call was not sent, is there again.
+    let sequel = given(900);
+    let unsent = returned(sequel.call(50));
+    sequel.take(&unsent, Some("500")).end(&unsent).spend(51, Some("500")).holds();
+    // Each entry is ten seconds after the one before it.
+    given(10).spend(50, Some("500")).spend(51, Some("500")).holds();
+    given(11).spend(50, Some("500")).spend(51, Some("500")).fails("does not leave so much of its sum");
+}
+
+#[test]
+fn what_nobody_permitted_ran_only_where_the_space_observed() {
+    let unasked = |sequel: &Sequel| ReceiptBody { grant: None, observed: true, ..sequel.call(50) };
+    let begin = |sequel: Sequel| {
+        let body = unasked(&sequel);
+        sequel.intend(&body, 1)
+    };
+    begin(Sequel::new()).fails("does not only observe");
+    begin(Sequel::new().observing(true).observing(false)).fails("does not only observe");
+    let observing = Sequel::new().observing(true);
+    let body = unasked(&observing);
+    let begun = observing.intend(&body, 1);
+    begun.holds();
+    // Its receipt must say so, too, whatever the space has become meanwhile.
+    begun.end(&ReceiptBody { observed: false, ..body.clone() }).fails("nobody approved it");
+    let sequel = Sequel::new().observing(true);
+    let body = unasked(&sequel);
+    sequel.intend(&body, 1).observing(false).end(&body).holds();
 }
 
 #[test]

@@ -38,6 +38,7 @@ pages![
     "concepts/kill-switch",
     "concepts/live-stream",
     "concepts/modes-and-decisions",
+    "concepts/observe",
     "concepts/packages",
     "concepts/policies",
     "concepts/receipts",

@@ -1,6 +1,6 @@
 //! Grants: given by people, asked for by agents.
 
-use super::answers::calls_of;
+use super::answers::{calls_of, sum_of};
 use super::body::Strict;
 use super::caller::Caller;
 use super::page::{self, page_request, seconds_of};
@@ -8,7 +8,7 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::grants::{self, Asked, AskedScope};
 use api::invocation::GrantScopeName;
-use api::rules::{GrantStateName, GrantView, NewGrantRequest, SessionGrantRequest};
+use api::rules::{GrantStateName, GrantView, NewGrantRequest, SessionGrantRequest, SumMaxView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -163,8 +163,9 @@ fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
         None => GRANT_SECONDS_DEFAULT,
     };
     let calls_max = calls_of(body.calls_max, body.max_calls)?;
+    let sum_max = body.sum_max.map(sum_of).transpose()?;
     let (covers, space, condition, reason) = (body.covers, body.space_id, body.condition, body.reason);
-    Ok(Asked { covers, scope, space, condition, calls_max, reason, lifetime_seconds })
+    Ok(Asked { covers, scope, space, condition, calls_max, sum_max, reason, lifetime_seconds })
 }
 
 /// What is asked for in the words of the older contract.
@@ -221,6 +222,12 @@ fn view(grant: &Grant) -> GrantView {
         condition: grant.terms.condition.clone(),
         calls_max: grant.terms.calls_max,
         calls_used: grant.used,
+        sum_max: grant.terms.sum_max.as_ref().map(|sum| SumMaxView {
+            of: sum.of.clone(),
+            max: sum.max.to_string(),
+            per_seconds: sum.per_seconds,
+            spent: grant.spent.to_string(),
+        }),
         reason: grant.reason.clone(),
         requested_by: grant.requested_by.as_ref().map(ToString::to_string),
         session_title: None,

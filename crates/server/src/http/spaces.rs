@@ -56,7 +56,8 @@ pub(super) async fn change(
 ) -> Result<Json<SpaceView>, Refusal> {
     let quorum = body.quorum.map(to_quorum).transpose()?;
     let redaction = body.redaction.map(to_redaction);
-    let change = SpaceChange { band: body.band, self_approval: body.self_approval, quorum, redaction, keeps: body.keeps, members: None };
+    let (band, self_approval, keeps, observes) = (body.band, body.self_approval, body.keeps, body.observes);
+    let change = SpaceChange { band, self_approval, quorum, redaction, keeps, members: None, observes };
     Ok(Json(view(&spaces::change(&app, &caller.principal, &space, change).await?)))
 }
 
@@ -115,6 +116,7 @@ fn view(space: &Space) -> SpaceView {
         redacts: space.redacted_kinds().into_iter().collect(),
         keeps: space.keeps,
         members: space.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
+        observes: space.observes,
         created_at: space.created_at,
     }
 }

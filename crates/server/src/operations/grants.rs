@@ -2,7 +2,7 @@
 
 use super::{Error, must, sessions, sight, spaces, words};
 use crate::App;
-use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
+use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, PAGE_ROWS_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
@@ -18,6 +18,7 @@ pub(crate) struct Asked {
     pub(crate) space: Option<String>,
     pub(crate) condition: Option<Value>,
     pub(crate) calls_max: Option<u32>,
+    pub(crate) sum_max: Option<SumMax>,
     pub(crate) reason: Option<String>,
     pub(crate) lifetime_seconds: u64,
 }
@@ -141,9 +142,10 @@ async fn checked(app: &App, by: &Principal, asked: Asked) -> Result<NewGrant, Er
         checked.map_err(|_| Error::invalid("`condition` could not be checked"))?.map_err(unusable)?;
     }
     let reason = words("reason", asked.reason.as_deref())?;
-    pipeline::check_bounds("", asked.calls_max, asked.lifetime_seconds)?;
+    pipeline::check_bounds("", asked.calls_max, asked.sum_max.as_ref(), asked.lifetime_seconds)?;
     let definition = definition_of(app, by, &covers).await?;
-    let terms = GrantTerms { scope, space, covers, condition: asked.condition, calls_max: asked.calls_max, definition };
+    let (condition, calls_max, sum_max) = (asked.condition, asked.calls_max, asked.sum_max);
+    let terms = GrantTerms { scope, space, covers, condition, calls_max, sum_max, definition };
     Ok(NewGrant { terms, lifetime_seconds: asked.lifetime_seconds, reason })
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: Space
     let unknown = || Error::not_found("space", space);
     let id = SpaceId::parse(space).map_err(|_| unknown())?;
     if change == SpaceChange::default() {
-        return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum`, `redaction` or `keeps`" });
+        return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum`, `redaction`, `keeps` or `observes`" });
     }
     if let Some(redaction) = &change.redaction {
         let no_numbers = |region: String| Error::invalid(format!("`{region}` is no region with telephone numbers"));

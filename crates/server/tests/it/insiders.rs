@@ -227,6 +227,12 @@ async fn what_was_changed_in_one_column_shows_against_the_log() {
         ("UPDATE grants SET givers = '[]'", restored, "grant `"),
         ("UPDATE grants SET space_id = (SELECT id FROM spaces)", restored, "grant `"),
         (
+            "UPDATE grants SET sum_of = '/count', sum_max = 1, sum_seconds = 1",
+            "UPDATE grants SET sum_of = NULL, sum_max = NULL, sum_seconds = NULL",
+            "grant `",
+        ),
+        ("UPDATE spaces SET observes = 1 WHERE name = 'lab'", "UPDATE spaces SET observes = 0", "space `"),
+        (
             "UPDATE tokens SET expires_at = expires_at + 1 WHERE kind = 'agent'",
             "UPDATE tokens SET expires_at = expires_at - 1 WHERE kind = 'agent'",
             "token `",

@@ -21,7 +21,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
         return Ok(Begun::RulesChanged);
     }
     if let Some(grant) = &invocation.grant
-        && grants::use_in(tx, &invocation.org, grant).await? == Used::Spent
+        && grants::use_in(tx, grant, invocation).await? == Used::Spent
     {
         return Ok(Begun::GrantSpent);
     }
@@ -35,7 +35,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
             }
             if let Some(taken) = taken {
                 if let Some(grant) = &invocation.grant {
-                    grants::return_in(tx, &invocation.org, grant).await?;
+                    grants::return_in(tx, grant, invocation).await?;
                 }
                 return Ok(Begun::KeyTaken(taken));
             }

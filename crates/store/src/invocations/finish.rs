@@ -82,7 +82,7 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
         quarantines::insert_in(tx, invocation, quarantine).await?;
     }
     if let (GrantUse::Returned, Some(grant)) = (finish.grant, &invocation.grant) {
-        grants::return_in(tx, &invocation.org, grant).await?;
+        grants::return_in(tx, grant, invocation).await?;
     }
     insert_event(tx, &invocation.org, &finish.event, Some(receipt_id)).await?;
     Ok(Finished::Recorded { seq })

@@ -3,6 +3,7 @@
 mod batches;
 mod connections;
 mod events;
+mod grants;
 mod identity;
 mod lifecycle;
 mod lines;

@@ -10,6 +10,7 @@ use countersign_core::ledger::{
     Hold, KeyFate, NewBatch, NewReservation, Row,
 };
 use countersign_core::mcp::McpWishes;
+use countersign_core::observe::Observed;
 use countersign_core::ports::{Definitions, Invocations};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
@@ -270,6 +271,8 @@ impl Tenant {
             answer: None,
             edit: None,
             grant: None,
+            spends: None,
+            observed: None,
             redacted: None,
             released_from: None,
             policies: None,
@@ -440,6 +443,8 @@ impl Tenant {
             decision: invocation.decision.clone(),
             approval: approved(invocation),
             grant: invocation.grant.clone(),
+            observed: is_observed(invocation),
+            spends: invocation.spends,
             idempotency_key: invocation.idempotency_key.as_deref().map(sha256),
             profile: "in_process".into(),
             evidence: None,
@@ -499,6 +504,7 @@ impl Tenant {
             settled: None,
             grant: invocation.grant.clone(),
             grant_returned: false,
+            observed: is_observed(invocation),
             claimed: None,
             policies: None,
             redacted: BTreeMap::new(),
@@ -584,6 +590,10 @@ fn mode(action: &str) -> Mode {
 
 fn definition_digests(invocation: &Invocation) -> DefinitionDigests {
     DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual }
+}
+
+fn is_observed(invocation: &Invocation) -> bool {
+    invocation.observed.is_some_and(Observed::ran_unasked)
 }
 
 fn approved(invocation: &Invocation) -> Option<ApprovalBody> {

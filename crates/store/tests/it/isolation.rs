@@ -196,7 +196,7 @@ async fn full(world: &World, name: &str) -> Full {
 fn new_grant(tenant: &Tenant) -> NewGrant {
     let scope = GrantScope::Session(tenant.session.id.clone());
     let covers = Covers::parse(WRITE).unwrap();
-    let terms = GrantTerms { scope, space: None, covers, condition: None, calls_max: Some(2), definition: None };
+    let terms = GrantTerms { scope, space: None, covers, condition: None, calls_max: Some(2), sum_max: None, definition: None };
     NewGrant { terms, lifetime_seconds: 3_600, reason: None }
 }
 
@@ -322,6 +322,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_in_status: store.list_in_status(org, Status::Running, None).await.unwrap();
         list_expired: store.list_expired(org, Status::Pending).await.unwrap();
         list_pending_of: store.list_pending_of(org, &action(WRITE), None).await.unwrap();
+        list_asked_for: store.list_asked_for(org, &theirs.tenant.space, testkit::clock::START, 9).await.unwrap();
         list_grants: store.list_grants(org, &GrantFilter::default(), &all).await.unwrap();
         list_switches: store.list_switches(org).await.unwrap();
         list_reviews: store.list_reviews(org, &all).await.unwrap();

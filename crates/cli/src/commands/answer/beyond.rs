@@ -3,11 +3,14 @@
 
 mod standing;
 
+use crate::commands::sum;
 use crate::output::Consent;
 use crate::shared::*;
 use crate::style::time;
 use api::invocation::{ApproveMode, GrantOfferRequest, GrantScopeName, InvocationView};
+use api::rules::SumMaxRequest;
 use clap::{Args, ValueEnum};
+use countersign_core::Amount;
 use countersign_core::limits::GRANT_SECONDS_DEFAULT;
 
 #[derive(Debug, Args)]
@@ -24,6 +27,15 @@ pub(super) struct Beyond {
     /// Calls the grant is good for; any number when absent
     #[arg(long, value_name = "N", requires = "grant", value_parser = clap::value_parser!(u32).range(1..))]
     calls: Option<u32>,
+    /// How much of a param its calls may add up to, such as 500 or 12.50
+    #[arg(long, value_name = "AMOUNT", requires = "grant", requires = "of", requires = "per", value_parser = sum::amount)]
+    sum_max: Option<Amount>,
+    /// The param that is added up, as a JSON pointer such as /amount
+    #[arg(long, value_name = "POINTER", requires = "sum_max")]
+    of: Option<String>,
+    /// The time in which it is added up, such as 24h
+    #[arg(long, value_name = "TIME", requires = "sum_max", value_parser = Span::parse)]
+    per: Option<Span>,
     /// How long the grant lasts, such as 2h; 24h when absent
     #[arg(long, value_name = "TIME", requires = "grant", value_parser = Span::parse)]
     expires: Option<Span>,
@@ -54,7 +66,12 @@ impl Beyond {
             Some(Scope::Org) => GrantScopeName::Org,
         };
         let expires_in = self.expires.as_ref().map(Span::text);
-        (ApproveMode::Grant, Some(GrantOfferRequest { scope, calls_max: self.calls, max_calls: None, expires_in }))
+        let sum_max = self.sum_max();
+        (ApproveMode::Grant, Some(GrantOfferRequest { scope, calls_max: self.calls, max_calls: None, sum_max, expires_in }))
+    }
+
+    fn sum_max(&self) -> Option<SumMaxRequest> {
+        sum::request(self.sum_max, self.of.as_deref(), self.per.as_ref())
     }
 
     /// Says what the server will store besides the approval, and continues if the user agrees.
@@ -95,8 +112,9 @@ impl Beyond {
             Some(calls) => counted(calls, "call", "calls"),
             None => "any number of calls".to_owned(),
         };
+        let sum = self.sum_max().map(|sum| format!(", {} of {} per {} in sum", sum.max, clean::line(&sum.of), sum.per)).unwrap_or_default();
         let now = terminal.now();
         let until = self.expires.as_ref().map_or_else(|| now.plus_seconds(GRANT_SECONDS_DEFAULT), |span| span.from(now));
-        Some(format!("a grant for {action} {whose}, {calls}, until {}", time::utc(until)))
+        Some(format!("a grant for {action} {whose}, {calls}{sum}, until {}", time::utc(until)))
     }
 }

@@ -15,6 +15,7 @@ use countersign_core::action::Reversibility;
 use countersign_core::batch::BatchMode;
 use countersign_core::changed_file::FileChange;
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
+use countersign_core::observe::Observed;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -166,6 +167,8 @@ impl Card<'_> {
         }
         facts.extend(self.answers(terminal));
         facts.extend(invocation.grant_id.as_ref().map(|grant| ("By grant", clean::line(grant))));
+        let is_unasked = invocation.observed.is_some_and(Observed::ran_unasked);
+        facts.extend(is_unasked.then(|| ("Observed", "nobody was asked, because the space only observes".to_owned())));
         facts.extend(redacted(&invocation.redacted).map(|taken| ("Redacted", taken)));
         facts.extend(invocation.released_from.as_ref().map(|from| ("Released from", clean::line(from))));
         for gate in &invocation.gates {

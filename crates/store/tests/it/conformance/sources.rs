@@ -207,7 +207,8 @@ async fn the_sources_are_remembered_until_they_change(kind: Kind) {
 /// Gives a grant for the session of the tenant.
 async fn grant(store: &Store, tenant: &Tenant, covers: &str, definition: Option<GrantedDefinition>) -> GrantId {
     let scope = GrantScope::Session(tenant.session.id.clone());
-    let terms = GrantTerms { scope, space: None, covers: Covers::parse(covers).unwrap(), condition: None, calls_max: None, definition };
+    let covers = Covers::parse(covers).unwrap();
+    let terms = GrantTerms { scope, space: None, covers, condition: None, calls_max: None, sum_max: None, definition };
     store.give_grant(&tenant.org, NewGrant { terms, lifetime_seconds: 3_600, reason: None }, &tenant.person()).await.unwrap().id
 }
 

@@ -69,6 +69,7 @@ fn invocation(params: Value) -> InvocationView {
         answer: None,
         edit: None,
         grant_id: None,
+        observed: None,
         claimed: None,
         redacted: std::collections::BTreeMap::new(),
         released_from: None,
