@@ -56,6 +56,10 @@ pub const OUTBOX_EVENTS: u32 = 256;
 pub const DELIVERIES_AT_ONCE: u32 = 8;
 /// How long one attempt of a delivery may take; then it counts as failed.
 pub const DELIVERY_ATTEMPT_SECONDS: u64 = 10;
+/// How long whoever is told may take to answer one request; it is less than the whole attempt may take.
+pub const OUTBOUND_ANSWER_MS: u64 = 8_000;
+/// Bytes read of such an answer; the rest is left.
+pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// How long a server has a delivery for itself. After that another one may try: the first must be gone.
 pub const DELIVERY_CLAIM_SECONDS: u64 = 60;
 /// For this long after its first attempt a delivery is repeated; then it is a dead letter.

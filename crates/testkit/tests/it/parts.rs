@@ -46,6 +46,7 @@ const SOURCES: Crate = Crate {
         ("egress", &["web", "words"]),
         ("oauth", &["web", "words"]),
         ("connection", &["oauth", "web", "words"]),
+        ("outbound", &["oauth", "web", "words"]),
         ("workspace", &["words"]),
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["web", "words", "workspace"]),

@@ -337,7 +337,8 @@ async fn a_dead_letter_stays_until_somebody_asks_for_it_again(kind: Kind) {
     assert_eq!((dead.len(), store.count_deliveries(&tenant.org, &channel.id, DeliveryState::Dead).await), (2, Ok(2)));
     world.clock.advance_seconds(24 * 60 * 60);
     assert_eq!(claim(store, &tenant, &channel.id).await, []);
-    let retry = async |one: Option<&countersign_core::DeliveryId>| store.retry_deliveries(&tenant.org, &channel.id, one, &tenant.person()).await;
+    let retry =
+        async |one: Option<&countersign_core::DeliveryId>| store.retry_deliveries(&tenant.org, &channel.id, one, &tenant.person()).await;
     assert_eq!(retry(Some(&dead[0].id)).await, Ok(1));
     let retried = claim(store, &tenant, &channel.id).await.remove(0).delivery;
     assert_eq!((&retried.id, retried.attempts, &retried.retried_by), (&dead[0].id, 1, &Some(tenant.person())));
