@@ -351,7 +351,7 @@ async fn a_test_message_says_what_became_of_it(kind: Kind) {
     assert!(reason.as_str().unwrap().contains("test of the channel `pager`"), "{reason}");
     receiver.answers(StatusCode::BAD_GATEWAY);
     assert_eq!(test().await, json!({ "delivered": false, "problem": "it answered 502" }));
-    let short = json!({ "value": "whsec_c2hvcnQ=", "replaces": 1 });
+    let short = json!({ "value": "whsec_c2hvcnQ=", "version": 1 });
     server.owner.send(Method::PUT, "/api/v1/secrets/hook", Some(short)).await.ok();
     let refused = test().await["problem"].clone();
     assert!(refused.as_str().unwrap().contains("24 to 64 bytes"), "{refused}");
