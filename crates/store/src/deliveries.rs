@@ -130,7 +130,7 @@ impl Store {
         let told = channels.iter().filter(|since| since.seq < seq && since.channel.tells_of(&call));
         Ok(told
             .flat_map(|Since { channel, .. }| {
-                channel.recipients().into_iter().map(|recipient| (channel.id.clone(), recipient, channel.after_seconds))
+                channel.recipients().into_iter().map(move |recipient| (channel.id.clone(), recipient, channel.after_seconds))
             })
             .collect())
     }

@@ -94,7 +94,7 @@ fn id_of(channel: &Channel, notice: &Notice) -> String {
 /// One signature under each key of the secret: while a secret is changed, it has the new key and the old one, separated by a space.
 fn signatures(secret: &Secret<String>, id: &str, seconds: i64, body: &[u8]) -> Result<String, DeliveryError> {
     let wrong = || {
-        let (least, most) = (KEY_BYTES.start(), KEY_BYTES.end());
+        let (least, most) = (*KEY_BYTES.start(), *KEY_BYTES.end());
         DeliveryError::Never(format!("the secret is not `{SECRET_PREFIX}` and {least} to {most} bytes in base64"))
     };
     let mut signed = Vec::new();
