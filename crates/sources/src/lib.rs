@@ -1,5 +1,6 @@
 //! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http` and `notify`, installed packages, and MCP
-//! servers; and `connection`, the credentials with which sources act elsewhere.
+//! servers; `connection`, the credentials with which sources act elsewhere; and `outbound`, the
+//! requests of channels.
 //!
 //! This is the only crate that opens outbound connections for actions, and the only one that touches a workspace. Errors of a call are
 //! `core::source::Error`; the `Error` here is about a source that could not be set up.
@@ -13,6 +14,7 @@ mod egress;
 mod error;
 pub mod mcp;
 pub mod oauth;
+pub mod outbound;
 pub mod package;
 mod program;
 pub mod web;

@@ -69,6 +69,7 @@ pages![
     "guides/generated-clients",
     "guides/mcp-door",
     "guides/mcp-servers",
+    "guides/notifications",
     "guides/packages",
     "guides/permission",
     "guides/runbook",

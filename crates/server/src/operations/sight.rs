@@ -5,7 +5,7 @@ use super::{Error, must};
 use crate::App;
 use countersign_core::ports::{Invocations, Sessions};
 use countersign_core::principal::Permission;
-use countersign_core::{InvocationId, OrgId, Principal, SessionId, SpaceId};
+use countersign_core::{ChannelId, InvocationId, OrgId, Principal, SessionId, SpaceId};
 use std::collections::BTreeSet;
 
 /// The spaces that do not exist for this principal.
@@ -41,7 +41,7 @@ pub(crate) async fn seen_of<T: Send>(
     Ok(seen)
 }
 
-/// Whether a text names one of these spaces, or a session or an invocation in one.
+/// Whether a text names one of these spaces, a session or an invocation in one, or a channel for one.
 pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, text: &str) -> Result<bool, Error> {
     if spaces.is_empty() {
         return Ok(false);
@@ -53,6 +53,8 @@ pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>,
             app.store().find_session(org, &session).await?.map(|session| session.space)
         } else if let Ok(invocation) = InvocationId::parse(word) {
             app.store().find_invocation(org, &invocation).await?.map(|invocation| invocation.space)
+        } else if let Ok(channel) = ChannelId::parse(word) {
+            app.store().find_channel(org, &channel).await?.and_then(|channel| channel.space)
         } else {
             None
         };

@@ -9,7 +9,7 @@ use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
-use server::{AddedConfig, AddedRegistry, App, MasterKeyFiles, Parts};
+use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts};
 use sources::builtin::files::{Files, FilesConfig};
 use sources::connection::{Connected, ConnectedConfig};
 use sources::mcp::AllowedPrograms;
@@ -99,6 +99,8 @@ pub(crate) struct TestServer {
     pub(crate) registry: FakeRegistry,
     pub(crate) store: Store,
     pub(crate) pipeline: Pipeline,
+    /// Delivers notices when a test says so.
+    pub(crate) courier: Courier,
     pub(crate) org: OrgId,
     pub(crate) owner: Client,
     pub(crate) url: String,
@@ -312,7 +314,7 @@ impl TestServer {
             store: store.clone(),
             connections: connections.clone(),
             allowed_hosts: home.hosts.clone(),
-            allowed_networks: networks,
+            allowed_networks: networks.clone(),
             programs: AllowedPrograms::new(Vec::new(), &[]).unwrap(),
             residents: None,
             homes: None,
@@ -342,6 +344,17 @@ impl TestServer {
         );
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", server::http::address_of(&listener, ""));
+        let courier = Courier::new(CourierConfig {
+            store: store.clone(),
+            pipeline: pipeline.clone(),
+            clock: Arc::clone(&shared),
+            random: Arc::clone(&random),
+            address: Own::new(&url),
+            allowed_hosts: home.hosts.clone(),
+            allowed_networks: networks,
+            patience: std::time::Duration::from_millis(500),
+        })
+        .unwrap();
         let app = App::new(Parts {
             store: store.clone(),
             pipeline: pipeline.clone(),
@@ -351,6 +364,7 @@ impl TestServer {
             homes: None,
             added,
             connections,
+            courier: courier.clone(),
             master_key: MasterKeyFiles::at(home.master_key()),
             address: Own::new(&url),
             has_public_url: false,
@@ -361,7 +375,7 @@ impl TestServer {
             let _dropped = stopped.await;
         }));
         let owner = Client { http: client(), url: url.clone(), token };
-        Self { home, clock, source, commands, registry, store, pipeline, org, owner, url, fault: at, stop: Some(stop) }
+        Self { home, clock, source, commands, registry, store, pipeline, courier, org, owner, url, fault: at, stop: Some(stop) }
     }
 
     /// A new interactive session with its agent.

@@ -325,7 +325,7 @@ async fn an_agent_is_told_of_its_own_session_and_another_org_of_nothing(kind: Ki
 }
 
 async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
-    let server = TestServer::start(kind).await;
+    let server = TestServer::start_reaching(kind, &["http://127.0.0.1:9"]).await;
     let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "viewer").await);
     let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
     let user = robin.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
@@ -334,11 +334,15 @@ async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
     let agent = robin.new_session(json!({ "space": "payroll" })).await;
     let hidden = agent.pending("fake.write", json!({ "text": "a" })).await;
     server.owner.switch("on", &format!("session:{}", agent.session)).await.ok();
+    server.owner.send(reqwest::Method::PUT, "/api/v1/secrets/hook", Some(json!({ "value": "x" }))).await.ok();
+    let settings = json!({ "url": "http://127.0.0.1:9/", "secret": "hook" });
+    let pager = json!({ "name": "pager", "kind": "webhook", "settings": settings, "space": space });
+    let channel = server.owner.post("/api/v1/channels", pager).await.ok()["id"].as_str().unwrap().to_owned();
     let seen = server.agent().await.pending("fake.write", json!({ "text": "b" })).await;
     let told = format!("{:?}", theirs.until_held(&hidden).await);
     assert!(told.contains(&space), "{told}");
     let told = format!("{:?}", hers.until_held(&seen).await);
-    let named = [&space, &agent.session, &hidden].into_iter().find(|id| told.contains(id.as_str()));
+    let named = [&space, &agent.session, &hidden, &channel].into_iter().find(|id| told.contains(id.as_str()));
     assert_eq!(named, None, "{told}");
 }
 
