@@ -344,6 +344,7 @@ impl TestServer {
             homes: None,
             added,
             connections,
+            mailer: Arc::default(),
             master_key: MasterKeyFiles::at(home.master_key()),
             address: Own::new(&url),
             has_public_url: false,
