@@ -114,6 +114,10 @@ prefixed_id! {
     SecretId = "sec_";
     /// A connection: the credential of a source, and where it may be sent.
     ConnectionId = "con_";
+    /// A channel: where an org is told of calls that wait.
+    ChannelId = "chn_";
+    /// One notice on its way to one recipient of a channel.
+    DeliveryId = "dlv_";
     /// One server process, from its start to its end.
     ServerId = "srv_";
     /// A saved automation definition.

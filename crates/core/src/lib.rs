@@ -7,6 +7,7 @@ pub mod batch;
 pub mod breaker;
 pub mod call;
 pub mod changed_file;
+pub mod channel;
 pub mod checks;
 pub mod clean;
 pub mod consent;
@@ -46,8 +47,8 @@ pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
-    ApprovalId, AutomationId, BatchId, CanaryId, ConnectionId, ConsentId, EventId, GrantId, IntentId, InvocationId, LogId, NotificationId,
-    OrgId, ReceiptId, SecretId, ServerId, SessionId, SpaceId, TokenId, UserId,
+    ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeliveryId, EventId, GrantId, IntentId, InvocationId,
+    LogId, NotificationId, OrgId, ReceiptId, SecretId, ServerId, SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

@@ -40,6 +40,38 @@ pub const SECRET_VALUE_BYTES_MAX: usize = 64 * 1024;
 pub const SECRET_USED_SECONDS: u64 = 60;
 /// Bytes of the address that a connection is for, of a header's name, and of a user's name; longer ones are refused with `invalid_request`.
 pub const CONNECTION_TEXT_BYTES_MAX: usize = 2_048;
+/// Channels that an org may have; the next is refused with `invalid_request`.
+pub const CHANNELS_MAX: usize = 50;
+/// Bytes of each text in the settings of a channel; longer ones are refused with `invalid_request`.
+pub const CHANNEL_TEXT_BYTES_MAX: usize = 2_048;
+/// People whom one channel can name; more are refused with `invalid_request`.
+pub const CHANNEL_RECIPIENTS_MAX: usize = 50;
+/// How long a channel can wait before it is told of a call; more is refused with `invalid_request`.
+pub const CHANNEL_AFTER_SECONDS_MAX: u32 = 24 * 60 * 60;
+/// How often a server looks for notices to deliver, if nothing wakes it before.
+pub const COURIER_SECONDS: u64 = 1;
+/// Events that one write turns into deliveries.
+pub const OUTBOX_EVENTS: u32 = 256;
+/// Deliveries of one channel that one server has under way at a time. The others wait in the store.
+pub const DELIVERIES_AT_ONCE: u32 = 8;
+/// How long one attempt of a delivery may take; then it counts as failed.
+pub const DELIVERY_ATTEMPT_SECONDS: u64 = 10;
+/// How long whoever is told may take to answer one request; it is less than the whole attempt may take.
+pub const OUTBOUND_ANSWER_MS: u64 = 8_000;
+/// Bytes read of such an answer; the rest is left.
+pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long a server has a delivery for itself. After that another one may try: the first must be gone.
+pub const DELIVERY_CLAIM_SECONDS: u64 = 60;
+/// For this long after its first attempt a delivery is repeated; then it is a dead letter.
+pub const DELIVERY_GIVE_UP_SECONDS: u64 = 60 * 60;
+/// The bound of the wait after the first failed attempt. It doubles with every attempt.
+pub const DELIVERY_RETRY_MS: u64 = 5_000;
+/// The longest wait between two attempts.
+pub const DELIVERY_RETRY_MS_MAX: u64 = 5 * 60 * 1_000;
+/// Characters kept of what went wrong with a delivery.
+pub const DELIVERY_PROBLEM_CHARS_MAX: usize = 500;
+/// How long an ended delivery is kept, a dead letter too.
+pub const DELIVERY_KEPT_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// Spaces that a connection can be limited to; more are refused with `invalid_request`.
 pub const CONNECTION_SPACES_MAX: usize = 100;
 /// How long a person has to log in for a connection; then the login is `expired`, and a new one must be started.

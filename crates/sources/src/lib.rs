@@ -1,5 +1,6 @@
 //! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http`, `notify` and `email`, installed packages, and
-//! MCP servers; `connection`, the credentials with which sources act elsewhere; and `mail`, which channels use too.
+//! MCP servers; `connection`, the credentials with which sources act elsewhere; `outbound`, the requests of channels; and `mail`, which channels
+//! use too.
 //!
 //! This is the only crate that opens outbound connections for actions, and the only one that touches a workspace. Errors of a call are
 //! `core::source::Error`; the `Error` here is about a source that could not be set up.
@@ -14,6 +15,7 @@ mod error;
 pub mod mail;
 pub mod mcp;
 pub mod oauth;
+pub mod outbound;
 pub mod package;
 mod program;
 pub mod web;

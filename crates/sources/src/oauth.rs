@@ -14,7 +14,7 @@ mod token;
 
 pub use client::{Own, client_document};
 pub(crate) use discovery::Challenge;
-pub(crate) use fetch::{Answer, Fetch, origin};
+pub(crate) use fetch::{Answer, Fetch, is_private_to_read, origin};
 pub(crate) use kept::{Credential, Given};
 
 use authorize::Pending;

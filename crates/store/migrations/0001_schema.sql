@@ -527,6 +527,61 @@ CREATE TABLE sources (
   PRIMARY KEY (org_id, id)
 );
 
+-- Where an org is told of calls that wait for a person. The row of a channel stays when it is removed, for the deliveries that name it.
+CREATE TABLE channels (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  -- Everything that is set, as canonical JSON, the name too. The audit log has its digest.
+  terms TEXT NOT NULL,
+  -- What the terms name, to be found without reading them: a JSON list of the names of secrets.
+  secrets TEXT NOT NULL,
+  -- It is told of what came after this event.
+  since_seq BIGINT NOT NULL,
+  created_by TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  removed_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX channels_by_name ON channels (org_id, name) WHERE removed_at IS NULL;
+
+-- Up to which event the deliveries of an org were made.
+CREATE TABLE outboxes (
+  org_id TEXT NOT NULL PRIMARY KEY REFERENCES orgs (org_id),
+  seq BIGINT NOT NULL
+);
+
+-- Notices on their way to the recipients of channels: waiting, sent, skipped, or given up (dead letters).
+CREATE TABLE deliveries (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  channel_id TEXT NOT NULL,
+  invocation_id TEXT NOT NULL,
+  -- One of those whom the channel names; empty: the channel as a whole.
+  recipient TEXT NOT NULL,
+  moment TEXT NOT NULL,
+  -- The event that it tells of. What happened later is told later.
+  seq BIGINT NOT NULL,
+  state TEXT NOT NULL,
+  attempts BIGINT NOT NULL,
+  due_at BIGINT NOT NULL,
+  tried_at BIGINT,
+  problem TEXT,
+  -- What the channel wants to know when it tells of the same call again, as JSON.
+  remembered TEXT,
+  retried_by TEXT,
+  -- Which server tries it now, and until when it has it for itself.
+  claimed_by TEXT,
+  claimed_until BIGINT,
+  created_at BIGINT NOT NULL,
+  ended_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, channel_id, invocation_id, recipient, moment)
+);
+CREATE INDEX deliveries_waiting ON deliveries (org_id, channel_id, due_at, id) WHERE state = 'waiting';
+CREATE INDEX deliveries_by_call ON deliveries (org_id, invocation_id);
+CREATE INDEX deliveries_by_channel ON deliveries (org_id, channel_id, id);
+
 -- What a session has come to hold: private data, untrusted content.
 CREATE TABLE session_labels (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),

@@ -80,6 +80,14 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, id, version, settings, connection_id, secrets, added_by, added_at, changed_by, changed_at, removed_at",
         "org_id, id",
     ),
+    ("channels", "org_id, id, name, terms, secrets, since_seq, created_by, created_at, removed_at", "org_id, id"),
+    ("outboxes", "org_id, seq", "org_id"),
+    (
+        "deliveries",
+        "org_id, id, channel_id, invocation_id, recipient, moment, seq, state, attempts, due_at, tried_at, problem, remembered, retried_by, \
+         claimed_by, claimed_until, created_at, ended_at",
+        "org_id, id",
+    ),
     ("breakers", "org_id, key, state, failures, opened, reason, since, until", "org_id, key"),
     ("session_labels", "org_id, session_id, label, at, invocation_id", "org_id, session_id, label"),
     ("snoozes", "org_id, invocation_id, user_id, until", "org_id, invocation_id, user_id"),

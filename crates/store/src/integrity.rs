@@ -1,5 +1,5 @@
 //! Compares the database with its audit log, while the server runs: whether each entry is filed as what it is, whether the stored tree is
-//! the tree of the entries, and whether the rules, people, tokens, secrets, connections, sources and sessions in the tables are those that
+//! the tree of the entries, and whether the rules, people, tokens, secrets, connections, sources, channels and sessions in the tables are those that
 //! the log says. Whoever has the database can change a row; here it shows, also if the row cannot be read any more. Signatures are checked
 //! elsewhere, by the verifier of an export.
 
@@ -136,6 +136,12 @@ impl Check<'_> {
                 stored.insert(("source", id), said);
             }
         }
+        let sql = "SELECT id, name, terms, removed_at FROM channels WHERE org_id = $1";
+        for row in self.read("channel", sql, &vals![self.org.as_str()]).await? {
+            if let Some((id, said)) = self.readable("channel", stored_channel(row))? {
+                stored.insert(("channel", id), said);
+            }
+        }
         let sql = "SELECT id, band, self_approval, quorum, redaction, keeps FROM spaces WHERE org_id = $1";
         for row in self.read("space", sql, &vals![self.org.as_str()]).await? {
             let Some((id, settings)) = self.readable("space", stored_space(row))? else { continue };
@@ -234,7 +240,7 @@ const TABLES: [(&str, &str); 14] = [
 
 /// Ends what is said of a grant.
 const REVOKED: &str = " revoked";
-/// Ends what is said of a source.
+/// Ends what is said of a source or a channel.
 const REMOVED: &str = " removed";
 
 /// What the log has said so far.
@@ -321,6 +327,13 @@ impl Logged {
             RuleChange::SourceRemoved { source, .. } => {
                 let said = self.in_force.get(&("source", source.to_string())).map(|said| format!("{said}{REMOVED}"));
                 self.set("source", source.to_string(), said);
+            }
+            RuleChange::ChannelSet { channel, name, settings, .. } => {
+                self.set("channel", channel.to_string(), Some(named_so(&name, settings)));
+            }
+            RuleChange::ChannelRemoved { channel } => {
+                let said = self.in_force.get(&("channel", channel.to_string())).map(|said| format!("{said}{REMOVED}"));
+                self.set("channel", channel.to_string(), said);
             }
             RuleChange::RetentionSet { retention } => {
                 let said = serde_json::to_string(&retention).ok().filter(|said| said != "{}");
@@ -436,6 +449,11 @@ fn set_to(version: i64, settings: Digest) -> String {
     format!("version {version} {settings}")
 }
 
+/// How a channel is set.
+fn named_so(name: &str, terms: Digest) -> String {
+    format!("{name} {terms}")
+}
+
 fn space(band: Band, self_approval: SelfApproval, quorum: &Quorum, redaction: &SpaceRedaction, keeps: Keeps) -> String {
     let json = |value: Result<serde_json::Value, _>| value.map_or_else(|_: serde_json::Error| String::new(), |value| value.to_string());
     let (quorum, redaction) = (json(serde_json::to_value(quorum)), json(serde_json::to_value(redaction)));
@@ -468,6 +486,13 @@ fn stored_source(row: Row) -> Result<(String, String), Error> {
     let (id, version, settings) = (columns.text()?, columns.int()?, columns.text()?);
     let removed = if columns.int_or_null()?.is_some() { REMOVED } else { "" };
     Ok((id, set_to(version, sources::digest_of(&settings)) + removed))
+}
+
+fn stored_channel(row: Row) -> Result<(String, String), Error> {
+    let mut columns = Columns::of(row);
+    let (id, name, terms) = (columns.text()?, columns.text()?, columns.text()?);
+    let removed = if columns.int_or_null()?.is_some() { REMOVED } else { "" };
+    Ok((id, named_so(&name, sources::digest_of(&terms)) + removed))
 }
 
 fn stored_space(row: Row) -> Result<(String, String), Error> {

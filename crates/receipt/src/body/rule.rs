@@ -1,6 +1,7 @@
 //! Changes of the rules. The audit log holds every rule that a decision depends on, before the decision.
 
 use super::is_default;
+use countersign_core::channel::ChannelKind;
 use countersign_core::decision::{Drift, Gate, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::ledger::Wording;
@@ -11,8 +12,8 @@ use countersign_core::retention::Retention;
 use countersign_core::session::{Keeps, Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, CanaryId, ConnectionId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SourceId, SpaceId, Tier,
-    Timestamp, UserId, json,
+    ActionId, Band, CanaryId, ChannelId, ConnectionId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SourceId, SpaceId,
+    Tier, Timestamp, UserId, json,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -159,6 +160,17 @@ pub enum RuleChange {
         source: SourceId,
         /// The version of the settings that it had last.
         version: i64,
+    },
+    /// From here on a channel is told of calls that wait.
+    ChannelSet {
+        channel: ChannelId,
+        name: String,
+        kind: ChannelKind,
+        /// The SHA-256 of the canonical JSON of everything that is set, which is archived as definitions are.
+        settings: Digest,
+    },
+    ChannelRemoved {
+        channel: ChannelId,
     },
     /// An operator made another org; in the log of the first.
     OrgCreated {

@@ -173,6 +173,18 @@ fn source_removed(by: u8, version: i64) -> Told {
     rule(by, version, json!({ "rule": "source_removed", "source": "github", "version": 1 }))
 }
 
+/// A channel, as somebody adds it.
+fn channel_set(by: PrincipalId, version: i64) -> Told {
+    let channel = countersign_core::ChannelId::new(second(0), [9; 10]);
+    let change = json!({ "rule": "channel_set", "channel": channel, "name": "night", "kind": "webhook", "settings": digest("settings") });
+    (Kind::Rule, json!({ "by": by, "change": change, "version": version }))
+}
+
+fn channel_removed(by: u8, version: i64) -> Told {
+    let channel = countersign_core::ChannelId::new(second(0), [9; 10]);
+    rule(by, version, json!({ "rule": "channel_removed", "channel": channel }))
+}
+
 fn granted(by: u8, givers: &[u8], expires_at: Timestamp) -> Told {
     let covers = Covers::only(&ActionId::parse("http.request").unwrap());
     let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
@@ -272,6 +284,8 @@ fn both_accept_what_is_right() {
     both_accept("an action that is allowed from now on", &story(right.concat()));
     let by_service = vec![service(&["manage_policy"]), source_set(PrincipalId::Service(token(90)), 10), source_removed(OWNER, 11)];
     both_accept("a source that comes and goes", &story(by_service));
+    let by_service = vec![service(&["manage_policy"]), channel_set(PrincipalId::Service(token(90)), 10), channel_removed(OWNER, 11)];
+    both_accept("a channel that comes and goes", &story(by_service));
     let mut behind = Story::new().and(Kind::Mode, &mode(OWNER, 10).1);
     behind.drafts.last_mut().unwrap().clock = Some(second(1));
     both_accept("a clock that was set back", &behind);
@@ -320,6 +334,8 @@ fn both_refuse_changes_by_somebody_who_could_not_make_them() {
     both_refuse_the_last("a kill switch, by a member", joined(Role::Member, rule(ROBIN, 10, off)));
     both_refuse_the_last("a source, by an approver", joined(Role::Approver, source_set(person(ROBIN), 10)));
     both_refuse_the_last("a source that is removed, by a member", joined(Role::Member, source_removed(ROBIN, 10)));
+    both_refuse_the_last("a channel, by an approver", joined(Role::Approver, channel_set(person(ROBIN), 10)));
+    both_refuse_the_last("a channel that is removed, by a member", joined(Role::Member, channel_removed(ROBIN, 10)));
     let by_service = vec![service(&["manage_identity"]), source_set(PrincipalId::Service(token(90)), 10)];
     both_refuse_the_last("a source, by a service that may not", by_service);
 }

@@ -38,6 +38,8 @@ impl People {
             | RuleChange::CanaryRemoved { .. }
             | RuleChange::SourceSet { .. }
             | RuleChange::SourceRemoved { .. }
+            | RuleChange::ChannelSet { .. }
+            | RuleChange::ChannelRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
             | RuleChange::RetentionSet { .. }
@@ -73,6 +75,8 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         | RuleChange::CanaryRemoved { .. }
         | RuleChange::SourceSet { .. }
         | RuleChange::SourceRemoved { .. }
+        | RuleChange::ChannelSet { .. }
+        | RuleChange::ChannelRemoved { .. }
         | RuleChange::RetentionSet { .. }
         | RuleChange::GrantGiven { .. }
         | RuleChange::GrantRevoked { .. } => None,

@@ -69,6 +69,8 @@ impl Standing {
             | RuleChange::CanaryRemoved { .. }
             | RuleChange::SourceSet { .. }
             | RuleChange::SourceRemoved { .. }
+            | RuleChange::ChannelSet { .. }
+            | RuleChange::ChannelRemoved { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
             | RuleChange::RetentionSet { .. }

@@ -139,7 +139,7 @@ fn endpoint(url: &str, allowed: &Allowed) -> Result<Target, Error> {
 }
 
 /// Whether nobody on the way can read what is sent to this URL.
-pub(super) fn is_private_to_read(url: &Url) -> bool {
+pub(crate) fn is_private_to_read(url: &Url) -> bool {
     let is_here = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -16,9 +16,10 @@ use std::sync::Arc;
 const ANSWERS_MAX: usize = 10_000;
 
 /// The tables that remembered answers are read from.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 17] = [
     "breakers",
     "canaries",
+    "channels",
     "consents",
     "crossings",
     "modes",

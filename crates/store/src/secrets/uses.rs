@@ -25,6 +25,11 @@ pub(super) const USES: &[Query] = &[
         "SELECT id, id FROM sources WHERE org_id = $1 AND replace(secrets, '\"' || CAST($2 AS TEXT) || '\"', '') <> secrets
          AND removed_at IS NULL ORDER BY id",
     ),
+    (
+        "channel",
+        "SELECT id, name FROM channels WHERE org_id = $1 AND replace(secrets, '\"' || CAST($2 AS TEXT) || '\"', '') <> secrets
+         AND removed_at IS NULL ORDER BY id",
+    ),
 ];
 
 impl SecretUse {

@@ -2,12 +2,14 @@
 
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
 use countersign_core::batch::BatchStatus;
+use countersign_core::channel::{ChannelKind, DeliveryState};
 use countersign_core::decision::{Drift, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::invocation::revert_key;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{
-    Approved, Begin, Begun, Finished, NewDrift, NewLine, NewLink, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
+    Approved, Begin, Begun, Finished, Held, Hold, NewDrift, NewLine, NewLink, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload,
+    Settling, Wording,
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
@@ -23,16 +25,16 @@ use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Band, Batch, CanaryId, ConnectionId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId,
-    PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
+    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeliveryId, Digest, GrantId, Invocation, InvocationId,
+    Mode, NotificationId, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    Added, Changed, CreatedConnection, Crossing, GrantFilter, InvocationFilter, LoginEnd, ModeChange, NewConnection, NewConsent, NewGrant,
-    NewSecret, SetSecret, SpaceChange, Store, UserChange,
+    Added, AddedChannel, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, GrantFilter, InvocationFilter, LoginEnd,
+    ModeChange, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, SetSecret, SpaceChange, Store, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
@@ -57,6 +59,8 @@ struct Full {
     secret_name: SecretName,
     connection: ConnectionId,
     connection_name: ConnectionName,
+    channel: ChannelId,
+    delivery: DeliveryId,
     batch: Batch,
 }
 
@@ -74,6 +78,28 @@ fn remote() -> SourceId {
 /// A source that has the same name in both orgs, with a title that names the org.
 async fn add_source(store: &Store, of: &Tenant) -> Result<Added, store::Error> {
     store.add_source(&of.org, remote(), settings(of), &of.person(), 10).await
+}
+
+/// A channel whose name names the org.
+async fn add_channel(store: &Store, of: &Tenant, name: &str) -> ChannelId {
+    let settings = json!({ "url": "https://example.com/hook", "secret": "hook" });
+    let (tiers, bands) = (Vec::new(), Vec::new());
+    let new = NewChannel {
+        name: name.to_owned(),
+        kind: ChannelKind::Webhook,
+        settings,
+        space: None,
+        tiers,
+        bands,
+        attendance: None,
+        after_seconds: 0,
+    };
+    match store.add_channel(&of.org, new, Vec::new(), &of.person()).await.unwrap() {
+        AddedChannel::Done(channel) => channel.id,
+        refused @ (AddedChannel::Taken | AddedChannel::NoSecret(_) | AddedChannel::TooMany) => {
+            panic!("names are the org's own: {refused:?}")
+        }
+    }
 }
 
 fn settings(of: &Tenant) -> SourceSettings {
@@ -162,6 +188,12 @@ async fn full(world: &World, name: &str) -> Full {
     store.leave(line_of(&keyed)).await.unwrap();
     store.keep_listing(&tenant.org, &remote(), listing(&tenant)).await.unwrap();
     assert!(matches!(add_source(store, &tenant).await, Ok(Added::Done(_))), "names are the org's own");
+    let channel = add_channel(store, &tenant, &format!("channel of {name}")).await;
+    let rules_version = store.rules_version_anew(&tenant.org).await.unwrap();
+    let waits = store.hold(Hold { rules_version, ..tenant.hold(&tenant.writing()) }).await;
+    assert_eq!(waits, Ok(Held::Pending));
+    assert_eq!(store.fill_outbox(&tenant.org).await, Ok(false));
+    let delivery = store.list_deliveries(&tenant.org, &DeliveryFilter::default(), &everything()).await.unwrap().items.remove(0).id;
     store.checkpoint(&tenant.org).await.unwrap();
     // Opens the key, so that it is in memory: a key in memory must not be given to another org.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
@@ -186,6 +218,8 @@ async fn full(world: &World, name: &str) -> Full {
         secret_name,
         connection: connection.id,
         connection_name,
+        channel,
+        delivery,
         batch,
         tenant,
     }
@@ -307,6 +341,14 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_source: store.find_source(org, &remote()).await.unwrap();
         list_sources: store.list_sources(org, &all).await.unwrap();
         added_sources: store.added_sources(org).await.unwrap();
+        find_channel: store.find_channel(org, &theirs.channel).await.unwrap();
+        find_channel_by_name: store.find_channel_by_name(org, "channel of theirs").await.unwrap();
+        list_channels: store.list_channels(org, &all).await.unwrap();
+        list_due_channels: store.list_due_channels(org).await.unwrap();
+        find_delivery: store.find_delivery(org, &theirs.delivery).await.unwrap();
+        list_deliveries: store.list_deliveries(org, &DeliveryFilter { channel: Some(theirs.channel.clone()), state: None }, &all).await.unwrap();
+        list_deliveries: store.list_deliveries(org, &DeliveryFilter::default(), &all).await.unwrap();
+        count_deliveries: store.count_deliveries(org, &theirs.channel, DeliveryState::Waiting).await.unwrap();
         list_consents: store.list_consents(org, None, &all).await.unwrap();
         list_consents: store.list_consents(org, Some(&theirs.tenant.owner), &all).await.unwrap();
         list_crossings: store.list_crossings(org).await.unwrap();
@@ -402,7 +444,14 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 77] = [
+const WRITES: [&str; 84] = [
+    "add_channel",
+    "remove_channel",
+    "fill_outbox",
+    "claim_deliveries",
+    "end_delivery",
+    "retry_deliveries",
+    "forget_deliveries",
     "set_retention",
     "forget_old",
     "digest_ended",
@@ -515,6 +564,9 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "open_connection",
         "find_login",
         "find_source",
+        "find_channel",
+        "find_channel_by_name",
+        "find_delivery",
     ] {
         let (_, answer) = own.iter().find(|(asked, _)| *asked == function).unwrap();
         assert!(answer.starts_with("Some"), "`{function}`: {answer}");
@@ -550,11 +602,14 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.canary.as_str(),
         theirs.secret.as_str(),
         theirs.connection.as_str(),
+        theirs.channel.as_str(),
+        theirs.delivery.as_str(),
         theirs.batch.id.as_str(),
         "canary of theirs",
         "secret-of-theirs",
         "value of theirs",
         "connection-of-theirs",
+        "channel of theirs",
     ]
     .map(str::to_owned)
     .into();
@@ -647,6 +702,13 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let changed = store.change_source(org, &remote(), 1, settings(&ours.tenant), &by).await;
     assert!(matches!(changed, Ok(Changed::Done(AddedSource { version: 2, .. }))), "{changed:?}");
     assert!(store.remove_source(org, &remote(), &by).await.unwrap().is_some());
+    assert_eq!(store.remove_channel(org, &theirs.channel, &by).await, Ok(None));
+    assert_eq!(store.fill_outbox(org).await, Ok(false));
+    assert_eq!(store.claim_deliveries(org, &theirs.channel, 10).await, Ok(vec![]));
+    assert_eq!(store.end_delivery(org, &theirs.delivery, DeliveryEnd::Skipped).await, Ok(false));
+    assert_eq!(store.retry_deliveries(org, &theirs.channel, Some(&theirs.delivery), &by).await, Ok(0));
+    assert_eq!(store.forget_deliveries(org).await, Ok(0));
+    add_channel(store, &ours.tenant, "channel of theirs").await;
     // A login that was taken ends in the org it belongs to.
     let taken = store.take_login("state of ours").await.unwrap().unwrap();
     assert_eq!(store.end_login(taken, LoginEnd::Failed { problem: "x".to_owned() }).await, Ok(true));

@@ -47,6 +47,7 @@ const SOURCES: Crate = Crate {
         ("mail", &["words"]),
         ("oauth", &["web", "words"]),
         ("connection", &["oauth", "web", "words"]),
+        ("outbound", &["oauth", "web", "words"]),
         ("workspace", &["words"]),
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["mail", "web", "words", "workspace"]),
