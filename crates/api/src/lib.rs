@@ -3,6 +3,7 @@
 
 pub mod action;
 pub mod batch;
+pub mod channel;
 pub mod compat;
 pub mod connection;
 pub mod gates;

@@ -7,11 +7,11 @@ pub(crate) use help::command;
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, connect, connection::Connection,
-    consent::Consent, context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key,
-    kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy,
-    quarantine::Quarantine, receipt::Receipt, secret::Secret, serve, session::Session, show, snooze, source::Source, space::Space,
-    token::Token, user::User,
+    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, channel::Channel, completions, connect,
+    connection::Connection, consent::Consent, context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation,
+    key::Key, kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification, org::Org, package::Package,
+    policy::Policy, quarantine::Quarantine, receipt::Receipt, secret::Secret, serve, session::Session, show, snooze, source::Source,
+    space::Space, token::Token, user::User,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};
@@ -101,6 +101,9 @@ pub(crate) enum Command {
     /// Read messages that actions sent to people
     #[command(subcommand)]
     Notification(Notification),
+    /// Manage channels: where people are told of calls that wait for them
+    #[command(subcommand)]
+    Channel(Channel),
 
     /// List, show and invoke actions
     #[command(subcommand)]

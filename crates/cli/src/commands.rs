@@ -8,6 +8,7 @@ pub(crate) mod batch;
 pub(crate) mod breaker;
 pub(crate) mod canary;
 mod changes;
+pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod connect;
 pub(crate) mod connection;

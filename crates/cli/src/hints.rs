@@ -10,7 +10,7 @@ use countersign_core::decision::ModeSource;
 use countersign_core::switch::SwitchScope;
 
 /// What can be listed, by the noun the server names it with. A "quarantined invocation" is a quarantine, so that noun comes first.
-const LISTED: [&str; 14] = [
+const LISTED: [&str; 15] = [
     "quarantine",
     "grant",
     "invocation",
@@ -23,6 +23,7 @@ const LISTED: [&str; 14] = [
     "batch",
     "secret",
     "connection",
+    "channel",
     "package",
     "source",
 ];

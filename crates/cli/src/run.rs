@@ -86,6 +86,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Snooze(snooze) => snooze.run(&setting.client()?, setting.terminal).await,
         Command::Link(link) => link.run(&setting.client()?, setting.terminal).await,
         Command::Notification(notification) => notification.run(&setting.client()?, setting.terminal).await,
+        Command::Channel(channel) => channel.run(&setting.client()?, setting.terminal).await,
         Command::Action(action) => action.run(&setting.client()?, setting.terminal).await,
         Command::Invocation(invocation) => invocation.run(&setting.client()?, setting.terminal).await,
         Command::Explain(explain) => explain.run(&setting.client()?, setting.terminal).await,

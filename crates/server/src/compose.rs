@@ -8,6 +8,7 @@ use crate::followed::Followed;
 use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
 use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
+use crate::notify::{Courier, CourierConfig};
 use crate::stream::{Bounds, Streams};
 use crate::{Error, OsRandom, SystemClock};
 use countersign_core::action::Profile;
@@ -47,8 +48,8 @@ pub struct Parts {
     pub added: Arc<AddedRegistry>,
     /// The credentials with which sources act elsewhere.
     pub connections: Connected,
-    /// Sends mail through the servers that the operator has named.
-    pub mailer: Arc<Mailer>,
+    /// Delivers the notices of channels.
+    pub courier: Courier,
     /// The files of the master key, which can be replaced while the server works.
     pub master_key: MasterKeyFiles,
     /// Where people and authorization servers reach this server.
@@ -201,6 +202,7 @@ pub(crate) async fn compose(
         },
         Settings { reward: config.reward_weights, ..Settings::default() },
     );
+    let courier = courier(config, &store, &pipeline, &random, &address, mailer)?;
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
     let parts = Parts {
@@ -212,7 +214,7 @@ pub(crate) async fn compose(
         homes: Some(homes),
         added,
         connections,
-        mailer,
+        courier,
         master_key: MasterKeyFiles::of(config),
         address,
         has_public_url: config.public_url.is_some(),
@@ -315,6 +317,28 @@ fn connections(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &
     let allowed = ConnectedConfig { allowed_hosts, allowed_networks };
     let connected = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random));
     connected.map_err(|error| Error::Source(error.to_string()))
+}
+
+fn courier(
+    config: &Config,
+    store: &Store,
+    pipeline: &Pipeline,
+    random: &Arc<dyn Random>,
+    address: &Own,
+    mailer: Arc<Mailer>,
+) -> Result<Courier, Error> {
+    let courier = Courier::new(CourierConfig {
+        store: store.clone(),
+        pipeline: pipeline.clone(),
+        clock: store.clock(),
+        random: Arc::clone(random),
+        address: address.clone(),
+        allowed_hosts: config.source_allowed_hosts.clone(),
+        allowed_networks: config.source_allowed_networks.clone(),
+        mailer,
+        patience: CourierConfig::PATIENCE,
+    });
+    courier.map_err(|error| Error::Source(error.to_string()))
 }
 
 /// The registry of the sources that admins add.

@@ -8,6 +8,7 @@ mod breakers;
 mod caller;
 mod compat;
 mod canaries;
+mod channels;
 mod connections;
 mod consents;
 mod crossings;
@@ -194,6 +195,11 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(connections::login, connections::start_login))
         .routes(routes!(connections::callback))
         .routes(routes!(connections::client))
+        .routes(routes!(channels::list, channels::add))
+        .routes(routes!(channels::show, channels::remove))
+        .routes(routes!(channels::test))
+        .routes(routes!(channels::retry))
+        .routes(routes!(channels::deliveries))
         .routes(routes!(sources::list, sources::add))
         .routes(routes!(sources::show, sources::edit, sources::remove))
         .routes(routes!(sources::test))

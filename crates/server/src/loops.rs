@@ -1,4 +1,5 @@
 //! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key.
+//! What channels tell is delivered beside them (`notify`).
 
 use crate::master_key::{self, MasterKeyFiles};
 use crate::{AddedRegistry, Homes, Parts};
@@ -34,9 +35,10 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let letting_go = tokio::spawn(let_go_of_sources(parts.added.clone(), parts.pipeline.clone(), parts.store.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
     let tending = tokio::spawn(tend_master_key(parts.master_key.clone(), parts.store.clone(), stop.clone()));
+    let delivering = tokio::spawn(parts.courier.clone().run(stop.clone()));
     let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, looking, listing, letting_go, signing, tending);
+        let _ended = tokio::join!(sweeping, looking, listing, letting_go, signing, tending, delivering);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }
@@ -66,6 +68,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             }
             if is_time_to_forget && let Err(error) = store.forget_lines(&org.id).await {
                 tracing::warn!(%error, "calls that nobody asked for again could not be forgotten; they are tried again");
+            }
+            if is_time_to_forget && let Err(error) = store.forget_deliveries(&org.id).await {
+                tracing::warn!(%error, "notices that were delivered long ago could not be forgotten; they are tried again");
             }
             if is_time_to_forget {
                 forget_what_is_old(&store, &org.id).await;

@@ -5,6 +5,7 @@
 pub(crate) mod answers;
 pub(crate) mod breakers;
 pub(crate) mod canaries;
+pub(crate) mod channels;
 pub(crate) mod connections;
 pub(crate) mod consents;
 pub(crate) mod crossings;

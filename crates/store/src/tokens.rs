@@ -198,6 +198,15 @@ impl Store {
         only(rows, |row| read_token(&self.keychain, row))
     }
 
+    /// A valid token of the person with this name. `None` if there is no such person, or they have none.
+    pub async fn find_token_of(&self, org: &OrgId, name: &str) -> Result<Option<TokenId>, Error> {
+        let sql = "SELECT tokens.id FROM tokens JOIN users ON users.org_id = tokens.org_id AND users.id = tokens.user_id
+                   WHERE tokens.org_id = $1 AND users.name = $2 AND users.disabled_at IS NULL AND tokens.kind = 'user'
+                   AND tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at > $3) ORDER BY tokens.id DESC LIMIT 1";
+        let params = vals![org.as_str(), name, self.db.now().await?];
+        only(self.db.read(sql, &params).await?, |row| Columns::of(row).id())
+    }
+
     pub async fn list_tokens(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Token>, Error> {
         let rows = self
             .db

@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _};
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "connect", "mcp", "token", "session", "space", "user", "org"]),
-    ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification"]),
+    ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification", "channel"]),
     ("Actions", &["action", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),
     ("Permission", &["mode", "grant", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),

@@ -21,6 +21,7 @@ use countersign_core::{Future, OrgId, Secret};
 use message::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sources::oauth::Own;
 use sources::outbound::{Answered, Outbound};
 use std::sync::Arc;
 use url::form_urlencoded;
@@ -40,6 +41,8 @@ const PASSING: [&str; 8] = [
 pub(crate) struct SlackWire {
     secrets: Arc<dyn Secrets>,
     outbound: Arc<Outbound>,
+    /// Where people reach this server.
+    address: Own,
 }
 
 /// Where the message about a call is, so that it can be updated.
@@ -79,8 +82,8 @@ impl Wire for SlackWire {
 }
 
 impl SlackWire {
-    pub(crate) fn new(secrets: Arc<dyn Secrets>, outbound: Arc<Outbound>) -> Self {
-        Self { secrets, outbound }
+    pub(crate) fn new(secrets: Arc<dyn Secrets>, outbound: Arc<Outbound>, address: Own) -> Self {
+        Self { secrets, outbound, address }
     }
 
     async fn tell(&self, channel: &Channel, notice: &Notice, earlier: Option<&Value>) -> Result<Option<Value>, DeliveryError> {
@@ -88,7 +91,10 @@ impl SlackWire {
         let posted = earlier.and_then(|earlier| Posted::deserialize(earlier).ok());
         match (notice.moment, posted) {
             (Moment::Pending, None) => {
-                let said = self.ask(&channel.org, &settings, "chat.postMessage", &post(&settings, &message::pending(notice))).await?;
+                // SECURITY: everybody in the channel sees the message, so it has the page that asks for a login and never a link that answers.
+                let page = format!("{}/inbox/{}", self.address.address(), notice.invocation.id);
+                let form = post(&settings, &message::pending(notice, &page));
+                let said = self.ask(&channel.org, &settings, "chat.postMessage", &form).await?;
                 let posted = Posted { channel: said.channel.unwrap_or(settings.channel), ts: said.ts.unwrap_or_default() };
                 Ok(Some(json!(posted)))
             }

@@ -27,7 +27,7 @@ impl Secrets for Kept {
 fn wire(slack: &FakeSlack) -> SlackWire {
     crate::init_process();
     let outbound = Outbound::new(vec![slack.host().parse().unwrap()], vec!["127.0.0.1/32".parse().unwrap()]).unwrap();
-    SlackWire::new(Arc::new(Kept), Arc::new(outbound))
+    SlackWire::new(Arc::new(Kept), Arc::new(outbound), Own::new("https://countersign.example.com/"))
 }
 
 fn robin() -> PrincipalId {
@@ -83,7 +83,8 @@ async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outco
     let posted = wire.deliver(&channel, &notice(pending.clone(), Moment::Pending), None).await.unwrap().unwrap();
     let form = slack.taken("chat.postMessage").remove(0);
     assert_eq!((form["channel"].as_str(), labels(&form)), (CHANNEL, vec!["Approve once", "Deny", "Open"]));
-    assert_eq!(fake::button(&form, "Open").unwrap()["url"], "https://countersign.example.com/answer/x");
+    let page = format!("https://countersign.example.com/inbox/{}", pending.id);
+    assert_eq!(fake::button(&form, "Open").unwrap()["url"], page, "everybody there sees it: it answers in nobody's name");
     let text = form["blocks"].as_str();
     assert!(text.contains("because <!channel> said\\\\nso") && text.contains("a\\\\u202eb"), "{text}");
     let pressed = interaction::read(fake::pressed("U1", &fake::button(&form, "Approve once").unwrap()).as_bytes()).unwrap();
@@ -114,7 +115,7 @@ async fn what_is_not_shown_whole_is_not_approved_from_here() {
         (call(Tier::R3, json!({ "text": "x".repeat(10_000) })), vec!["Deny", "Open"]),
         (call(Tier::R3, json!({ "_truncated": true })), vec!["Deny", "Open"]),
         (call(Tier::R4, json!({})), vec!["Deny", "Open"]),
-        (Invocation { binding: None, ..call(Tier::R3, json!({})) }, vec!["Open"]),
+        (Invocation { binding: None, ..call(Tier::R3, json!({})) }, Vec::new()),
     ] {
         wire.deliver(&channel, &notice(invocation, Moment::Pending), None).await.unwrap();
         let form = slack.taken("chat.postMessage").pop().unwrap();

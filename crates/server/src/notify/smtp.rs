@@ -10,6 +10,7 @@ use countersign_core::{Clock, Future, Invocation, OrgId, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sources::mail::{Mail, MailAddress, MailLogin, MailServer, Mailer, Route, Security, Subject};
+use sources::oauth::Own;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub(crate) struct SmtpWire {
     secrets: Arc<dyn Secrets>,
     mailer: Arc<Mailer>,
     clock: Arc<dyn Clock>,
+    /// Where people reach this server.
+    address: Own,
 }
 
 #[derive(Deserialize)]
@@ -61,8 +64,8 @@ impl Wire for SmtpWire {
 }
 
 impl SmtpWire {
-    pub(crate) fn new(secrets: Arc<dyn Secrets>, mailer: Arc<Mailer>, clock: Arc<dyn Clock>) -> Self {
-        Self { secrets, mailer, clock }
+    pub(crate) fn new(secrets: Arc<dyn Secrets>, mailer: Arc<Mailer>, clock: Arc<dyn Clock>, address: Own) -> Self {
+        Self { secrets, mailer, clock, address }
     }
 
     async fn tell(&self, channel: &Channel, notice: &Notice, earlier: Option<&Value>) -> Result<Option<Value>, DeliveryError> {
@@ -75,7 +78,7 @@ impl SmtpWire {
             (Moment::Decided, _) | (Moment::Ended, None) => return Ok(earlier.cloned()),
         };
         let route = Route { server: checked.server, login: self.login(&channel.org, checked.login).await? };
-        let Written { subject, text, html } = written(notice);
+        let Written { subject, text, html } = written(notice, &self.address);
         let subject = Subject::new(&subject).ok_or_else(|| DeliveryError::Never("the mail has no subject".to_owned()))?;
         let mail = Mail { from: checked.from, to: checked.to, subject, text, html: Some(html), id, answers, at: self.clock.now() };
         match self.mailer.send(&route, &mail, Duration::from_millis(MAIL_SEND_MS)).await {
@@ -121,8 +124,8 @@ struct Written {
     html: String,
 }
 
-/// SECURITY: text of others is cleaned, stands in lines of its own, and in HTML is escaped. The link is ours.
-fn written(notice: &Notice) -> Written {
+/// SECURITY: text of others is cleaned, stands in lines of its own, and in HTML is escaped. The address is ours.
+fn written(notice: &Notice, address: &Own) -> Written {
     let invocation = &*notice.invocation;
     let became = match notice.moment {
         Moment::Pending => "waits for an approval".to_owned(),
@@ -133,25 +136,29 @@ fn written(notice: &Notice) -> Written {
     let facts = facts(notice);
     let params = clean::json(&serde_json::to_string_pretty(&invocation.call.params).unwrap_or_default());
     let cut = if pipeline::is_truncated(&invocation.call.params) { "This is not all that would be sent.\n" } else { "" };
-    let link = notice.link.as_deref().filter(|_| notice.moment == Moment::Pending);
-    let asked = link.map(|link| format!("\nAnswer it here. Whoever has this link answers in your name:\n{link}\n")).unwrap_or_default();
+    let (how, url) = match (&notice.link, notice.moment) {
+        (Some(link), Moment::Pending) => ("Answer it here. Whoever has this link answers in your name.", link.clone()),
+        (None, Moment::Pending) => ("Answer it here, after a login.", page(invocation, address)),
+        (_, Moment::Decided | Moment::Ended) => ("See it here, after a login.", page(invocation, address)),
+    };
     let lines: String = facts.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
-    let text = format!("{title}\n\n{lines}\n{params}\n{cut}{asked}");
+    let text = format!("{title}\n\n{lines}\n{params}\n{cut}\n{how}\n{url}\n");
     let rows: String =
         facts.iter().map(|(name, value)| format!("<tr><th align=\"left\">{name}</th><td>{}</td></tr>", escaped(value))).collect();
-    let press = link.map(|link| {
-        let link = escaped(link);
-        format!("<p><a href=\"{link}\">Answer it</a></p><p><small>Whoever has this link answers in your name.</small></p>")
-    });
     let html = format!(
-        "<!doctype html><html lang=\"en\"><body><h1 style=\"font-size:1.1em\">{}</h1><table>{rows}</table><pre>{}</pre><p>{cut}</p>{}</body></html>",
+        "<!doctype html><html lang=\"en\"><body><h1 style=\"font-size:1.1em\">{}</h1><table>{rows}</table><pre>{}</pre><p>{cut}</p>\
+         <p>{how}<br><a href=\"{url}\">{url}</a></p></body></html>",
         escaped(&title),
         escaped(&params),
-        press.unwrap_or_default()
+        url = escaped(&url)
     );
     // Only the name of an action can be long.
     let subject = title.chars().take(EMAIL_SUBJECT_CHARS_MAX).collect();
     Written { subject, text, html }
+}
+
+fn page(invocation: &Invocation, address: &Own) -> String {
+    format!("{}/inbox/{}", address.address(), invocation.id)
 }
 
 fn facts(notice: &Notice) -> Vec<(&'static str, String)> {

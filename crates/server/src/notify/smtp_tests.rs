@@ -30,7 +30,7 @@ impl Secrets for Kept {
 fn wire() -> SmtpWire {
     crate::init_process();
     let mailer = Mailer::new(vec![mail::plain().parse().unwrap(), mail::secured().parse().unwrap()], Some(certificates::ROOT)).unwrap();
-    SmtpWire::new(Arc::new(Kept), Arc::new(mailer), Arc::new(FixedClock::new()))
+    SmtpWire::new(Arc::new(Kept), Arc::new(mailer), Arc::new(FixedClock::new()), Own::new("https://countersign.example.com"))
 }
 
 fn robin() -> Principal {
@@ -91,6 +91,10 @@ async fn a_call_that_waits_is_a_mail_with_its_link_and_its_end_continues_it() {
     let id = notice(Moment::Ended).invocation.id;
     assert!(ended.contains(&format!("In-Reply-To: <{id}@example.com>")) && ended.contains("succeeded"), "{ended}");
     assert!(!ended.contains("/answer/"), "a link that answers nothing any more is not sent");
+    // Who has no link of their own is sent to the page that asks for a login.
+    let unnamed = Notice { link: None, ..notice(Moment::Pending) };
+    wire().deliver(&self::channel(settings("unnamed@wire.test")), &unnamed, None).await.unwrap();
+    assert!(mail::to("unnamed@wire.test")[0].text.contains(&format!("https://countersign.example.com/inbox/{id}")));
     // Who was never asked is not told.
     assert_eq!(wire().deliver(&channel, &notice(Moment::Ended), None).await, Ok(None));
     assert_eq!(mail::to("asked@wire.test").len(), 2);

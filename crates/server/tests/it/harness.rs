@@ -8,9 +8,10 @@ use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
-use server::{AddedConfig, AddedRegistry, App, MasterKeyFiles, Parts};
+use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts};
 use sources::builtin::files::{Files, FilesConfig};
 use sources::connection::{Connected, ConnectedConfig};
+use sources::mail::Mailer;
 use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::web::HostRule;
@@ -85,6 +86,8 @@ pub(crate) struct Home {
     hosts: Vec<HostRule>,
     /// The host's energy counters.
     energy: Option<Arc<dyn Energy>>,
+    /// The mail servers that there are.
+    mailer: Arc<Mailer>,
 }
 
 pub(crate) struct TestServer {
@@ -98,6 +101,8 @@ pub(crate) struct TestServer {
     pub(crate) registry: FakeRegistry,
     pub(crate) store: Store,
     pub(crate) pipeline: Pipeline,
+    /// Delivers notices when a test says so.
+    pub(crate) courier: Courier,
     pub(crate) org: OrgId,
     pub(crate) owner: Client,
     pub(crate) url: String,
@@ -164,7 +169,8 @@ impl Home {
             Kind::Postgres => Engine::Postgres { url: postgres().await },
         };
         let key_wait_ms = Settings::default().key_wait_ms;
-        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms, hosts: Vec::new(), energy: None }
+        let (folder, hosts, mailer) = (Arc::new(folder), Vec::new(), Arc::default());
+        Self { engine, folder, starts: Arc::default(), files: None, key_wait_ms, hosts, energy: None, mailer }
     }
 
     /// The folder that the real `files` works in.
@@ -219,6 +225,13 @@ impl TestServer {
     pub(crate) async fn start_reaching(kind: Kind, addresses: &[&str]) -> Self {
         let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let home = Home { hosts, ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+    }
+
+    /// A server that may send mail through the mail server of `make test`.
+    pub(crate) async fn start_mailing(kind: Kind) -> Self {
+        let mailer = Arc::new(Mailer::new(vec![testkit::mail::plain().parse().unwrap()], None).unwrap());
+        let home = Home { mailer, ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
@@ -305,7 +318,7 @@ impl TestServer {
             store: store.clone(),
             connections: connections.clone(),
             allowed_hosts: home.hosts.clone(),
-            allowed_networks: networks,
+            allowed_networks: networks.clone(),
             programs: AllowedPrograms::new(Vec::new(), &[]).unwrap(),
             residents: None,
             homes: None,
@@ -335,6 +348,18 @@ impl TestServer {
         );
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", server::http::address_of(&listener, ""));
+        let courier = Courier::new(CourierConfig {
+            store: store.clone(),
+            pipeline: pipeline.clone(),
+            clock: Arc::clone(&shared),
+            random: Arc::clone(&random),
+            address: Own::new(&url),
+            allowed_hosts: home.hosts.clone(),
+            allowed_networks: networks,
+            mailer: Arc::clone(&home.mailer),
+            patience: std::time::Duration::from_millis(500),
+        })
+        .unwrap();
         let app = App::new(Parts {
             store: store.clone(),
             pipeline: pipeline.clone(),
@@ -344,7 +369,7 @@ impl TestServer {
             homes: None,
             added,
             connections,
-            mailer: Arc::default(),
+            courier: courier.clone(),
             master_key: MasterKeyFiles::at(home.master_key()),
             address: Own::new(&url),
             has_public_url: false,
@@ -355,7 +380,7 @@ impl TestServer {
             let _dropped = stopped.await;
         }));
         let owner = Client { http: client(), url: url.clone(), token };
-        Self { home, clock, source, commands, registry, store, pipeline, org, owner, url, fault: at, stop: Some(stop) }
+        Self { home, clock, source, commands, registry, store, pipeline, courier, org, owner, url, fault: at, stop: Some(stop) }
     }
 
     /// A new interactive session with its agent.

@@ -300,6 +300,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_space_by_name: store.find_space_by_name(org, "space of theirs").await.unwrap();
         find_user: store.find_user(org, &theirs.tenant.owner).await.unwrap();
         find_token: store.find_token(org, &theirs.tenant.agent_token_id).await.unwrap();
+        find_token_of: store.find_token_of(org, "owner").await.unwrap();
         find_principal: store.find_principal(org, &agent).await.unwrap();
         find_principal: store.find_principal(org, &user).await.unwrap();
         find_principal: store.find_principal(org, &service).await.unwrap();

@@ -28,7 +28,7 @@ const ARROWS: &[Arrow] = &[
     Arrow { from: "api", to: &["core", "receipt"], because: "the wire knows the nouns and not how they are served" },
     Arrow {
         from: "server",
-        to: &["core", "policy", "receipt", "pipeline", "automation", "store", "sources", "sandbox", "model", "api"],
+        to: &["core", "policy", "receipt", "pipeline", "automation", "durable", "store", "sources", "sandbox", "model", "api"],
         because: "the server composes everything and is used by the command line alone",
     },
     Arrow {

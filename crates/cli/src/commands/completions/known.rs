@@ -5,6 +5,7 @@ use crate::client::Rehearsal;
 use crate::context::{Contexts, Environment, Server};
 use crate::shared::*;
 use api::batch::BatchView;
+use api::channel::{ChannelView, DeliveryView};
 use api::connection::ConnectionView;
 use api::gates::{CanaryView, ConsentView, QuarantineView};
 use api::identity::{OrgView, SessionView, SpaceView, TokenView, UserView};
@@ -68,6 +69,8 @@ const KNOWN: &[(&str, Known)] = &[
     ("canary", all::<CanaryView>()),
     ("secret", all::<SecretView>()),
     ("connection", all::<ConnectionView>()),
+    ("channel", all::<ChannelView>()),
+    ("delivery", only::<DeliveryView>(&[("state", "dead")])),
     ("receipt", all::<EntryView>()),
     ("package", all::<PackageView>()),
     ("breaker", all::<BreakerView>()),

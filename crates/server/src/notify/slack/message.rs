@@ -19,8 +19,8 @@ pub(super) struct Message {
     pub(super) blocks: Vec<Value>,
 }
 
-/// A call that waits, with its buttons.
-pub(super) fn pending(notice: &Notice) -> Message {
+/// A call that waits, with its buttons. `page` is where it can be looked at.
+pub(super) fn pending(notice: &Notice, page: &str) -> Message {
     let invocation = &*notice.invocation;
     let title = format!("{} waits for an approval", invocation.action);
     let params = Params::of(invocation);
@@ -46,9 +46,7 @@ pub(super) fn pending(notice: &Notice) -> Message {
             buttons.push(button("Approve once", APPROVE, "primary", shown));
         }
         buttons.push(button("Deny", DENY, "danger", shown));
-    }
-    if let Some(link) = &notice.link {
-        buttons.push(json!({ "type": "button", "action_id": OPEN, "text": plain("Open"), "url": link }));
+        buttons.push(json!({ "type": "button", "action_id": OPEN, "text": plain("Open"), "url": page }));
     }
     if !buttons.is_empty() {
         blocks.push(json!({ "type": "actions", "elements": buttons }));

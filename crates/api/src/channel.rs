@@ -1,0 +1,158 @@
+//! Channels on the wire, and what is on its way to them.
+
+use countersign_core::channel::{Channel, ChannelKind, Delivery, DeliveryState, Moment};
+use countersign_core::session::Attendance;
+use countersign_core::{Band, Tier, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A channel to be added.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewChannelRequest {
+    /// Letters, digits, spaces, `_`, `-`, `.` and `@`, 1 to 64 of them.
+    pub name: String,
+    pub kind: ChannelKind,
+    /// What the kind needs; secrets by their names. `webhook`: `url`, `secret`. `slack`: `channel`, `token`, `signing_secret`, and `users`,
+    /// which maps users of Slack to ours. `email`: `to`, `from`, `server`, and `username` with `password` where the server asks for them.
+    pub settings: Value,
+    /// The name or id of the space whose calls it is told of; every space when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    /// The tiers of the calls it is told of; every tier when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<Tier>,
+    /// The bands of the spaces whose calls it is told of; every band when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<Band>,
+    /// Only calls of sessions where somebody sits, or where nobody does; both when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attendance: Option<Attendance>,
+    /// It is told of a call only if that still waits after this time, such as `5m`; at once when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// A channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChannelView {
+    pub id: String,
+    pub name: String,
+    pub kind: ChannelKind,
+    /// What the kind needs; secrets by their names.
+    pub settings: Value,
+    /// The id of the space whose calls it is told of; null: of every space.
+    pub space: Option<String>,
+    /// Empty: every tier.
+    pub tiers: Vec<Tier>,
+    /// Empty: every band.
+    pub bands: Vec<Band>,
+    pub attendance: Option<Attendance>,
+    pub after_seconds: u32,
+    pub created_by: String,
+    pub created_at: Timestamp,
+    pub removed_at: Option<Timestamp>,
+    /// Notices that were given up and can be asked for once more.
+    pub dead: u64,
+}
+
+impl ChannelView {
+    pub fn new(channel: Channel, dead: u64) -> Self {
+        let Channel {
+            id,
+            org: _,
+            name,
+            kind,
+            settings,
+            space,
+            tiers,
+            bands,
+            attendance,
+            after_seconds,
+            created_by,
+            created_at,
+            removed_at,
+        } = channel;
+        Self {
+            id: id.to_string(),
+            name,
+            kind,
+            settings,
+            space: space.map(|space| space.to_string()),
+            tiers,
+            bands,
+            attendance,
+            after_seconds,
+            created_by: created_by.to_string(),
+            created_at,
+            removed_at,
+            dead,
+        }
+    }
+}
+
+/// What became of a test message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChannelTestResponse {
+    pub delivered: bool,
+    /// What went wrong.
+    pub problem: Option<String>,
+}
+
+/// One notice on its way to one recipient of a channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeliveryView {
+    pub id: String,
+    /// The id of the channel.
+    pub channel: String,
+    pub invocation_id: String,
+    /// One of the people whom the channel names; null: the channel as a whole.
+    pub recipient: Option<String>,
+    pub moment: Moment,
+    pub state: DeliveryState,
+    pub attempts: u32,
+    /// When it is tried next, while it waits.
+    pub due_at: Option<Timestamp>,
+    /// What went wrong last.
+    pub problem: Option<String>,
+    /// Who asked for it once more.
+    pub retried_by: Option<String>,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+impl From<Delivery> for DeliveryView {
+    fn from(delivery: Delivery) -> Self {
+        let waits = delivery.state == DeliveryState::Waiting;
+        Self {
+            id: delivery.id.to_string(),
+            channel: delivery.channel.to_string(),
+            invocation_id: delivery.invocation.to_string(),
+            recipient: delivery.recipient,
+            moment: delivery.moment,
+            state: delivery.state,
+            attempts: delivery.attempts,
+            due_at: waits.then_some(delivery.due_at),
+            problem: delivery.problem,
+            retried_by: delivery.retried_by.map(|by| by.to_string()),
+            created_at: delivery.created_at,
+            ended_at: delivery.ended_at,
+        }
+    }
+}
+
+/// Which dead letters of a channel to deliver once more.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryDeliveriesRequest {
+    /// The id of one of them; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RetriedDeliveriesResponse {
+    /// How many are delivered once more.
+    pub retried: u64,
+}

@@ -1,0 +1,392 @@
+//! `countersign channel`: where people are told of calls that wait for them, and what became of what they were told.
+
+use crate::shared::*;
+use api::channel::{ChannelTestResponse, ChannelView, DeliveryView, NewChannelRequest, RetriedDeliveriesResponse, RetryDeliveriesRequest};
+use clap::{Args, Subcommand, ValueEnum};
+use countersign_core::channel::{ChannelKind, DeliveryState};
+use countersign_core::session::Attendance;
+use countersign_core::{Band, Tier};
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Channel {
+    /// Add a channel: from now on it is told of calls that wait for a person
+    #[command(before_help = "Examples:
+  countersign channel add pager --webhook https://hooks.example.com/countersign --secret pager-key
+  countersign channel add night --slack C024BE91L --token slack-bot --signing-secret slack-sign --user U123=robin --attendance unattended
+  countersign channel add mail --email robin@example.com --from countersign@example.com --server smtps://mail.example.com --after 10m
+  countersign channel add refunds --webhook https://hooks.example.com/r --secret pager-key --space shop --tier R3 --tier R4")]
+    Add(Box<Add>),
+    /// List channels
+    #[command(before_help = "Examples:\n  countersign channel list")]
+    List(Paging),
+    /// Show a channel
+    #[command(before_help = "Examples:
+  countersign channel show pager
+  countersign channel show chn_…                             also after it was removed")]
+    Show {
+        /// Its name or id
+        #[arg(value_name = "NAME")]
+        channel: String,
+    },
+    /// Send a test message now, and say what became of it
+    #[command(before_help = "Examples:\n  countersign channel test pager")]
+    Test {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        channel: String,
+    },
+    /// Remove a channel: it is told nothing any more, also not what waits to be delivered
+    #[command(before_help = "Examples:\n  countersign channel remove pager")]
+    Remove {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        channel: String,
+        #[command(flatten)]
+        agreed: Agreed,
+    },
+    /// List what is or was on its way to channels, newest first
+    #[command(before_help = "Examples:
+  countersign channel deliveries pager
+  countersign channel deliveries --state dead                dead letters: what was given up")]
+    Deliveries {
+        /// Only those of this channel
+        #[arg(value_name = "NAME")]
+        channel: Option<String>,
+        /// Only those in this state
+        #[arg(long, value_enum)]
+        state: Option<State>,
+        #[command(flatten)]
+        paging: Paging,
+    },
+    /// Deliver dead letters once more: one, or all of a channel
+    #[command(before_help = "Examples:
+  countersign channel retry pager
+  countersign channel retry pager dlv_…")]
+    Retry {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        channel: String,
+        /// Only this one
+        delivery: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    /// Its name, with which it is referred to
+    name: String,
+    #[command(flatten)]
+    kind: Kind,
+    /// The secret that signs, for --webhook: whsec_ and 24 to 64 bytes in base64
+    #[arg(long, value_name = "SECRET", requires = "webhook")]
+    secret: Option<String>,
+    /// The secret that has the bot's token, for --slack
+    #[arg(long = "token", value_name = "SECRET", requires = "slack")]
+    bot_token: Option<String>,
+    /// The secret that has Slack's signing secret, for --slack
+    #[arg(long, value_name = "SECRET", requires = "slack")]
+    signing_secret: Option<String>,
+    /// A user of Slack and the person of ours who they are, for --slack; may be given several times
+    #[arg(long = "user", value_name = "SLACK=OURS", requires = "slack", value_parser = pair)]
+    mapped: Vec<(String, String)>,
+    /// The address that mail comes from, for --email
+    #[arg(long = "from", value_name = "ADDRESS", requires = "email")]
+    sender: Option<String>,
+    /// The mail server, such as smtps://mail.example.com, for --email
+    #[arg(long = "server", value_name = "URL", requires = "email")]
+    mail_server: Option<String>,
+    /// Who we are to the mail server
+    #[arg(long, value_name = "NAME", requires = "email")]
+    username: Option<String>,
+    /// The secret that has our password there
+    #[arg(long, value_name = "SECRET", requires = "username")]
+    password: Option<String>,
+    /// Only calls of this space
+    #[arg(long, value_name = "SPACE")]
+    space: Option<String>,
+    /// Only calls of this tier, R0 to R4; may be given several times
+    #[arg(long, value_name = "TIER", value_parser = tier)]
+    tier: Vec<Tier>,
+    /// Only calls in spaces of this band; may be given several times
+    #[arg(long, value_name = "BAND", value_parser = band)]
+    band: Vec<Band>,
+    /// Only calls of sessions that are interactive, or unattended
+    #[arg(long, value_name = "WHICH", value_parser = attendance)]
+    attendance: Option<Attendance>,
+    /// Only if the call still waits after this time, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    after: Option<Span>,
+}
+
+/// How it tells.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Kind {
+    /// A signed request to this address, as Standard Webhooks specifies it
+    #[arg(long, value_name = "URL", requires = "secret")]
+    webhook: Option<String>,
+    /// A message with buttons in this channel of Slack, by its id
+    #[arg(long, value_name = "CHANNEL", requires = "bot_token", requires = "signing_secret")]
+    slack: Option<String>,
+    /// Mail to this address; may be given several times
+    #[arg(long, value_name = "ADDRESS", requires = "sender", requires = "mail_server")]
+    email: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum State {
+    Waiting,
+    Sent,
+    Skipped,
+    Dead,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (theirs, ours) = text.split_once('=').ok_or("expected a user of Slack and a name, such as U123=robin")?;
+    Ok((theirs.to_owned(), ours.to_owned()))
+}
+
+fn tier(text: &str) -> Result<Tier, String> {
+    Tier::parse(&text.to_uppercase()).ok_or_else(|| format!("expected a tier: {}", Tier::ALL.map(Tier::as_str).join(", ")))
+}
+
+fn band(text: &str) -> Result<Band, String> {
+    Band::parse(text).ok_or_else(|| format!("expected a band: {}", Band::ALL.map(Band::as_str).join(", ")))
+}
+
+fn attendance(text: &str) -> Result<Attendance, String> {
+    Attendance::parse(text).ok_or_else(|| "expected interactive or unattended".to_owned())
+}
+
+impl Resource for ChannelView {
+    const NOUN: &'static str = "channel";
+    const LIST: &'static str = "channel list";
+    const PATH: &'static [&'static str] = &["channels"];
+    const EMPTY: &'static str = "no channels: countersign channel add NAME --webhook URL --secret SECRET";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("name", &["kind"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("name", Column::Whole, |one, _| text(&one.name)),
+        Field::both("kind", Column::Whole, |one, _| text(one.kind.as_str())),
+        Field::both("tells", Column::Cut, |one, _| text(tells(one))),
+        Field::both("only", Column::Cut, |one, _| text(only(one))),
+        Field::both("after", Column::Whole, |one, _| match one.after_seconds {
+            0 => text("at once"),
+            seconds => text(format!("{seconds} s")),
+        }),
+        Field::both("dead letters", Column::Whole, |one, _| match one.dead {
+            0 => Some(Cell::text("0").toned(Tone::Muted)),
+            dead => Some(Cell::text(dead.to_string()).toned(Tone::Warn)),
+        }),
+        Field::line("secrets", |one, _| maybe(secrets(one))),
+        Field::both("created by", Column::Extra, |one, view| view.who(&one.created_by)),
+        Field::line("created", |one, view| view.past(one.created_at)),
+        Field::line("removed", |one, view| one.removed_at.and_then(|at| view.past(at))),
+        Field::line("id", |one, _| text(&one.id)),
+    ];
+
+    /// Commands take its name.
+    fn id(&self) -> &str {
+        &self.name
+    }
+
+    fn next(&self) -> Option<String> {
+        match (self.removed_at, self.dead) {
+            (Some(_), _) => None,
+            (None, 0) => Some(format!("countersign channel test {}", self.name)),
+            (None, _) => Some(format!("countersign channel deliveries {} --state dead", self.name)),
+        }
+    }
+}
+
+/// Whom or what a channel tells.
+fn tells(one: &ChannelView) -> String {
+    let setting = |name: &str| one.settings.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match one.kind {
+        ChannelKind::Webhook => setting("url"),
+        ChannelKind::Slack => setting("channel"),
+        ChannelKind::Email => {
+            let to = one.settings.get("to").and_then(Value::as_array);
+            to.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// Which calls it is told of.
+fn only(one: &ChannelView) -> String {
+    let tiers = one.tiers.iter().map(|tier| tier.as_str());
+    let bands = one.bands.iter().map(|band| band.as_str());
+    let words: Vec<_> = tiers.chain(bands).chain(one.attendance.map(Attendance::as_str)).chain(one.space.as_deref()).collect();
+    if words.is_empty() { "all calls".to_owned() } else { words.join(" ") }
+}
+
+/// The names of its secrets.
+fn secrets(one: &ChannelView) -> Option<String> {
+    let named = ["secret", "token", "signing_secret", "password"].into_iter().filter_map(|name| one.settings.get(name)?.as_str());
+    let named: Vec<_> = named.collect();
+    (!named.is_empty()).then(|| named.join(", "))
+}
+
+impl Resource for DeliveryView {
+    const NOUN: &'static str = "delivery";
+    const LIST: &'static str = "channel deliveries";
+    const PATH: &'static [&'static str] = &["deliveries"];
+    const EMPTY: &'static str = "nothing was ever on its way";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["state", "moment"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("invocation", Column::Whole, |one, _| text(&one.invocation_id)),
+        Field::both("moment", Column::Whole, |one, _| text(one.moment.as_str())),
+        Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
+        Field::both("attempts", Column::Whole, |one, _| text(one.attempts.to_string())),
+        Field::both("problem", Column::Cut, |one, _| maybe(one.problem.as_ref())),
+        Field::both("recipient", Column::Extra, |one, _| maybe(one.recipient.as_ref())),
+        Field::both("next attempt", Column::Extra, |one, view| one.due_at.and_then(|at| view.future(at))),
+        Field::both("made", Column::Whole, |one, view| view.past(one.created_at)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn next_of(items: &[Self]) -> Option<String> {
+        let dead = items.iter().find(|one| one.state == DeliveryState::Dead)?;
+        Some(format!("countersign channel retry {} {}", dead.channel, dead.id))
+    }
+}
+
+fn state(state: DeliveryState) -> Cell {
+    let tone = match state {
+        DeliveryState::Waiting => Tone::Warn,
+        DeliveryState::Sent => Tone::Ok,
+        DeliveryState::Skipped => Tone::Muted,
+        DeliveryState::Dead => Tone::Danger,
+    };
+    Cell::text(state.as_str()).toned(tone)
+}
+
+impl Channel {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        match self {
+            Self::Add(add) => {
+                let answer = client.post::<ChannelView>(&["channels"], &add.request()).await?;
+                resource::tell(&answer, client, terminal).await?;
+            }
+            Self::List(paging) => drop(resource::list::<ChannelView>(Asked::of(&paging), client, terminal).await?),
+            Self::Show { channel } => drop(resource::show::<ChannelView>(&channel, client, terminal).await?),
+            Self::Test { channel } => return test(&channel, client, terminal).await,
+            Self::Remove { channel, agreed } => {
+                let question = format!("Remove channel `{}`? It is told nothing any more.", clean::line(&channel));
+                terminal.consent(&question, agreed.consent(client)).await?;
+                client.delete::<Value>(&["channels", &channel]).await?;
+                // The server's answer has no body.
+                terminal.done("removed", &channel, &json!({ "name": channel, "removed": true }))?;
+            }
+            Self::Deliveries { channel, state, paging } => {
+                let word = |state: State| state.to_possible_value().map(|value| value.get_name().to_owned());
+                let asked = Asked::of(&paging).word("channel", channel).only("state", state.and_then(word));
+                resource::list::<DeliveryView>(asked, client, terminal).await?;
+            }
+            Self::Retry { channel, delivery } => {
+                let request = RetryDeliveriesRequest { delivery };
+                let answer = client.post::<RetriedDeliveriesResponse>(&["channels", &channel, "retry"], &request).await?;
+                if terminal.is_document() {
+                    terminal.document(&answer.raw)?;
+                }
+                terminal.note(format!("{} delivered once more", counted(answer.read.retried, "dead letter is", "dead letters are")));
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+impl Add {
+    fn request(self) -> NewChannelRequest {
+        let Self { name, kind, space, tier: tiers, band: bands, attendance, after, .. } = &self;
+        let Kind { webhook, slack, email } = kind;
+        let (kind, settings) = match (webhook, slack) {
+            (Some(url), _) => (ChannelKind::Webhook, json!({ "url": url, "secret": self.secret })),
+            (None, Some(channel)) => {
+                let users: Map<_, _> = self.mapped.iter().map(|(theirs, ours)| (theirs.clone(), json!(ours))).collect();
+                let (token, signing_secret) = (&self.bot_token, &self.signing_secret);
+                (ChannelKind::Slack, json!({ "channel": channel, "token": token, "signing_secret": signing_secret, "users": users }))
+            }
+            (None, None) => {
+                let mut settings = json!({ "to": email, "from": self.sender, "server": self.mail_server });
+                for (field, given) in [("username", &self.username), ("password", &self.password)] {
+                    if let Some(given) = given {
+                        settings[field] = json!(given);
+                    }
+                }
+                (ChannelKind::Email, settings)
+            }
+        };
+        NewChannelRequest {
+            name: name.clone(),
+            kind,
+            settings,
+            space: space.clone(),
+            tiers: tiers.clone(),
+            bands: bands.clone(),
+            attendance: *attendance,
+            after: after.as_ref().map(Span::text),
+        }
+    }
+}
+
+async fn test(channel: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.post::<ChannelTestResponse>(&["channels", channel, "test"], &json!({})).await?;
+    let ChannelTestResponse { delivered, problem } = &answer.read;
+    let record = Record::new(channel)
+        .with("delivered", Cell::text(if *delivered { "yes" } else { "no" }).toned(if *delivered { Tone::Ok } else { Tone::Danger }))
+        .with_some("problem", problem.as_deref().map(Cell::text));
+    terminal.record(&answer.raw, &record)?;
+    Ok(if *delivered { Exit::Ok } else { Exit::Failed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Typed {
+        #[command(subcommand)]
+        channel: Channel,
+    }
+
+    fn typed(arguments: &str) -> Option<NewChannelRequest> {
+        let arguments = ["channel", "add", "night"].into_iter().chain(arguments.split_ascii_whitespace());
+        match Typed::try_parse_from(arguments).ok()?.channel {
+            Channel::Add(add) => Some(add.request()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_kind_takes_its_own_flags() {
+        let webhook =
+            typed("--webhook https://example.com --secret key --tier r3 --band amber --attendance unattended --after 10m").unwrap();
+        assert_eq!((webhook.kind, webhook.settings), (ChannelKind::Webhook, json!({ "url": "https://example.com", "secret": "key" })));
+        assert_eq!((webhook.tiers, webhook.bands, webhook.after), (vec![Tier::R3], vec![Band::Amber], Some("10m".to_owned())));
+        let slack = typed("--slack C1 --token bot --signing-secret sign --user U1=robin").unwrap();
+        assert_eq!(slack.settings, json!({ "channel": "C1", "token": "bot", "signing_secret": "sign", "users": { "U1": "robin" } }));
+        let mail =
+            typed("--email a@example.com --email b@example.com --from c@example.com --server smtp://mail --username u --password pw");
+        let expected = json!({ "to": ["a@example.com", "b@example.com"], "from": "c@example.com", "server": "smtp://mail", "username": "u",
+            "password": "pw" });
+        assert_eq!(mail.unwrap().settings, expected);
+        for wrong in [
+            "",
+            "--webhook https://example.com",
+            "--webhook https://example.com --secret key --slack C1",
+            "--slack C1 --token bot",
+            "--email a@example.com --from b@example.com",
+            "--webhook https://example.com --secret key --user U1=robin",
+            "--webhook https://example.com --secret key --tier R9",
+            "--webhook https://example.com --secret key --after soon",
+        ] {
+            assert!(typed(wrong).is_none(), "{wrong}");
+        }
+    }
+}

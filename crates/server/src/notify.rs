@@ -1,0 +1,56 @@
+//! Notices: what channels tell people about calls that wait for them. No call waits for a channel, and none fails with it: the store's outbox
+//! is filled from the events that calls publish anyway, and `courier` delivers what is due, each channel by itself.
+//!
+//! How a notice travels is the business of a `Wire`, one for each kind of channel: `webhook`, `slack`, `smtp`.
+
+mod courier;
+mod sample;
+mod secret;
+pub(crate) mod slack;
+mod smtp;
+mod webhook;
+
+pub use courier::{Courier, CourierConfig};
+
+use countersign_core::channel::{Channel, Moment};
+use countersign_core::{Future, Invocation, OrgId, PrincipalId};
+use serde_json::Value;
+
+/// What a channel tells: a call that waits, and later how it ended.
+pub(crate) struct Notice {
+    pub(crate) org: OrgId,
+    /// As it is now.
+    pub(crate) invocation: Box<Invocation>,
+    pub(crate) moment: Moment,
+    /// The address at which this channel's recipient, and nobody else, answers this one call.
+    pub(crate) link: Option<String>,
+    /// Who answered it.
+    pub(crate) by: Option<PrincipalId>,
+}
+
+/// Why a notice was not delivered. The text is stored and shown, so it holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DeliveryError {
+    /// It may succeed later.
+    Again(String),
+    /// It will fail until somebody changes something.
+    Never(String),
+}
+
+/// Delivers the notices of one kind of channel.
+///
+/// An implementation keeps nothing of a notice, never retries, and may be dropped while it waits.
+pub(crate) trait Wire: Send + Sync {
+    /// `earlier` is what the wire returned when it told of the same call before, such as the message to be updated.
+    fn deliver<'a>(
+        &'a self,
+        channel: &'a Channel,
+        notice: &'a Notice,
+        earlier: Option<&'a Value>,
+    ) -> Future<'a, Result<Option<Value>, DeliveryError>>;
+
+    /// What is wrong with the settings of a new channel, which fit its kind. What cannot be known before a notice is sent is not asked.
+    fn refusal(&self, _settings: &Value) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,209 @@
+//! Webhooks, as <https://www.standardwebhooks.com> specifies them: a JSON message of a few facts, signed with HMAC-SHA256 under a secret that
+//! both sides know. Params and results of a call are not in it; whoever may read them asks for them.
+
+use super::{DeliveryError, Notice, Wire};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use countersign_core::channel::{Channel, Moment};
+use countersign_core::invocation::Deadline;
+use countersign_core::ports::Secrets;
+use countersign_core::ports::secrets::SecretName;
+use countersign_core::source::Error;
+use countersign_core::{Clock, Future, Invocation, Secret, Status};
+use hmac::{Hmac, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use sources::oauth::Own;
+use sources::outbound::{Answered, Outbound};
+use std::sync::Arc;
+
+/// How a secret of the specification begins.
+const SECRET_PREFIX: &str = "whsec_";
+/// The bytes that the specification allows for a key.
+const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+pub(super) struct WebhookWire {
+    pub(super) secrets: Arc<dyn Secrets>,
+    pub(super) outbound: Arc<Outbound>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Where the server is reached.
+    pub(super) address: Own,
+}
+
+impl Wire for WebhookWire {
+    fn deliver<'a>(
+        &'a self,
+        channel: &'a Channel,
+        notice: &'a Notice,
+        _earlier: Option<&'a Value>,
+    ) -> Future<'a, Result<Option<Value>, DeliveryError>> {
+        Box::pin(async move {
+            let text = |field: &str| channel.settings.get(field).and_then(Value::as_str).unwrap_or_default();
+            let secret = self.secret(notice, text("secret")).await?;
+            let body = message(notice, &self.address).to_string();
+            let id = id_of(channel, notice);
+            let seconds = self.clock.now().as_micros() / 1_000_000;
+            let headers = [
+                ("content-type", Secret::new("application/json".to_owned())),
+                ("webhook-id", Secret::new(id.clone())),
+                ("webhook-timestamp", Secret::new(seconds.to_string())),
+                ("webhook-signature", Secret::new(signatures(&secret, &id, seconds, body.as_bytes())?)),
+            ];
+            match self.outbound.post(text("url"), &headers, body.into_bytes()).await {
+                Ok(answered) => taken(&answered).map(|()| None),
+                // The operator does not allow the address, or the address is none.
+                Err(error @ Error::Refused { .. }) => Err(DeliveryError::Never(error.without_conclusion())),
+                Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
+            }
+        })
+    }
+
+    fn refusal(&self, settings: &Value) -> Option<String> {
+        let url = settings.get("url").and_then(Value::as_str).unwrap_or_default();
+        self.outbound.check(url).err().map(|error| error.without_conclusion())
+    }
+}
+
+impl WebhookWire {
+    async fn secret(&self, notice: &Notice, name: &str) -> Result<Secret<String>, DeliveryError> {
+        let missing = || DeliveryError::Never(format!("there is no secret `{name}`"));
+        let name = SecretName::parse(name).ok_or_else(missing)?;
+        let found = self.secrets.resolve_secret(&notice.org, &name).await.map_err(|error| {
+            tracing::error!(%error, "the secret of a channel could not be read");
+            DeliveryError::Again("the secret could not be read".to_owned())
+        })?;
+        found.map(|value| Secret::new(value.expose().to_owned())).ok_or_else(missing)
+    }
+}
+
+/// Whether the other side took the message. What else it says is not kept: it may repeat what it was sent.
+fn taken(answered: &Answered) -> Result<(), DeliveryError> {
+    match answered.status {
+        200..=299 => Ok(()),
+        // The specification: whoever answers this wants no further messages.
+        410 => Err(DeliveryError::Never("it answered 410: it wants no more messages".to_owned())),
+        status => Err(DeliveryError::Again(format!("it answered {status}"))),
+    }
+}
+
+/// The same for every attempt, and for nothing else. It has no `.`, which separates it from what follows in what is signed.
+fn id_of(channel: &Channel, notice: &Notice) -> String {
+    format!("{}-{}-{}", channel.id, notice.invocation.id, notice.moment.as_str())
+}
+
+/// One signature under each key of the secret: while a secret is changed, it has the new key and the old one, separated by a space.
+fn signatures(secret: &Secret<String>, id: &str, seconds: i64, body: &[u8]) -> Result<String, DeliveryError> {
+    let wrong = || {
+        let (least, most) = (KEY_BYTES.start(), KEY_BYTES.end());
+        DeliveryError::Never(format!("the secret is not `{SECRET_PREFIX}` and {least} to {most} bytes in base64"))
+    };
+    let mut signed = Vec::new();
+    for text in secret.expose().split_ascii_whitespace() {
+        let encoded = text.strip_prefix(SECRET_PREFIX).ok_or_else(wrong)?;
+        let key = Secret::new(STANDARD.decode(encoded).map_err(|_| wrong())?);
+        if !KEY_BYTES.contains(&key.expose().len()) {
+            return Err(wrong());
+        }
+        signed.push(format!("v1,{}", STANDARD.encode(sign(key.expose(), id, seconds, body))));
+    }
+    if signed.is_empty() { Err(wrong()) } else { Ok(signed.join(" ")) }
+}
+
+/// HMAC-SHA256 of `id.timestamp.body`. A key of at most 64 bytes is padded with zeros, as HMAC does it.
+fn sign(key: &[u8], id: &str, seconds: i64, body: &[u8]) -> [u8; 32] {
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key);
+    let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new(&block.into());
+    mac.update(format!("{id}.{seconds}.").as_bytes());
+    mac.update(body);
+    mac.finalize().into_bytes().into()
+}
+
+fn message(notice: &Notice, address: &Own) -> Value {
+    let invocation = &*notice.invocation;
+    let (status, at) = match notice.moment {
+        Moment::Pending => (Status::Pending, Some(invocation.created_at)),
+        Moment::Decided => (Status::Approved, invocation.answer.as_ref().map(|answer| answer.at)),
+        Moment::Ended => (invocation.status, invocation.ended_at),
+    };
+    json!({
+        "type": status.event_name(),
+        "timestamp": at.unwrap_or(invocation.created_at),
+        "data": {
+            "org_id": notice.org,
+            "invocation_id": invocation.id,
+            "session_id": invocation.session,
+            "space_id": invocation.space,
+            "principal": invocation.principal.to_string(),
+            "action": invocation.action.as_str(),
+            "tier": invocation.tier,
+            "status": status,
+            "reason": invocation.call.reason,
+            "requested_at": invocation.created_at,
+            "expires_at": expires_at(invocation),
+            "answered_by": notice.by.as_ref().map(ToString::to_string),
+            "ended_at": invocation.ended_at,
+            "receipt_id": invocation.receipt.as_ref().map(|receipt| receipt.id.to_string()),
+            "url": format!("{}/api/v1/invocations/{}", address.address(), invocation.id),
+        },
+    })
+}
+
+/// When the question ends, if a kill switch does not suspend it.
+fn expires_at(invocation: &Invocation) -> Option<countersign_core::Timestamp> {
+    match invocation.deadline {
+        Some(Deadline::At(at)) => Some(at),
+        Some(Deadline::Stopped { .. }) | None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the specification's reference libraries.
+    const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+    fn secret(text: &str) -> Secret<String> {
+        Secret::new(text.to_owned())
+    }
+
+    #[test]
+    fn signatures_are_those_of_the_published_vectors() {
+        let signed = |body: &str| signatures(&secret(KEY), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body.as_bytes());
+        assert_eq!(signed(r#"{"test": 2432232314}"#), Ok("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=".to_owned()));
+        assert_ne!(signed(r#"{"test": 2432232315}"#), signed(r#"{"test": 2432232314}"#));
+    }
+
+    #[test]
+    fn a_secret_that_is_being_changed_signs_with_both_keys() {
+        let other = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        let sign = |text: &str| signatures(&secret(text), "id", 1, b"{}").unwrap();
+        assert_eq!(sign(&format!("{other} {KEY}\n")), format!("{} {}", sign(other), sign(KEY)));
+    }
+
+    #[test]
+    fn a_secret_that_is_none_of_the_specification_signs_nothing() {
+        for wrong in ["", " ", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_", "whsec_c2hvcnQ=", "whsec_not base64", &format!("{KEY} x")] {
+            let refused = signatures(&secret(wrong), "id", 1, b"{}").unwrap_err();
+            let DeliveryError::Never(message) = &refused else { panic!("{refused:?}") };
+            assert!(message.contains("whsec_") && !message.contains("MfKQ"), "{message}");
+        }
+        let longest = format!("whsec_{}", STANDARD.encode([7; 64]));
+        assert!(signatures(&secret(&longest), "id", 1, b"{}").is_ok());
+        let longer = format!("whsec_{}", STANDARD.encode([7; 65]));
+        assert!(signatures(&secret(&longer), "id", 1, b"{}").is_err());
+    }
+
+    #[test]
+    fn what_the_other_side_answers_says_whether_to_try_again() {
+        let answered = |status| taken(&Answered { status, body: Vec::new() });
+        for status in [200, 201, 204, 299] {
+            assert_eq!(answered(status), Ok(()), "{status}");
+        }
+        for status in [301, 400, 401, 404, 429, 500, 503] {
+            assert_eq!(answered(status), Err(DeliveryError::Again(format!("it answered {status}"))));
+        }
+        assert!(matches!(answered(410), Err(DeliveryError::Never(_))));
+    }
+}
