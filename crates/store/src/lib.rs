@@ -38,6 +38,7 @@ mod rules;
 mod secrets;
 mod servers;
 mod sessions;
+mod slack;
 mod snoozes;
 mod sources;
 mod stats;

@@ -58,6 +58,7 @@ pub(crate) async fn insert_token(
         kind: kind.as_str().to_owned(),
         user: user.cloned(),
         session: session.cloned(),
+        name: name.to_owned(),
         scopes: scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" "),
         made_by: made_by.cloned(),
         hash: store.keychain.token_hash(text.expose()).to_vec(),

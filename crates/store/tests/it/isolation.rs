@@ -185,6 +185,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.finish(finish.into()).await.unwrap();
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
+    assert_eq!(store.use_slack_request(&tenant.org, "v0=1", until).await, Ok(true));
     store.leave(line_of(&keyed)).await.unwrap();
     store.keep_listing(&tenant.org, &remote(), listing(&tenant)).await.unwrap();
     assert!(matches!(add_source(store, &tenant).await, Ok(Added::Done(_))), "names are the org's own");
@@ -386,6 +387,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_spaces: store.list_spaces(org, &all).await.unwrap();
         list_users: store.list_users(org, &all).await.unwrap();
         list_tokens: store.list_tokens(org, &all).await.unwrap();
+        find_token_named: store.find_token_named(org, theirs.tenant.owner.as_str(), "first").await.unwrap();
         list_modes: store.list_modes(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, Some(&action(READ)), &all).await.unwrap();
@@ -413,7 +415,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 29] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -436,6 +438,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
     ("reseal_some", "the operator's, of everything"),
     ("end_replacement", "the operator's, of everything"),
     ("take_login", "whoever comes back has the state alone, which names the org; it is used up"),
+    ("find_called_channel", "Slack names the channel alone; what it signs decides whether it is answered"),
     ("connect", "the limiter, which knows sessions only"),
     ("create_org", "makes the org it returns"),
     ("add_org", "an operator's: makes the org it returns"),
@@ -445,8 +448,9 @@ const NOT_OF_ONE_ORG: [(&str, &str); 28] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 84] = [
+const WRITES: [&str; 85] = [
     "add_channel",
+    "use_slack_request",
     "remove_channel",
     "fill_outbox",
     "claim_deliveries",
@@ -662,6 +666,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.switch_on(org, switched(them), Stop::Everything, "theirs", &by).await, Ok(0));
     assert_eq!(store.switch_off(org, switched(them), "theirs", &by).await, Ok(Some(0)));
     store.snooze(org, &theirs.pending.id, &them.owner, store.now().await.unwrap()).await.unwrap();
+    // They have used a request with this signature.
+    assert_eq!(store.use_slack_request(org, "v0=1", store.now().await.unwrap().plus_seconds(60)).await, Ok(true));
     let left = line_of(&theirs.pending);
     store.hang_up(org, &theirs.pending.id, &left.line).await.unwrap();
     assert_eq!(store.join_left(org, &them.session.id, left.identity, "mine").await, Ok(None));
