@@ -72,6 +72,7 @@ struct Inner {
     address: Own,
     patience: Duration,
     wires: BTreeMap<ChannelKind, Arc<dyn Wire>>,
+    slack: Arc<SlackWire>,
     /// The channels that a task of this server delivers for.
     busy: Claims<ChannelId>,
     links: Mutex<HashMap<DeliveryId, String>>,
@@ -83,13 +84,21 @@ impl Courier {
         let CourierConfig { store, pipeline, clock, random, address, allowed_hosts, allowed_networks, mailer, patience } = config;
         let outbound = Arc::new(Outbound::new(allowed_hosts, allowed_networks)?);
         let secrets: Arc<dyn Secrets> = Arc::new(store.clone());
-        let slack = SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone());
+        let slack = Arc::new(SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone()));
         let email = SmtpWire::new(Arc::clone(&secrets), mailer, Arc::clone(&clock), address.clone());
         let webhook = WebhookWire { secrets, outbound, clock: Arc::clone(&clock), address: address.clone() };
-        let wires: [(ChannelKind, Arc<dyn Wire>); 3] =
-            [(ChannelKind::Webhook, Arc::new(webhook)), (ChannelKind::Slack, Arc::new(slack)), (ChannelKind::Email, Arc::new(email))];
+        let wires: [(ChannelKind, Arc<dyn Wire>); 3] = [
+            (ChannelKind::Webhook, Arc::new(webhook)),
+            (ChannelKind::Slack, Arc::clone(&slack) as Arc<dyn Wire>),
+            (ChannelKind::Email, Arc::new(email)),
+        ];
         let (busy, links) = (Claims::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { store, pipeline, clock, random, address, patience, wires: wires.into(), busy, links })))
+        Ok(Self(Arc::new(Inner { store, pipeline, clock, random, address, patience, wires: wires.into(), slack, busy, links })))
+    }
+
+    /// The wire on which people in Slack are also told why an answer of theirs was refused.
+    pub(crate) fn slack(&self) -> Arc<SlackWire> {
+        Arc::clone(&self.0.slack)
     }
 
     /// Why a channel of this kind cannot have these settings, which fit the kind.

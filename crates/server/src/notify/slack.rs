@@ -109,6 +109,13 @@ impl SlackWire {
         }
     }
 
+    /// Tells one user, whom nobody else hears.
+    pub(crate) async fn whisper(&self, org: &OrgId, settings: &Settings, user: &str, text: &str) -> Result<(), DeliveryError> {
+        let text = message::escaped(text);
+        let form = [("channel", settings.channel.clone()), ("user", user.to_owned()), ("text", text), ("link_names", "false".to_owned())];
+        self.ask(org, settings, "chat.postEphemeral", &form).await.map(|_| ())
+    }
+
     async fn ask(&self, org: &OrgId, settings: &Settings, method: &str, form: &[(&str, String)]) -> Result<Said, DeliveryError> {
         let token = secret::open(&*self.secrets, org, &settings.token).await?;
         let headers = [

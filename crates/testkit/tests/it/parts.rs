@@ -78,7 +78,7 @@ const SERVER: Crate = Crate {
         ("compose", &["added_sources", "config", "data_dir", "energy", "followed", "homes", "jail", "master_key", "notify", "stream"]),
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),
-        ("operations", &["added_sources", "master_key", "packages", "stream"]),
+        ("operations", &["added_sources", "master_key", "notify", "packages", "stream"]),
         ("mcp", &["operations"]),
         ("http", &["added_sources", "mcp", "operations", "packages", "stream", "tls"]),
     ],

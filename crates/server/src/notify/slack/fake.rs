@@ -110,10 +110,11 @@ async fn answer(State(state): State<Arc<Mutex<Told>>>, Path(method): Path<String
     let mut told = state.lock();
     let ts = form.get("ts").cloned().unwrap_or_else(|| format!("1548261231.{:06}", told.taken.len()));
     let text = form.get("text").cloned().unwrap_or_default();
-    let mut said = json!({ "ok": true, "channel": form["channel"], "ts": ts, "message": { "text": text } });
-    if method == "chat.update" {
-        said["text"] = json!(text);
-    }
+    let said = match method.as_str() {
+        "chat.postEphemeral" => json!({ "ok": true, "message_ts": ts }),
+        "chat.update" => json!({ "ok": true, "channel": form["channel"], "ts": ts, "text": text, "message": { "text": text } }),
+        _ => json!({ "ok": true, "channel": form["channel"], "ts": ts, "message": { "text": text } }),
+    };
     told.taken.push((method, form));
     axum::Json(said).into_response()
 }

@@ -123,8 +123,8 @@ fn cut(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// The fallback text is read as markup, in which these three begin links and mentions.
-fn escaped(text: &str) -> String {
+/// A text outside of blocks is read as markup, in which these three begin links and mentions.
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
