@@ -15,4 +15,5 @@ mod retention;
 mod rules;
 mod secrets;
 mod servers;
+mod slack;
 mod sources;

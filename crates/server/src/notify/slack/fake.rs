@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use url::form_urlencoded;
 
 pub(crate) const TOKEN: &str = "xoxb-of-the-tests";
@@ -71,7 +72,10 @@ pub(crate) fn button(form: &BTreeMap<String, String>, label: &str) -> Option<Val
 
 /// The body of the request that Slack sends when this user presses the button.
 pub(crate) fn pressed(user: &str, button: &Value) -> String {
-    let action = json!({ "action_id": button["action_id"], "block_id": "x", "type": "button", "value": button["value"], "action_ts": "1548426417.840180" });
+    // No two presses are the same request.
+    static PRESSES: AtomicU64 = AtomicU64::new(0);
+    let at = format!("1548426417.{:06}", PRESSES.fetch_add(1, Ordering::SeqCst));
+    let action = json!({ "action_id": button["action_id"], "block_id": "x", "type": "button", "value": button["value"], "action_ts": at });
     let payload = json!({
         "type": "block_actions",
         "team": { "id": "T0123456789", "domain": "example" },
