@@ -68,6 +68,8 @@ pages![
     "guides/generated-clients",
     "guides/mcp-door",
     "guides/mcp-servers",
+    "guides/notifications-email",
+    "guides/notifications-slack",
     "guides/packages",
     "guides/permission",
     "guides/runbook",
