@@ -43,5 +43,6 @@ scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
 # Asked for a part, only that part is tested.
 [ -z "$whole" ] || scripts/clients.sh
 [ -z "$whole" ] || scripts/oauth.sh
+[ -z "$whole" ] || scripts/webhooks.sh
 [ -z "$whole" ] || scripts/mcp.sh ${all:+--all}
 [ -z "$whole" ] || scripts/mcp-door.sh ${all:+--all}

@@ -88,6 +88,9 @@ pub enum ChannelKind {
     Email,
 }
 
+/// How the values of secrets begin that a channel needs: those of webhooks, and the tokens of Slack.
+const VALUES: [&str; 2] = ["whsec_", "xox"];
+
 impl ChannelKind {
     pub const ALL: [Self; 3] = [Self::Webhook, Self::Slack, Self::Email];
 
@@ -137,8 +140,11 @@ impl ChannelKind {
         if texts.iter().any(|text| text.is_empty() || text.len() > CHANNEL_TEXT_BYTES_MAX || text.chars().any(char::is_control)) {
             return Err(format!("a text of the settings has 1 to {CHANNEL_TEXT_BYTES_MAX} bytes, and no control characters"));
         }
-        let named =
-            |(field, name): (&str, String)| SecretName::parse(&name).ok_or_else(|| format!("`{field}` must be the name of a secret"));
+        let named = |(field, name): (&str, String)| {
+            // Whoever gives the value itself is not told it back.
+            let is_value = VALUES.iter().any(|begins| name.starts_with(begins));
+            SecretName::parse(&name).filter(|_| !is_value).ok_or_else(|| format!("`{field}` must be the name of a secret, not its value"))
+        };
         secrets.into_iter().flatten().map(named).collect()
     }
 }
@@ -363,7 +369,9 @@ mod tests {
             (ChannelKind::Webhook, json!(null), "do not fit"),
             (ChannelKind::Webhook, slack.clone(), "do not fit"),
             (ChannelKind::Webhook, but(&channel().settings, "more", json!(1)), "unknown field"),
-            (ChannelKind::Webhook, but(&channel().settings, "secret", json!("whsec_/=")), "`secret` must be the name"),
+            (ChannelKind::Webhook, but(&channel().settings, "secret", json!("a/b")), "`secret` must be the name"),
+            (ChannelKind::Webhook, but(&channel().settings, "secret", json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), "not its value"),
+            (ChannelKind::Slack, but(&slack, "token", json!("xoxb-1-2-abc")), "not its value"),
             (ChannelKind::Webhook, but(&channel().settings, "url", json!("")), "1 to"),
             (ChannelKind::Slack, but(&slack, "channel", json!("C1\nX")), "no control characters"),
             (ChannelKind::Email, but(&mail, "to", json!([])), "`to` names"),

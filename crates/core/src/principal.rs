@@ -145,7 +145,7 @@ pub enum Permission {
     CreateSession,
     /// Answer pending invocations.
     Approve,
-    /// Change modes, spaces, policies and packages; release what is quarantined.
+    /// Change modes, spaces, policies, packages and channels; release what is quarantined.
     ManagePolicy,
     /// Create and revoke other people's tokens, users, service tokens, keys, secrets and connections.
     ManageIdentity,

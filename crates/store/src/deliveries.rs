@@ -130,7 +130,7 @@ impl Store {
         let told = channels.iter().filter(|since| since.seq < seq && since.channel.tells_of(&call));
         Ok(told
             .flat_map(|Since { channel, .. }| {
-                channel.recipients().into_iter().map(|recipient| (channel.id.clone(), recipient, channel.after_seconds))
+                channel.recipients().into_iter().map(move |recipient| (channel.id.clone(), recipient, channel.after_seconds))
             })
             .collect())
     }
@@ -233,7 +233,7 @@ async fn put(store: &Store, tx: &mut Tx, org: &OrgId, news: News) -> Result<(), 
     }
     // Whoever was to be told later that it waits is not told at all.
     let sql = "UPDATE deliveries SET state = 'skipped', ended_at = $1 WHERE org_id = $2 AND invocation_id = $3 AND moment = 'pending'
-               AND state = 'waiting' AND attempts = 0";
+               AND state = 'waiting' AND attempts = 0 AND retried_by IS NULL";
     tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str()]).await?;
     // Who heard that it waits, or may yet, hears how it went on.
     let sql = "SELECT channel_id, recipient FROM deliveries WHERE org_id = $1 AND invocation_id = $2 AND moment = 'pending'

@@ -357,10 +357,8 @@ mod tests {
 
     fn typed(arguments: &str) -> Option<NewChannelRequest> {
         let arguments = ["channel", "add", "night"].into_iter().chain(arguments.split_ascii_whitespace());
-        match Typed::try_parse_from(arguments).ok()?.channel {
-            Channel::Add(add) => Some(add.request()),
-            other => panic!("{other:?}"),
-        }
+        let Channel::Add(add) = Typed::try_parse_from(arguments).ok()?.channel else { panic!("it was typed") };
+        Some(add.request())
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod answers;
 mod backup;
 mod batch_crash;
 mod batches;
+mod channels;
 mod completions;
 mod connect;
 mod connections;

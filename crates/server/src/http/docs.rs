@@ -68,6 +68,7 @@ pages![
     "guides/generated-clients",
     "guides/mcp-door",
     "guides/mcp-servers",
+    "guides/notifications",
     "guides/notifications-email",
     "guides/notifications-slack",
     "guides/packages",

@@ -258,7 +258,7 @@ impl Courier {
         };
         match tokio::time::timeout(self.0.patience, wire.deliver(channel, notice, earlier)).await {
             Ok(delivered) => delivered,
-            Err(_elapsed) => Err(DeliveryError::Again(format!("there was no answer within {} s", self.0.patience.as_secs()))),
+            Err(_elapsed) => Err(DeliveryError::Again(format!("there was no answer within {:?}", self.0.patience))),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{DeliveryError, Notice, Wire};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
@@ -94,13 +94,14 @@ fn id_of(channel: &Channel, notice: &Notice) -> String {
 /// One signature under each key of the secret: while a secret is changed, it has the new key and the old one, separated by a space.
 fn signatures(secret: &Secret<String>, id: &str, seconds: i64, body: &[u8]) -> Result<String, DeliveryError> {
     let wrong = || {
-        let (least, most) = (KEY_BYTES.start(), KEY_BYTES.end());
+        let (least, most) = (*KEY_BYTES.start(), *KEY_BYTES.end());
         DeliveryError::Never(format!("the secret is not `{SECRET_PREFIX}` and {least} to {most} bytes in base64"))
     };
     let mut signed = Vec::new();
     for text in secret.expose().split_ascii_whitespace() {
         let encoded = text.strip_prefix(SECRET_PREFIX).ok_or_else(wrong)?;
-        let key = Secret::new(STANDARD.decode(encoded).map_err(|_| wrong())?);
+        // Some write it without what fills up its end.
+        let key = Secret::new(STANDARD_NO_PAD.decode(encoded.trim_end_matches('=')).map_err(|_| wrong())?);
         if !KEY_BYTES.contains(&key.expose().len()) {
             return Err(wrong());
         }

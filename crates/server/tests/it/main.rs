@@ -13,6 +13,7 @@ mod bands;
 mod batches;
 mod breakers;
 mod changing_rules;
+mod channels;
 mod compat;
 mod compat_examples;
 mod connections;

@@ -147,6 +147,8 @@ impl World {
         let canary = id(owner.post("/api/v1/canaries", json!({ "text": "a text nobody else writes" })).await.ok());
         let secret = format!("key-of-{user}");
         owner.send(Method::PUT, &format!("/api/v1/secrets/{secret}"), Some(json!({ "value": "x" }))).await.ok();
+        let settings = json!({ "url": "http://127.0.0.1:9/", "secret": secret });
+        let channel = id(owner.post("/api/v1/channels", json!({ "name": "pager", "kind": "webhook", "settings": settings })).await.ok());
         let connection = json!({ "name": "github", "kind": "bearer", "url": "http://127.0.0.1:9/", "value": "x" });
         let connection = id(owner.post("/api/v1/connections", connection).await.ok());
         let grant = owner.grant(json!({ "covers": "fake.send", "scope": "org" })).await;
@@ -167,6 +169,7 @@ impl World {
             ("consent", consent),
             ("canary", canary),
             ("secret", secret),
+            ("channel", channel),
             ("connection", connection),
             ("grant", grant),
             ("session", agent.session.clone()),

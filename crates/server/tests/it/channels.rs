@@ -1,0 +1,420 @@
+//! Channels: people are told of calls that wait, by signed webhooks here. No call waits for a channel and none fails with it, whatever the
+//! other side does; what was given up stays until somebody asks for it once more.
+
+use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use countersign_core::limits::{DELIVERIES_AT_ONCE, DELIVERY_GIVE_UP_SECONDS, DELIVERY_RETRY_MS_MAX};
+use hmac::{Hmac, KeyInit, Mac};
+use parking_lot::Mutex;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::Sha256;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+on_both_engines!(
+    a_person_is_told_of_a_call_that_waits_and_of_how_it_ended,
+    a_channel_that_hangs_fails_or_is_gone_keeps_nobody_waiting,
+    a_channel_is_told_of_its_own_calls_and_in_its_turn,
+);
+
+on_sqlite!(
+    what_is_no_channel_is_refused,
+    only_who_manages_policy_changes_channels,
+    a_test_message_says_what_became_of_it,
+    one_server_has_few_deliveries_of_a_channel_under_way,
+    who_wants_no_more_messages_gets_none_until_somebody_asks,
+    a_call_that_was_denied_at_once_is_told_to_nobody,
+);
+
+on_postgres!(two_servers_deliver_each_notice_once,);
+
+/// The example key of the specification.
+const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// Somebody who is told.
+#[derive(Clone)]
+struct Receiver {
+    url: String,
+    memory: Arc<Mutex<Memory>>,
+    serving: tokio::task::AbortHandle,
+}
+
+#[derive(Default)]
+struct Memory {
+    heard: Vec<(HeaderMap, String)>,
+    answers: Option<StatusCode>,
+    takes: Duration,
+    now: u32,
+    most_at_once: u32,
+}
+
+impl Receiver {
+    async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let memory: Arc<Mutex<Memory>> = Arc::default();
+        let router = Router::new().route("/hook", post(hear)).with_state(Arc::clone(&memory));
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }).abort_handle();
+        Self { url, memory, serving }
+    }
+
+    fn answers(&self, status: StatusCode) {
+        self.memory.lock().answers = Some(status);
+    }
+
+    fn takes(&self, time: Duration) {
+        self.memory.lock().takes = time;
+    }
+
+    /// The messages so far, each with the right signature.
+    fn heard(&self) -> Vec<Value> {
+        self.memory.lock().heard.iter().map(|(headers, body)| signed(headers, body)).collect()
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.memory.lock().heard.iter().map(|(headers, _)| headers["webhook-id"].to_str().unwrap().to_owned()).collect()
+    }
+
+    fn types(&self) -> Vec<String> {
+        self.heard().iter().map(|message| message["type"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+async fn hear(State(memory): State<Arc<Mutex<Memory>>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let (takes, status) = {
+        let mut memory = memory.lock();
+        memory.heard.push((headers, String::from_utf8(body.to_vec()).unwrap()));
+        memory.now += 1;
+        memory.most_at_once = memory.most_at_once.max(memory.now);
+        (memory.takes, memory.answers.unwrap_or(StatusCode::NO_CONTENT))
+    };
+    tokio::time::sleep(takes).await;
+    memory.lock().now -= 1;
+    status
+}
+
+fn signed(headers: &HeaderMap, body: &str) -> Value {
+    let text = |name: &str| headers[name].to_str().unwrap();
+    let key = STANDARD.decode(KEY.strip_prefix("whsec_").unwrap()).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+    mac.update(format!("{}.{}.{body}", text("webhook-id"), text("webhook-timestamp")).as_bytes());
+    assert_eq!(text("webhook-signature"), format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())));
+    assert!(!text("webhook-id").contains('.') && text("content-type") == "application/json");
+    serde_json::from_str(body).unwrap()
+}
+
+/// A server that may reach the receivers, with the secret that signs.
+async fn start(kind: Kind, receivers: &[&Receiver]) -> TestServer {
+    let urls: Vec<_> = receivers.iter().map(|receiver| receiver.url.as_str()).collect();
+    let server = TestServer::start_reaching(kind, &urls).await;
+    server.owner.send(Method::PUT, "/api/v1/secrets/hook", Some(json!({ "value": KEY }))).await.ok();
+    server
+}
+
+fn webhook(name: &str, receiver: &Receiver) -> Value {
+    json!({ "name": name, "kind": "webhook", "settings": { "url": format!("{}/hook", receiver.url), "secret": "hook" } })
+}
+
+fn but(mut body: Value, changes: Value) -> Value {
+    for (name, value) in changes.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
+
+async fn add(by: &Client, body: Value) -> String {
+    by.post("/api/v1/channels", body).await.ok()["id"].as_str().unwrap().to_owned()
+}
+
+async fn dead(by: &Client) -> Vec<Value> {
+    by.get("/api/v1/deliveries?state=dead").await.ok()["items"].as_array().unwrap().clone()
+}
+
+async fn waiting(agent: &Agent, text: &str) -> String {
+    agent.pending("fake.write", json!({ "text": text })).await
+}
+
+/// An agent whose calls may wait for a day.
+async fn unattended(server: &TestServer) -> Agent {
+    server.owner.new_session(json!({ "unattended": true })).await
+}
+
+async fn a_person_is_told_of_a_call_that_waits_and_of_how_it_ended(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    add(&server.owner, webhook("pager", &receiver)).await;
+    let agent = server.agent().await;
+    let body = json!({ "action": "fake.write", "params": { "text": "not told" }, "reason": "a refund" });
+    let id = agent.invoke_with(body).await.id();
+    server.courier.deliver_due().await.unwrap();
+    server.courier.deliver_due().await.unwrap();
+    let heard = receiver.heard();
+    assert_eq!(heard.len(), 1, "each notice once: {heard:#?}");
+    let data = &heard[0]["data"];
+    assert_eq!((&heard[0]["type"], &data["invocation_id"], &data["status"]), (&json!("invocation.held"), &json!(id), &json!("pending")));
+    assert_eq!((&data["action"], &data["tier"], &data["reason"]), (&json!("fake.write"), &json!("R2"), &json!("a refund")));
+    assert_eq!(data["url"], format!("{}/api/v1/invocations/{id}", server.url));
+    assert!(!heard[0].to_string().contains("not told"), "params are for those who may read them");
+
+    server.owner.approve(&id).await.ok();
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(receiver.types(), ["invocation.held", "invocation.approved", "invocation.succeeded"]);
+    let me = server.owner.get("/api/v1/whoami").await.ok()["principal"].clone();
+    assert_eq!(receiver.heard()[2]["data"]["answered_by"], me);
+    assert_eq!(receiver.ids().into_iter().collect::<BTreeSet<_>>().len(), 3, "each message has an id of its own");
+
+    let denied = waiting(&agent, "a").await;
+    server.owner.deny(&denied, "no").await.ok();
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(receiver.types().len(), 3, "of what was answered before anybody was told, nobody is told");
+    let listed = server.owner.get("/api/v1/deliveries?channel=pager").await.ok();
+    let mut states: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| one["state"].as_str().unwrap()).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["sent", "sent", "sent", "skipped"]);
+    server.verify().await;
+}
+
+async fn a_channel_that_hangs_fails_or_is_gone_keeps_nobody_waiting(kind: Kind) {
+    let (hangs, fails, gone, works) = (Receiver::start().await, Receiver::start().await, Receiver::start().await, Receiver::start().await);
+    let server = start(kind, &[&hangs, &fails, &gone, &works]).await;
+    hangs.takes(Duration::from_secs(3_600));
+    fails.answers(StatusCode::INTERNAL_SERVER_ERROR);
+    gone.serving.abort();
+    for (name, receiver) in [("hangs", &hangs), ("fails", &fails), ("gone", &gone), ("works", &works)] {
+        add(&server.owner, webhook(name, receiver)).await;
+    }
+    let agent = unattended(&server).await;
+    let id = waiting(&agent, "a").await;
+    let courier = server.courier.clone();
+    let delivering = tokio::spawn(async move { courier.deliver_due().await });
+    // Meanwhile calls go on as if there were no channel.
+    let other = waiting(&agent, "b").await;
+    server.owner.approve(&other).await.ok();
+    assert_eq!(server.shown(&other).await["status"], "succeeded");
+    delivering.await.unwrap().unwrap();
+    assert!(works.heard().iter().any(|message| message["data"]["invocation_id"] == json!(id)));
+
+    let attempts_before = fails.heard().len();
+    for _ in 0..=DELIVERY_GIVE_UP_SECONDS * 1_000 / DELIVERY_RETRY_MS_MAX {
+        server.clock.advance_seconds(DELIVERY_RETRY_MS_MAX / 1_000);
+        server.courier.deliver_due().await.unwrap();
+    }
+    let letters: Vec<_> = dead(&server.owner).await.into_iter().filter(|one| one["invocation_id"] == json!(id)).collect();
+    assert_eq!(letters.len(), 3, "{letters:#?}");
+    let problems: Vec<_> = letters.iter().map(|one| one["problem"].as_str().unwrap()).collect();
+    for said in ["it answered 500", "no answer within", "channel"] {
+        assert!(problems.iter().any(|problem| problem.contains(said)), "{said}: {problems:?}");
+    }
+    assert!(letters.iter().all(|one| one["attempts"].as_u64().unwrap() > 5 && one["due_at"].is_null()), "{letters:#?}");
+    let attempts = fails.ids().iter().filter(|sent| sent.contains(&id)).count();
+    assert!(attempts > 5 && fails.heard().len() > attempts_before, "{attempts}");
+    let same: BTreeSet<_> = fails.ids().into_iter().filter(|sent| sent.contains(&id)).collect();
+    assert_eq!(same.len(), 1, "every attempt has the id of the message");
+    let listed = server.owner.get("/api/v1/channels").await.ok();
+    let counts: Vec<_> =
+        listed["items"].as_array().unwrap().iter().map(|one| (one["name"].as_str().unwrap(), one["dead"].as_u64().unwrap() > 0)).collect();
+    assert_eq!(counts, [("fails", true), ("gone", true), ("hangs", true), ("works", false)], "failure shows");
+
+    // Somebody has repaired it, and asks for what was given up.
+    fails.answers(StatusCode::OK);
+    let heard = fails.heard().len();
+    let retried = server.owner.post("/api/v1/channels/fails/retry", json!({})).await.ok()["retried"].as_u64().unwrap();
+    server.courier.deliver_due().await.unwrap();
+    assert!(retried > 0 && fails.heard().len() as u64 >= heard as u64 + retried);
+    let left = server.owner.get("/api/v1/deliveries?channel=fails&state=dead").await.ok();
+    assert_eq!(left["items"], json!([]));
+    assert_eq!(server.shown(&id).await["status"], "pending", "what became of its notices is nothing to a call");
+    server.verify().await;
+}
+
+async fn a_channel_is_told_of_its_own_calls_and_in_its_turn(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    let main = server.main_space().await;
+    server.owner.post("/api/v1/spaces", json!({ "name": "lab" })).await.ok();
+    let told = [
+        ("all", json!({})),
+        ("tier", json!({ "tiers": ["R2", "R4"] })),
+        ("band", json!({ "bands": ["green"], "space": main })),
+        ("interactive", json!({ "attendance": "interactive" })),
+        ("later", json!({ "after": "4m" })),
+    ];
+    let not_told = [
+        ("other tier", json!({ "tiers": ["R3"] })),
+        ("other band", json!({ "bands": ["amber", "red", "black"] })),
+        ("other space", json!({ "space": "lab" })),
+        ("unattended", json!({ "attendance": "unattended" })),
+    ];
+    let mut ids = std::collections::BTreeMap::new();
+    for (name, only) in told.into_iter().chain(not_told) {
+        ids.insert(add(&server.owner, but(webhook(name, &receiver), only)).await, name);
+    }
+    let heard = || {
+        let heard: BTreeSet<_> = receiver.ids().iter().map(|sent| ids[sent.split('-').next().unwrap()]).collect();
+        heard.into_iter().collect::<Vec<_>>()
+    };
+    waiting(&server.agent().await, "a").await;
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(heard(), ["all", "band", "interactive", "tier"]);
+    server.clock.advance_seconds(239);
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(heard().len(), 4, "the next channel has its turn later");
+    server.clock.advance_seconds(1);
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(heard(), ["all", "band", "interactive", "later", "tier"]);
+}
+
+async fn two_servers_deliver_each_notice_once(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    let other = server.restart().await;
+    add(&server.owner, webhook("pager", &receiver)).await;
+    for (agent, texts) in [(server.agent().await, ["a", "b", "c", "d"]), (server.agent().await, ["e", "f", "g", "h"])] {
+        for text in texts {
+            waiting(&agent, text).await;
+            let (one, two) = tokio::join!(server.courier.deliver_due(), other.courier.deliver_due());
+            assert_eq!((one, two), (Ok(()), Ok(())));
+        }
+    }
+    server.courier.deliver_due().await.unwrap();
+    let ids = receiver.ids();
+    assert_eq!((ids.len(), ids.iter().collect::<BTreeSet<_>>().len()), (8, 8), "{ids:?}");
+}
+
+async fn one_server_has_few_deliveries_of_a_channel_under_way(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    receiver.takes(Duration::from_millis(50));
+    add(&server.owner, webhook("pager", &receiver)).await;
+    for round in 0..2 {
+        let agent = server.agent().await;
+        for number in 0..DELIVERIES_AT_ONCE {
+            waiting(&agent, &format!("{round} {number}")).await;
+        }
+    }
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(receiver.heard().len(), 2 * DELIVERIES_AT_ONCE as usize);
+    assert!(receiver.memory.lock().most_at_once <= DELIVERIES_AT_ONCE, "what waits is in the store, not in memory");
+}
+
+async fn who_wants_no_more_messages_gets_none_until_somebody_asks(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    receiver.answers(StatusCode::GONE);
+    add(&server.owner, webhook("pager", &receiver)).await;
+    let id = waiting(&unattended(&server).await, "a").await;
+    server.courier.deliver_due().await.unwrap();
+    server.clock.advance_seconds(3_600);
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(receiver.types(), ["invocation.held"]);
+    let letters = dead(&server.owner).await;
+    assert!(letters[0]["problem"].as_str().unwrap().contains("410"), "{letters:?}");
+    // Whoever asks once more is told what there is to tell by then.
+    receiver.answers(StatusCode::OK);
+    server.owner.deny(&id, "no").await.ok();
+    let path = "/api/v1/channels/pager/retry";
+    let retried = server.owner.post(path, json!({ "delivery": letters[0]["id"] })).await.ok();
+    assert_eq!(retried, json!({ "retried": 1 }));
+    server.courier.deliver_due().await.unwrap();
+    assert!(receiver.types()[1..].iter().all(|told| told == "invocation.denied"), "{:?}", receiver.types());
+    server.owner.post(path, json!({ "delivery": letters[0]["id"] })).await.problem(404, "not_found");
+}
+
+async fn a_call_that_was_denied_at_once_is_told_to_nobody(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    add(&server.owner, webhook("pager", &receiver)).await;
+    server.owner.set_mode("fake.write", "deny").await;
+    let agent = server.agent().await;
+    agent.invoke("fake.write", json!({ "text": "a" })).await;
+    agent.invoke("fake.read", json!({})).await.ok();
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(receiver.types(), [""; 0]);
+}
+
+async fn a_test_message_says_what_became_of_it(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    add(&server.owner, webhook("pager", &receiver)).await;
+    let test = async || server.owner.post("/api/v1/channels/pager/test", json!({})).await.ok();
+    let before = server.counts().await;
+    assert_eq!(test().await, json!({ "delivered": true, "problem": null }));
+    let reason = receiver.heard()[0]["data"]["reason"].clone();
+    assert!(reason.as_str().unwrap().contains("test of the channel `pager`"), "{reason}");
+    receiver.answers(StatusCode::BAD_GATEWAY);
+    assert_eq!(test().await, json!({ "delivered": false, "problem": "it answered 502" }));
+    let short = json!({ "value": "whsec_c2hvcnQ=", "version": 1 });
+    server.owner.send(Method::PUT, "/api/v1/secrets/hook", Some(short)).await.ok();
+    let refused = test().await["problem"].clone();
+    assert!(refused.as_str().unwrap().contains("24 to 64 bytes"), "{refused}");
+    assert_eq!(server.counts().await.0, before.0, "it is no call");
+    assert_eq!(dead(&server.owner).await, Vec::<Value>::new());
+}
+
+async fn what_is_no_channel_is_refused(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    let good = webhook("pager", &receiver);
+    let settings = |url: &str, secret: &str| json!({ "settings": { "url": url, "secret": secret } });
+    for (wrong, says) in [
+        (json!({ "name": "" }), "a name has"),
+        (json!({ "name": "chn_00000000000000000000000000" }), "a name has"),
+        (json!({ "settings": {} }), "missing field"),
+        (json!({ "settings": { "url": "x", "secret": "hook", "more": 1 } }), "unknown field"),
+        (settings("https://elsewhere.example.com/hook", "hook"), "source_allowed_hosts"),
+        (settings(&format!("{}/hook?key=1", receiver.url), "hook"), "could be a credential"),
+        (settings(&format!("{}/hook", receiver.url), KEY), "name of a secret"),
+        (json!({ "after": "25h" }), "after"),
+        (json!({ "tiers": ["R9"] }), "R9"),
+    ] {
+        let refused = server.owner.post("/api/v1/channels", but(good.clone(), wrong.clone())).await;
+        refused.problem(400, refused.body["code"].as_str().unwrap_or_default());
+        assert!(refused.body.to_string().contains(says), "{wrong}: {refused:?}");
+    }
+    let unknown = settings(&format!("{}/hook", receiver.url), "no-secret");
+    server.owner.post("/api/v1/channels", but(good.clone(), unknown)).await.problem(404, "not_found");
+    server.owner.post("/api/v1/channels", but(good.clone(), json!({ "space": "nowhere" }))).await.problem(404, "not_found");
+    assert_eq!(server.owner.get("/api/v1/channels").await.ok()["items"], json!([]));
+    add(&server.owner, good.clone()).await;
+    server.owner.post("/api/v1/channels", good).await.problem(409, "name_taken");
+    server.owner.send(Method::DELETE, "/api/v1/secrets/hook", None).await.problem(409, "secret_in_use");
+    server.owner.send(Method::DELETE, "/api/v1/channels/pager", None).await.ok();
+    server.owner.send(Method::DELETE, "/api/v1/channels/pager", None).await.problem(404, "not_found");
+    server.owner.get("/api/v1/channels/nobody").await.problem(404, "not_found");
+    server.owner.get("/api/v1/deliveries?state=lost").await.problem(400, "invalid_query");
+    let rules: Vec<_> = server.rules().await.into_iter().map(|change| change["rule"].clone()).collect();
+    assert_eq!(rules, ["channel_set", "channel_removed"]);
+    server.verify().await;
+}
+
+async fn only_who_manages_policy_changes_channels(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    add(&server.owner, webhook("pager", &receiver)).await;
+    let (admin, approver) = (server.owner.person("mia", "admin").await, server.owner.person("robin", "approver").await);
+    let agent = server.agent().await.client;
+    for (who, reads) in [(&approver, true), (&agent, false)] {
+        for (method, path) in [
+            (Method::POST, "/api/v1/channels/pager/test"),
+            (Method::POST, "/api/v1/channels/pager/retry"),
+            (Method::DELETE, "/api/v1/channels/pager"),
+        ] {
+            let body = (method == Method::POST).then(|| json!({}));
+            who.send(method, path, body).await.problem(403, "forbidden");
+        }
+        who.post("/api/v1/channels", webhook("other", &receiver)).await.problem(403, "forbidden");
+        for path in ["/api/v1/channels", "/api/v1/channels/pager", "/api/v1/deliveries"] {
+            assert_eq!(who.get(path).await.status == 200, reads, "{path}");
+        }
+    }
+    assert_eq!(receiver.types(), [""; 0]);
+    add(&admin, webhook("other", &receiver)).await;
+}
