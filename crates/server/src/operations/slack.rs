@@ -18,8 +18,8 @@ use pipeline::Yes;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the name of a token begins with that a person made for their user of Slack: `slack U0123456789`.
-const TOKEN_PREFIX: &str = "slack ";
+/// Characters of a user's id that are looked at. With the id of a channel they have room in the name of a token.
+const USER_CHARS_MAX: usize = 24;
 
 /// Takes a request that came in for this channel.
 pub(crate) async fn take(app: &App, channel: &str, signed: Signed<'_>) -> Result<(), Error> {
@@ -69,11 +69,13 @@ async fn answer(app: &App, channel: &Channel, settings: &Settings, interaction: 
 }
 
 /// The person who pressed. SECURITY: the channel alone does not say it, because whoever manages channels could then answer as anybody. So the
-/// person must have made a token for this user of Slack, which only they can.
+/// person must have made a token for this channel and this user of Slack, which only they can.
 async fn person(app: &App, channel: &Channel, settings: &Settings, user: &str) -> Result<Principal, Error> {
-    let unknown = || Error::SlackUserUnknown { user: user.chars().filter(char::is_ascii_alphanumeric).take(32).collect() };
-    let named = settings.users.get(user).ok_or_else(unknown)?;
-    let token = app.store().find_token_named(&channel.org, named, &format!("{TOKEN_PREFIX}{user}")).await?.ok_or_else(unknown)?;
+    let user: String = user.chars().filter(char::is_ascii_alphanumeric).take(USER_CHARS_MAX).collect();
+    let token = format!("slack {} {user}", channel.id);
+    let unknown = || Error::SlackUserUnknown { user: user.clone(), token: token.clone() };
+    let named = settings.users.get(&user).ok_or_else(unknown)?;
+    let token = app.store().find_token_named(&channel.org, named, &token).await?.ok_or_else(unknown)?;
     app.store().find_bearer(&channel.org, &token).await?.ok_or_else(unknown)
 }
 

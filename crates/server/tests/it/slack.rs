@@ -49,25 +49,24 @@ async fn start(kind: Kind) -> Slacked {
     let robin = server.owner.person("robin", "approver").await;
     server.owner.person("ada", "approver").await;
     let vera = server.owner.person("vera", "viewer").await;
-    agree(&robin, "robin", ROBIN).await;
-    agree(&vera, "vera", VERA).await;
     let users = json!({ ROBIN: "robin", ADA: "ada", VERA: "vera" });
-    let channel = add(&server.owner, "approvals", &slack, users).await;
+    let channel = add(&server.owner, "approvals", &slack, users, "sign").await;
+    agree(&robin, &channel, ROBIN).await;
+    agree(&vera, &channel, VERA).await;
     Slacked { server, slack, channel, robin }
 }
 
-async fn add(by: &Client, name: &str, slack: &FakeSlack, users: Value) -> String {
-    let settings = json!({ "channel": CHANNEL, "token": "bot", "signing_secret": "sign", "users": users, "api_url": slack.api_url });
+async fn add(by: &Client, name: &str, slack: &FakeSlack, users: Value, secret: &str) -> String {
+    let settings = json!({ "channel": CHANNEL, "token": "bot", "signing_secret": secret, "users": users, "api_url": slack.api_url });
     let added = by.post("/api/v1/channels", json!({ "name": name, "kind": "slack", "settings": settings })).await.ok();
     added["id"].as_str().unwrap().to_owned()
 }
 
-/// Makes the token with which a person agrees to answer in Slack, and throws its text away.
-async fn agree(person: &Client, name: &str, user: &str) -> String {
+/// Makes the token with which a person agrees to answer in this channel, and throws its text away.
+async fn agree(person: &Client, channel: &str, user: &str) {
     let principal = person.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().to_owned();
-    let id = principal.strip_prefix("user:").unwrap_or_else(|| panic!("{name} is no person"));
-    let made = person.post("/api/v1/tokens", json!({ "name": format!("slack {user}"), "user_id": id })).await.ok();
-    made["id"].as_str().unwrap().to_owned()
+    let id = principal.strip_prefix("user:").unwrap();
+    person.post("/api/v1/tokens", json!({ "name": format!("slack {channel} {user}"), "user_id": id })).await.ok();
 }
 
 impl Slacked {
@@ -205,11 +204,11 @@ async fn who_presses_is_a_person_who_agreed(kind: Kind) {
     assert_eq!((slacked.status(&id).await, server.source.effects()), (json!("pending"), 0));
     // The token ends, and so does what Robin may do there, until there is another.
     let tokens = server.owner.get("/api/v1/tokens?limit=100").await.ok();
-    let name = format!("slack {ROBIN}");
+    let name = format!("slack {} {ROBIN}", slacked.channel);
     let token = tokens["items"].as_array().unwrap().iter().find(|token| token["name"] == name.as_str()).unwrap();
     slacked.robin.post(&format!("/api/v1/tokens/{}/revoke", token["id"].as_str().unwrap()), json!({})).await.ok();
     assert_eq!(code(&slacked.press(ROBIN, &approve).await), (403, "slack_user_unknown"));
-    agree(&slacked.robin, "robin", ROBIN).await;
+    agree(&slacked.robin, &slacked.channel, ROBIN).await;
     assert_eq!(slacked.press(ROBIN, &approve).await.0, 200);
     assert_eq!((slacked.status(&id).await, server.source.effects()), (json!("succeeded"), 1));
     server.verify().await;
@@ -256,13 +255,16 @@ async fn an_admin_cannot_answer_as_somebody_else(kind: Kind) {
     let id = server.agent().await.pending("fake.write", json!({})).await;
     let approve = fake::button(&slacked.message().await, "Approve once").unwrap();
     assert_eq!(mallory.approve(&id).await.status, 202, "one of two");
-    // Mallory names a user of Slack of their own as Robin, and as somebody who has agreed for another user.
-    let own = "U0MALLORY00";
-    let channel = add(&mallory, "mine", &slacked.slack, json!({ own: "robin" })).await;
-    agree(&mallory, "mallory", own).await;
-    let (body, timestamp) = (fake::pressed(own, &approve), slacked.seconds(0));
-    let signature = fake::signature(SIGNING_SECRET, &timestamp, &body);
-    assert_eq!(code(&slacked.send(&channel, &timestamp, &signature, &body).await), (403, "slack_user_unknown"));
+    // Mallory makes a channel whose requests only Mallory can sign, and names Robin in it: under Robin's user of Slack and under another.
+    let (own, secret) = ("U0MALLORY00", "known to mallory");
+    mallory.send(Method::PUT, "/api/v1/secrets/mine", Some(json!({ "value": secret }))).await.ok();
+    let channel = add(&mallory, "mine", &slacked.slack, json!({ own: "robin", ROBIN: "robin" }), "mine").await;
+    agree(&mallory, &channel, own).await;
+    for user in [own, ROBIN] {
+        let (body, timestamp) = (fake::pressed(user, &approve), slacked.seconds(0));
+        let signature = fake::signature(secret, &timestamp, &body);
+        assert_eq!(code(&slacked.send(&channel, &timestamp, &signature, &body).await), (403, "slack_user_unknown"), "{user}");
+    }
     assert_eq!((slacked.status(&id).await, server.source.effects()), (json!("pending"), 0));
     // Robin's own answer counts.
     assert_eq!(slacked.press(ROBIN, &approve).await.0, 200);

@@ -4,10 +4,9 @@
 use super::interaction::{APPROVE, DENY, OPEN, Shown};
 use crate::notify::Notice;
 use countersign_core::action::Class;
-use countersign_core::channel::Moment;
 use countersign_core::invocation::Deadline;
 use countersign_core::limits::{SLACK_PARAMS_CHARS_MAX, SLACK_TEXT_CHARS_MAX};
-use countersign_core::{Invocation, Timestamp, clean};
+use countersign_core::{Invocation, Status, Timestamp, clean};
 use serde_json::{Value, json};
 
 /// Slack's bound for the text of a header.
@@ -57,10 +56,18 @@ pub(super) fn pending(notice: &Notice, page: &str) -> Message {
 /// What became of it. The buttons are gone.
 pub(super) fn outcome(notice: &Notice) -> Message {
     let invocation = &*notice.invocation;
-    let became = match notice.moment {
-        Moment::Pending => "waits".to_owned(),
-        Moment::Decided => "is approved and runs".to_owned(),
-        Moment::Ended => format!("has ended: {}", invocation.status),
+    // As it is now: two notices of one call may be on their way at once.
+    let became = match invocation.status {
+        Status::Pending => "waits".to_owned(),
+        Status::Approved | Status::Running => "is approved and runs".to_owned(),
+        Status::InDoubt => "is in doubt: nobody knows whether it happened".to_owned(),
+        Status::Succeeded
+        | Status::Failed
+        | Status::Reverted
+        | Status::Denied
+        | Status::Expired
+        | Status::Cancelled
+        | Status::Quarantined => format!("has ended: {}", invocation.status),
     };
     let title = format!("{} {became}", invocation.action);
     let mut lines = facts(invocation);
