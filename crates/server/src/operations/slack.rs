@@ -71,10 +71,11 @@ async fn answer(app: &App, channel: &Channel, settings: &Settings, interaction: 
 /// The person who pressed. SECURITY: the channel alone does not say it, because whoever manages channels could then answer as anybody. So the
 /// person must have made a token for this channel and this user of Slack, which only they can.
 async fn person(app: &App, channel: &Channel, settings: &Settings, user: &str) -> Result<Principal, Error> {
-    let user: String = user.chars().filter(char::is_ascii_alphanumeric).take(USER_CHARS_MAX).collect();
-    let token = format!("slack {} {user}", channel.id);
-    let unknown = || Error::SlackUserUnknown { user: user.clone(), token: token.clone() };
-    let named = settings.users.get(&user).ok_or_else(unknown)?;
+    // It stands in messages, so it is shown as what it should be.
+    let shown: String = user.chars().filter(char::is_ascii_alphanumeric).take(USER_CHARS_MAX).collect();
+    let token = format!("slack {} {shown}", channel.id);
+    let unknown = || Error::SlackUserUnknown { user: shown.clone(), token: token.clone() };
+    let named = settings.users.get(user).filter(|_| shown == user).ok_or_else(unknown)?;
     let token = app.store().find_token_named(&channel.org, named, &token).await?.ok_or_else(unknown)?;
     app.store().find_bearer(&channel.org, &token).await?.ok_or_else(unknown)
 }
