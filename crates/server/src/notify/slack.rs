@@ -4,6 +4,7 @@
 //! Requests are written as Slack's published description has them: as forms, with the blocks as JSON in one field.
 
 #[cfg(test)]
+#[path = "slack/fake_tests.rs"]
 #[allow(dead_code, reason = "the journeys use the rest of it")]
 mod fake;
 pub(crate) mod interaction;
