@@ -217,6 +217,7 @@ async fn who_presses_is_a_person_who_agreed(kind: Kind) {
 async fn an_answer_in_slack_has_the_conflicts_of_every_other_answer(kind: Kind) {
     let slacked = start(kind).await;
     let server = &slacked.server;
+    server.owner.set_mode("fake.destroy", "require_approval").await;
     let agent = server.agent().await;
     let id = agent.pending("fake.write", json!({})).await;
     let message = slacked.message().await;
