@@ -105,6 +105,23 @@ need_mcp() {
     echo "$wanted" >"$TEST_MCP_SERVERS/installed"
 }
 
+# Sets MAIL_PYTHON: a Python that has aiosmtpd, installed once per change of what it is. with-servers.sh starts a mail server with it.
+need_mail() {
+    need_interpreters
+    python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages "Python's venv" python3-venv
+    local mail wanted
+    mail=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/mail" && cd "${CARGO_TARGET_DIR:-target}/clients/mail" && pwd)
+    export MAIL_PYTHON=$mail/python/bin/python
+    wanted=$(cksum <clients/mail/requirements.txt)
+    [ "$(cat "$mail/installed" 2>/dev/null)" != "$wanted" ] || return 0
+    say "installing a mail server"
+    rm -rf "$mail/python"
+    python3 -m venv "$mail/python" &&
+        "$mail/python/bin/pip" install --quiet --disable-pip-version-check -r clients/mail/requirements.txt >&2 ||
+        fail "pip could not install what clients/mail asks for"
+    echo "$wanted" >"$mail/installed"
+}
+
 # Sets door: the folder where older SDKs for MCP and a proxy are installed, once per change of what they are. Below it are node_modules, and
 # python/bin/python. Called after need_mcp, where the newest SDK for Python is.
 need_mcp_door() {

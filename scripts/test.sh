@@ -10,6 +10,7 @@ need_cargo
 need_web
 need_interpreters
 need_mcp
+need_mail
 lint_while_building
 
 scope=(--workspace) all='' arguments=()

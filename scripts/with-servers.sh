@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # with-servers.sh <command>...: runs a command beside a temporary PostgreSQL and Redis, and stops them however the command ends. The command
-# finds them in TEST_POSTGRES_URL and TEST_REDIS_URL. Each run has its own servers, ports and folder.
+# finds them in TEST_POSTGRES_URL and TEST_REDIS_URL. After need_mail there is a mail server too, in TEST_SMTP_PORTS and TEST_SMTP_SPOOL. Each run
+# has its own servers, ports and folder.
 # shellcheck disable=SC2317 # some functions are called by a trap or by their name
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +16,7 @@ main() {
     make_folder
     start_postgres
     start_redis
+    [ -z "${MAIL_PYTHON-}" ] || start_mail
     say "PostgreSQL on port $POSTGRES_PORT and Redis on port $REDIS_PORT are ready"
 
     export TEST_POSTGRES_URL="postgres://postgres@127.0.0.1:$POSTGRES_PORT/postgres"
@@ -102,6 +104,22 @@ try_redis() {
     return 1
 }
 
+# It takes mail in the clear on the first port, and on the second after STARTTLS and a login.
+start_mail() {
+    export TEST_SMTP_SPOOL=$folder/mail
+    mkdir "$TEST_SMTP_SPOOL"
+    local certificates=crates/testkit/certificates
+    "$MAIL_PYTHON" clients/mail/server.py "$TEST_SMTP_SPOOL" $certificates/first.pem $certificates/first.key.pem \
+        >"$folder/mail.ports" 2>"$folder/mail.log" &
+    mail_pid=$!
+    while [ ! -s "$folder/mail.ports" ]; do
+        kill -0 "$mail_pid" 2>/dev/null || fail "the mail server did not start: $(tail -n 3 "$folder/mail.log")"
+        sleep 0.05
+    done
+    TEST_SMTP_PORTS=$(cat "$folder/mail.ports")
+    export TEST_SMTP_PORTS
+}
+
 # Tries random ports below the range that the system assigns by itself. The server itself finds out whether a port is free: checking it
 # first would be a race.
 on_a_free_port() {
@@ -127,6 +145,10 @@ stop() {
     if [ -n "${redis_pid-}" ]; then
         kill "$redis_pid" 2>/dev/null || true
         wait "$redis_pid" 2>/dev/null || true
+    fi
+    if [ -n "${mail_pid-}" ]; then
+        kill "$mail_pid" 2>/dev/null || true
+        wait "$mail_pid" 2>/dev/null || true
     fi
     [ -z "${folder-}" ] && return
     # The data is deleted, so the server does not need a clean shutdown.

@@ -111,6 +111,10 @@ codes! {
     MasterKeyUnready = "master_key_unready", 409, "The next master key is not ready";
     ConnectionNotReady = "connection_not_ready", 409, "The connection needs a login";
     ConnectionNotAllowed = "connection_not_allowed", 403, "The connection is not for this call";
+    SlackSignatureInvalid = "slack_signature_invalid", 403, "Slack did not sign the request";
+    SlackRequestExpired = "slack_request_expired", 403, "The request of Slack is too old";
+    SlackRequestReplayed = "slack_request_replayed", 409, "The request of Slack was used already";
+    SlackUserUnknown = "slack_user_unknown", 403, "The user of Slack may not answer here";
     LoginFailed = "login_failed", 502, "The login failed";
     ConnectionUnreachable = "connection_unreachable", 502, "The address of the connection gave no answer";
     Expired = "expired", 410, "It has expired";

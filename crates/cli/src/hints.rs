@@ -124,6 +124,11 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::MasterKeyUnready => Some("correct that, for every server on this database, then try again"),
         Code::ConnectionNotReady => Some("an admin logs in with `countersign connection login {connection}`"),
         Code::ConnectionNotAllowed => Some("see what each connection is for with `countersign connection list`"),
+        Code::SlackSignatureInvalid => Some("see that the channel has the signing secret of the app: `countersign channel show NAME`"),
+        Code::SlackRequestExpired | Code::SlackRequestReplayed => Some("press the button again, if there is still something to answer"),
+        Code::SlackUserUnknown => {
+            Some("an admin names the person in the channel, and the person makes the token with `countersign token create`")
+        }
         Code::LoginFailed => Some("correct that, then log in again with `countersign connection login {connection}`"),
         Code::ConnectionUnreachable => Some(
             "see whether its server runs; `countersign connection show {connection}` has the address: one with a wrong address is removed and added \

@@ -260,6 +260,26 @@ pub const HTTP_HEADER_VALUE_BYTES_MAX: usize = 4_096;
 pub const NOTIFICATION_TITLE_CHARS_MAX: usize = 200;
 /// Characters of a notification's body; a longer one is refused with `invalid_params`.
 pub const NOTIFICATION_BODY_CHARS_MAX: usize = 4_000;
+/// Addresses that one mail goes to; more are refused with `invalid_params`.
+pub const EMAIL_RECIPIENTS_MAX: usize = 10;
+/// Bytes of an e-mail address, as RFC 5321 bounds it; a longer one is refused with `invalid_params`.
+pub const EMAIL_ADDRESS_BYTES_MAX: usize = 254;
+/// Characters of the subject of a mail; a longer one is refused with `invalid_params`.
+pub const EMAIL_SUBJECT_CHARS_MAX: usize = 200;
+/// Characters of the text of a mail; a longer one is refused with `invalid_params`.
+pub const EMAIL_TEXT_CHARS_MAX: usize = 20_000;
+/// How long a mail server may take from the connection to the last answer of a channel's mail; then it is tried again later.
+pub const MAIL_SEND_MS: u64 = 8_000;
+/// How old, or how far ahead, a request of Slack may be; then it is refused with `slack_request_expired`. Slack itself asks for this.
+pub const SLACK_WINDOW_SECONDS: u64 = 5 * 60;
+/// Bytes of a request of Slack; a larger one is refused with `body_too_large`.
+pub const SLACK_REQUEST_BYTES_MAX: usize = 256 * 1024;
+/// How long a request of Slack waits for what became of an answer; then it is told later, in the message. Slack waits three seconds.
+pub const SLACK_ANSWER_MS: u64 = 2_000;
+/// Characters of the params of a call that a message in Slack shows. Of more it shows a part, and has no button that approves.
+pub const SLACK_PARAMS_CHARS_MAX: usize = 2_800;
+/// Characters of any other text in a message in Slack; more is cut.
+pub const SLACK_TEXT_CHARS_MAX: usize = 600;
 /// How long ago a moment in a query may be, if it is given as a time span; a longer one is refused with `invalid_query`.
 pub const MOMENT_SECONDS_MAX: u64 = 3_650 * 24 * 60 * 60;
 /// Calls that the stats of an action count; of more, the newest.

@@ -1,7 +1,7 @@
 //! Builds the parts of the server: store, sources, pipeline. The sources are handed to the pipeline; no other part keeps one.
 
 use crate::added_sources::{AddedConfig, AddedRegistry};
-use crate::config::Config;
+use crate::config::{Config, EmailSender};
 use crate::data_dir::{self, DataDir, HeldData};
 use crate::energy::{POWERCAP, Rapl};
 use crate::followed::Followed;
@@ -20,12 +20,14 @@ use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
 use countersign_core::resident::Residents;
 use countersign_core::source::{Source, SourceRegistry};
-use countersign_core::{Clock, OrgId, Random};
+use countersign_core::{Clock, OrgId, Random, Secret};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::{Pipeline, Ports, Settings};
+use sources::builtin::email::{Email, Sender};
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::connection::{Connected, ConnectedConfig};
+use sources::mail::{MailLogin, Mailer, Route};
 use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::package::Packages;
@@ -173,7 +175,8 @@ pub(crate) async fn compose(
     let clock = store.clock();
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
     let faults = faults();
-    let shared = shared_sources(config, &store, &clock, &random)?;
+    let mailer = Arc::new(mailer(config)?);
+    let shared = shared_sources(config, &store, &clock, &random, &mailer)?;
     let jail = jail(config).await?;
     let profiles = jail.profiles();
     let residents = Arc::clone(&jail) as Arc<dyn Residents>;
@@ -206,7 +209,7 @@ pub(crate) async fn compose(
         },
         Settings { reward: config.reward_weights, ..Settings::default() },
     );
-    let courier = courier(config, &store, &pipeline, &clock, &random, &address)?;
+    let courier = courier(config, &store, &pipeline, &random, &address, mailer)?;
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
     let parts = Parts {
@@ -276,13 +279,44 @@ async fn limiter(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Rate
 }
 
 /// The builtin sources that keep no state of an org.
-fn shared_sources(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>) -> Result<Vec<Arc<dyn Source>>, Error> {
+fn shared_sources(
+    config: &Config,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+    mailer: &Arc<Mailer>,
+) -> Result<Vec<Arc<dyn Source>>, Error> {
     let failed = |error: sources::Error| Error::Source(error.to_string());
     let http =
         Http::new(HttpConfig { allowed_hosts: config.http_allowed_hosts.clone(), allowed_networks: config.http_allowed_networks.clone() })
             .map_err(failed)?;
     let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
-    Ok(vec![Arc::new(http), Arc::new(notify)])
+    let mut shared: Vec<Arc<dyn Source>> = vec![Arc::new(http), Arc::new(notify)];
+    if let Some(named) = &config.email.sender {
+        let email = Email::new(Arc::clone(mailer), sender(named)?, Arc::clone(clock)).map_err(failed)?;
+        shared.push(Arc::new(email));
+    }
+    Ok(shared)
+}
+
+/// Knows the server of `email.send` and those that channels may name.
+fn mailer(config: &Config) -> Result<Mailer, Error> {
+    let email = &config.email;
+    let servers = email.sender.iter().map(|sender| &sender.server).chain(&email.allowed_servers).cloned().collect();
+    let authorities = email.ca_cert.as_deref().map(read_mail_file).transpose()?;
+    Mailer::new(servers, authorities.as_deref()).map_err(|error| Error::Source(error.to_string()))
+}
+
+fn sender(named: &EmailSender) -> Result<Sender, Error> {
+    let login = named.login.as_ref().map(|login| {
+        let password = Secret::new(read_mail_file(&login.password_file)?.trim_end_matches(['\r', '\n']).to_owned());
+        Ok::<_, Error>(MailLogin { username: login.username.clone(), password })
+    });
+    Ok(Sender { route: Route { server: named.server.clone(), login: login.transpose()? }, from: named.from.clone() })
+}
+
+fn read_mail_file(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|error| Error::Source(format!("`email`: the file `{}` cannot be read: {error}", path.display())))
 }
 
 fn connections(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>) -> Result<Connected, Error> {
@@ -296,18 +330,19 @@ fn courier(
     config: &Config,
     store: &Store,
     pipeline: &Pipeline,
-    clock: &Arc<dyn Clock>,
     random: &Arc<dyn Random>,
     address: &Own,
+    mailer: Arc<Mailer>,
 ) -> Result<Courier, Error> {
     let courier = Courier::new(CourierConfig {
         store: store.clone(),
         pipeline: pipeline.clone(),
-        clock: Arc::clone(clock),
+        clock: store.clock(),
         random: Arc::clone(random),
         address: address.clone(),
         allowed_hosts: config.source_allowed_hosts.clone(),
         allowed_networks: config.source_allowed_networks.clone(),
+        mailer,
         patience: CourierConfig::PATIENCE,
     });
     courier.map_err(|error| Error::Source(error.to_string()))

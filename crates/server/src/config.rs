@@ -1,9 +1,14 @@
 //! The operator's settings: flags, then environment, then file, then defaults. An unknown key is an error, so that a typo is noticed at
 //! once.
 
+mod email;
+
+pub use email::{EmailConfig, EmailLogin, EmailSender};
+
 use crate::tls::TlsFiles;
 use countersign_core::limiter::RateLimits;
 use countersign_core::limits;
+use email::EmailSection;
 use ipnet::IpNet;
 use pipeline::RewardWeights;
 use serde::Deserialize;
@@ -63,6 +68,8 @@ pub struct Config {
     pub command_allowlist: Vec<AllowedCommand>,
     /// The weight of each part of a receipt's reward.
     pub reward_weights: RewardWeights,
+    /// The mail servers that there are.
+    pub email: EmailConfig,
 }
 
 /// A header in which a proxy says who asked it, and for what.
@@ -157,6 +164,8 @@ struct File {
     limits: LimitsSection,
     #[serde(default)]
     log: LogSection,
+    #[serde(default)]
+    email: EmailSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -225,6 +234,7 @@ impl Config {
             max_sources: max_sources(env.max_sources.or(file.max_sources))?,
             command_allowlist: parse_all("command_allowlist", &commands)?,
             reward_weights: reward_weights(&env.reward_weights.or(file.reward_weights).unwrap_or_default())?,
+            email: env.email.or(file.email).read()?,
             data,
         })
     }
@@ -263,6 +273,7 @@ struct Environment {
     max_sources: Option<u32>,
     command_allowlist: Option<Vec<String>>,
     reward_weights: Option<Vec<String>>,
+    email: EmailSection,
 }
 
 /// The variables the server reads, without their prefix `COUNTERSIGN_`.
@@ -294,6 +305,12 @@ const VARIABLES: &[&str] = &[
     "MAX_SOURCES",
     "COMMAND_ALLOWLIST",
     "REWARD_WEIGHTS",
+    "EMAIL_SERVER",
+    "EMAIL_FROM",
+    "EMAIL_USERNAME",
+    "EMAIL_PASSWORD_FILE",
+    "EMAIL_ALLOWED_SERVERS",
+    "EMAIL_CA_CERT",
 ];
 
 impl Environment {
@@ -338,6 +355,12 @@ impl Environment {
                 "MAX_SOURCES" => read.max_sources = Some(whole_number(name, &value)?),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
                 "REWARD_WEIGHTS" => read.reward_weights = Some(list()),
+                "EMAIL_SERVER" => read.email.server = Some(value),
+                "EMAIL_FROM" => read.email.from = Some(value),
+                "EMAIL_USERNAME" => read.email.username = Some(value),
+                "EMAIL_PASSWORD_FILE" => read.email.password_file = Some(value.into()),
+                "EMAIL_ALLOWED_SERVERS" => read.email.allowed_servers = Some(list()),
+                "EMAIL_CA_CERT" => read.email.ca_cert = Some(value.into()),
                 client if CLIENT_VARIABLES.contains(&client) => {}
                 _ => {
                     let known = VARIABLES.iter().map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");

@@ -76,6 +76,11 @@ fn values_that_make_no_sense_are_named() {
         ("COUNTERSIGN_REWARD_WEIGHTS", "beauty=0.5"),
         ("COUNTERSIGN_REWARD_WEIGHTS", "success=1.5"),
         ("COUNTERSIGN_REWARD_WEIGHTS", "success=NaN"),
+        ("COUNTERSIGN_EMAIL_SERVER", "smtps://mail.example.com"),
+        ("COUNTERSIGN_EMAIL_FROM", "countersign@example.com"),
+        ("COUNTERSIGN_EMAIL_USERNAME", "a user without a password"),
+        ("COUNTERSIGN_EMAIL_PASSWORD_FILE", "/a/password/without/a/user"),
+        ("COUNTERSIGN_EMAIL_ALLOWED_SERVERS", "mail.example.com"),
     ] {
         assert!(matches!(load(Flags::default(), &[(name, value)]), Err(ConfigError::InvalidValue { .. })), "{name}={value}");
     }
@@ -167,4 +172,35 @@ fn which_programs_are_mcp_servers_is_said_in_the_file_and_checked_at_the_start()
         let error = loaded(text).unwrap_err().to_string();
         assert!(error.contains(words), "{text}: {error}");
     }
+}
+
+#[test]
+fn mail_goes_through_the_server_that_is_named_and_a_password_over_tls_only() {
+    let config = load(Flags::default(), &[]).unwrap();
+    assert!(config.email.sender.is_none() && config.email.allowed_servers.is_empty());
+    let named = [
+        ("COUNTERSIGN_EMAIL_SERVER", "smtp://mail.example.com"),
+        ("COUNTERSIGN_EMAIL_FROM", "countersign@example.com"),
+        ("COUNTERSIGN_EMAIL_USERNAME", "countersign"),
+        ("COUNTERSIGN_EMAIL_PASSWORD_FILE", "/run/secrets/mail"),
+        ("COUNTERSIGN_EMAIL_ALLOWED_SERVERS", "smtps://a.example.com, smtp://127.0.0.1:25?tls=none"),
+    ];
+    let email = load(Flags::default(), &named).unwrap().email;
+    let sender = email.sender.unwrap();
+    assert_eq!(
+        (sender.server.to_string().as_str(), sender.from.to_string().as_str()),
+        ("smtp://mail.example.com:587", "countersign@example.com")
+    );
+    assert_eq!(sender.login.unwrap().username, "countersign");
+    assert_eq!(email.allowed_servers.len(), 2);
+    for (at, value) in [(0, "http://mail.example.com"), (0, "smtp://mail.example.com?tls=none"), (1, "Countersign <a@example.com>")] {
+        let mut wrong = named;
+        wrong[at].1 = value;
+        assert!(matches!(load(Flags::default(), &wrong), Err(ConfigError::InvalidValue { .. })), "{value}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mail.toml");
+    std::fs::write(&file, "[email]\nserver = \"smtps://mail.example.com\"\nfrom = \"countersign@example.com\"\n").unwrap();
+    let from_file = load(Flags { config: Some(file), ..Flags::default() }, &[]).unwrap();
+    assert_eq!(from_file.email.sender.unwrap().server.to_string(), "smtps://mail.example.com:465");
 }

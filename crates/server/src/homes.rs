@@ -4,12 +4,13 @@
 use crate::config::Config;
 use crate::data_dir::HomeDir;
 use crate::jail::SandboxJail;
+use crate::packages::OURS;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Scope};
 use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
 use countersign_core::source::{self, CallContext, OrgSources, Past, Source, SourceRegistry};
-use countersign_core::{ActionId, Future, OrgId, Random};
+use countersign_core::{ActionId, Future, OrgId, Random, SourceId};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use sources::builtin::files::Files;
@@ -96,7 +97,8 @@ impl Home {
             may_run_code,
             allowed_hosts: config.package_allowed_hosts.clone(),
             allowed_networks: config.package_allowed_networks.clone(),
-            taken: builtin.iter().map(|source| source.id().clone()).collect(),
+            // Also those of ours that this server does not offer: no package stands in for one.
+            taken: OURS.iter().filter_map(|name| SourceId::parse(name).ok()).collect(),
             check_schema: pipeline::check_schema,
         })?;
         Ok(Self { place, packages: Arc::new(packages), commands, builtin, listed: Mutex::default() })

@@ -46,6 +46,7 @@ mod retention;
 mod reviews;
 mod secrets;
 mod sessions;
+mod slack;
 mod socket;
 mod sources;
 mod spaces;
@@ -209,6 +210,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(channels::test))
         .routes(routes!(channels::retry))
         .routes(routes!(channels::deliveries))
+        .routes(routes!(slack::interact))
         .routes(routes!(sources::list, sources::add))
         .routes(routes!(sources::show, sources::edit, sources::remove))
         .routes(routes!(sources::test))

@@ -1,10 +1,13 @@
 //! Notices: what channels tell people about calls that wait for them. No call waits for a channel, and none fails with it: the store's outbox
 //! is filled from the events that calls publish anyway, and `courier` delivers what is due, each channel by itself.
 //!
-//! How a notice travels is the business of a `Wire`, one for each kind of channel: `webhook`.
+//! How a notice travels is the business of a `Wire`, one for each kind of channel: `webhook`, `slack`, `smtp`.
 
 mod courier;
 mod sample;
+mod secret;
+pub(crate) mod slack;
+mod smtp;
 mod webhook;
 
 pub use courier::{Courier, CourierConfig};

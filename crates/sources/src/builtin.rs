@@ -1,6 +1,7 @@
-//! The builtin sources, one file each: `files` works on a workspace folder, `http` on allowed hosts, `notify` on people. The functions
-//! below are shared by all three. A source trusts no earlier check, so it parses the params again.
+//! The builtin sources, one file each: `files` works on a workspace folder, `http` on allowed hosts, `notify` on people, `email` through a
+//! mail server. The functions below are shared by all of them. A source trusts no earlier check, so it parses the params again.
 
+pub mod email;
 pub mod files;
 pub mod http;
 pub mod notify;
@@ -23,11 +24,12 @@ fn action_id(text: &str) -> Result<ActionId, crate::Error> {
     ActionId::parse(text).map_err(crate::Error::Definition)
 }
 
-/// The definitions of all three sources, for code that only compares with them.
+/// The definitions of all builtin sources, for code that only compares with them.
 pub fn definitions() -> Result<Vec<Arc<Action>>, crate::Error> {
     let mut all = files::definition::actions()?;
     all.extend(http::definition::actions()?);
     all.push(Arc::new(notify::definition()?));
+    all.push(Arc::new(email::definition()?));
     Ok(all)
 }
 

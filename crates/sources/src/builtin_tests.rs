@@ -1,9 +1,11 @@
 //! Tests that apply to every builtin source, and helpers that the sources' tests share.
 
+use super::email::{Email, Sender};
 use super::files::{Files, FilesConfig};
 use super::http::{Http, HttpConfig};
 use super::notify::Notify;
 use super::*;
+use crate::mail::{Mailer, Route};
 use crate::words::patience;
 use countersign_core::action::{Preview, Repeatability, Reversibility, SafetyClass};
 use countersign_core::effect::Scope;
@@ -108,7 +110,10 @@ fn sources() -> (tempfile::TempDir, Vec<Box<dyn Source>>) {
     let files = Files::open(config, &SeededRandom::default()).unwrap();
     let http = Http::new(HttpConfig::default()).unwrap();
     let notify = Notify::new(Arc::new(Nobody), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
-    (scratch, vec![Box::new(files), Box::new(http), Box::new(notify)])
+    let route = Route { server: "smtps://mail.example.com".parse().unwrap(), login: None };
+    let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
+    let email = Email::new(Arc::new(Mailer::default()), sender, Arc::new(FixedClock::new())).unwrap();
+    (scratch, vec![Box::new(files), Box::new(http), Box::new(notify), Box::new(email)])
 }
 
 async fn definitions() -> Vec<Arc<Action>> {
@@ -140,6 +145,7 @@ async fn the_actions_and_their_tiers_are_these() {
         ("http.get", Tier::R1, NoEffect, Repeatable, Unsupported),
         ("http.request", Tier::R3, NotReversible, NotRepeatable, Unsupported),
         ("notify.send", Tier::R3, NotReversible, NotRepeatable, Unsupported),
+        ("email.send", Tier::R3, NotReversible, NotRepeatable, Unsupported),
     ];
     assert_eq!(table, expected.map(|(id, tier, undo, again, preview)| (id.to_owned(), tier, undo, again, preview)));
 }
@@ -161,7 +167,7 @@ async fn every_definition_is_closed_and_bounded() {
             }
         }
         for (name, property) in action.params_schema["properties"].as_object().unwrap() {
-            let bounded = ["maxLength", "enum", "maxProperties"].iter().any(|bound| property.get(bound).is_some());
+            let bounded = ["maxLength", "enum", "maxProperties", "maxItems"].iter().any(|bound| property.get(bound).is_some());
             assert!(bounded || property["type"] == "boolean", "`{name}` of {} has no bound", action.id);
         }
         for field in &action.idempotency_key_fields {
@@ -220,6 +226,7 @@ async fn what_is_not_an_action_or_not_its_params_is_refused_without_repeating_va
                 json!({ "path": "a", "text": "b", "extra": "hunter2" }),
                 json!({ "url": "https://a.test", "method": "POST", "extra": "hunter2" }),
                 json!({ "title": "a", "body": "b", "extra": "hunter2" }),
+                json!({ "to": ["robin@example.com"], "subject": "a", "text": "b", "extra": "hunter2" }),
                 json!({ "path": ["hunter2"], "url": ["hunter2"], "title": ["hunter2"] }),
             ] {
                 let error = source.call(&context(), &action.id, &params).await.unwrap_err();

@@ -17,6 +17,13 @@ pub enum Error {
     NoSafeOpen { message: String },
     #[error("`{text}` is not a host rule: {message}")]
     HostRule { text: String, message: &'static str },
+    #[error("`{text}` is not a mail server: {message}")]
+    MailServer { text: String, message: &'static str },
+    #[error("`{text}` is not an e-mail address: {message}")]
+    MailAddress { text: String, message: &'static str },
+    /// The certificates that mail servers are checked by cannot be read.
+    #[error("the certificates for mail servers cannot be used: {message}")]
+    MailCertificates { message: String },
     /// Names the part that is missing, such as the system's certificates.
     #[error("the http client cannot be built: {message}")]
     HttpClient { message: String },

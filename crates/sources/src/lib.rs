@@ -1,6 +1,6 @@
-//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http` and `notify`, installed packages, and MCP
-//! servers; `connection`, the credentials with which sources act elsewhere; and `outbound`, the
-//! requests of channels.
+//! The sources of actions, each behind the port `core::source`: the builtin sources `files`, `http`, `notify` and `email`, installed packages, and
+//! MCP servers; `connection`, the credentials with which sources act elsewhere; `outbound`, the requests of channels; and `mail`, which channels
+//! use too.
 //!
 //! This is the only crate that opens outbound connections for actions, and the only one that touches a workspace. Errors of a call are
 //! `core::source::Error`; the `Error` here is about a source that could not be set up.
@@ -12,6 +12,7 @@ pub mod command;
 pub mod connection;
 mod egress;
 mod error;
+pub mod mail;
 pub mod mcp;
 pub mod oauth;
 pub mod outbound;

@@ -703,3 +703,11 @@ CREATE TABLE listings (
   listed_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, source)
 );
+
+-- Requests of Slack that were used, by their signature, for as long as they are young enough to be sent again.
+CREATE TABLE slack_requests (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  signature TEXT NOT NULL,
+  until BIGINT NOT NULL,
+  PRIMARY KEY (org_id, signature)
+);

@@ -96,6 +96,7 @@ const TABLES: &[(&str, &str, &str)] = &[
          claimed_by, claimed_until, created_at, ended_at",
         "org_id, id",
     ),
+    ("slack_requests", "org_id, signature, until", "org_id, signature"),
     ("breakers", "org_id, key, state, failures, opened, reason, since, until", "org_id, key"),
     ("session_labels", "org_id, session_id, label, at, invocation_id", "org_id, session_id, label"),
     ("snoozes", "org_id, invocation_id, user_id, until", "org_id, invocation_id, user_id"),

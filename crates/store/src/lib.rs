@@ -40,6 +40,7 @@ mod rules;
 mod secrets;
 mod servers;
 mod sessions;
+mod slack;
 mod snoozes;
 mod sources;
 mod stats;

@@ -221,6 +221,16 @@ impl Store {
         only(self.db.read(sql, &params).await?, |row| Columns::of(row).id())
     }
 
+    /// The newest working token with this name that a person has made for themselves; `person` is their id or their name.
+    pub async fn find_token_named(&self, org: &OrgId, person: &str, name: &str) -> Result<Option<TokenId>, Error> {
+        let sql = "SELECT tokens.id FROM tokens JOIN users ON users.org_id = tokens.org_id AND users.id = tokens.user_id
+                   WHERE tokens.org_id = $1 AND (users.id = $2 OR users.name = $2) AND users.disabled_at IS NULL AND tokens.kind = 'user'
+                   AND tokens.name = $3 AND tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at > $4)
+                   ORDER BY tokens.id DESC LIMIT 1";
+        let params = vals![org.as_str(), person, name, self.db.now().await?];
+        only(self.db.read(sql, &params).await?, |row| Columns::of(row).id())
+    }
+
     pub async fn list_tokens(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Token>, Error> {
         let rows = self
             .db
@@ -287,7 +297,7 @@ async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> 
 const SELECT_TOKEN: &str = concat!(
     "SELECT ",
     protected_columns!(),
-    ", t.name, t.created_at, t.revoked_at, s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at, t.mcp_tools, t.hold_seconds ",
+    ", t.created_at, t.revoked_at, s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at, t.mcp_tools, t.hold_seconds ",
     from_tokens!(),
     " WHERE t.org_id = $1"
 );
@@ -295,7 +305,7 @@ const SELECT_TOKEN: &str = concat!(
 fn read_token(keychain: &Keychain, row: Row) -> Result<Token, Error> {
     let mut columns = Columns::of(row);
     let (protected, is_as_written) = Protected::read(&mut columns, keychain)?;
-    let (name, created_at, revoked_at) = (columns.text()?, columns.time()?, columns.time_or_null()?);
+    let (created_at, revoked_at) = (columns.time()?, columns.time_or_null()?);
     let lost = Lost::of(columns.time_or_null()?, [columns.time_or_null()?, columns.time_or_null()?, columns.time_or_null()?]);
     let lost = if is_as_written { lost } else { Some(Lost::Changed) };
     let mcp = read_wishes(&mut columns)?;
@@ -303,7 +313,7 @@ fn read_token(keychain: &Keychain, row: Row) -> Result<Token, Error> {
     Ok(Token {
         id: protected.id,
         kind,
-        name,
+        name: protected.name,
         scopes,
         device: protected.device,
         created_at,

@@ -10,6 +10,7 @@ mod build;
 pub mod certificates;
 pub mod clock;
 pub mod commands;
+pub mod mail;
 mod nobody;
 pub mod postgres;
 pub mod proxy;

@@ -69,7 +69,7 @@ fn is_json(request: &Request) -> bool {
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
     let limited = Limited::new(body, bytes_max);
     match tokio::time::timeout(Duration::from_secs(BODY_READ_SECONDS), limited.collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),

@@ -70,6 +70,8 @@ pages![
     "guides/mcp-door",
     "guides/mcp-servers",
     "guides/notifications",
+    "guides/notifications-email",
+    "guides/notifications-slack",
     "guides/packages",
     "guides/permission",
     "guides/runbook",

@@ -92,6 +92,14 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::MasterKeyUnready => "correct that, for every server on this database, then send it again",
         Code::ConnectionNotReady => "an admin logs in with `POST /api/v1/connections/{connection}/login`",
         Code::ConnectionNotAllowed => "see what each connection is for with `GET /api/v1/connections`",
+        Code::SlackSignatureInvalid => {
+            "see that the channel's `signing_secret` is that of the app, and that its Request URL names this channel"
+        }
+        Code::SlackRequestExpired => "see that the clocks are right, and press the button again",
+        Code::SlackRequestReplayed => "press the button again, if there is still something to answer",
+        Code::SlackUserUnknown => {
+            "an admin names the person in `users` of the channel, and the person makes the token with `POST /api/v1/tokens`"
+        }
         Code::LoginFailed => "correct what `detail` says, then start the login again",
         Code::ConnectionUnreachable => "see whether the address is right and its server runs: `GET /api/v1/connections` has the address",
         Code::BodyTooLarge => "send less, or send it in parts",

@@ -2,6 +2,8 @@
 //! hangs keeps only itself waiting, and what waits is in the store, not in memory.
 
 use super::sample::sample;
+use super::slack::SlackWire;
+use super::smtp::SmtpWire;
 use super::webhook::WebhookWire;
 use super::{DeliveryError, Notice, Wire};
 use countersign_core::channel::{Channel, ChannelKind, Delivery, Moment};
@@ -10,7 +12,7 @@ use countersign_core::limits::{
     COURIER_SECONDS, DELIVERIES_AT_ONCE, DELIVERY_ATTEMPT_SECONDS, DELIVERY_GIVE_UP_SECONDS, DELIVERY_PROBLEM_CHARS_MAX, DELIVERY_RETRY_MS,
     DELIVERY_RETRY_MS_MAX, LINK_SECONDS_MAX,
 };
-use countersign_core::ports::{Invocations, Principals, Rules};
+use countersign_core::ports::{Invocations, Principals, Rules, Secrets};
 use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Status, Timestamp, random_bytes};
 use durable::{Claims, Ladder};
 use futures_util::future::join_all;
@@ -18,6 +20,7 @@ use ipnet::IpNet;
 use parking_lot::Mutex;
 use pipeline::Pipeline;
 use serde_json::Value;
+use sources::mail::Mailer;
 use sources::oauth::Own;
 use sources::outbound::Outbound;
 use sources::web::HostRule;
@@ -46,6 +49,8 @@ pub struct CourierConfig {
     /// The hosts and networks that channels may reach.
     pub allowed_hosts: Vec<HostRule>,
     pub allowed_networks: Vec<IpNet>,
+    /// Sends mail through the servers that the operator has named.
+    pub mailer: Arc<Mailer>,
     /// How long one attempt may take.
     pub patience: Duration,
 }
@@ -67,6 +72,7 @@ struct Inner {
     address: Own,
     patience: Duration,
     wires: BTreeMap<ChannelKind, Arc<dyn Wire>>,
+    slack: Arc<SlackWire>,
     /// The channels that a task of this server delivers for.
     busy: Claims<ChannelId>,
     links: Mutex<HashMap<DeliveryId, String>>,
@@ -75,12 +81,24 @@ struct Inner {
 impl Courier {
     /// Requires an installed rustls provider and, if an https host is allowed, the system's certificates.
     pub fn new(config: CourierConfig) -> Result<Self, sources::Error> {
-        let CourierConfig { store, pipeline, clock, random, address, allowed_hosts, allowed_networks, patience } = config;
+        let CourierConfig { store, pipeline, clock, random, address, allowed_hosts, allowed_networks, mailer, patience } = config;
         let outbound = Arc::new(Outbound::new(allowed_hosts, allowed_networks)?);
-        let webhook = WebhookWire { secrets: Arc::new(store.clone()), outbound, clock: Arc::clone(&clock), address: address.clone() };
-        let wires: [(ChannelKind, Arc<dyn Wire>); 1] = [(ChannelKind::Webhook, Arc::new(webhook))];
+        let secrets: Arc<dyn Secrets> = Arc::new(store.clone());
+        let slack = Arc::new(SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone()));
+        let email = SmtpWire::new(Arc::clone(&secrets), mailer, Arc::clone(&clock), address.clone());
+        let webhook = WebhookWire { secrets, outbound, clock: Arc::clone(&clock), address: address.clone() };
+        let wires: [(ChannelKind, Arc<dyn Wire>); 3] = [
+            (ChannelKind::Webhook, Arc::new(webhook)),
+            (ChannelKind::Slack, Arc::clone(&slack) as Arc<dyn Wire>),
+            (ChannelKind::Email, Arc::new(email)),
+        ];
         let (busy, links) = (Claims::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { store, pipeline, clock, random, address, patience, wires: wires.into(), busy, links })))
+        Ok(Self(Arc::new(Inner { store, pipeline, clock, random, address, patience, wires: wires.into(), slack, busy, links })))
+    }
+
+    /// The wire on which people in Slack are also told why an answer of theirs was refused.
+    pub(crate) fn slack(&self) -> Arc<SlackWire> {
+        Arc::clone(&self.0.slack)
     }
 
     /// Why a channel of this kind cannot have these settings, which fit the kind.

@@ -70,6 +70,14 @@ pub(crate) enum Error {
     MasterKeyChanging,
     #[error("{0}")]
     MasterKeyUnready(String),
+    #[error("Slack did not sign this request for this channel; nothing was done")]
+    SlackForged,
+    #[error("the request was signed too long ago, or ahead of our time; nothing was done")]
+    SlackExpired,
+    #[error("the request was used already; nothing was done again")]
+    SlackReplayed,
+    #[error("Slack's user `{user}` may not answer here: the channel must name the person, who must have a token named `{token}`")]
+    SlackUserUnknown { user: String, token: String },
     /// Nobody waits for whoever came back: it was never started, was used already, or another one was started since.
     #[error("this login is not open: it was used already, or another one was started; nothing was changed")]
     LoginUnknown,

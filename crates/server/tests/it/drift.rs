@@ -4,9 +4,11 @@ use crate::harness::{Kind, TestServer, on_postgres, on_sqlite};
 use countersign_core::OrgId;
 use countersign_core::source::{Error, Source};
 use serde_json::{Value, json};
+use sources::builtin::email::{Email, Sender};
 use sources::builtin::files::{Files, FilesConfig};
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
+use sources::mail::Route;
 use std::sync::Arc;
 use testkit::{FakeSource, FixedClock, SeededRandom};
 
@@ -414,13 +416,16 @@ async fn nothing_is_odd_about_the_builtin_definitions() {
     let files = Files::open(FilesConfig { root, snapshots }, &testkit::SeededRandom::default()).unwrap();
     let http = Http::new(HttpConfig { allowed_hosts: Vec::new(), allowed_networks: Vec::new() }).unwrap();
     let notify = Notify::new(Arc::new(store), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
-    let sources: [&dyn Source; 3] = [&files, &http, &notify];
+    let route = Route { server: "smtps://mail.example.com".parse().unwrap(), login: None };
+    let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
+    let email = Email::new(Arc::default(), sender, Arc::new(FixedClock::new())).unwrap();
+    let sources: [&dyn Source; 4] = [&files, &http, &notify, &email];
     let org = OrgId::new(testkit::clock::START, [1; 10]);
     let mut actions = Vec::new();
     for source in sources {
         actions.extend(source.list(&org).await.unwrap());
     }
-    assert!(actions.len() >= 7, "{actions:?}");
+    assert!(actions.len() >= 8, "{actions:?}");
     for action in &actions {
         assert_eq!(policy::scan_definition(action, &actions), [], "{}", action.id);
     }

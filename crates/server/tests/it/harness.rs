@@ -10,8 +10,10 @@ use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts};
+use sources::builtin::email::{Email, Sender};
 use sources::builtin::files::{Files, FilesConfig};
 use sources::connection::{Connected, ConnectedConfig};
+use sources::mail::{Mailer, Route};
 use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::web::HostRule;
@@ -86,6 +88,10 @@ pub(crate) struct Home {
     hosts: Vec<HostRule>,
     /// The host's energy counters.
     energy: Option<Arc<dyn Energy>>,
+    /// The mail servers that there are.
+    mailer: Arc<Mailer>,
+    /// The real source `email`, if a test needs it.
+    email: Option<Arc<Email>>,
 }
 
 pub(crate) struct TestServer {
@@ -167,7 +173,8 @@ impl Home {
             Kind::Postgres => Engine::Postgres { url: postgres().await },
         };
         let key_wait_ms = Settings::default().key_wait_ms;
-        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms, hosts: Vec::new(), energy: None }
+        let (folder, hosts, mailer) = (Arc::new(folder), Vec::new(), Arc::default());
+        Self { engine, folder, starts: Arc::default(), files: None, key_wait_ms, hosts, energy: None, mailer, email: None }
     }
 
     /// The folder that the real `files` works in.
@@ -229,6 +236,16 @@ impl TestServer {
         let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let home = Home { hosts, ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
+    }
+
+    /// A server that may send mail through the mail server of `make test`, with the real `email` beside the fake source.
+    pub(crate) async fn start_mailing(kind: Kind) -> Self {
+        let route = Route { server: testkit::mail::plain().parse().unwrap(), login: None };
+        let mailer = Arc::new(Mailer::new(vec![route.server.clone()], None).unwrap());
+        let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
+        let email = Email::new(Arc::clone(&mailer), sender, Arc::new(FixedClock::new())).unwrap();
+        let home = Home { mailer, email: Some(Arc::new(email)), ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
     /// A server on a host that tells what energy its processors use.
@@ -307,6 +324,7 @@ impl TestServer {
         let registry = FakeRegistry::default();
         let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
         sources.extend(home.files.clone().map(|files| files as Arc<dyn Source>));
+        sources.extend(home.email.clone().map(|email| email as Arc<dyn Source>));
         let networks = vec!["127.0.0.1/32".parse().unwrap()];
         let allowed = ConnectedConfig { allowed_hosts: home.hosts.clone(), allowed_networks: networks.clone() };
         let connections = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(&shared), Arc::clone(&random)).unwrap();
@@ -352,6 +370,7 @@ impl TestServer {
             address: Own::new(&url),
             allowed_hosts: home.hosts.clone(),
             allowed_networks: networks,
+            mailer: Arc::clone(&home.mailer),
             patience: std::time::Duration::from_millis(500),
         })
         .unwrap();

@@ -218,8 +218,8 @@ async fn no_door_leads_from_one_org_into_another(kind: Kind) {
     let document = server.owner.get("/api/v1/openapi.json").await.ok();
     let before = picture(&server.owner, &document).await;
     let (mut lists, mut addresses) = (0, 0);
-    // What a stream tells is tested with it, and it has no end.
-    let is_asked = |path: &str| path.starts_with("/api/v1/") && !path.starts_with("/api/v1/stream");
+    // What a stream tells is tested with it, and it has no end. Slack is nobody of an org: what it signs counts, and nothing else.
+    let is_asked = |path: &str| path.starts_with("/api/v1/") && !path.starts_with("/api/v1/stream") && !path.ends_with("/slack");
     for (path, operations) in document["paths"].as_object().unwrap().iter().filter(|(path, _)| is_asked(path)) {
         for method in ["get", "post", "put", "patch", "delete"].into_iter().filter(|method| operations.get(method).is_some()) {
             let names: Vec<_> = path.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect();

@@ -60,7 +60,7 @@ impl Store {
                 concat!(
                     "/* every org: the token says which */ SELECT ",
                     protected_columns!(),
-                    ", t.name, t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at, g.disabled_at ",
+                    ", t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at, g.disabled_at ",
                     from_tokens!(),
                     " JOIN orgs g ON g.org_id = t.org_id WHERE t.hash = $1"
                 ),
@@ -96,7 +96,6 @@ fn read_bearer(keychain: &Keychain, row: Row) -> Result<Bearer, Error> {
     if !is_as_written {
         return Err(Error::Corrupt { message: format!("token `{}` was changed in the database", protected.id) });
     }
-    let token_name = columns.text()?;
     let revoked_at = columns.time_or_null()?;
     let user_name = columns.text_or_null()?;
     let role = columns.parsed_or_null(Role::parse)?;
@@ -108,7 +107,7 @@ fn read_bearer(keychain: &Keychain, row: Row) -> Result<Bearer, Error> {
     let maker_disabled_at = columns.time_or_null()?;
     let org_disabled_at = columns.time_or_null()?;
     let (kind, scopes) = (protected.stands_for()?, protected.scopes());
-    let Protected { org, id: token, device, hash, expires_at, .. } = protected;
+    let Protected { org, id: token, name: token_name, device, hash, expires_at, .. } = protected;
     let principal = |id, name| Principal {
         org: org.clone(),
         id,

@@ -60,6 +60,7 @@ pub(crate) async fn insert_token(
         kind: kind.as_str().to_owned(),
         user: user.cloned(),
         session: session.cloned(),
+        name: name.to_owned(),
         scopes: scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" "),
         made_by: made_by.cloned(),
         device,

@@ -12,7 +12,7 @@ use serde_json::json;
 /// The columns that `Protected::read` reads.
 macro_rules! protected_columns {
     () => {
-        "t.org_id, t.id, t.kind, t.user_id, t.session_id, t.scopes, t.made_by, t.device, t.hash, t.expires_at, t.from_seq, t.mac"
+        "t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.device, t.hash, t.expires_at, t.from_seq, t.mac"
     };
 }
 pub(super) use protected_columns;
@@ -23,6 +23,8 @@ pub(super) struct Protected {
     pub(super) kind: String,
     pub(super) user: Option<UserId>,
     pub(super) session: Option<SessionId>,
+    /// It says what a token is for, such as which user of Slack it stands for.
+    pub(super) name: String,
     pub(super) scopes: String,
     pub(super) made_by: Option<UserId>,
     pub(super) device: Option<Device>,
@@ -40,6 +42,7 @@ impl Protected {
             kind: columns.text()?,
             user: columns.id_or_null()?,
             session: columns.id_or_null()?,
+            name: columns.text()?,
             scopes: columns.text()?,
             made_by: columns.id_or_null()?,
             device: columns.parsed_or_null(|text| serde_json::from_str(text).ok())?,
@@ -53,8 +56,8 @@ impl Protected {
     }
 
     pub(super) fn mac(&self, keychain: &Keychain) -> blake3::Hash {
-        let Self { org, id, kind, user, session, scopes, made_by, device, hash, expires_at, from } = self;
-        keychain.row_mac(&json!([org, id, kind, user, session, scopes, made_by, device, hash, expires_at, from]).to_string())
+        let Self { org, id, kind, user, session, name, scopes, made_by, device, hash, expires_at, from } = self;
+        keychain.row_mac(&json!([org, id, kind, user, session, name, scopes, made_by, device, hash, expires_at, from]).to_string())
     }
 
     pub(super) fn stands_for(&self) -> Result<TokenKind, Error> {

@@ -16,4 +16,5 @@ mod retention;
 mod rules;
 mod secrets;
 mod servers;
+mod slack;
 mod sources;

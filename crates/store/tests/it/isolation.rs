@@ -185,6 +185,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.finish(finish.into()).await.unwrap();
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
+    assert_eq!(store.use_slack_request(&tenant.org, "v0=1", until).await, Ok(true));
     store.leave(line_of(&keyed)).await.unwrap();
     store.log_in(&tenant.as_owner).await.unwrap().unwrap();
     store.bind_link(&tenant.org, &format!("link of {}", tenant.org), "browser", until).await.unwrap();
@@ -392,6 +393,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_closed_spaces: store.list_closed_spaces(org).await.unwrap();
         list_users: store.list_users(org, &all).await.unwrap();
         list_tokens: store.list_tokens(org, &all).await.unwrap();
+        find_token_named: store.find_token_named(org, theirs.tenant.owner.as_str(), "first").await.unwrap();
         list_modes: store.list_modes(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, Some(&action(READ)), &all).await.unwrap();
@@ -419,7 +421,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 30] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 31] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -445,6 +447,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 30] = [
     ("find_logged_in", "the browser shows its login alone, which names the org"),
     ("log_out", "the browser shows its login alone, which names the org; it is ended"),
     ("connect", "the limiter, which counts by ids that no two orgs share"),
+    ("find_called_channel", "Slack names the channel alone; what it signs decides whether it is answered"),
     ("create_org", "makes the org it returns"),
     ("add_org", "an operator's: makes the org it returns"),
     ("redeem", "the invitation says of which org it is"),
@@ -453,8 +456,9 @@ const NOT_OF_ONE_ORG: [(&str, &str); 30] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 86] = [
+const WRITES: [&str; 87] = [
     "add_channel",
+    "use_slack_request",
     "remove_channel",
     "fill_outbox",
     "claim_deliveries",
@@ -676,6 +680,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.switch_on(org, switched(them), Stop::Everything, "theirs", &by).await, Ok(0));
     assert_eq!(store.switch_off(org, switched(them), "theirs", &by).await, Ok(Some(0)));
     store.snooze(org, &theirs.pending.id, &them.owner, store.now().await.unwrap()).await.unwrap();
+    // They have used a request with this signature.
+    assert_eq!(store.use_slack_request(org, "v0=1", store.now().await.unwrap().plus_seconds(60)).await, Ok(true));
     let left = line_of(&theirs.pending);
     store.hang_up(org, &theirs.pending.id, &left.line).await.unwrap();
     assert_eq!(store.join_left(org, &them.session.id, left.identity, "mine").await, Ok(None));

@@ -1,0 +1,187 @@
+//! E-mail: a mail for a call that waits, in plain text and as HTML, with the link that answers it; and one for how it ended.
+
+use super::{DeliveryError, Notice, Wire, secret};
+use countersign_core::channel::{Channel, Moment};
+use countersign_core::invocation::Deadline;
+use countersign_core::limits::{EMAIL_SUBJECT_CHARS_MAX, MAIL_SEND_MS};
+use countersign_core::ports::Secrets;
+use countersign_core::source::Error;
+use countersign_core::{Clock, Future, Invocation, OrgId, clean};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sources::mail::{Mail, MailAddress, MailLogin, MailServer, Mailer, Route, Security, Subject};
+use sources::oauth::Own;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct SmtpWire {
+    secrets: Arc<dyn Secrets>,
+    mailer: Arc<Mailer>,
+    clock: Arc<dyn Clock>,
+    /// Where people reach this server.
+    address: Own,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    to: Vec<String>,
+    from: String,
+    server: String,
+    #[serde(default)]
+    username: Option<String>,
+    /// The name of a secret.
+    #[serde(default)]
+    password: Option<String>,
+}
+
+/// Settings that name addresses and a server.
+struct Checked {
+    to: Vec<MailAddress>,
+    from: MailAddress,
+    server: MailServer,
+    /// The user, and the name of the secret with the password.
+    login: Option<(String, String)>,
+}
+
+impl Wire for SmtpWire {
+    fn deliver<'a>(
+        &'a self,
+        channel: &'a Channel,
+        notice: &'a Notice,
+        earlier: Option<&'a Value>,
+    ) -> Future<'a, Result<Option<Value>, DeliveryError>> {
+        Box::pin(self.tell(channel, notice, earlier))
+    }
+
+    fn refusal(&self, settings: &Value) -> Option<String> {
+        let checked = match Settings::deserialize(settings).map_err(|error| error.to_string()).and_then(Settings::checked) {
+            Ok(checked) => checked,
+            Err(wrong) => return Some(wrong),
+        };
+        self.mailer.check(&checked.server).err().map(|error| error.without_conclusion())
+    }
+}
+
+impl SmtpWire {
+    pub(crate) fn new(secrets: Arc<dyn Secrets>, mailer: Arc<Mailer>, clock: Arc<dyn Clock>, address: Own) -> Self {
+        Self { secrets, mailer, clock, address }
+    }
+
+    async fn tell(&self, channel: &Channel, notice: &Notice, earlier: Option<&Value>) -> Result<Option<Value>, DeliveryError> {
+        let settings = Settings::deserialize(&channel.settings).map_err(|error| DeliveryError::Never(error.to_string()))?;
+        let checked = settings.checked().map_err(DeliveryError::Never)?;
+        let (id, answers) = match (notice.moment, earlier) {
+            (Moment::Pending, _) => (notice.invocation.id.to_string(), None),
+            // Who was asked is told how it ended. That somebody else has approved it is no reason for a mail.
+            (Moment::Ended, Some(_)) => (format!("{}.ended", notice.invocation.id), Some(notice.invocation.id.to_string())),
+            (Moment::Decided, _) | (Moment::Ended, None) => return Ok(earlier.cloned()),
+        };
+        let route = Route { server: checked.server, login: self.login(&channel.org, checked.login).await? };
+        let Written { subject, text, html } = written(notice, &self.address);
+        let subject = Subject::new(&subject).ok_or_else(|| DeliveryError::Never("the mail has no subject".to_owned()))?;
+        let mail = Mail { from: checked.from, to: checked.to, subject, text, html: Some(html), id, answers, at: self.clock.now() };
+        match self.mailer.send(&route, &mail, Duration::from_millis(MAIL_SEND_MS)).await {
+            Ok(()) => Ok(Some(json!({ "message_id": notice.invocation.id }))),
+            // The server says no, or the operator does.
+            Err(error @ (Error::Refused { .. } | Error::Failed { .. })) => Err(DeliveryError::Never(error.without_conclusion())),
+            Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
+        }
+    }
+
+    async fn login(&self, org: &OrgId, login: Option<(String, String)>) -> Result<Option<MailLogin>, DeliveryError> {
+        match login {
+            Some((username, password)) => {
+                let password = secret::open(&*self.secrets, org, &password).await?;
+                Ok(Some(MailLogin { username, password }))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+impl Settings {
+    fn checked(self) -> Result<Checked, String> {
+        let address = |text: &String| text.parse::<MailAddress>().map_err(|error| error.to_string());
+        let server: MailServer = self.server.parse().map_err(|error: sources::Error| error.to_string())?;
+        let login = match (self.username, self.password) {
+            (Some(username), Some(password)) => Some((username, password)),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => return Err("`username` and `password` are given together".to_owned()),
+        };
+        if login.is_some() && server.security() == Security::None {
+            return Err("a password is sent over TLS only: leave `?tls=none` out".to_owned());
+        }
+        let to = self.to.iter().map(address).collect::<Result<_, _>>()?;
+        Ok(Checked { to, from: address(&self.from)?, server, login })
+    }
+}
+
+/// The words of a mail.
+struct Written {
+    subject: String,
+    text: String,
+    html: String,
+}
+
+/// SECURITY: text of others is cleaned, stands in lines of its own, and in HTML is escaped. The address is ours.
+fn written(notice: &Notice, address: &Own) -> Written {
+    let invocation = &*notice.invocation;
+    let became = match notice.moment {
+        Moment::Pending => "waits for an approval".to_owned(),
+        Moment::Decided => "is approved".to_owned(),
+        Moment::Ended => format!("has ended: {}", invocation.status),
+    };
+    let title = format!("{} {became}", invocation.action);
+    let facts = facts(notice);
+    let params = clean::json(&serde_json::to_string_pretty(&invocation.call.params).unwrap_or_default());
+    let cut = if pipeline::is_truncated(&invocation.call.params) { "This is not all that would be sent.\n" } else { "" };
+    let (how, url) = match (&notice.link, notice.moment) {
+        (Some(link), Moment::Pending) => ("Answer it here. Whoever has this link answers in your name.", link.clone()),
+        (None, Moment::Pending) => ("Answer it here, after a login.", page(invocation, address)),
+        (_, Moment::Decided | Moment::Ended) => ("See it here, after a login.", page(invocation, address)),
+    };
+    let lines: String = facts.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let text = format!("{title}\n\n{lines}\n{params}\n{cut}\n{how}\n{url}\n");
+    let rows: String =
+        facts.iter().map(|(name, value)| format!("<tr><th align=\"left\">{name}</th><td>{}</td></tr>", escaped(value))).collect();
+    let html = format!(
+        "<!doctype html><html lang=\"en\"><body><h1 style=\"font-size:1.1em\">{}</h1><table>{rows}</table><pre>{}</pre><p>{cut}</p>\
+         <p>{how}<br><a href=\"{url}\">{url}</a></p></body></html>",
+        escaped(&title),
+        escaped(&params),
+        url = escaped(&url)
+    );
+    // Only the name of an action can be long.
+    let subject = title.chars().take(EMAIL_SUBJECT_CHARS_MAX).collect();
+    Written { subject, text, html }
+}
+
+fn page(invocation: &Invocation, address: &Own) -> String {
+    format!("{}/inbox/{}", address.address(), invocation.id)
+}
+
+fn facts(notice: &Notice) -> Vec<(&'static str, String)> {
+    let invocation: &Invocation = &notice.invocation;
+    let mut facts = vec![
+        ("Call", invocation.id.to_string()),
+        ("Tier", invocation.tier.to_string()),
+        ("Requested by", invocation.principal.to_string()),
+    ];
+    facts.extend(invocation.call.reason.as_deref().map(|reason| ("Reason given", clean::line(reason))));
+    if let (Moment::Pending, Some(Deadline::At(at))) = (notice.moment, invocation.deadline) {
+        facts.push(("Answer until", at.to_string()));
+    }
+    let by = notice.by.as_ref().or(invocation.answer.as_ref().map(|answer| &answer.by));
+    facts.extend(by.map(|by| ("Answered by", by.to_string())));
+    facts.extend(invocation.failure.as_ref().map(|failure| ("Because", clean::line(&failure.message))));
+    facts
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+}
+
+#[cfg(test)]
+#[path = "smtp_tests.rs"]
+mod tests;

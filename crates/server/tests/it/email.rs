@@ -1,0 +1,115 @@
+//! Mail through a real mail server: a person is asked by mail and answers with its link; and `email.send`, a call like any other.
+
+use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
+use crate::links::press;
+use serde_json::{Value, json};
+use testkit::mail;
+
+on_both_engines!(a_mail_asks_its_link_answers_and_a_mail_tells_how_it_ended);
+
+on_sqlite!(
+    whoever_has_no_link_of_their_own_is_sent_to_the_page_with_a_login,
+    a_mail_is_sent_after_an_approval_and_not_without_one,
+    a_mail_that_broke_off_is_in_doubt,
+    a_channel_names_a_server_that_the_operator_allows,
+);
+
+/// An address that no other test uses, also not on the other database.
+fn address(kind: Kind, name: &str) -> String {
+    let engine = match kind {
+        Kind::Sqlite => "sqlite",
+        Kind::Postgres => "postgres",
+    };
+    format!("{name}-{}@{engine}.test", std::process::id())
+}
+
+fn channel(to: &[&str]) -> Value {
+    let settings = json!({ "to": to, "from": "countersign@example.com", "server": mail::plain() });
+    json!({ "name": "mail", "kind": "email", "settings": settings })
+}
+
+/// Delivers until this many mails have arrived: on a busy machine an attempt may take longer than it may here.
+async fn mails(server: &TestServer, address: &str, count: usize) -> Vec<mail::Taken> {
+    for _ in 0..20 {
+        server.courier.deliver_due().await.unwrap();
+        let mails = mail::to(address);
+        if mails.len() >= count {
+            return mails;
+        }
+        server.clock.advance_seconds(1);
+    }
+    panic!("{count} mails to {address} did not arrive");
+}
+
+async fn a_mail_asks_its_link_answers_and_a_mail_tells_how_it_ended(kind: Kind) {
+    let server = TestServer::start_mailing(kind).await;
+    let robin = address(kind, "robin");
+    server.owner.person(&robin, "approver").await;
+    server.owner.post("/api/v1/channels", channel(&[&robin])).await.ok();
+    let id = server.agent().await.pending("fake.write", json!({ "text": "refund" })).await;
+    let asked = mails(&server, &robin, 1).await.remove(0);
+    assert!(asked.text.contains("fake.write waits for an approval") && asked.text.contains("refund"), "{}", asked.text);
+    let link = asked.text.split_whitespace().find(|word| word.starts_with(&format!("{}/answer/", server.url))).unwrap();
+    let (status, page) = press(&server, link.trim_start_matches(&server.url), "answer=approve").await;
+    assert_eq!((status, server.source.effects()), (200, 1), "{page}");
+    assert_eq!(server.shown(&id).await["status"], "succeeded");
+    let ended = mails(&server, &robin, 2).await.remove(1);
+    assert!(
+        ended.text.contains("has ended: succeeded") && ended.text.contains(&format!("In-Reply-To: <{id}@example.com>")),
+        "{}",
+        ended.text
+    );
+    server.verify().await;
+}
+
+async fn whoever_has_no_link_of_their_own_is_sent_to_the_page_with_a_login(kind: Kind) {
+    let server = TestServer::start_mailing(kind).await;
+    let list = address(kind, "everybody");
+    server.owner.post("/api/v1/channels", channel(&[&list])).await.ok();
+    let id = server.agent().await.pending("fake.write", json!({})).await;
+    let asked = mails(&server, &list, 1).await.remove(0);
+    assert!(asked.text.contains(&format!("{}/inbox/{id}", server.url)) && !asked.text.contains("/answer/"), "{}", asked.text);
+}
+
+async fn a_mail_is_sent_after_an_approval_and_not_without_one(kind: Kind) {
+    let server = TestServer::start_mailing(kind).await;
+    let agent = server.agent().await;
+    let (to, never) = (address(kind, "sent"), address(kind, "never"));
+    let params = |to: &str| json!({ "to": [to], "subject": "Report", "text": "It is ready." });
+    let (id, other) = (agent.pending("email.send", params(&to)).await, agent.pending("email.send", params(&never)).await);
+    assert!(mail::to(&to).is_empty());
+    server.owner.approve(&id).await.ok();
+    server.owner.deny(&other, "no").await.ok();
+    let taken = mail::to(&to);
+    assert!(taken.len() == 1 && taken[0].text.contains("It is ready.") && taken[0].text.contains(&id), "{taken:?}");
+    assert!(mail::to(&never).is_empty());
+    // What could begin another header, or is no address, is refused before anybody is asked.
+    for wrong in [
+        json!({ "to": [to], "subject": "a\r\nBcc: eve@example.com", "text": "b" }),
+        json!({ "to": ["robin@example.com\r\nBcc: eve@example.com"], "subject": "a", "text": "b" }),
+        json!({ "to": [], "subject": "a", "text": "b" }),
+    ] {
+        let refused = agent.invoke("email.send", wrong.clone()).await;
+        assert_eq!((refused.status, &refused.body["code"]), (422, &json!("invalid_params")), "{wrong}: {refused:?}");
+    }
+    server.verify().await;
+}
+
+async fn a_mail_that_broke_off_is_in_doubt(kind: Kind) {
+    let server = TestServer::start_mailing(kind).await;
+    let agent = server.agent().await;
+    let params = |to: &str| json!({ "to": [to], "subject": "a", "text": "b" });
+    let id = agent.pending("email.send", params("gone@broken.test")).await;
+    server.owner.approve(&id).await.problem(409, "in_doubt");
+    let id = agent.pending("email.send", params("unknown@broken.test")).await;
+    server.owner.approve(&id).await.problem(502, "source_failed");
+    assert_eq!(server.shown(&id).await["error"]["code"], "mail_refused");
+    server.verify().await;
+}
+
+async fn a_channel_names_a_server_that_the_operator_allows(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let refused = server.owner.post("/api/v1/channels", channel(&["robin@example.com"])).await;
+    refused.problem(400, "invalid_request");
+    assert!(refused.body["detail"].as_str().unwrap().contains("`email.allowed_servers`"), "{refused:?}");
+}

@@ -1,0 +1,50 @@
+//! Requests of Slack, each of which is used once, and the tokens with which people agree to answer there.
+
+use crate::harness::{Kind, World, on_both_engines};
+use countersign_core::ports::Principals;
+use store::TokenKind;
+
+on_both_engines!(a_request_is_used_once_while_it_is_young, a_token_is_found_by_its_name_and_nobody_renames_it);
+
+async fn a_request_is_used_once_while_it_is_young(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, acme, other) = (&world.store, world.tenant("acme").await, world.tenant("other").await);
+    let until = store.now().await.unwrap().plus_seconds(10);
+    let used = futures_util::future::join_all((0..8).map(|_| store.use_slack_request(&acme.org, "v0=a", until))).await;
+    assert_eq!(used.iter().filter(|used| **used == Ok(true)).count(), 1, "{used:?}");
+    assert_eq!(store.use_slack_request(&acme.org, "v0=b", until).await, Ok(true));
+    assert_eq!(store.use_slack_request(&other.org, "v0=a", until).await, Ok(true), "each org has its own");
+    world.clock.advance_seconds(9);
+    assert_eq!(store.use_slack_request(&acme.org, "v0=a", until.plus_seconds(10)).await, Ok(false));
+    // What is too old to be taken is not kept.
+    world.clock.advance_seconds(1);
+    assert_eq!(store.use_slack_request(&acme.org, "v0=a", until.plus_seconds(10)).await, Ok(true));
+}
+
+async fn a_token_is_found_by_its_name_and_nobody_renames_it(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (org, owner) = (&tenant.org, tenant.owner.as_str());
+    let name = store.find_user(org, &tenant.owner).await.unwrap().unwrap().name;
+    let made = async |name: &str| {
+        let kind = TokenKind::User(tenant.owner.clone());
+        store.create_token(&tenant.as_owner, kind, name, &[], Some(60)).await.unwrap().unwrap().id
+    };
+    let token = made("slack U1").await;
+    for person in [owner, name.as_str()] {
+        assert_eq!(store.find_token_named(org, person, "slack U1").await, Ok(Some(token.clone())));
+        assert_eq!(store.find_token_named(org, person, "slack U2").await, Ok(None));
+    }
+    assert_eq!(store.find_token_named(org, "nobody", "slack U1").await, Ok(None));
+    assert!(store.find_bearer(org, &token).await.unwrap().is_some());
+    let newer = made("slack U1").await;
+    assert_eq!(store.find_token_named(org, owner, "slack U1").await, Ok(Some(newer.clone())));
+    // Whoever has the database can rename a token, and it is one no longer.
+    world.home.tamper("UPDATE tokens SET name = 'slack U2' WHERE name = 'slack U1'").await;
+    assert_eq!(store.find_token_named(org, owner, "slack U2").await, Ok(Some(newer.clone())));
+    assert_eq!(store.find_bearer(org, &newer).await, Ok(None));
+    world.home.tamper("UPDATE tokens SET name = 'slack U1' WHERE name = 'slack U2'").await;
+    assert!(store.find_bearer(org, &newer).await.unwrap().is_some());
+    world.clock.advance_seconds(60);
+    assert_eq!(store.find_token_named(org, owner, "slack U1").await, Ok(None));
+}
