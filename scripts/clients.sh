@@ -56,7 +56,8 @@ python() {
     cp clients/python/journey.py clients/python/checks.py "$run/python/"
     quietly python3 -m venv "$run/python/venv"
     quietly "$run/python/venv/bin/pip" install --disable-pip-version-check ./clients/python
-    quietly "$tools/bin/mypy" --strict --cache-dir "$run/mypy" --python-executable "$run/python/venv/bin/python" "$run/python/journey.py" "$run/python/checks.py"
+    quietly "$tools/bin/mypy" --strict --cache-dir "$run/mypy" --python-executable "$run/python/venv/bin/python" \
+        "$run/python/journey.py" "$run/python/checks.py"
     quietly "$run/python/venv/bin/python" "$run/python/journey.py"
     quietly "$run/python/venv/bin/python" "$run/python/checks.py"
 }
