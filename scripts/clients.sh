@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# clients.sh: the API's description as others use it. Two tools check it, two generate clients from it, and the program of each client in
-# clients/ runs against a server. Everything is installed and written below target/.
+# clients.sh: the API's description as others use it. Two tools check it, two generate clients from it, and the program of each in
+# clients/generated runs against a server. Then our own packages, clients/typescript and clients/python, are installed as a user installs them,
+# and run their journeys. Everything is installed and written below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -18,32 +19,47 @@ main() {
     quietly "$tools/bin/openapi-spec-validator" "$run/openapi.json"
     quietly npm_tool redocly lint "$run/openapi.json"
     start_server
+    generated_typescript
+    generated_python
+    scripts/client-types.sh --check
     typescript
     python
     say "the clients passed after $SECONDS s"
 }
 
+generated_typescript() {
+    cp clients/generated/program.ts clients/generated/tsconfig.json "$clients/generated/"
+    quietly npm_tool openapi-typescript "$run/openapi.json" -o "$clients/generated/api.d.ts"
+    quietly npm_tool tsc -p "$clients/generated"
+    quietly node "$clients/generated/program.js"
+}
+
+generated_python() {
+    quietly env PATH="$tools/bin:$PATH" openapi-python-client generate --path "$run/openapi.json" --output-path "$run/countersign_client" --meta none
+    quietly env PYTHONPATH="$run" "$tools/bin/python" clients/generated/program.py
+}
+
+# Programs in a new folder and a new environment find nothing but what was installed there.
 typescript() {
-    cp clients/typescript/program.ts clients/typescript/tsconfig.json "$clients/typescript/"
-    quietly npm_tool openapi-typescript "$run/openapi.json" -o "$clients/typescript/api.d.ts"
-    quietly npm_tool tsc -p "$clients/typescript"
-    quietly node "$clients/typescript/program.js"
+    mkdir "$run/typescript"
+    cp clients/typescript/journey.ts clients/typescript/checks.ts "$run/typescript/"
+    echo '{"type": "module"}' >"$run/typescript/package.json"
+    quietly npm install --prefix "$run/typescript" --no-audit --no-fund "$PWD/clients/typescript"
+    quietly npm_tool tsc --strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --module nodenext --target es2022 \
+        --types node --typeRoots "$clients/generated/node_modules/@types" "$run/typescript/journey.ts" "$run/typescript/checks.ts"
+    quietly node "$run/typescript/journey.js"
+    quietly node "$run/typescript/checks.js"
 }
 
 python() {
-    quietly env PATH="$tools/bin:$PATH" openapi-python-client generate --path "$run/openapi.json" --output-path "$run/countersign_client" --meta none
-    quietly env PYTHONPATH="$run" "$tools/bin/python" clients/python/program.py
-}
-
-npm_tool() {
-    local tool=$1
-    shift
-    "$clients/typescript/node_modules/.bin/$tool" "$@"
-}
-
-# What a tool says is worth reading only when it fails.
-quietly() {
-    "$@" >"$run/log" 2>&1 || fail "\`$*\` failed:"$'\n'"$(head -c 1500 "$run/log")"
+    mkdir "$run/python"
+    cp clients/python/journey.py clients/python/checks.py "$run/python/"
+    quietly python3 -m venv "$run/python/venv"
+    quietly "$run/python/venv/bin/pip" install --disable-pip-version-check ./clients/python
+    quietly "$tools/bin/mypy" --strict --cache-dir "$run/mypy" --python-executable "$run/python/venv/bin/python" \
+        "$run/python/journey.py" "$run/python/checks.py"
+    quietly "$run/python/venv/bin/python" "$run/python/journey.py"
+    quietly "$run/python/venv/bin/python" "$run/python/checks.py"
 }
 
 stop() {

@@ -55,7 +55,8 @@ need_web() {
     (cd web && npm ci --no-audit --no-fund >&2) || fail "npm could not install the packages of web/: the lines above say why"
 }
 
-# Sets clients and tools: the folders where the tools that read the API's description are installed, once per change of what they are.
+# Sets clients and tools: the folders where the tools that read the API's description are installed, once per change of what they are. Those
+# from npm are run by npm_tool.
 need_clients() {
     need_interpreters
     command -v npm >/dev/null || install_packages "npm" npm
@@ -63,16 +64,27 @@ need_clients() {
     clients=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients" && cd "${CARGO_TARGET_DIR:-target}/clients" && pwd)
     tools=$clients/tools
     local wanted
-    wanted=$(cat clients/typescript/package-lock.json clients/python/requirements.txt | cksum)
+    wanted=$(cat clients/generated/package-lock.json clients/generated/requirements.txt | cksum)
     [ "$(cat "$clients/installed" 2>/dev/null)" != "$wanted" ] || return 0
     say "installing the tools that read the API's description"
-    rm -rf "$clients/typescript" "$tools"
-    mkdir "$clients/typescript"
-    cp clients/typescript/package.json clients/typescript/package-lock.json "$clients/typescript/"
-    (cd "$clients/typescript" && npm ci --no-audit --no-fund >&2) || fail "npm could not install what clients/typescript asks for"
-    python3 -m venv "$tools" && "$tools/bin/pip" install --quiet --disable-pip-version-check -r clients/python/requirements.txt >&2 ||
-        fail "pip could not install what clients/python asks for"
+    rm -rf "$clients/generated" "$tools"
+    mkdir "$clients/generated"
+    cp clients/generated/package.json clients/generated/package-lock.json "$clients/generated/"
+    (cd "$clients/generated" && npm ci --no-audit --no-fund >&2) || fail "npm could not install what clients/generated asks for"
+    python3 -m venv "$tools" && "$tools/bin/pip" install --quiet --disable-pip-version-check -r clients/generated/requirements.txt >&2 ||
+        fail "pip could not install what clients/generated asks for"
     echo "$wanted" >"$clients/installed"
+}
+
+npm_tool() {
+    local tool=$1
+    shift
+    "$clients/generated/node_modules/.bin/$tool" "$@"
+}
+
+# What a tool says is worth reading only when it fails. Its words are below $run until then.
+quietly() {
+    "$@" >"$run/log" 2>&1 || fail "\`$*\` failed:"$'\n'"$(head -c 1500 "$run/log")"
 }
 
 # Sets TEST_MCP_SERVERS: the folder where MCP servers of others and the protocol's conformance suite are installed, once per change of what

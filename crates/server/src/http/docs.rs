@@ -63,6 +63,7 @@ pages![
     "decisions/0012-one-bell",
     "glossary",
     "guides/agents",
+    "guides/clients",
     "guides/command-line",
     "guides/configuration",
     "guides/first-call",
@@ -85,10 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guide_has_the_programs_that_are_tested() {
-        let guide = find("guides/generated-clients").unwrap();
-        for program in [include_str!("../../../../clients/typescript/program.ts"), include_str!("../../../../clients/python/program.py")] {
-            assert!(guide.contains(program), "{program}");
+    fn the_guides_have_the_programs_that_are_tested() {
+        for (guide, program) in [
+            ("guides/generated-clients", include_str!("../../../../clients/generated/program.ts")),
+            ("guides/generated-clients", include_str!("../../../../clients/generated/program.py")),
+            ("guides/clients", include_str!("../../../../clients/typescript/journey.ts")),
+            ("guides/clients", include_str!("../../../../clients/python/journey.py")),
+        ] {
+            assert!(find(guide).unwrap().contains(program), "{guide}: {program}");
         }
     }
 
