@@ -277,7 +277,7 @@ pub(crate) async fn give_in(store: &Store, tx: &mut Tx, org: &OrgId, given: Give
 async fn record_given(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant) -> Result<(), Error> {
     let change = RuleChange::GrantGiven {
         grant: grant.id.clone(),
-        terms: Terms::of(&grant.terms),
+        terms: Box::new(Terms::of(&grant.terms)),
         expires_at: grant.expires_at,
         givers: grant.givers.clone(),
         invocation_id: grant.invocation.clone(),

@@ -185,7 +185,7 @@ impl Resource for ChannelView {
         Field::line("id", |one, _| text(&one.id)),
     ];
 
-    /// Commands take its name.
+    #[expect(clippy::misnamed_getters, reason = "commands take its name")]
     fn id(&self) -> &str {
         &self.name
     }

@@ -65,7 +65,6 @@ fn until(owner: &User, state: &str) -> String {
             return id.to_owned();
         }
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", owner.run(&["channel", "deliveries"]));
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

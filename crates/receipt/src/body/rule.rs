@@ -74,7 +74,7 @@ pub enum RuleChange {
     /// A grant that is valid from here on.
     GrantGiven {
         grant: GrantId,
-        terms: Terms,
+        terms: Box<Terms>,
         expires_at: Timestamp,
         /// All people who gave it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

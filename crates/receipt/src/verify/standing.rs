@@ -56,7 +56,7 @@ impl Standing {
                     return Err(Finding::new(Class::Duplicate, format!("grant `{grant}` was given already")));
                 }
                 let givers = self.givers(by, &givers, invocation_id.as_ref()).map_err(|why| refused(format!("grant `{grant}` {why}")))?;
-                self.grants.insert(grant, Given { terms, expires_at, givers, used: 0, spent: Vec::new(), is_revoked: false });
+                self.grants.insert(grant, Given { terms: *terms, expires_at, givers, used: 0, spent: Vec::new(), is_revoked: false });
             }
             RuleChange::GrantRevoked { grant } => {
                 if let Some(given) = self.grants.get_mut(&grant) {

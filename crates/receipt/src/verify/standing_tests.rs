@@ -53,16 +53,18 @@ impl Sequel {
         let mut terms =
             Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None };
         change(&mut terms);
-        self.rule(RuleChange::GrantGiven { grant: grant(), terms, expires_at, givers: Vec::new(), invocation_id: None, requested_by: None })
+        let (terms, givers) = (Box::new(terms), Vec::new());
+        self.rule(RuleChange::GrantGiven { grant: grant(), terms, expires_at, givers, invocation_id: None, requested_by: None })
     }
 
     /// Adds a grant for everything, with its givers; `by` is the person who recorded it.
     fn given_by(self, by: u8, givers: &[u8], came_with: Option<&ReceiptBody>) -> Self {
         let mut sequel = self.known(&user(by));
         let covers = Covers::parse("*").unwrap();
+        let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None };
         let change = RuleChange::GrantGiven {
             grant: grant(),
-            terms: Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None },
+            terms: Box::new(terms),
             expires_at: sequel.now().plus_seconds(1_000),
             givers: givers.iter().map(|number| user(*number)).collect(),
             invocation_id: came_with.map(|call| call.invocation_id.clone()),

@@ -21,10 +21,11 @@ use utoipa::ToSchema;
     responses((status = 200, description = "It was taken. What became of it is told in Slack."),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn interact(State(app): State<App>, Path(channel): Path<String>, request: Request) -> Result<StatusCode, Refusal> {
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-    let (timestamp, signature) = (header("x-slack-request-timestamp"), header("x-slack-signature"));
-    let body = read(request.into_body(), SLACK_REQUEST_BYTES_MAX).await?;
-    slack::take(&app, &channel, Signed { timestamp: &timestamp, signature: &signature, body: &body }).await?;
+    let (parts, body) = request.into_parts();
+    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let body = read(body, SLACK_REQUEST_BYTES_MAX).await?;
+    let signed = Signed { timestamp: header("x-slack-request-timestamp"), signature: header("x-slack-signature"), body: &body };
+    slack::take(&app, &channel, signed).await?;
     Ok(StatusCode::OK)
 }
 

@@ -36,7 +36,7 @@ fn robin() -> PrincipalId {
 
 fn principal() -> Principal {
     let (org, session, scopes, token) = (OrgId::new(START, [1; 10]), None, Vec::new(), None);
-    Principal { org, id: robin(), name: "robin".to_owned(), role: Some(Role::Owner), owner: None, session, scopes, token }
+    Principal { org, id: robin(), name: "robin".to_owned(), role: Some(Role::Owner), owner: None, session, scopes, token, device: None }
 }
 
 fn channel(slack: &FakeSlack) -> Channel {

@@ -36,7 +36,7 @@ fn wire() -> SmtpWire {
 fn robin() -> Principal {
     let (org, session, scopes, token) = (OrgId::new(START, [1; 10]), None, Vec::new(), None);
     let id = PrincipalId::User(UserId::new(START, [3; 10]));
-    Principal { org, id, name: "robin".to_owned(), role: Some(Role::Owner), owner: None, session, scopes, token }
+    Principal { org, id, name: "robin".to_owned(), role: Some(Role::Owner), owner: None, session, scopes, token, device: None }
 }
 
 fn settings(to: &str) -> Value {

@@ -12,7 +12,7 @@ use crate::notify::slack::{Settings, SlackWire};
 use countersign_core::channel::Channel;
 use countersign_core::limits::{SLACK_ANSWER_MS, SLACK_WINDOW_SECONDS};
 use countersign_core::ports::secrets::SecretName;
-use countersign_core::ports::{Principals, Secrets};
+use countersign_core::ports::{Invocations, Principals, Secrets};
 use countersign_core::{ChannelId, Principal};
 use pipeline::Yes;
 use std::sync::Arc;

@@ -245,7 +245,7 @@ impl TestServer {
         let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
         let email = Email::new(Arc::clone(&mailer), sender, Arc::new(FixedClock::new())).unwrap();
         let home = Home { mailer, email: Some(Arc::new(email)), ..Home::new(kind).await };
-        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
     /// A server on a host that tells what energy its processors use.

@@ -104,7 +104,7 @@ async fn a_channel_is_added_and_removed_and_the_log_says_so(kind: Kind) {
     assert_eq!((&added.tiers, added.after_seconds, &added.settings), (&new.tiers, 30, &new.settings));
     assert_eq!(store.find_channel(&tenant.org, &added.id).await, Ok(Some(added.clone())));
     assert_eq!(store.find_channel_by_name(&tenant.org, "night").await, Ok(Some(added.clone())));
-    assert_eq!(store.list_channels(&tenant.org, &everything()).await.unwrap().items, [added.clone()]);
+    assert_eq!(store.list_channels(&tenant.org, &everything()).await.unwrap().items, std::slice::from_ref(&added));
     let again = store.add_channel(&tenant.org, webhook("night"), Vec::new(), &tenant.person()).await;
     assert_eq!(again, Ok(AddedChannel::Taken));
     assert_eq!(differences(store, &tenant).await, Vec::<String>::new());

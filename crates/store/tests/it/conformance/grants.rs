@@ -24,9 +24,8 @@ async fn given(store: &Store, tenant: &Tenant, max: Option<&str>) -> GrantId {
     let sum_max = max.map(|max| SumMax { max: Amount::parse(max).unwrap(), of: "/amount".to_owned(), per_seconds: HOUR });
     let covers = Covers::parse(WRITE).unwrap();
     let terms = GrantTerms { scope, space: None, covers, condition: None, calls_max: None, sum_max, definition: None };
-    let given =
-        store.give_grant(&tenant.org, NewGrant { terms: terms.clone(), lifetime_seconds: 24 * HOUR, reason: None }, &tenant.person());
-    let given = given.await.unwrap();
+    let new = NewGrant { terms: terms.clone(), lifetime_seconds: 24 * HOUR, reason: None };
+    let given = store.give_grant(&tenant.org, new, &tenant.person()).await.unwrap();
     let read = store.find_grant(&tenant.org, &given.id).await.unwrap().unwrap();
     assert_eq!((&read, &read.terms), (&given, &terms));
     given.id

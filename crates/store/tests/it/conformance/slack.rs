@@ -1,7 +1,8 @@
 //! Requests of Slack, each of which is used once, and the tokens with which people agree to answer there.
 
 use crate::harness::{Kind, World, on_both_engines};
-use countersign_core::ports::Principals;
+use countersign_core::mcp::McpWishes;
+use countersign_core::ports::{Invocations, Principals};
 use store::TokenKind;
 
 on_both_engines!(a_request_is_used_once_while_it_is_young, a_token_is_found_by_its_name_and_nobody_renames_it);
@@ -28,7 +29,7 @@ async fn a_token_is_found_by_its_name_and_nobody_renames_it(kind: Kind) {
     let name = store.find_user(org, &tenant.owner).await.unwrap().unwrap().name;
     let made = async |name: &str| {
         let kind = TokenKind::User(tenant.owner.clone());
-        store.create_token(&tenant.as_owner, kind, name, &[], Some(60)).await.unwrap().unwrap().id
+        store.create_token(&tenant.as_owner, kind, name, &[], Some(60), McpWishes::default(), None).await.unwrap().unwrap().id
     };
     let token = made("slack U1").await;
     for person in [owner, name.as_str()] {
