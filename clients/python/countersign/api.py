@@ -90,6 +90,18 @@ class CaughtView(TypedDict):
     message: str
 
 
+ChannelKind: TypeAlias = Literal['webhook', 'slack', 'email']
+
+
+class ChannelTestResponse(TypedDict):
+    """
+    What became of a test message.
+    """
+
+    delivered: bool
+    problem: NotRequired[str | None]
+
+
 class CheckView(TypedDict):
     """
     One check and its outcome.
@@ -135,7 +147,7 @@ class CloseBreakerRequest(TypedDict):
     key: str
 
 
-Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'unauthenticated', 'token_expired', 'token_revoked', 'org_disabled', 'forbidden', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'login_failed', 'connection_unreachable', 'expired', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
+Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'unauthenticated', 'token_expired', 'token_revoked', 'org_disabled', 'forbidden', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'login_failed', 'connection_unreachable', 'expired', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
 
 
 class ConcernView(TypedDict):
@@ -222,6 +234,9 @@ class CrossingView(TypedDict):
     to_space_id: str
     listed_by: str
     listed_at: str
+
+
+DeliveryState: TypeAlias = Literal['waiting', 'sent', 'skipped', 'dead']
 
 
 DeniedBy: TypeAlias = Literal['policy', 'person', 'binding', 'drift']
@@ -321,28 +336,6 @@ GrantState: TypeAlias = Literal['requested', 'active', 'refused', 'revoked', 'ex
 GrantStateName: TypeAlias = Literal['requested', 'active', 'refused', 'revoked', 'expired', 'used_up']
 
 
-class GrantView(TypedDict):
-    id: str
-    state: GrantStateName
-    covers: str
-    scope: str
-    space_id: NotRequired[str | None]
-    condition: NotRequired[dict[str, Any]]
-    calls_max: NotRequired[int | None]
-    calls_used: int
-    reason: NotRequired[str | None]
-    requested_by: NotRequired[str | None]
-    session_title: NotRequired[str | None]
-    given_by: NotRequired[str | None]
-    given_at: NotRequired[str | None]
-    givers: NotRequired[list[str]]
-    invocation_id: NotRequired[str | None]
-    ended_by: NotRequired[str | None]
-    ended_at: NotRequired[str | None]
-    expires_at: str
-    created_at: str
-
-
 class GuideResponse(TypedDict):
     """
     How to use a source, in markdown.
@@ -353,6 +346,9 @@ class GuideResponse(TypedDict):
 
 
 Holds: TypeAlias = Literal['params', 'output']
+
+
+InboxAnswerName: TypeAlias = Literal['approve', 'deny']
 
 
 class IntegrityView(TypedDict):
@@ -434,12 +430,22 @@ class LeftOutView(TypedDict):
     why: str
 
 
-LinkAnswerName: TypeAlias = Literal['approve', 'deny']
+LinkAnswerName: TypeAlias = Literal['open', 'approve', 'deny']
 
 
 class LinkResponse(TypedDict):
     path: str
     expires_at: str
+
+
+class LoginForm(TypedDict):
+    """
+    What the login form sends.
+    """
+
+    form: str
+    token: str
+    invocation: NotRequired[str | None]
 
 
 LoginStatus: TypeAlias = Literal['open', 'done', 'failed', 'expired']
@@ -455,6 +461,14 @@ class LoginView(TypedDict):
     started_by: str
     started_at: str
     expires_at: str
+
+
+class LogoutForm(TypedDict):
+    """
+    What the button sends that logs out.
+    """
+
+    form: str
 
 
 LostName: TypeAlias = Literal['person_disabled', 'session_ended', 'changed_in_database']
@@ -568,6 +582,9 @@ class ModesReplacedResponse(TypedDict):
     voided: NotRequired[int | None]
 
 
+Moment: TypeAlias = Literal['pending', 'decided', 'ended']
+
+
 class NewCanaryRequest(TypedDict):
     """
     Adds a canary token: a call that contains it is quarantined.
@@ -603,26 +620,9 @@ class NewConsentRequest(TypedDict):
     evidence: NotRequired[str | None]
 
 
-class NewGrantRequest(TypedDict):
-    """
-    A grant to be given by a person, or asked for by an agent.
-    """
-
-    covers: str
-    scope: NotRequired[GrantScopeName]
-    session_id: NotRequired[str | None]
-    automation_id: NotRequired[str | None]
-    space_id: NotRequired[str | None]
-    condition: NotRequired[dict[str, Any]]
-    calls_max: NotRequired[int | None]
-    maxCalls: NotRequired[int | None]
-    expires_in: NotRequired[str | None]
-    reason: NotRequired[str | None]
-
-
 class NewLinkRequest(TypedDict):
     """
-    Asks for a link with which anybody can answer one invocation in your name.
+    Asks for a link with which whoever opens it first can answer one invocation in your name.
     """
 
     expires_in: NotRequired[str | None]
@@ -684,6 +684,9 @@ class NotificationView(TypedDict):
     title: str
     body: str
     created_at: str
+
+
+Observed: TypeAlias = Literal['mode', 'grant', 'person', 'held']
 
 
 class OrgView(TypedDict):
@@ -786,15 +789,6 @@ class PageEntryView(TypedDict):
     """
 
     items: list[EntryView]
-    next: NotRequired[str | None]
-
-
-class PageGrantView(TypedDict):
-    """
-    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
-    """
-
-    items: list[GrantView]
     next: NotRequired[str | None]
 
 
@@ -1079,6 +1073,18 @@ class Retention(TypedDict):
     snapshot_bytes_max: NotRequired[int | None]
 
 
+class RetriedDeliveriesResponse(TypedDict):
+    retried: int
+
+
+class RetryDeliveriesRequest(TypedDict):
+    """
+    Which dead letters of a channel to deliver once more.
+    """
+
+    delivery: NotRequired[str | None]
+
+
 Reversibility: TypeAlias = Literal['no_effect', 'reversible', 'not_reversible']
 
 
@@ -1171,6 +1177,19 @@ class ServerView(TypedDict):
     gone: bool
 
 
+class SessionGrantRequest(TypedDict):
+    """
+    A grant for the calls of one session or of the whole org, in the words of an older contract: an integration is a source.
+    """
+
+    integration: str
+    action: str
+    scope: NotRequired[GrantScopeName]
+    maxCalls: NotRequired[int | None]
+    expires_in: NotRequired[str | None]
+    reason: NotRequired[str | None]
+
+
 class SessionView(TypedDict):
     id: str
     space_id: str
@@ -1228,6 +1247,14 @@ SettlementName: TypeAlias = Literal['succeeded', 'failed', 'retry']
 class ShownOne(TypedDict):
     id: str
     binding: str
+
+
+class SlackInteraction(TypedDict):
+    """
+    An interaction, as Slack describes it.
+    """
+
+    payload: str
 
 
 SnoozeRequest = TypedDict(
@@ -1296,6 +1323,7 @@ class SpaceView(TypedDict):
     redacts: NotRequired[list[RedactionKind]]
     keeps: NotRequired[Keeps]
     members: NotRequired[list[str] | None]
+    observes: NotRequired[bool]
     created_at: str
 
 
@@ -1342,6 +1370,27 @@ class StreamNotice(TypedDict):
     cursor: str
     reason: NotRequired[DropReason | None]
     hint: NotRequired[str | None]
+
+
+class SumMaxRequest(TypedDict):
+    """
+    A bound on the sum of one param over the calls of a grant.
+    """
+
+    of: str
+    max: str
+    per: str
+
+
+class SumMaxView(TypedDict):
+    """
+    A bound on the sum of one param over the calls of a grant, and how much of it is taken.
+    """
+
+    of: str
+    max: str
+    per_seconds: int
+    spent: str
 
 
 class SwitchChangedResponse(TypedDict):
@@ -1593,6 +1642,19 @@ class AnswerView(TypedDict):
     mode: NotRequired[ApproveMode]
 
 
+class AskedForView(TypedDict):
+    """
+    How often a person would have been asked about one action of one session.
+    """
+
+    action: str
+    tier: Tier
+    session_id: str
+    session_title: NotRequired[str | None]
+    observed: Observed
+    calls: int
+
+
 class ChangeSpaceRequest(TypedDict):
     """
     A change to a space; what is absent stays as it is.
@@ -1603,6 +1665,7 @@ class ChangeSpaceRequest(TypedDict):
     quorum: NotRequired[dict[Literal['R0', 'R1', 'R2', 'R3', 'R4'], int]]
     redaction: NotRequired[RedactionRule | None]
     keeps: NotRequired[Keeps | None]
+    observes: NotRequired[bool | None]
 
 
 class ChangeUserRequest(TypedDict):
@@ -1621,6 +1684,26 @@ class ChangedFileView(TypedDict):
 
     path: str
     change: FileChange
+
+
+class ChannelView(TypedDict):
+    """
+    A channel.
+    """
+
+    id: str
+    name: str
+    kind: ChannelKind
+    settings: Any
+    space: NotRequired[str | None]
+    tiers: list[Tier]
+    bands: list[Band]
+    attendance: NotRequired[Attendance | None]
+    after_seconds: int
+    created_by: str
+    created_at: str
+    removed_at: NotRequired[str | None]
+    dead: int
 
 
 class CodeChangeView(TypedDict):
@@ -1660,6 +1743,25 @@ class DefinitionChange(TypedDict):
     weight: WeightName
     before: NotRequired[str | None]
     after: NotRequired[str | None]
+
+
+class DeliveryView(TypedDict):
+    """
+    One notice on its way to one recipient of a channel.
+    """
+
+    id: str
+    channel: str
+    invocation_id: str
+    recipient: NotRequired[str | None]
+    moment: Moment
+    state: DeliveryState
+    attempts: int
+    due_at: NotRequired[str | None]
+    problem: NotRequired[str | None]
+    retried_by: NotRequired[str | None]
+    created_at: str
+    ended_at: NotRequired[str | None]
 
 
 class EditSourceRequest(TypedDict):
@@ -1755,7 +1857,43 @@ class GrantOfferRequest(TypedDict):
     scope: NotRequired[GrantScopeName]
     calls_max: NotRequired[int | None]
     maxCalls: NotRequired[int | None]
+    sum_max: NotRequired[SumMaxRequest | None]
     expires_in: NotRequired[str | None]
+
+
+class GrantView(TypedDict):
+    id: str
+    state: GrantStateName
+    covers: str
+    scope: str
+    space_id: NotRequired[str | None]
+    condition: NotRequired[dict[str, Any]]
+    calls_max: NotRequired[int | None]
+    calls_used: int
+    sum_max: NotRequired[SumMaxView | None]
+    reason: NotRequired[str | None]
+    requested_by: NotRequired[str | None]
+    session_title: NotRequired[str | None]
+    given_by: NotRequired[str | None]
+    given_at: NotRequired[str | None]
+    givers: NotRequired[list[str]]
+    invocation_id: NotRequired[str | None]
+    ended_by: NotRequired[str | None]
+    ended_at: NotRequired[str | None]
+    expires_at: str
+    created_at: str
+
+
+class InboxAnswer(TypedDict):
+    """
+    What the form sends. A field that stands there twice, or that is not known, is refused.
+    """
+
+    form: str
+    binding: str
+    answer: InboxAnswerName
+    reason: NotRequired[str | None]
+    confirm: NotRequired[str | None]
 
 
 class InstallPackageRequest(TypedDict):
@@ -1806,6 +1944,7 @@ InvocationView = TypedDict(
         'redacted': NotRequired[dict[str, int]],
         'released_from': NotRequired[str | None],
         'grant_id': NotRequired[str | None],
+        'observed': NotRequired[Observed | None],
         'checks': NotRequired[list[CheckView]],
         'repair': NotRequired[RemedyView | None],
         'rollback': NotRequired[RemedyView | None],
@@ -1862,7 +2001,41 @@ class LinkAnswer(TypedDict):
     What the form sends. A field that stands there twice, or that is not known, is refused.
     """
 
+    form: NotRequired[str | None]
     answer: LinkAnswerName
+    reason: NotRequired[str | None]
+
+
+class NewChannelRequest(TypedDict):
+    """
+    A channel to be added.
+    """
+
+    name: str
+    kind: ChannelKind
+    settings: Any
+    space: NotRequired[str | None]
+    tiers: NotRequired[list[Tier]]
+    bands: NotRequired[list[Band]]
+    attendance: NotRequired[Attendance | None]
+    after: NotRequired[str | None]
+
+
+class NewGrantRequest(TypedDict):
+    """
+    A grant to be given by a person, or asked for by an agent.
+    """
+
+    covers: str
+    scope: NotRequired[GrantScopeName]
+    session_id: NotRequired[str | None]
+    automation_id: NotRequired[str | None]
+    space_id: NotRequired[str | None]
+    condition: NotRequired[dict[str, Any]]
+    calls_max: NotRequired[int | None]
+    maxCalls: NotRequired[int | None]
+    sum_max: NotRequired[SumMaxRequest | None]
+    expires_in: NotRequired[str | None]
     reason: NotRequired[str | None]
 
 
@@ -1966,6 +2139,33 @@ class PackageView(TypedDict):
     installed_at: NotRequired[str | None]
     edited: NotRequired[bool]
     files: NotRequired[list[PackageFileView]]
+
+
+class PageChannelView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[ChannelView]
+    next: NotRequired[str | None]
+
+
+class PageDeliveryView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[DeliveryView]
+    next: NotRequired[str | None]
+
+
+class PageGrantView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[GrantView]
+    next: NotRequired[str | None]
 
 
 class PagePackageView(TypedDict):
@@ -2213,6 +2413,27 @@ class StatusResponse(TypedDict):
     servers: NotRequired[list[ServerView]]
 
 
+class SuggestedGrant(TypedDict):
+    """
+    A grant that would have let calls run.
+    """
+
+    tier: Tier
+    calls: int
+    grant: NewGrantRequest
+
+
+class SuggestedMode(TypedDict):
+    """
+    A mode that would have let calls run.
+    """
+
+    action: str
+    tier: Tier
+    mode: Mode
+    calls: int
+
+
 class WhatIfChange(TypedDict):
     invocation_id: str
     action: str
@@ -2363,6 +2584,23 @@ class InvocationPage(TypedDict):
     items: list[InvocationView]
     next: NotRequired[str | None]
     total: NotRequired[int | None]
+
+
+class ObserveReport(TypedDict):
+    """
+    What people would have been asked in a space that observes, and which rules would spare them how much of it.
+    """
+
+    space_id: str
+    observes: bool
+    since: str
+    until: str
+    asked: int
+    still_asked: int
+    rows: list[AskedForView]
+    cut: bool
+    modes: list[SuggestedMode]
+    grants: list[SuggestedGrant]
 
 
 class PageBatchView(TypedDict):
