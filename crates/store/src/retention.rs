@@ -177,8 +177,9 @@ fn last_ended(read: [&[(i64, Option<Timestamp>)]; 2], then: Timestamp) -> Option
 
 /// Takes out the texts of ended calls that stand in rows of their own: reasons of answers, notifications, and why a notice could not be sent.
 async fn clear_beside(tx: &mut Tx, range: &[Val]) -> Result<(), Error> {
-    for clear in ["approvals SET reason = NULL", "deliveries SET problem = NULL"] {
-        tx.exec(&format!("UPDATE {clear} WHERE org_id = $1 AND invocation_id IN ({ENDED})"), range).await?;
+    // A notice that is still on its way is given up with its last problem.
+    for clear in ["approvals SET reason = NULL WHERE", "deliveries SET problem = NULL WHERE state <> 'waiting' AND"] {
+        tx.exec(&format!("UPDATE {clear} org_id = $1 AND invocation_id IN ({ENDED})"), range).await?;
     }
     let sql = format!("UPDATE notifications SET title = $5, body = '' WHERE org_id = $1 AND invocation_id IN ({ENDED})");
     tx.exec(&sql, &[range, vals![NOT_KEPT].as_slice()].concat()).await.map(|_| ())
