@@ -136,6 +136,11 @@ def time(value, field):
     need(when == same, f"`{field}` is not a time")
     return when
 
+def days_before(when, days):
+    """A century is as good as for ever, and can be counted back."""
+    then = datetime.strptime(when, "%Y-%m-%dT%H:%M:%S.%fZ") - timedelta(days=min(days, 36500))
+    return then.isoformat(timespec="microseconds") + "Z"
+
 def unbase64(value, what, length=None):
     try:
         data = base64.b64decode(value, validate=True)
@@ -423,8 +428,9 @@ class Agreement:
         self.allowed = (-9, set())    # the seq of the last intent with an approval, and who allowed its action
         self.approvers = (None, [])   # the invocation of that intent, and its approvers
         self.grants = {}       # id -> (expires_at, givers), only those that are not revoked
-        self.events = {}       # receipt_id -> (line of the receipt, name and invocation of the event it needs)
-        self.is_trimmed = False  # whether the org has said that it keeps its events for a time only
+        self.events = {}       # receipt_id -> (line of the receipt, name and invocation of the event it needs, when)
+        self.events_days = None  # for how many days the org keeps its events, if not for ever
+        self.kept_from = ""    # events of receipts from before this time may be gone
         self.definitions = {}  # digest -> line of an entry that needs it
         self.count = 0         # receipts
 
@@ -438,10 +444,15 @@ class Agreement:
         elif kind == "receipt":
             self.receipt(body)
         if kind in ("receipt", "batch"):
-            self.expect_event(line, kind, body)
+            self.expect_event(line, kind, body, when)
         if kind in ("receipt", "intent"):
             digests = re.findall('"([0-9a-f]{64})"', canonical(body.get("definition")))
             self.definitions.update(dict.fromkeys(digests, line))
+
+    def passed(self, newest):
+        """Events are counted back from the newest entry while a retention is in force."""
+        if self.events_days is not None:
+            self.kept_from = max(self.kept_from, days_before(newest, self.events_days))
 
     def new_id(self, body, field):
         need((field, get(body, field)) not in self.ids, f"two entries have the same {field}")
@@ -470,7 +481,8 @@ class Agreement:
             self.new_id(change, "grant")
             self.grants[change["grant"]] = (time(change, "expires_at"), givers or [by])
         elif name == "retention_set":
-            self.is_trimmed |= get(change, "retention", dict).get("events_days") is not None
+            self.events_days = get(change, "retention", dict).get("events_days")
+            need(self.events_days is None or type(self.events_days) is int and self.events_days >= 0, "`events_days` is not a number")
         elif name == "grant_revoked":
             self.grants.pop(get(change, "grant"), None)
 
@@ -545,10 +557,10 @@ class Agreement:
         if before is None and body.get("tier") == "R4" and body.get("edit") is not None and body.get("approval") is not None:
             self.check_approvers(invocation, get(body, "approval", dict), 2)
 
-    def expect_event(self, line, kind, body):
+    def expect_event(self, line, kind, body, when):
         self.new_id(body, "receipt_id")
         prefix, invocation = ("batch.", None) if kind == "batch" else ("invocation.", body["invocation_id"])
-        self.events[body["receipt_id"]] = (line, prefix + get(body, "status"), invocation)
+        self.events[body["receipt_id"]] = (line, prefix + get(body, "status"), invocation, when)
 
 # ---- The bundle: its lines, the chain of entries and the keys
 
@@ -619,6 +631,7 @@ class Bundle:
         if entry["kind"] == "key":
             self.announce(seq, body)
         self.agreement.entry(self.line, seq, entry.get("clock", entry["at"]), entry["kind"], body)
+        self.agreement.passed(entry["at"])
         self.prev, self.at = sha256(payload), entry["at"]
         self.leaves.append(hashlib.sha256(b"\x00" + payload).digest())
 
@@ -667,10 +680,11 @@ class Bundle:
         for receipt, (self.line, *says) in self.events.items():
             need(receipt in wanted, "the event is of no receipt")
             self.line = wanted[receipt][0]
-            need(says == list(wanted[receipt][1:]), "the event says something else than its receipt")
-        may_miss = self.agreement.is_trimmed
-        for receipt, (self.line, *_) in wanted.items():
-            may_miss = may_miss and receipt not in self.events  # events go from the oldest on
+            need(says == list(wanted[receipt][1:3]), "the event says something else than its receipt")
+        may_miss = True
+        for receipt, (self.line, *_, when) in wanted.items():
+            # Events go from the oldest on.
+            may_miss = may_miss and receipt not in self.events and when < self.agreement.kept_from
             need(may_miss or receipt in self.events, "the receipt has no event")
         for digest, self.line in self.agreement.definitions.items():
             need(digest in self.definitions, "a definition is not in the bundle")

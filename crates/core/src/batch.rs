@@ -179,6 +179,17 @@ impl Batch {
         PartOf { batch: self.id.clone(), index: count(index), of: count(self.parts.len()), mode: self.mode }
     }
 
+    /// The same without its texts: why it was requested, and the sentences about parts that failed.
+    #[must_use]
+    pub fn with_digests_only(mut self) -> Self {
+        self.reason = None;
+        for part in &mut self.parts {
+            let of_revert = part.revert.as_mut().and_then(|revert| revert.failure.as_mut());
+            part.failure.iter_mut().chain(of_revert).for_each(Failure::forget_message);
+        }
+        self
+    }
+
     /// The final status, from the state of its parts. Call it once no part is running any more.
     pub fn outcome(&self) -> BatchStatus {
         let succeeded = self.parts.iter().filter(|part| part.status == Some(Status::Succeeded)).count();

@@ -121,7 +121,8 @@ pub const REVERT_KEY: &str = "revert:";
 
 /// The only member of what stands for a text of which the digest is kept alone.
 pub const DIGEST: &str = "_digest";
-const NOT_KEPT: &str = "its text is not kept in this space";
+/// Stands for a text of which not even a digest is kept.
+pub const NOT_KEPT: &str = "its text is not kept in this space";
 
 /// The idempotency key for reverting this invocation, so that one effect is reverted once.
 pub fn revert_key(reversed: &InvocationId) -> String {
@@ -273,6 +274,13 @@ pub struct Failure {
     pub message: String,
 }
 
+impl Failure {
+    /// Takes out the sentence, which may repeat what was sent. The code stays.
+    pub fn forget_message(&mut self) {
+        NOT_KEPT.clone_into(&mut self.message);
+    }
+}
+
 /// Facts from the intents that the receipt must repeat and that no other field of the invocation has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announced {
@@ -380,11 +388,12 @@ impl Invocation {
     }
 
     /// The same without its texts: params, result, and what people and programs wrote about them. Their digests stay, as the receipt has
-    /// them. What a revert needs stays too, and whom the caller claimed to act for.
+    /// them. What a revert needs stays too, and the names by which the call is found: its idempotency key, and whom the caller claimed to
+    /// act for.
     #[must_use]
     pub fn with_digests_only(mut self, outputs: Option<Digest>) -> Self {
         let bare = |digest: Digest| json!({ DIGEST: digest });
-        let claimed = self.call.claimed.map(|claimed| Claimed { rollback_plan: None, ..claimed });
+        let claimed = self.call.claimed.map(|claimed| Claimed { rollback_plan: None, more: None, ..claimed });
         self.call = Call { claimed, ..Call::new(bare(self.digests.params)) };
         self.result = self.result.and(outputs).map(bare);
         if let Some(edit) = &mut self.edit {
@@ -394,8 +403,12 @@ impl Invocation {
             redacted.sealed_map.clear();
         }
         if let Some(failure) = &mut self.failure {
-            NOT_KEPT.clone_into(&mut failure.message);
+            failure.forget_message();
         }
+        for answer in self.approvals.iter_mut().chain(&mut self.answer) {
+            answer.reason = None;
+        }
+        self.aftermath.settled_reason = None;
         for check in self.aftermath.checks.iter_mut().flatten() {
             check.detail = None;
         }

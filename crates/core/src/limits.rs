@@ -297,8 +297,10 @@ pub const RETENTION_DAYS_MAX: u32 = 36_500;
 pub const SNAPSHOT_BYTES_MIN: u64 = FILE_SNAPSHOT_BYTES_MAX;
 /// How long a snapshot is kept though there are too many bytes of them: what is being done now may need it.
 pub const SNAPSHOT_SECONDS_MIN: u64 = 24 * 60 * 60;
-/// Rows of each kind that one write forgets; the next sweep goes on.
+/// Rows of each kind that one write forgets; the next write goes on.
 pub const FORGET_ROWS: u32 = 500;
+/// Writes with which one sweep forgets the rows of an org that it keeps no longer; the next sweep goes on.
+pub const FORGET_WRITES: u32 = 100;
 /// How long after its end the texts of a call are replaced by digests, where its space keeps no others: whoever waits for the result gets it.
 pub const DIGEST_AFTER_SECONDS: u64 = 60 * 60;
 /// Days for which the token of a new session is valid; after that a new session is needed.

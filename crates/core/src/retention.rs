@@ -1,5 +1,6 @@
 //! How long an org keeps what it has beside its audit log. The log itself is never cut: every receipt stays, and can be verified.
 
+use crate::Timestamp;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_DAYS_MIN, SNAPSHOT_BYTES_MIN, SNAPSHOT_DAYS};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -23,6 +24,17 @@ pub struct Retention {
 }
 
 impl Retention {
+    /// Calls and batches that ended before this time are not kept any longer.
+    pub fn calls_from(&self, now: Timestamp) -> Option<Timestamp> {
+        self.receipts_days.map(|days| days_before(now, days))
+    }
+
+    /// Events from before this time are not kept any longer, where the newest entry of the audit log has this time. They are counted back
+    /// from a signed time, not from a clock, so that a verifier knows which of them may be gone.
+    pub fn events_from(&self, newest_entry: Timestamp) -> Option<Timestamp> {
+        self.events_days.map(|days| days_before(newest_entry, days))
+    }
+
     /// Days for which a revert finds its snapshots, unless they are too many.
     pub fn snapshot_days(&self) -> u64 {
         self.snapshots_days.map_or(SNAPSHOT_DAYS, u64::from)
@@ -50,6 +62,10 @@ impl Retention {
         }
         None
     }
+}
+
+fn days_before(time: Timestamp, days: u32) -> Timestamp {
+    time.minus_seconds(u64::from(days) * 24 * 60 * 60)
 }
 
 #[cfg(test)]

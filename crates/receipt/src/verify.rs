@@ -181,14 +181,15 @@ impl Verifier {
                 self.report.answers += 1;
             }
             Kind::Intent => self.intent(header, &IntentBody::read(&entry.body).map_err(shape)?)?,
-            Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Receipt => self.receipt(header, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
             Kind::Batch => {
                 let body = BatchBody::read(&entry.body).map_err(shape)?;
                 self.outcomes.conclude_batch(&body)?;
-                self.events.expect_batch(seq, &body);
+                self.events.expect_batch(header, &body);
                 self.report.batches += 1;
             }
         }
+        self.events.pass(header);
         self.chain.append(header, &payload);
         Ok(())
     }
@@ -202,10 +203,8 @@ impl Verifier {
         if let RuleChange::RoleChanged { user, role } = &body.change {
             self.people.change_role(header, body.by.as_ref(), user, *role)?;
         }
-        if let RuleChange::RetentionSet { retention } = &body.change
-            && retention.events_days.is_some()
-        {
-            self.events.may_be_trimmed();
+        if let RuleChange::RetentionSet { retention } = &body.change {
+            self.events.keep_for(*retention);
         }
         self.standing.change(body.by.as_ref(), body.change)
     }
@@ -224,14 +223,14 @@ impl Verifier {
         Ok(())
     }
 
-    fn receipt(&mut self, seq: u64, receipt: &ReceiptBody) -> Result<(), Finding> {
+    fn receipt(&mut self, header: &Header, receipt: &ReceiptBody) -> Result<(), Finding> {
         self.outcomes.conclude(receipt)?;
         self.rules.rederive(&Claim::of_receipt(receipt))?;
         self.outcomes.same_right(receipt)?;
         self.standing.settle(receipt)?;
         self.answers.end(receipt)?;
-        self.definitions.need(seq, &receipt.definition, &receipt.action, receipt.tier);
-        self.events.expect(seq, receipt);
+        self.definitions.need(header.seq, &receipt.definition, &receipt.action, receipt.tier);
+        self.events.expect(header, receipt);
         self.report.receipts += 1;
         self.report.artifacts_unchecked += receipt.artifacts.len() as u64;
         Ok(())

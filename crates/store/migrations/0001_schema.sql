@@ -674,6 +674,8 @@ CREATE TABLE batches (
   UNIQUE (org_id, session_id, key)
 );
 CREATE INDEX batches_by_status ON batches (org_id, status, id);
+CREATE INDEX batches_by_end ON batches (org_id, receipt_seq) WHERE receipt_seq IS NOT NULL;
+CREATE INDEX batches_by_time ON batches (org_id, touched_at) WHERE receipt_seq IS NOT NULL;
 
 -- Which master key seals: its id, with which each sealed value begins. One row, from the first value on.
 CREATE TABLE master_key (

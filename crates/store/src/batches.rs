@@ -15,7 +15,7 @@ use countersign_core::{Batch, BatchId, Future, OrgId, SessionId, SpaceId};
 use receipt::entry::Kind;
 use std::collections::BTreeSet;
 
-const SELECT_BATCH: &str = "SELECT body, receipt_id, receipt_seq, version, touched_at FROM batches WHERE org_id = $1";
+pub(crate) const SELECT_BATCH: &str = "SELECT body, receipt_id, receipt_seq, version, touched_at FROM batches WHERE org_id = $1";
 
 impl Batches for Store {
     fn open_batch(&self, new: NewBatch) -> Future<'_, Result<OpenedBatch, Error>> {
@@ -174,7 +174,7 @@ async fn save_in(tx: &mut Tx, mut batch: Batch, body: String) -> Result<Option<B
     Ok((saved == 1).then_some(batch))
 }
 
-fn read_batch(row: Row) -> Result<Batch, Error> {
+pub(crate) fn read_batch(row: Row) -> Result<Batch, Error> {
     let mut columns = Columns::of(row);
     let mut batch: Batch = columns.json()?;
     batch.receipt = columns.receipt()?;

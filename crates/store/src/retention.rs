@@ -1,13 +1,15 @@
-//! What an org no longer wants to keep: old calls and events go, and the texts of ended calls become digests where a space wants that. The
-//! audit log is never cut, so every receipt stays and verifies.
+//! What an org no longer wants to keep: old calls, batches and events go, and the texts of what has ended become digests where a space wants
+//! that. The audit log is never cut, so every receipt stays and verifies.
 
-use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
+use crate::batches::{SELECT_BATCH, read_batch};
+use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::invocations::{read_invocation, select_invocation};
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Store};
-use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS};
+use countersign_core::invocation::{NOT_KEPT, ReceiptRef};
+use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS, FORGET_WRITES};
 use countersign_core::retention::Retention;
-use countersign_core::{Digest, Invocation, OrgId, PrincipalId, SpaceId, Timestamp};
+use countersign_core::{Batch, Digest, Invocation, OrgId, PrincipalId, SpaceId, Timestamp};
 use receipt::body::RuleChange;
 use receipt::entry::Entry;
 use std::collections::BTreeMap;
@@ -16,14 +18,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
     pub invocations: u64,
+    pub batches: u64,
     pub events: u64,
 }
 
-const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+/// The calls of a space whose receipts stand after one position of the log, up to another.
+const ENDED: &str = "SELECT id FROM invocations WHERE org_id = $1 AND space_id = $2 AND receipt_seq > $3 AND receipt_seq <= $4";
+const SELECT_RETENTION: &str = "SELECT retention FROM orgs WHERE org_id = $1";
 
 impl Store {
     pub async fn find_retention(&self, org: &OrgId) -> Result<Retention, Error> {
-        let rows = self.db.read("SELECT retention FROM orgs WHERE org_id = $1", &vals![org.as_str()]).await?;
+        let rows = self.db.read(SELECT_RETENTION, &vals![org.as_str()]).await?;
         only(rows, |row| Columns::of(row).json()).map(Option::unwrap_or_default)
     }
 
@@ -44,22 +49,41 @@ impl Store {
             .await
     }
 
-    /// Removes calls and events that the org keeps no longer, up to `FORGET_ROWS` of each. The newest event stays: streams go on from it.
+    /// Removes what the org keeps no longer, in writes of up to `FORGET_ROWS` of each kind, and up to `FORGET_WRITES` of them. The newest event
+    /// stays: streams go on from it.
     pub async fn forget_old(&self, org: &OrgId) -> Result<Forgotten, Error> {
+        let mut forgotten = Forgotten::default();
         let retention = self.find_retention(org).await?;
         if retention.receipts_days.is_none() && retention.events_days.is_none() {
-            return Ok(Forgotten::default());
+            return Ok(forgotten);
         }
+        for _ in 0..FORGET_WRITES {
+            let some = self.forget_some(org).await?;
+            forgotten.invocations += some.invocations;
+            forgotten.batches += some.batches;
+            forgotten.events += some.events;
+            if [some.invocations, some.batches, some.events].into_iter().all(|rows| rows < u64::from(FORGET_ROWS)) {
+                break;
+            }
+        }
+        Ok(forgotten)
+    }
+
+    async fn forget_some(&self, org: &OrgId) -> Result<Forgotten, Error> {
         let org = org.clone();
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let before = |days: Option<u32>, now: Timestamp| Some(now.minus_seconds(u64::from(days?) * SECONDS_PER_DAY));
+                    // Read in this write: nothing goes by a retention that is no longer in force.
+                    let rows = tx.query(SELECT_RETENTION, &vals![org.as_str()]).await?;
+                    let retention: Retention = only(rows, |row| Columns::of(row).json())?.unwrap_or_default();
                     let mut forgotten = Forgotten::default();
-                    if let Some(then) = before(retention.receipts_days, tx.now()) {
+                    if let Some(then) = retention.calls_from(tx.now()) {
                         forgotten.invocations = forget_invocations(tx, &org, then).await?;
+                        forgotten.batches = forget_batches(tx, &org, then).await?;
                     }
-                    if let Some(then) = before(retention.events_days, tx.now()) {
+                    let newest = newest_entry_at(tx, &org).await?.map(|at| at.min(tx.now()));
+                    if let Some(then) = newest.and_then(|newest| retention.events_from(newest)) {
                         forgotten.events = forget_events(tx, &org, then).await?;
                     }
                     Ok(forgotten)
@@ -68,8 +92,8 @@ impl Store {
             .await
     }
 
-    /// In spaces that keep digests only: replaces the texts of calls that ended more than an hour ago, so that whoever waits for a result
-    /// has had it. Returns how many calls were changed.
+    /// In spaces that keep digests only: replaces the texts of calls and batches that ended more than an hour ago, so that whoever waits for a
+    /// result has had it. Returns how many were changed.
     pub async fn digest_ended(&self, org: &OrgId) -> Result<u64, Error> {
         let sql = "SELECT id, digested_seq FROM spaces WHERE org_id = $1 AND keeps = 'digests'";
         let read = |row: Row| {
@@ -86,36 +110,47 @@ impl Store {
         Ok(changed)
     }
 
-    /// Goes through the space's next calls after this receipt. `None` if there is none that ended before `then`.
+    /// Goes through the space's next calls and batches after this receipt. `None` if there is none that ended before `then`.
     async fn digest_some(&self, org: &OrgId, space: &SpaceId, after: i64, then: Timestamp) -> Result<Option<(i64, u64)>, Error> {
-        let next = "space_id = $2 AND receipt_seq > $3 ORDER BY receipt_seq LIMIT $4";
+        let next = "receipt_seq > $3 ORDER BY receipt_seq LIMIT $4";
         let params = vals![org.as_str(), space.as_str(), after, i64::from(FORGET_ROWS)];
-        let ended = all(self.db.read(&format!("{} AND {next}", select_invocation!()), &params).await?, read_invocation)?;
-        let ended: Vec<_> = ended.into_iter().take_while(|call| call.ended_at.is_some_and(|at| at < then)).collect();
-        let Some(last) = ended.last().and_then(|call| call.receipt.as_ref()).map(|receipt| receipt.seq as i64) else {
+        let sql = format!("{} AND space_id = $2 AND {next}", select_invocation!());
+        let calls = all(self.db.read(&sql, &params).await?, read_invocation)?;
+        let in_space = "session_id IN (SELECT id FROM sessions WHERE org_id = $1 AND space_id = $2)";
+        let batches = all(self.db.read(&format!("{SELECT_BATCH} AND {in_space} AND {next}"), &params).await?, read_batch)?;
+        let ends_of_calls: Vec<_> = calls.iter().map(|call| (seq_of(call.receipt.as_ref()), call.ended_at)).collect();
+        let ends_of_batches: Vec<_> = batches.iter().map(|batch| (seq_of(batch.receipt.as_ref()), batch.ended_at)).collect();
+        let Some(last) = last_ended([&ends_of_calls, &ends_of_batches], then) else {
             return Ok(None);
         };
-        let sql = format!(
-            "SELECT seq, payload FROM entries WHERE org_id = $1
-             AND seq IN (SELECT receipt_seq FROM (SELECT receipt_seq FROM invocations WHERE org_id = $1 AND {next}) AS next)"
-        );
-        let outputs: BTreeMap<_, _> = all(self.db.read(&sql, &params).await?, read_outputs)?.into_iter().collect();
+        let range = vals![org.as_str(), space.as_str(), after, last];
+        let receipts = format!("SELECT receipt_seq FROM invocations WHERE org_id = $1 AND id IN ({ENDED})");
+        let sql = format!("SELECT seq, payload FROM entries WHERE org_id = $1 AND seq IN ({receipts})");
+        let outputs: BTreeMap<_, _> = all(self.db.read(&sql, &range).await?, read_outputs)?.into_iter().collect();
         let mut bodies = Vec::new();
-        for call in ended {
-            let seq = call.receipt.as_ref().map_or(0, |receipt| receipt.seq as i64);
+        for call in calls {
+            let seq = seq_of(call.receipt.as_ref());
             let digests = call.clone().with_digests_only(outputs.get(&seq).copied().flatten());
-            if digests != call {
-                bodies.push((digests.id.clone(), to_json(&Invocation { receipt: None, ..digests })?));
+            if seq <= last && digests != call {
+                bodies.push(("invocations", digests.id.to_string(), to_json(&Invocation { receipt: None, ..digests })?));
+            }
+        }
+        for batch in batches {
+            let seq = seq_of(batch.receipt.as_ref());
+            let digests = batch.clone().with_digests_only();
+            if seq <= last && digests != batch {
+                bodies.push(("batches", digests.id.to_string(), to_json(&Batch { receipt: None, ..digests })?));
             }
         }
         let (org, space, changed) = (org.clone(), space.clone(), bodies.len() as u64);
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    for (id, body) in bodies {
-                        let sql = "UPDATE invocations SET body = $1 WHERE org_id = $2 AND id = $3 AND receipt_seq IS NOT NULL";
-                        tx.exec(sql, &vals![body, org.as_str(), id.as_str()]).await?;
+                    for (table, id, body) in bodies {
+                        let sql = format!("UPDATE {table} SET body = $1 WHERE org_id = $2 AND id = $3 AND receipt_seq IS NOT NULL");
+                        tx.exec(&sql, &vals![body, org.as_str(), id]).await?;
                     }
+                    clear_beside(tx, &range).await?;
                     let sql = "UPDATE spaces SET digested_seq = $1 WHERE org_id = $2 AND id = $3 AND digested_seq < $1";
                     tx.exec(sql, &vals![last, org.as_str(), space.as_str()]).await.map(|_| ())
                 })
@@ -123,6 +158,37 @@ impl Store {
             .await?;
         Ok(Some((last, changed)))
     }
+}
+
+fn seq_of(receipt: Option<&ReceiptRef>) -> i64 {
+    receipt.map_or(0, |receipt| receipt.seq as i64)
+}
+
+/// The receipt up to which everything ended before `then`: calls and batches, each with its position and end, in the order of the log.
+fn last_ended(read: [&[(i64, Option<Timestamp>)]; 2], then: Timestamp) -> Option<i64> {
+    // Where as many were read as may be, more of them may follow.
+    let full = read.into_iter().filter(|ends| ends.len() >= FORGET_ROWS as usize);
+    let reached = full.filter_map(|ends| ends.last()).map(|(seq, _)| *seq).min();
+    let ends = || read.into_iter().flatten().copied();
+    let young = ends().filter(|(_, at)| at.is_none_or(|at| at >= then)).map(|(seq, _)| seq).min();
+    let is_old = |seq: &i64| reached.is_none_or(|reached| *seq <= reached) && young.is_none_or(|young| *seq < young);
+    ends().map(|(seq, _)| seq).filter(is_old).max()
+}
+
+/// Takes out the texts of ended calls that stand in rows of their own: reasons of answers, notifications, and why a notice could not be sent.
+async fn clear_beside(tx: &mut Tx, range: &[Val]) -> Result<(), Error> {
+    // A notice that is still on its way is given up with its last problem.
+    for clear in ["approvals SET reason = NULL WHERE", "deliveries SET problem = NULL WHERE state <> 'waiting' AND"] {
+        tx.exec(&format!("UPDATE {clear} org_id = $1 AND invocation_id IN ({ENDED})"), range).await?;
+    }
+    let sql = format!("UPDATE notifications SET title = $5, body = '' WHERE org_id = $1 AND invocation_id IN ({ENDED})");
+    tx.exec(&sql, &[range, vals![NOT_KEPT].as_slice()].concat()).await.map(|_| ())
+}
+
+/// The time of the newest entry of the log that is committed.
+async fn newest_entry_at(tx: &mut Tx, org: &OrgId) -> Result<Option<Timestamp>, Error> {
+    let rows = tx.query("SELECT payload FROM entries WHERE org_id = $1 ORDER BY seq DESC LIMIT 1", &vals![org.as_str()]).await?;
+    only(rows, |row| Ok(entry_of(&Columns::of(row).text()?)?.header.at))
 }
 
 /// Only from the oldest on, in the order in which they were committed: a reader, or a verifier, can then tell what was forgotten from what
@@ -137,19 +203,32 @@ async fn forget_events(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result<u64,
 }
 
 async fn forget_invocations(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result<u64, Error> {
-    let old = "SELECT id FROM invocations WHERE org_id = $1 AND ended_at < $2 AND receipt_seq IS NOT NULL ORDER BY ended_at, id LIMIT $3";
+    // What is kept sealed in quarantine may yet be released, and needs its call.
+    let old = "SELECT id FROM invocations WHERE org_id = $1 AND ended_at < $2 AND receipt_seq IS NOT NULL AND NOT EXISTS (
+                 SELECT 1 FROM quarantines WHERE org_id = $1 AND invocation_id = invocations.id AND sealed IS NOT NULL
+               ) ORDER BY ended_at, id LIMIT $3";
     let params = vals![org.as_str(), then, i64::from(FORGET_ROWS)];
-    for table in ["attempts", "approvals"] {
+    for table in ["attempts", "approvals", "notifications", "deliveries", "quarantines"] {
         tx.exec(&format!("DELETE FROM {table} WHERE org_id = $1 AND invocation_id IN ({old})"), &params).await?;
     }
     tx.exec(&format!("DELETE FROM invocations WHERE org_id = $1 AND id IN ({old})"), &params).await
+}
+
+/// A batch ends after its parts, so it goes after them.
+async fn forget_batches(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result<u64, Error> {
+    let old = "SELECT id FROM batches WHERE org_id = $1 AND touched_at < $2 AND receipt_seq IS NOT NULL ORDER BY touched_at, id LIMIT $3";
+    let params = vals![org.as_str(), then, i64::from(FORGET_ROWS)];
+    tx.exec(&format!("DELETE FROM batches WHERE org_id = $1 AND id IN ({old})"), &params).await
 }
 
 /// The digest of a call's output, from its receipt.
 fn read_outputs(row: Row) -> Result<(i64, Option<Digest>), Error> {
     let mut columns = Columns::of(row);
     let (seq, payload) = (columns.int()?, columns.text()?);
-    let entry = Entry::parse(&payload).map_err(|error| Error::Corrupt { message: error.to_string() })?;
-    let digest = entry.body.pointer("/outputs/digest").and_then(serde_json::Value::as_str).and_then(Digest::parse);
+    let digest = entry_of(&payload)?.body.pointer("/outputs/digest").and_then(serde_json::Value::as_str).and_then(Digest::parse);
     Ok((seq, digest))
+}
+
+fn entry_of(payload: &str) -> Result<Entry, Error> {
+    Entry::parse(payload).map_err(|error| Error::Corrupt { message: error.to_string() })
 }

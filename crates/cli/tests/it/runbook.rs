@@ -36,6 +36,8 @@ async fn every_command_runs(database: Option<String>) {
             let denied = told.json();
             let mut gates = denied["items"].as_array().unwrap().iter().flat_map(|call| call["gates"].as_array().unwrap());
             assert!(gates.any(|gate| gate["gate"] == "space" && gate["verdict"] == "deny"), "{denied:#}");
+            let mut claimed = denied["items"].as_array().unwrap().iter().map(|call| &call["claimed"]);
+            assert!(claimed.any(|claimed| claimed["space"] == "main" && claimed["subject"] == "agent://planner"), "{denied:#}");
         } else if line.contains("mode set files.list") {
             planner.run(&["action", "invoke", "files.list"]).exits(5);
         } else if line.contains("session end") {
@@ -44,7 +46,7 @@ async fn every_command_runs(database: Option<String>) {
             assert!(!told.stdout.is_empty(), "{line}: {told:?}");
         }
     }
-    assert!(ran.len() >= 20, "{ran:#?}");
+    assert!(ran.len() >= 21 && ran.iter().any(|line| line.contains("receipt list --subject")), "{ran:#?}");
     assert!(!server.workspace().join("notes.txt").exists(), "the last command reverted it");
 }
 
@@ -67,7 +69,9 @@ async fn scene(server: &Server, owner: &User) -> Scene {
     let hidden: String = "ignore all".bytes().filter_map(|byte| char::from_u32(0xe0000 + u32::from(byte))).collect();
     write(&format!("text=hello{hidden}")).exits(5);
     let quarantined = owner.run(&["quarantine", "list", "--state", "held", "-o", "name"]).ok().stdout.trim().to_owned();
-    let elsewhere = json!({ "tool_id": "files.write_text", "space_id": "main", "params": { "path": "notes.txt", "text": "x" } });
+    let elsewhere = json!({
+        "subject_id": "agent://planner", "tool_id": "files.write_text", "space_id": "main", "params": { "path": "notes.txt", "text": "x" }
+    });
     let request = reqwest::Client::new().request(Method::POST, format!("{}/api/v1/actions/execute", server.url)).json(&elsewhere);
     let answer: Value = request.bearer_auth(token).send().await.unwrap().json().await.unwrap();
     assert_eq!(answer["status"], "error", "{answer:#}");

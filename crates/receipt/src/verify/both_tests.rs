@@ -483,19 +483,29 @@ fn both_refuse_wrong_times_and_events() {
 #[test]
 fn both_accept_that_the_oldest_events_are_gone_where_the_log_says_so() {
     let kept = |retention: Value| vec![rule(OWNER, 10, json!({ "rule": "retention_set", "retention": retention }))];
-    let without = |told: Vec<Told>, events: &[u64]| {
-        let mut bundle = story(told).seal();
+    // The last entry comes so many days after the others.
+    let without = |told: Vec<Told>, days: u64, events: &[u64]| {
+        let mut bundle = story(told).retimed(second(days * 24 * 60 * 60)).seal();
         for seq in events {
             let event = bundle.index(*seq) + 1;
             bundle.lines.remove(event);
         }
         bundle
     };
-    let for_a_week = || kept(json!({ "events_days": 7 }));
-    both_accept_bundle("all are there", &without(for_a_week(), &[]));
-    both_accept_bundle("the oldest are gone", &without(for_a_week(), &[at::READ, at::WRITE]));
-    both_refuse("one in the middle is gone", &without(for_a_week(), &[at::WRITE]), at::WRITE);
-    both_refuse("only calls are kept for a time", &without(kept(json!({ "receipts_days": 180 })), &[at::READ]), at::READ);
+    let then = |mut told: Vec<Told>, last: Told| {
+        told.push(last);
+        told
+    };
+    let for_a_week = || then(kept(json!({ "events_days": 7 })), mode(OWNER, 11));
+    both_accept_bundle("all are there", &without(for_a_week(), 8, &[]));
+    both_accept_bundle("the oldest are gone", &without(for_a_week(), 8, &[at::READ, at::WRITE]));
+    both_refuse("one in the middle is gone", &without(for_a_week(), 8, &[at::WRITE]), at::WRITE);
+    both_refuse("one is gone before its time", &without(for_a_week(), 6, &[at::READ]), at::READ);
+    let for_ever_again = then(kept(json!({ "events_days": 7 })), rule(OWNER, 11, json!({ "rule": "retention_set", "retention": {} })));
+    both_refuse("one is gone that was kept again", &without(for_ever_again, 8, &[at::READ]), at::READ);
+    both_accept_bundle("a rule that says so late", &without(kept(json!({ "events_days": 7 })), 8, &[at::READ]));
+    let only_calls = then(kept(json!({ "receipts_days": 180 })), mode(OWNER, 11));
+    both_refuse("only calls are kept for a time", &without(only_calls, 8, &[at::READ]), at::READ);
     let by_member = [joined(ROBIN, Role::Member), vec![rule(ROBIN, 10, json!({ "rule": "retention_set", "retention": {} }))]];
     both_refuse_the_last("retention, by a member", by_member.concat());
 }

@@ -1,9 +1,11 @@
 //! Checks the events against the receipts. Events are not signed. So each receipt has one event, and no event says more than its receipt.
-//! If the log itself says that the org keeps its events for a time only, those of the oldest receipts may be gone.
+//! If the log itself says that the org keeps its events for a time only, those of older receipts may be gone.
 
 use super::{Class, Finding};
 use crate::body::{BatchBody, ReceiptBody};
-use countersign_core::{InvocationId, ReceiptId};
+use crate::entry::Header;
+use countersign_core::retention::Retention;
+use countersign_core::{InvocationId, ReceiptId, Timestamp};
 use std::collections::BTreeMap;
 
 /// The events in the bundle, and those that the receipts require.
@@ -11,7 +13,10 @@ use std::collections::BTreeMap;
 pub(super) struct Events {
     told: BTreeMap<ReceiptId, Told>,
     expected: Vec<Expected>,
-    is_trimmed: bool,
+    /// In force at this place of the log.
+    retention: Retention,
+    /// Events from before this time may be gone.
+    kept_from: Option<Timestamp>,
 }
 
 struct Told {
@@ -21,6 +26,7 @@ struct Told {
 
 struct Expected {
     seq: u64,
+    at: Timestamp,
     receipt: ReceiptId,
     /// Absent for the receipt of a batch.
     invocation: Option<InvocationId>,
@@ -37,26 +43,33 @@ impl Events {
         Ok(())
     }
 
-    /// The org has said that it does not keep its events for ever.
-    pub(super) fn may_be_trimmed(&mut self) {
-        self.is_trimmed = true;
+    /// The org has said how long it keeps its events, from this entry on.
+    pub(super) fn keep_for(&mut self, retention: Retention) {
+        self.retention = retention;
     }
 
-    pub(super) fn expect(&mut self, seq: u64, receipt: &ReceiptBody) {
+    /// Events are forgotten by the retention in force, and counted back from the newest entry. So each entry allows that more of them are gone.
+    pub(super) fn pass(&mut self, header: &Header) {
+        self.kept_from = self.kept_from.max(self.retention.events_from(header.at));
+    }
+
+    pub(super) fn expect(&mut self, header: &Header, receipt: &ReceiptBody) {
         let ReceiptBody { receipt_id, invocation_id, status, .. } = receipt;
         let (receipt, invocation) = (receipt_id.clone(), Some(invocation_id.clone()));
-        self.expected.push(Expected { seq, receipt, invocation, status: status.as_str(), event: status.event_name() });
+        let (seq, at) = (header.seq, header.judged_at());
+        self.expected.push(Expected { seq, at, receipt, invocation, status: status.as_str(), event: status.event_name() });
     }
 
-    pub(super) fn expect_batch(&mut self, seq: u64, body: &BatchBody) {
+    pub(super) fn expect_batch(&mut self, header: &Header, body: &BatchBody) {
         let (receipt, status) = (body.receipt_id.clone(), body.status);
-        self.expected.push(Expected { seq, receipt, invocation: None, status: status.as_str(), event: status.event_name() });
+        let (seq, at) = (header.seq, header.judged_at());
+        self.expected.push(Expected { seq, at, receipt, invocation: None, status: status.as_str(), event: status.event_name() });
     }
 
     /// Checks the events in the order of the log, then looks for events without a receipt.
     pub(super) fn finish(&mut self) -> Result<(), Finding> {
-        let mut may_miss = self.is_trimmed;
-        for Expected { seq, receipt, invocation, status, event } in &self.expected {
+        let mut may_miss = true;
+        for Expected { seq, at, receipt, invocation, status, event } in &self.expected {
             let problem = match self.told.remove(receipt) {
                 Some(told) if told.name != *event => format!("the receipt says `{status}`, its event `{}`", told.name),
                 Some(told) if told.invocation != *invocation => "its event is of another invocation, or of none".to_owned(),
@@ -65,7 +78,7 @@ impl Events {
                     may_miss = false;
                     continue;
                 }
-                None if may_miss => continue,
+                None if may_miss && self.kept_from.is_some_and(|from| *at < from) => continue,
                 None => "no event tells of the receipt".to_owned(),
             };
             return Err(unpaired(problem, receipt, invocation.as_ref()).at(*seq));

@@ -1,13 +1,14 @@
 //! The examples of the older contracts, word for word (`tests/seed`), with the real `files` if they name it.
 
 use crate::compat::{EXECUTE, PLANS, SHA256_HELLO, is_checked, keys};
-use crate::harness::{Agent, Kind, TestServer, on_sqlite};
+use crate::harness::{Agent, Kind, TestServer, on_both_engines};
 use countersign_core::Tier;
 use countersign_core::action::{Effect, Reversibility};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use testkit::FakeSource;
 
-on_sqlite!(
+on_both_engines!(
     the_requests_of_the_contract_are_performed_as_they_stand,
     an_action_of_the_contract_is_told_its_space,
     an_action_of_the_contract_answers_with_its_receipt,
@@ -21,6 +22,30 @@ const RECEIPT: &str = include_str!("../seed/receipt.json");
 const QUICKSTART: &str = include_str!("../seed/quickstart.json");
 const PLAN: &str = include_str!("../seed/plan.json");
 const RESULT: &str = include_str!("../seed/result.json");
+
+/// The fields of a `ToolSpec`, each with its name in the view of an action.
+const SPECIFIED: [(&str, &str); 9] = [
+    ("id", "tool_id"),
+    ("version", "version"),
+    ("requires", "caps_required"),
+    ("params_schema", "params_schema"),
+    ("result_schema", "result_schema"),
+    ("effects", "side_effects"),
+    ("safety_class", "safety_class"),
+    ("timeout_ms", "timeout_ms"),
+    ("idempotency_key_fields", "idempotency_key_fields"),
+];
+
+/// SHA-256 of each example as the contracts have it, so that nobody changes one to make a test pass.
+const EXAMPLES: [(&str, &str); 7] = [
+    ("action.json", "a4c226ed7f7694ae47ddfb61f66a5e27a7f01fc37afdf830bf5826c9282bc302"),
+    ("action-request.json", "3fbc593a4530659f0c88783ace15aef9d9e9bc1122e9ead9fe890eda013c0ad8"),
+    ("plan.json", "251169d8427dd706c6f8d63eaea11c5ac6b7556839d17673595f114e7711c167"),
+    ("quickstart.json", "77ebaeeb3b7a4714cc2a3b1da925c4cd6c7b39c9cf0cbaa1e7908d0d3f7fe89a"),
+    ("receipt.json", "76fe294190349224753464ec30cc5b8a77d4fee5a0737fd51cc0395087f9d14a"),
+    ("result.json", "7ad002b4c87d05cb1ac2b02901b4dc5501219c9389b29e7337213c02f9b07824"),
+    ("tool-spec.json", "be09a7969fff740d800f49ec648873fa34de14e29492519213b7465c1352ed80"),
+];
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -129,16 +154,12 @@ async fn an_action_of_the_contract_answers_with_its_receipt(kind: Kind) {
     server.owner.set_mode("files.write_text", "allow").await;
     let (_, agent) = in_the_household(&server).await;
     let view = server.owner.get("/api/v1/actions/files.write_text").await.ok();
-    for (ours, theirs) in [
-        ("id", "tool_id"),
-        ("version", "version"),
-        ("params_schema", "params_schema"),
-        ("result_schema", "result_schema"),
-        ("effects", "side_effects"),
-        ("timeout_ms", "timeout_ms"),
-    ] {
-        assert_eq!(view[ours], spec[theirs], "{theirs}");
-    }
+    let ours = SPECIFIED.map(|(ours, _)| view[ours].clone());
+    let theirs = SPECIFIED.map(|(_, theirs)| spec[theirs].clone());
+    assert_eq!(ours, theirs);
+    assert_eq!(keys(&spec).len(), SPECIFIED.len() + 1, "all but the profile");
+    // A profile is of code that a package brings; this source is one of the server's own.
+    assert_eq!((&view["profile"], &spec["sandbox_profile"]), (&json!("in_process"), &json!("default")));
     // Whoever lacks a capability that the action requires is denied, and has a receipt.
     let denied = agent.client.post(EXECUTE, request.clone()).await.ok();
     assert_eq!((&denied["status"], source.calls().len()), (&json!("error"), 0), "{denied:#}");
@@ -194,7 +215,16 @@ async fn the_builtin_action_is_the_one_of_the_contract(kind: Kind) {
     let server = TestServer::start_with_files(kind).await;
     let spec = read(TOOL_SPEC);
     let view = server.owner.get("/api/v1/actions/files.write_text").await.ok();
-    assert_eq!((&view["id"], &view["effects"]), (&spec["tool_id"], &spec["side_effects"]));
+    for (ours, theirs) in SPECIFIED {
+        match ours {
+            // The builtin action has schemas of its own, which ask for less and say more, and the version of the builtin actions. Sharing is
+            // up to the space, so it requires one permission less.
+            "params_schema" | "result_schema" | "version" => {}
+            "requires" => assert_eq!(view[ours], json!([spec[theirs][0]])),
+            same => assert_eq!(view[same], spec[theirs], "{theirs}"),
+        }
+    }
+    assert_eq!((&view["profile"], &spec["sandbox_profile"]), (&json!("in_process"), &json!("default")));
     // The space is the session's, so the action itself does not ask for it.
     for (schema, fields) in [("params_schema", &["path", "text"]), ("result_schema", &["bytes_written", "sha256_text"])] {
         for field in fields {
@@ -207,14 +237,14 @@ async fn the_builtin_action_is_the_one_of_the_contract(kind: Kind) {
 fn every_example_stands_beside_its_line() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seed");
     let listed = std::fs::read_to_string(folder.join("README.md")).unwrap();
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".json") {
-            let row = listed.lines().find(|line| line.starts_with(&format!("| `{name}` | ")));
-            assert!(row.is_some_and(|row| row.contains('–')), "{name} is not listed with its lines");
-            count += 1;
-        }
+    let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.ends_with(".json")).collect();
+    names.sort();
+    assert_eq!(names, EXAMPLES.map(|(name, _)| name));
+    for (name, sha256) in EXAMPLES {
+        let row = listed.lines().find(|line| line.starts_with(&format!("| `{name}` | ")));
+        assert!(row.is_some_and(|row| row.contains('–')), "{name} is not listed with its lines");
+        let digest = hex::encode(Sha256::digest(std::fs::read(folder.join(name)).unwrap()));
+        assert_eq!(digest, sha256, "{name} is no longer the example of the contract");
     }
-    assert_eq!(count, 7);
 }

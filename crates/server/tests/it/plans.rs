@@ -2,11 +2,11 @@
 //! answer can be had again at any time, and a receipt tells digests.
 
 use crate::compat::{EXECUTE, PLANS, SHA256_HELLO, is_checked, keys, plan, request};
-use crate::harness::{Answer, Kind, TestServer, on_sqlite};
+use crate::harness::{Answer, Kind, TestServer, on_both_engines};
 use countersign_core::limits::{COMMANDS_PER_CALL_MAX, UNKNOWN_FIELDS_BYTES_MAX};
 use serde_json::{Value, json};
 
-on_sqlite!(
+on_both_engines!(
     what_refuses_a_plan_is_rejected_with_a_receipt,
     a_required_verification_is_a_real_one_or_the_plan_is_rejected,
     a_plan_answers_in_its_envelope_at_any_time,

@@ -1,18 +1,24 @@
 //! What an org does not want to keep goes, its audit log stays whole, and nobody else loses anything.
 
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines};
-use countersign_core::invocation::DIGEST;
-use countersign_core::limits::DIGEST_AFTER_SECONDS;
-use countersign_core::ports::{EventFeed, Invocations};
+use countersign_core::invocation::{Claimed, DIGEST, Failure, NOT_KEPT};
+use countersign_core::ledger::{Approved, Begun, Held, OpenedBatch, Row};
+use countersign_core::limits::{DIGEST_AFTER_SECONDS, FORGET_ROWS};
+use countersign_core::notification::{Notification, Notifier};
+use countersign_core::ports::{Batches, EventFeed, Invocations};
 use countersign_core::retention::Retention;
 use countersign_core::session::Keeps;
+use countersign_core::{Batch, Call, Invocation, NotificationId, Status};
 use serde_json::json;
 use store::{Forgotten, InvocationFilter, ReceiptFilter, SpaceChange, Store};
 
 on_both_engines!(
     old_calls_and_events_are_forgotten_and_the_log_still_verifies,
     retention_is_signed_into_the_log,
+    a_sweep_forgets_more_than_one_write_does,
+    what_belongs_to_old_calls_goes_with_them,
     a_space_that_keeps_digests_only_keeps_no_text_of_what_ended_an_hour_ago,
+    no_text_of_a_space_that_keeps_digests_only_is_in_a_backup,
 );
 
 const DAY: u64 = 24 * 60 * 60;
@@ -37,10 +43,12 @@ async fn old_calls_and_events_are_forgotten_and_the_log_still_verifies(kind: Kin
     store.set_retention(&ours.org, retention(), &ours.person()).await.unwrap();
     assert_eq!(store.forget_old(&ours.org).await, Ok(Forgotten::default()), "nothing is old yet");
     world.clock.advance_seconds(8 * DAY);
+    assert_eq!(store.forget_old(&ours.org).await, Ok(Forgotten::default()), "events are counted back from the newest entry of the log");
     let events = store.newest_event(&ours.org).await.unwrap();
+    store.set_retention(&ours.org, Retention { snapshots_days: Some(90), ..retention() }, &ours.person()).await.unwrap();
     let forgotten = store.forget_old(&ours.org).await.unwrap();
-    assert_eq!(forgotten, Forgotten { invocations: 0, events: u64::try_from(events).unwrap() - 1 }, "the newest event stays");
-    assert_eq!((store.oldest_event(&ours.org).await, store.newest_event(&ours.org).await), (Ok(events), Ok(events)));
+    assert_eq!(forgotten, Forgotten { events: u64::try_from(events).unwrap(), ..Forgotten::default() });
+    assert_eq!((store.oldest_event(&ours.org).await, store.newest_event(&ours.org).await), (Ok(events + 1), Ok(events + 1)));
     assert_eq!(left(store, &ours).await, (2, 1), "calls are kept for longer");
     world.verify(&ours).await;
     world.clock.advance_seconds(200 * DAY);
@@ -61,6 +69,101 @@ async fn old_calls_and_events_are_forgotten_and_the_log_still_verifies(kind: Kin
     world.verify(&ours).await;
     assert_eq!(store.check_integrity(&ours.org).await.unwrap().differences, Vec::<String>::new());
     assert_eq!((left(store, &theirs).await, store.oldest_event(&theirs.org).await), ((1, 1), Ok(1)), "the other org keeps everything");
+}
+
+async fn a_sweep_forgets_more_than_one_write_does(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    store.set_retention(&tenant.org, retention(), &tenant.person()).await.unwrap();
+    let (org, many) = (&tenant.org, u64::from(FORGET_ROWS) * 2 + 1);
+    let older = format!(
+        "INSERT INTO events (org_id, seq, id, name, key, receipt_id, body, at)
+         WITH RECURSIVE older (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM older WHERE n < {many})
+         SELECT '{org}', -n, 'evt_older_' || n, 'test.older', 'older', NULL, '{{}}', 0 FROM older"
+    );
+    world.home.tamper(&older).await;
+    assert_eq!(store.forget_old(org).await, Ok(Forgotten { events: many, ..Forgotten::default() }));
+    assert_eq!(store.oldest_event(org).await, Ok(1));
+}
+
+/// Stands in every text that somebody wrote.
+const CANARY: &str = "the old mill at dawn";
+
+/// A call that a person approved, with its notification and a notice that could not be sent, and a batch: all have ended, each with texts.
+async fn ended_with_texts(world: &World, tenant: &Tenant) -> (Invocation, Batch) {
+    let (store, told) = (&world.store, || Some(CANARY.to_owned()));
+    let mut wanted = tenant.writing();
+    let claimed = Claimed { more: Some(json!({ "note": CANARY })), rollback_plan: Some(json!(CANARY)), ..Claimed::default() };
+    wanted.call = Call { reason: told(), claimed: Some(claimed), ..Call::new(json!({ "text": CANARY })) };
+    assert_eq!(store.hold(tenant.hold(&wanted)).await.unwrap(), Held::Pending);
+    let mut approve = tenant.approve(&wanted);
+    approve.approval.answer.reason = told();
+    assert!(matches!(store.approve(approve).await.unwrap(), Approved::Approved(_)));
+    let approved = store.find_invocation(&tenant.org, &wanted.id).await.unwrap().unwrap();
+    let begin = tenant.begin(&approved, Row::From(Status::Approved));
+    let running = begin.invocation.clone();
+    assert_eq!(store.begin(begin).await.unwrap(), Begun::Started);
+    let notification = Notification {
+        id: tenant.draw(NotificationId::new),
+        org: tenant.org.clone(),
+        space: tenant.space.clone(),
+        invocation: running.id.clone(),
+        title: CANARY.to_owned(),
+        body: CANARY.to_owned(),
+        created_at: store.now().await.unwrap(),
+    };
+    store.deliver(&notification).await.unwrap();
+    let mut finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
+    finish.invocation.result = Some(json!({ "text": CANARY }));
+    finish.invocation.aftermath.settled_reason = told();
+    store.finish(finish.into()).await.unwrap();
+    let (org, id) = (&tenant.org, &running.id);
+    world
+        .home
+        .tamper(&format!(
+            "INSERT INTO deliveries (org_id, id, channel_id, invocation_id, recipient, moment, seq, state, attempts, due_at, problem, created_at)
+             VALUES ('{org}', 'dlv_1', 'chn_1', '{id}', '', 'pending', 1, 'dead', 1, 0, '{CANARY}', 0)"
+        ))
+        .await;
+    let mut new = tenant.new_batch(None);
+    new.batch.reason = told();
+    new.batch.parts[0].failure = Some(Failure { code: "invalid_params".to_owned(), message: CANARY.to_owned() });
+    let OpenedBatch::New(batch) = Batches::open_batch(store, new).await.unwrap() else { panic!("it is new") };
+    let batch = Batches::end_batch(store, tenant.end_batch(batch)).await.unwrap().unwrap();
+    (running, batch)
+}
+
+async fn backup_of(store: &Store) -> String {
+    let mut backup = Vec::new();
+    store.backup(&mut backup).await.unwrap();
+    String::from_utf8(backup).unwrap()
+}
+
+async fn what_belongs_to_old_calls_goes_with_them(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (org, space, session) = (&tenant.org, &tenant.space, &tenant.session.id);
+    let ((old, batch), kept) = (ended_with_texts(&world, &tenant).await, tenant.read_once(store).await);
+    for (invocation, state, sealed) in [(&old.id, "discarded", "NULL"), (&kept.id, "held", "sealed_key")] {
+        let quarantine = format!(
+            "INSERT INTO quarantines (org_id, invocation_id, space_id, session_id, action, principal, holds, sealed, digest, caught, state,
+               reason, expires_at, created_at)
+             SELECT org_id, '{invocation}', '{space}', '{session}', 'fake.read', 'agent:{session}', 'params', {sealed}, 'digest', '[]',
+               '{state}', '{CANARY}', 0, 0 FROM spaces WHERE id = '{space}'"
+        );
+        world.home.tamper(&quarantine).await;
+    }
+    store.set_retention(org, retention(), &tenant.person()).await.unwrap();
+    world.clock.advance_seconds(181 * DAY);
+    let forgotten = store.forget_old(org).await.unwrap();
+    assert_eq!((forgotten.invocations, forgotten.batches), (1, 1));
+    assert_eq!(store.find_invocation(org, &old.id).await, Ok(None));
+    assert_eq!(store.find_batch(org, &batch.id).await, Ok(None));
+    assert!(store.find_invocation(org, &kept.id).await.unwrap().is_some(), "what is kept sealed in quarantine needs its call");
+    world.home.tamper("UPDATE quarantines SET sealed = NULL, state = 'expired'").await;
+    assert_eq!(store.forget_old(org).await.unwrap().invocations, 1);
+    assert!(!backup_of(store).await.contains(CANARY), "nothing of it is left");
+    world.verify(&tenant).await;
 }
 
 async fn retention_is_signed_into_the_log(kind: Kind) {
@@ -104,6 +207,30 @@ async fn a_space_that_keeps_digests_only_keeps_no_text_of_what_ended_an_hour_ago
     }
     world.clock.advance_seconds(DIGEST_AFTER_SECONDS + 1);
     assert_eq!(store.digest_ended(&tenant.org).await, Ok(1), "its turn comes");
+    world.verify(&tenant).await;
+    assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
+}
+
+async fn no_text_of_a_space_that_keeps_digests_only_is_in_a_backup(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (call, batch) = ended_with_texts(&world, &tenant).await;
+    let change = SpaceChange { keeps: Some(Keeps::Digests), ..SpaceChange::default() };
+    store.change_space(&tenant.org, &tenant.space, change, &tenant.person()).await.unwrap().unwrap();
+    assert!(backup_of(store).await.contains(CANARY), "it was there");
+    world.clock.advance_seconds(DIGEST_AFTER_SECONDS + 1);
+    assert_eq!(store.digest_ended(&tenant.org).await, Ok(2), "the call, and the batch after it");
+    let backup = backup_of(store).await;
+    let left: Vec<_> = backup.lines().filter(|line| line.contains(CANARY)).collect();
+    assert_eq!(left, Vec::<&str>::new());
+    let kept = store.find_invocation(&tenant.org, &call.id).await.unwrap().unwrap();
+    assert_eq!((kept.status, kept.approvals.len()), (Status::Succeeded, 1), "who approved stays");
+    let notified = store.list_notifications(&tenant.org, &everything()).await.unwrap().items;
+    assert_eq!((notified[0].title.as_str(), notified[0].body.as_str()), (NOT_KEPT, ""));
+    let ended = store.find_batch(&tenant.org, &batch.id).await.unwrap().unwrap();
+    assert_eq!((ended.status, &ended.receipt, ended.version), (batch.status, &batch.receipt, batch.version), "all else is as it was");
+    assert_eq!(ended.parts[0].failure.as_ref().map(|failure| failure.code.as_str()), Some("invalid_params"));
+    assert_eq!(store.digest_ended(&tenant.org).await, Ok(0), "once is enough");
     world.verify(&tenant).await;
     assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
 }
