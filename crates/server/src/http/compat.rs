@@ -40,7 +40,7 @@ pub(super) async fn execute(
     let principal = caller.principal.clone();
     let (outcome, echo) = perform(&app, caller, body).await?;
     let Answered { status, view, entry, result, replayed, kept } = answered(&app, &principal, outcome).await;
-    let echo = Echo { inputs: kept.inputs, ..echo };
+    let echo = Echo { inputs: kept.inputs, is_rehearsed: kept.is_rehearsed, ..echo };
     Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
 }
 
@@ -182,7 +182,8 @@ pub(super) async fn plan(
             principal: caller.principal,
         })
         .await?;
-    let Answered { status, view, entry, result, .. } = answered(&app, &principal, outcome).await;
+    let Answered { status, view, entry, result, kept, .. } = answered(&app, &principal, outcome).await;
+    let echo = Echo { is_rehearsed: kept.is_rehearsed, ..echo };
     Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, echo))))
 }
 
