@@ -30,10 +30,10 @@ pub(super) async fn list(
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<Page<ReviewView>>, Refusal> {
     caller.must_read()?;
-    let page = app.store().list_reviews(&caller.principal.org, &query.request()?).await?;
     let hidden = operations::sources::hidden(&app, &caller.principal).await?;
+    let page = app.store().list_reviews(&caller.principal.org, &hidden, &query.request()?).await?;
     let mut items = Vec::with_capacity(page.items.len());
-    for review in page.items.into_iter().filter(|review| !hidden.contains(review.action.source())) {
+    for review in page.items {
         let now = app.pipeline().definition_of(&caller.principal.org, &review.action).await.ok().flatten();
         items.push(view(&app, &caller.principal.org, &review.action.clone(), Some(review), now).await?);
     }
