@@ -231,4 +231,7 @@ async fn notifications_are_listed_newest_first_by_page(kind: Kind) {
         store.list_notifications(&tenant.org, &Default::default(), &PageRequest { limit: 3, after: first.next.clone() }).await.unwrap();
     assert_eq!(rest.next, None);
     assert_eq!([first.items, rest.items].concat(), all);
+    let hidden = [tenant.space.clone()].into();
+    let others = store.list_notifications(&tenant.org, &hidden, &PageRequest { limit: 3, after: None }).await.unwrap();
+    assert_eq!((others.items, others.next), (Vec::new(), None));
 }
