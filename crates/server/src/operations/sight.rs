@@ -60,10 +60,11 @@ pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>,
         } else if let Ok(channel) = ChannelId::parse(word) {
             app.store().find_channel(org, &channel).await?.and_then(|channel| channel.space)
         } else if let Ok(connection) = ConnectionId::parse(word) {
-            match app.store().find_connection_by_id(org, &connection).await? {
-                Some(connection) if connections::seen(connection, spaces).is_none() => return Ok(true),
-                Some(_) | None => None,
+            let found = app.store().find_connection_by_id(org, &connection).await?;
+            if found.is_some_and(|connection| connections::seen(connection, spaces).is_none()) {
+                return Ok(true);
             }
+            None
         } else {
             None
         };
