@@ -115,7 +115,7 @@ pub struct ActionReceipt {
 pub enum ReceiptStatus {
     Ok,
     Error,
-    /// It is pending.
+    /// It is pending, or a kill switch had it rehearsed: nothing was done.
     Skipped,
     Quarantined,
 }
@@ -182,8 +182,8 @@ pub struct ActionPlan {
     #[serde(default = "empty_object")]
     #[schema(value_type = BTreeMap<String, Value>)]
     pub input: Value,
-    /// How the planner would revert it: shown and recorded, never followed. A write of tier R2 without one is rejected, unless the action
-    /// can be reverted. It is an object or a text that is not empty.
+    /// How the planner would revert it: shown and recorded, never followed. A write of tier R2 or above without one is rejected, unless the
+    /// action can be reverted. It is an object or a text that is not empty.
     #[serde(default)]
     pub rollback_plan: Option<Value>,
     #[serde(default)]
@@ -206,7 +206,7 @@ pub struct ActionPlan {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedVerification {
     /// If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
-    /// verification. A write of tier R2 is verified whatever this says, and rejected if it is false.
+    /// verification. A write of tier R2 or above is verified whatever this says, and rejected if it is false.
     #[serde(default)]
     pub required: Option<bool>,
     /// Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected.
@@ -329,6 +329,8 @@ pub struct Echo {
     pub idempotency_key: Option<String>,
     pub confidence: Option<f64>,
     pub inputs: Option<Value>,
+    /// A kill switch had its dry run made instead of the effect.
+    pub is_rehearsed: bool,
 }
 
 impl Echo {
@@ -345,6 +347,7 @@ impl Echo {
             idempotency_key: older.idempotency_key,
             confidence: claimed.confidence.and_then(|confidence| confidence.as_f64()),
             inputs: older.inputs,
+            is_rehearsed: older.is_rehearsed,
         }
     }
 }
@@ -360,7 +363,7 @@ impl ActionReceipt {
             tool_id: view.action,
             space_id: echo.space_id.unwrap_or(view.space_id),
             subject_id: echo.subject_id.or(Some(view.principal)),
-            status: receipt_status(view.status),
+            status: receipt_status(view.status, echo.is_rehearsed),
             error: view.error.map(|error| ErrorView { code: error.code, message: error.message }),
             inputs: echo.inputs.unwrap_or_else(empty_object),
             outputs: result.or(view.result).map(|output| told_output(output, view.dry_run)),
@@ -391,7 +394,7 @@ impl PlanResult {
         };
         let checks: Vec<_> = view.checks.iter().map(|check| PlanCheck { name: check.name.clone(), ok: check.ok }).collect();
         Self {
-            status: plan_status(view.status, view.error.as_ref().map(|error| error.code.as_str())),
+            status: plan_status(view.status, view.error.as_ref().map(|error| error.code.as_str()), echo.is_rehearsed),
             action_id: echo.action_id,
             action_type: echo.action.unwrap_or(view.action),
             risk_tier: view.tier,
@@ -409,6 +412,7 @@ impl PlanResult {
                 "error": view.error,
                 "confidence": echo.confidence,
                 "reward": reward_of(body),
+                "dryRun": view.dry_run,
             }),
             idempotency_key: view.idempotency_key.or(echo.idempotency_key),
         }
@@ -432,9 +436,10 @@ fn reward_of(body: &Value) -> Option<RewardView> {
     Some(RewardView { scalar: part("scalar_millionths")?, components: components.collect() })
 }
 
-/// The words of the receipt contract.
-const fn receipt_status(status: Status) -> ReceiptStatus {
+/// The words of the receipt contract. What was rehearsed instead of done is no success.
+const fn receipt_status(status: Status, is_rehearsed: bool) -> ReceiptStatus {
     match status {
+        Status::Succeeded if is_rehearsed => ReceiptStatus::Skipped,
         Status::Succeeded => ReceiptStatus::Ok,
         Status::Pending | Status::Approved | Status::Running => ReceiptStatus::Skipped,
         Status::Quarantined => ReceiptStatus::Quarantined,
@@ -466,9 +471,10 @@ const REJECTIONS: [&str; 19] = [
     "url_not_allowed",
 ];
 
-/// The terminal words of the plan contract.
-fn plan_status(status: Status, code: Option<&str>) -> PlanStatus {
+/// The terminal words of the plan contract. What was rehearsed instead of done is no success.
+fn plan_status(status: Status, code: Option<&str>, is_rehearsed: bool) -> PlanStatus {
     match status {
+        Status::Succeeded if is_rehearsed => PlanStatus::Rejected,
         Status::Failed if code.is_some_and(|code| REJECTIONS.contains(&code)) => PlanStatus::Rejected,
         Status::Succeeded => PlanStatus::Succeeded,
         Status::Reverted => PlanStatus::Reverted,
@@ -522,7 +528,7 @@ mod tests {
 
     #[test]
     fn every_status_has_its_word_in_both_contracts() {
-        let words = |status: Status| (receipt_status(status), plan_status(status, None));
+        let words = |status: Status| (receipt_status(status, false), plan_status(status, None, false));
         for (status, expected) in [
             (Status::Pending, (ReceiptStatus::Skipped, PlanStatus::Queued)),
             (Status::Approved, (ReceiptStatus::Skipped, PlanStatus::Queued)),
@@ -537,6 +543,9 @@ mod tests {
             (Status::InDoubt, (ReceiptStatus::Error, PlanStatus::Failed)),
         ] {
             assert_eq!(words(status), expected, "{status}");
+            let rehearsed = (receipt_status(status, true), plan_status(status, None, true));
+            let is_done = status == Status::Succeeded;
+            assert_eq!(rehearsed, if is_done { (ReceiptStatus::Skipped, PlanStatus::Rejected) } else { expected }, "{status}");
         }
     }
 
@@ -598,13 +607,13 @@ mod tests {
     #[test]
     fn a_plan_that_is_refused_before_any_effect_is_rejected_whatever_refuses_it() {
         for code in REJECTIONS {
-            assert_eq!(plan_status(Status::Failed, Some(code)), PlanStatus::Rejected, "{code}");
+            assert_eq!(plan_status(Status::Failed, Some(code), false), PlanStatus::Rejected, "{code}");
             // The word of another status stays what it is.
-            let others = (plan_status(Status::Reverted, Some(code)), plan_status(Status::InDoubt, Some(code)));
+            let others = (plan_status(Status::Reverted, Some(code), false), plan_status(Status::InDoubt, Some(code), false));
             assert_eq!(others, (PlanStatus::Reverted, PlanStatus::Failed), "{code}");
         }
         for code in FAILURES {
-            assert_eq!(plan_status(Status::Failed, Some(code)), PlanStatus::Failed, "{code}");
+            assert_eq!(plan_status(Status::Failed, Some(code), false), PlanStatus::Failed, "{code}");
         }
         // A new code has to be judged, and one that is gone to go.
         let judged: BTreeSet<_> = REJECTIONS.into_iter().chain(FAILURES).collect();

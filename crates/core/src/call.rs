@@ -50,6 +50,9 @@ pub struct Older {
     /// The params as the receipt of that contract tells them: digests. Set when the call is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
+    /// Whether a kill switch had its dry run made instead of the effect. Set while it is performed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_rehearsed: bool,
     /// Set for a plan, which is refused if it lacks what its risk asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Planned>,

@@ -388,13 +388,14 @@ impl Invocation {
     }
 
     /// The same without its texts: params, result, and what people and programs wrote about them. Their digests stay, as the receipt has
-    /// them. What a revert needs stays too, and the names by which the call is found: its idempotency key, and whom the caller claimed to
-    /// act for.
+    /// them. What a revert needs stays too, the names by which the call is found (its idempotency key, and whom the caller claimed to act
+    /// for), and what the answer of an older contract repeats.
     #[must_use]
     pub fn with_digests_only(mut self, outputs: Option<Digest>) -> Self {
         let bare = |digest: Digest| json!({ DIGEST: digest });
         let claimed = self.call.claimed.map(|claimed| Claimed { rollback_plan: None, more: None, ..claimed });
-        self.call = Call { claimed, ..Call::new(bare(self.digests.params)) };
+        let older = self.call.older.take();
+        self.call = Call { claimed, older, ..Call::new(bare(self.digests.params)) };
         self.result = self.result.and(outputs).map(bare);
         if let Some(edit) = &mut self.edit {
             edit.proposed_params = bare(edit.proposed);

@@ -77,7 +77,7 @@ fn must_be_person<'a>(by: &'a Principal, does_what: &'static str) -> Result<&'a 
 pub(crate) async fn action_named(app: &App, by: &Principal, action: &str) -> Result<ActionId, Error> {
     match ActionId::parse(action) {
         Ok(id) => Ok(id),
-        Err(_) => Err(Error::unknown_action(app, &by.org, action).await),
+        Err(_) => Err(sources::unknown_action(app, by, pipeline::Eyes::of(&by.org, None), action).await),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Channels: where an org is told of calls that wait. What is set is kept as canonical JSON and archived under the digest that the audit log
 //! names. Their deliveries are in `deliveries`.
 
-use crate::db::{Columns, Row, Tx, all, count, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::definitions::archive_in;
 use crate::rules::{self, RuleEvent};
 use crate::sources::digest_of;
@@ -15,6 +15,7 @@ use countersign_core::{Band, ChannelId, OrgId, PrincipalId, SpaceId, Tier, json,
 use receipt::body::RuleChange;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 macro_rules! select_channel {
@@ -87,11 +88,14 @@ impl Store {
         only(self.db.read(sql, &vals![org.as_str(), name]).await?, read_channel)
     }
 
-    /// Lists channels by name, without those that were removed.
-    pub async fn list_channels(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Channel>, Error> {
-        let sql = concat!(select_channel!(), " AND removed_at IS NULL AND name > $2 ORDER BY name LIMIT $3");
-        let after = request.after.as_deref().unwrap_or_default();
-        let rows = self.db.read(sql, &vals![org.as_str(), after, i64::from(request.limit) + 1]).await?;
+    /// Lists channels by name, without those that were removed, and without those for these spaces.
+    pub async fn list_channels(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Channel>, Error> {
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or_default()].to_vec();
+        let visible = not_for(hidden, &mut params);
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let which = concat!(select_channel!(), " AND removed_at IS NULL AND name > $2");
+        let sql = format!("{which}{visible} ORDER BY name LIMIT ${}", params.len());
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_channel, |channel| channel.name.clone())
     }
 
@@ -163,6 +167,16 @@ async fn remove(store: &Store, tx: &mut Tx, org: &OrgId, channel: &ChannelId, by
     let told = RuleEvent { name: "channel.removed", key: channel.to_string() };
     rules::record(store, tx, org, Some(by), RuleChange::ChannelRemoved { channel: channel.clone() }, told).await?;
     Ok(Some(Channel { removed_at: Some(now), ..before }))
+}
+
+/// The part of a WHERE clause that leaves out channels for these spaces. Their space is in their terms, whose JSON is canonical.
+pub(crate) fn not_for(spaces: &BTreeSet<SpaceId>, params: &mut Vec<Val>) -> String {
+    let mut visible = String::new();
+    for space in spaces {
+        params.push(Val::from(format!("\"space\":\"{space}\"")));
+        visible.push_str(&format!(" AND replace(terms, ${}, '') = terms", params.len()));
+    }
+    visible
 }
 
 fn of_terms(terms: NewChannel, org: OrgId, id: ChannelId, created_by: PrincipalId, created_at: countersign_core::Timestamp) -> Channel {

@@ -6,13 +6,14 @@ mod tokens;
 
 pub use logins::{Login, LoginEnd, TakenLogin};
 
-use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, Val, all, only, to_json, vals};
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionName, ConnectionState, OpenConnection};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::{ConnectionId, OrgId, PrincipalId, Secret, SourceId, SpaceId, random_bytes};
 use receipt::body::IdentityChange;
+use std::collections::BTreeSet;
 
 macro_rules! select_connection {
     () => {
@@ -86,11 +87,27 @@ impl Store {
         only(self.db.read(sql, &vals![org.as_str(), connection.as_str()]).await?, read_connection)
     }
 
-    /// Lists connections by name, without those that were removed.
-    pub async fn list_connections(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Connection>, Error> {
-        let sql = concat!(select_connection!(), " AND removed_at IS NULL AND name > $2 ORDER BY name LIMIT $3");
-        let after = request.after.as_deref().unwrap_or_default();
-        let rows = self.db.read(sql, &vals![org.as_str(), after, i64::from(request.limit) + 1]).await?;
+    /// Lists connections by name, without those that were removed, and without those that are only for these spaces.
+    pub async fn list_connections(
+        &self,
+        org: &OrgId,
+        hidden: &BTreeSet<SpaceId>,
+        request: &PageRequest,
+    ) -> Result<Page<Connection>, Error> {
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or_default()].to_vec();
+        let mut sql = String::from(concat!(select_connection!(), " AND removed_at IS NULL AND name > $2"));
+        if !hidden.is_empty() {
+            // What is left of the list when these are taken out of it.
+            let mut left = String::from("spaces");
+            for space in hidden {
+                params.push(Val::from(space.as_str()));
+                left = format!("replace({left}, ${}, '')", params.len());
+            }
+            sql.push_str(&format!(" AND (spaces IS NULL OR {left} LIKE '%spc%')"));
+        }
+        params.push(Val::from(i64::from(request.limit) + 1));
+        sql.push_str(&format!(" ORDER BY name LIMIT ${}", params.len()));
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_connection, |connection| connection.name.to_string())
     }
 

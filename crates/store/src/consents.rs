@@ -1,11 +1,13 @@
 //! Consents. Withdrawing one takes effect at once: no call decided under it starts any more.
 
-use crate::db::{Columns, Row, only, vals};
+use crate::db::{Columns, Row, Val, only, vals};
+use crate::orgs::not_among;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::consent::Consent;
 use countersign_core::{ConsentId, OrgId, PrincipalId, SpaceId, UserId, random_bytes};
 use receipt::body::RuleChange;
+use std::collections::BTreeSet;
 
 macro_rules! select_consent {
     () => {
@@ -97,11 +99,21 @@ impl Store {
     }
 
     /// Lists consents, newest first, of one person or of all.
-    pub async fn list_consents(&self, org: &OrgId, user: Option<&UserId>, request: &PageRequest) -> Result<Page<Consent>, Error> {
-        let sql = concat!(select_consent!(), " AND id < $2 AND ($3 = '' OR user_id = $3) ORDER BY id DESC LIMIT $4");
+    pub async fn list_consents(
+        &self,
+        org: &OrgId,
+        user: Option<&UserId>,
+        hidden: &BTreeSet<SpaceId>,
+        request: &PageRequest,
+    ) -> Result<Page<Consent>, Error> {
         let user = user.map_or("", UserId::as_str);
-        let after = request.after.as_deref().unwrap_or("~");
-        let rows = self.db.read(sql, &vals![org.as_str(), after, user, i64::from(request.limit) + 1]).await?;
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~"), user].to_vec();
+        // A consent without a space is for all of them.
+        let visible = not_among("COALESCE(space_id, '')", hidden, &mut params);
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let which = concat!(select_consent!(), " AND id < $2 AND ($3 = '' OR user_id = $3)");
+        let sql = format!("{which}{visible} ORDER BY id DESC LIMIT ${}", params.len());
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_consent, |consent| consent.id.to_string())
     }
 }

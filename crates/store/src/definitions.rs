@@ -1,6 +1,6 @@
 //! Which definition of an action was reviewed, and whether it has drifted since. Definitions are archived for verifiers.
 
-use crate::db::{Columns, Row, Tx, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
 use crate::invocations::finish_in;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, grants, page};
@@ -10,6 +10,7 @@ use countersign_core::ports::definitions::{ArchivedDefinition, NewDrift, Pin, Wo
 use countersign_core::ports::invocations::{Finish, Finished};
 use countersign_core::{ActionId, Digest, Future, OrgId, PrincipalId, Timestamp};
 use receipt::body::RuleChange;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 macro_rules! select_pin {
@@ -97,11 +98,19 @@ impl Store {
         Ok(Option::clone(&review))
     }
 
-    /// Lists every reviewed action, by name.
-    pub async fn list_reviews(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Review>, Error> {
-        let sql = concat!(select_pin!(), " AND action > $2 ORDER BY action LIMIT $3");
-        let after = request.after.as_deref().unwrap_or_default();
-        let rows = self.db.read(sql, &vals![org.as_str(), after, i64::from(request.limit) + 1]).await?;
+    /// Lists every reviewed action, by name, without those of these sources.
+    pub async fn list_reviews(&self, org: &OrgId, hidden: &BTreeSet<String>, request: &PageRequest) -> Result<Page<Review>, Error> {
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or_default()].to_vec();
+        let mut sql = String::from(concat!(select_pin!(), " AND action > $2"));
+        for source in hidden {
+            // The ids of its actions begin with its name and a dot.
+            let begins = format!("{source}.");
+            params.push(Val::from(begins.as_str()));
+            sql.push_str(&format!(" AND substr(action, 1, {}) <> ${}", begins.len(), params.len()));
+        }
+        params.push(Val::from(i64::from(request.limit) + 1));
+        sql.push_str(&format!(" ORDER BY action LIMIT ${}", params.len()));
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_review, |review| review.action.to_string())
     }
 }

@@ -2,16 +2,18 @@
 //! in the write that remembers how far it came; so of several servers each makes what no other has made. A server claims what is due, tries
 //! it, and says how that ended; what a server that is gone had claimed is claimed again.
 
-use crate::channels::Since;
+use crate::channels::{Since, not_for};
 use crate::claims::SWEEP_ROWS;
-use crate::db::{Columns, Row, Tx, all, count, only, vals};
+use crate::db::{Columns, Row, Tx, Val, all, count, only, vals};
+use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::channel::{Delivery, DeliveryState, Moment, Told};
 use countersign_core::limits::{DELIVERY_CLAIM_SECONDS, DELIVERY_KEPT_SECONDS, OUTBOX_EVENTS};
 use countersign_core::ports::EventFeed;
 use countersign_core::session::Attendance;
-use countersign_core::{Band, ChannelId, DeliveryId, InvocationId, OrgId, PrincipalId, Status, Tier, Timestamp, random_bytes};
+use countersign_core::{Band, ChannelId, DeliveryId, InvocationId, OrgId, PrincipalId, SpaceId, Status, Tier, Timestamp, random_bytes};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 macro_rules! select_delivery {
     () => {
@@ -25,6 +27,8 @@ macro_rules! select_delivery {
 pub struct DeliveryFilter {
     pub channel: Option<ChannelId>,
     pub state: Option<DeliveryState>,
+    /// None by channels for these spaces, or of calls in them.
+    pub hidden: BTreeSet<SpaceId>,
 }
 
 /// A delivery that this server has for itself, for `DELIVERY_CLAIM_SECONDS`.
@@ -183,18 +187,28 @@ impl Store {
 
     /// Lists deliveries, newest first.
     pub async fn list_deliveries(&self, org: &OrgId, filter: &DeliveryFilter, request: &PageRequest) -> Result<Page<Delivery>, Error> {
-        let sql = concat!(
-            select_delivery!(),
-            " AND (channel_id = $2 OR $2 = '') AND (state = $3 OR $3 = '') AND id < $4 ORDER BY id DESC LIMIT $5"
-        );
-        let params = vals![
+        let mut sql =
+            String::from(concat!(select_delivery!(), " AND (channel_id = $2 OR $2 = '') AND (state = $3 OR $3 = '') AND id < $4"));
+        let mut params = vals![
             org.as_str(),
             filter.channel.as_ref().map_or("", ChannelId::as_str),
             filter.state.map_or("", DeliveryState::as_str),
-            request.after.as_deref().unwrap_or("~"),
-            i64::from(request.limit) + 1
-        ];
-        page(self.db.read(sql, &params).await?, request.limit, read_delivery, |delivery| delivery.id.to_string())
+            request.after.as_deref().unwrap_or("~")
+        ]
+        .to_vec();
+        if !filter.hidden.is_empty() {
+            let channels = not_for(&filter.hidden, &mut params);
+            let calls = not_among("calls.space_id", &filter.hidden, &mut params);
+            // A call that is no longer kept may have been in one of them.
+            sql.push_str(&format!(
+                " AND channel_id IN (SELECT id FROM channels WHERE org_id = $1{channels})
+                  AND EXISTS (SELECT 1 FROM invocations AS calls
+                              WHERE calls.org_id = $1 AND calls.id = deliveries.invocation_id{calls})"
+            ));
+        }
+        params.push(Val::from(i64::from(request.limit) + 1));
+        sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));
+        page(self.db.read(&sql, &params).await?, request.limit, read_delivery, |delivery| delivery.id.to_string())
     }
 
     /// How many deliveries of a channel are in this state.

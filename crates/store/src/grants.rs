@@ -2,6 +2,7 @@
 
 use crate::db::{Columns, Db, Row, Tx, Val, all, count, only, vals};
 use crate::events::tell;
+use crate::orgs::places;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition, SumMax};
@@ -11,6 +12,7 @@ use countersign_core::{
     random_bytes,
 };
 use receipt::body::{RuleChange, Terms};
+use std::collections::BTreeSet;
 
 /// The most grants that one write ends.
 pub(crate) const SWEPT_AT_ONCE: i64 = 100;
@@ -38,6 +40,8 @@ pub struct GrantFilter {
     pub state: Option<GrantState>,
     /// Grants that an agent of this session can use or has requested.
     pub session: Option<SessionId>,
+    /// None that are for these spaces or for sessions in them, or that an agent there has requested.
+    pub hidden: BTreeSet<SpaceId>,
 }
 
 /// The result of answering or revoking a grant.
@@ -174,6 +178,13 @@ impl Store {
             let automation = "SELECT 'automation:' || automation_id FROM sessions WHERE org_id = $1 AND id = ";
             let usable = format!("given_at IS NOT NULL AND scope IN ('org', ${own}, ({automation}${}))", own + 1);
             sql.push_str(&format!(" AND ({usable} OR requested_by = ${})", own + 2));
+        }
+        if let Some(hidden) = places(filter.hidden.iter().map(SpaceId::as_str), &mut params) {
+            let session = format!("|| id FROM sessions WHERE org_id = $1 AND space_id IN ({hidden})");
+            sql.push_str(&format!(
+                " AND COALESCE(space_id, '') NOT IN ({hidden}) AND scope NOT IN (SELECT 'session:' {session})
+                  AND COALESCE(requested_by, '') NOT IN (SELECT 'agent:' {session})"
+            ));
         }
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));

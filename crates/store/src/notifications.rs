@@ -1,9 +1,11 @@
 //! Messages to people inside the product.
 
-use crate::db::{Columns, Row, only, vals};
+use crate::db::{Columns, Row, Val, only, vals};
+use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::{Future, InvocationId, NotificationId, OrgId};
+use countersign_core::{Future, InvocationId, NotificationId, OrgId, SpaceId};
+use std::collections::BTreeSet;
 
 impl Notifier for Store {
     fn deliver<'a>(&'a self, notification: &'a Notification) -> Future<'a, Result<(), Error>> {
@@ -59,17 +61,22 @@ impl Notifier for Store {
 }
 
 impl Store {
-    /// Lists notifications, newest first.
-    pub async fn list_notifications(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Notification>, Error> {
-        let after = request.after.as_deref().unwrap_or("~");
-        let rows = self
-            .db
-            .read(
-                "SELECT org_id, id, space_id, invocation_id, title, body, created_at FROM notifications
-                 WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3",
-                &vals![org.as_str(), after, i64::from(request.limit) + 1],
-            )
-            .await?;
+    /// Lists notifications, newest first, without those of these spaces.
+    pub async fn list_notifications(
+        &self,
+        org: &OrgId,
+        hidden: &BTreeSet<SpaceId>,
+        request: &PageRequest,
+    ) -> Result<Page<Notification>, Error> {
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
+        let visible = not_among("space_id", hidden, &mut params);
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let sql = format!(
+            "SELECT org_id, id, space_id, invocation_id, title, body, created_at FROM notifications
+             WHERE org_id = $1 AND id < $2{visible} ORDER BY id DESC LIMIT ${}",
+            params.len()
+        );
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_notification, |notification| notification.id.to_string())
     }
 }

@@ -256,16 +256,22 @@ impl Store {
     }
 }
 
-/// The part of a WHERE clause that leaves out these spaces; their ids are added to `params`.
+/// The part of a WHERE clause that leaves out these spaces; their ids are added to `params`. The column has a value in every row.
 pub(crate) fn not_among(column: &str, hidden: &BTreeSet<SpaceId>, params: &mut Vec<Val>) -> String {
-    if hidden.is_empty() {
-        return String::new();
+    match places(hidden.iter().map(SpaceId::as_str), params) {
+        Some(places) => format!(" AND {column} NOT IN ({places})"),
+        None => String::new(),
     }
-    let place = |space: &SpaceId| {
-        params.push(Val::from(space.as_str()));
+}
+
+/// Adds texts to `params`, and returns where they are, as `$3, $4`; `None` if there are none.
+pub(crate) fn places<'a>(texts: impl Iterator<Item = &'a str>, params: &mut Vec<Val>) -> Option<String> {
+    let place = |text: &str| {
+        params.push(Val::from(text));
         format!("${}", params.len())
     };
-    format!(" AND {column} NOT IN ({})", hidden.iter().map(place).collect::<Vec<_>>().join(", "))
+    let places: Vec<_> = texts.map(place).collect();
+    (!places.is_empty()).then(|| places.join(", "))
 }
 
 /// Inserts an org whose owner cannot act yet.

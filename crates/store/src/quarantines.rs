@@ -2,14 +2,16 @@
 
 use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
 use crate::events::tell;
+use crate::orgs::not_among;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ports::Quarantines;
 use countersign_core::ports::invocations::NewQuarantine;
 use countersign_core::ports::quarantines::{Settled, Settling};
 use countersign_core::quarantine::{Holds, Quarantine, QuarantineState};
-use countersign_core::{ActionId, Digest, Future, Invocation, InvocationId, OrgId, PrincipalId, UserId};
+use countersign_core::{ActionId, Digest, Future, Invocation, InvocationId, OrgId, PrincipalId, SpaceId, UserId};
 use receipt::body::RuleChange;
+use std::collections::BTreeSet;
 
 macro_rules! select_quarantine {
     () => {
@@ -68,6 +70,7 @@ impl Store {
         &self,
         org: &OrgId,
         state: Option<QuarantineState>,
+        hidden: &BTreeSet<SpaceId>,
         request: &PageRequest,
     ) -> Result<Page<Quarantine>, Error> {
         let mut sql = String::from(concat!(select_quarantine!(), " AND invocation_id < $2"));
@@ -76,6 +79,7 @@ impl Store {
             params.push(Val::from(state.as_str()));
             sql.push_str(&format!(" AND state = ${}", params.len()));
         }
+        sql.push_str(&not_among("space_id", hidden, &mut params));
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY invocation_id DESC LIMIT ${}", params.len()));
         let rows = self.db.read(&sql, &params).await?;

@@ -2,6 +2,7 @@
 
 use crate::db::{Columns, Row, Snapshot, Val, all, count, only, vals};
 use crate::keys::Purpose;
+use crate::orgs::not_among;
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::{ActionId, Digest, InvocationId, LogId, OrgId, ReceiptId, SessionId, SpaceId, Status, Timestamp, UserId};
 use receipt::body::{Body as _, KeyBody, KeyText};
@@ -9,6 +10,7 @@ use receipt::bundle::{Line, Opening, Tally};
 use receipt::entry::Kind;
 use receipt::envelope::Envelope;
 use receipt::tree;
+use std::collections::BTreeSet;
 use tokio::sync::mpsc;
 
 /// The number of rows that the export reads at a time.
@@ -58,6 +60,8 @@ pub struct ReceiptFilter {
     pub trace_id: Option<String>,
     /// Whom the caller claimed to act for.
     pub subject: Option<String>,
+    /// None of what happened in these spaces.
+    pub hidden: BTreeSet<SpaceId>,
 }
 
 impl ReceiptFilter {
@@ -85,7 +89,12 @@ impl ReceiptFilter {
             calls.push_str(&format!(" AND {}", of_call.replace('#', &place)));
             batches = batches.zip(of_batch).map(|(batches, of_batch)| format!("{batches} AND {}", of_batch.replace('#', &place)));
         }
-        (calls, batches)
+        let visible = not_among("space_id", &self.hidden, params);
+        if !visible.is_empty() {
+            let in_sight = format!(" AND session_id IN (SELECT id FROM sessions WHERE org_id = $1{visible})");
+            batches = batches.map(|batches| batches + &in_sight);
+        }
+        (calls + &visible, batches)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The sources that admins added. A name has one row, also after its source was removed, so that its version goes on. The settings are
 //! kept as canonical JSON, and archived under the digest that the audit log names: what was in force once stays readable.
 
-use crate::db::{Columns, Row, Tx, all, count, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::definitions::archive_in;
+use crate::orgs::places;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, grants, listings, page};
 use countersign_core::grant::Grant;
@@ -12,6 +13,7 @@ use countersign_core::ports::sources::{AddedSource, SourceSettings};
 use countersign_core::{ConnectionId, Digest, Future, OrgId, PrincipalId, SourceId, json};
 use receipt::body::RuleChange;
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 macro_rules! select_source {
@@ -163,11 +165,16 @@ impl Store {
         only(self.db.read(sql, &vals![org.as_str(), id.as_str()]).await?, read_source)
     }
 
-    /// Lists sources by name, without those that were removed.
-    pub async fn list_sources(&self, org: &OrgId, request: &PageRequest) -> Result<Page<AddedSource>, Error> {
-        let sql = concat!(select_source!(), " AND removed_at IS NULL AND id > $2 ORDER BY id LIMIT $3");
-        let after = request.after.as_deref().unwrap_or_default();
-        let rows = self.db.read(sql, &vals![org.as_str(), after, i64::from(request.limit) + 1]).await?;
+    /// Lists sources by name, without those that were removed, and without these.
+    pub async fn list_sources(&self, org: &OrgId, hidden: &BTreeSet<String>, request: &PageRequest) -> Result<Page<AddedSource>, Error> {
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or_default()].to_vec();
+        let mut sql = String::from(concat!(select_source!(), " AND removed_at IS NULL AND id > $2"));
+        if let Some(hidden) = places(hidden.iter().map(String::as_str), &mut params) {
+            sql.push_str(&format!(" AND id NOT IN ({hidden})"));
+        }
+        params.push(Val::from(i64::from(request.limit) + 1));
+        sql.push_str(&format!(" ORDER BY id LIMIT ${}", params.len()));
+        let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_source, |source| source.id.to_string())
     }
 }

@@ -1,10 +1,11 @@
 //! How well an action does: counted over its last calls, from columns that the end of each call has written.
 
-use crate::db::{Columns, Row, all, vals};
+use crate::db::{Columns, Row, Val, all, vals};
+use crate::orgs::not_among;
 use crate::{Error, Store};
 use countersign_core::limits::STATS_CALLS_MAX;
-use countersign_core::{ActionId, OrgId, Status, Timestamp};
-use std::collections::BTreeMap;
+use countersign_core::{ActionId, OrgId, SpaceId, Status, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The last ended calls of an action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,13 +21,25 @@ pub struct ActionStats {
 }
 
 impl Store {
-    /// The stats of an action's calls that ended at `since` or later: of the last `STATS_CALLS_MAX` at most.
-    pub async fn find_action_stats(&self, org: &OrgId, action: &ActionId, since: Option<Timestamp>) -> Result<ActionStats, Error> {
-        // The time is compared as an expression, so that the rows are read by their action and not by their time.
-        let sql = "SELECT status, reward, exec_ms FROM invocations
-                   WHERE org_id = $1 AND action = $2 AND receipt_seq IS NOT NULL AND +ended_at >= $3 ORDER BY id DESC LIMIT $4";
+    /// The stats of an action's calls that ended at `since` or later, without those in these spaces: of the last `STATS_CALLS_MAX` at most.
+    pub async fn find_action_stats(
+        &self,
+        org: &OrgId,
+        action: &ActionId,
+        hidden: &BTreeSet<SpaceId>,
+        since: Option<Timestamp>,
+    ) -> Result<ActionStats, Error> {
         let since = since.map_or(i64::MIN, Timestamp::as_micros);
-        let rows = self.db.read(sql, &vals![org.as_str(), action.as_str(), since, i64::from(STATS_CALLS_MAX)]).await?;
+        let mut params = vals![org.as_str(), action.as_str(), since].to_vec();
+        let visible = not_among("space_id", hidden, &mut params);
+        params.push(Val::from(i64::from(STATS_CALLS_MAX)));
+        // The time is compared as an expression, so that the rows are read by their action and not by their time.
+        let sql = format!(
+            "SELECT status, reward, exec_ms FROM invocations
+             WHERE org_id = $1 AND action = $2 AND receipt_seq IS NOT NULL AND +ended_at >= $3{visible} ORDER BY id DESC LIMIT ${}",
+            params.len()
+        );
+        let rows = self.db.read(&sql, &params).await?;
         let mut stats = ActionStats::default();
         for (status, reward, exec_ms) in all(rows, read_ended)? {
             *stats.by_status.entry(status.as_str()).or_default() += 1;

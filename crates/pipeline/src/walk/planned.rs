@@ -8,7 +8,7 @@ use super::join::{identity_of, identity_of_gated};
 use super::resolve::Resolved;
 use super::validate::unclear_scope;
 use crate::error::{Error, ParamError};
-use countersign_core::action::Reversibility;
+use countersign_core::action::{Class, Reversibility};
 use countersign_core::call::Planned;
 use countersign_core::invocation::Failure;
 use countersign_core::{Invocation, Tier};
@@ -71,26 +71,33 @@ impl Walk {
     }
 }
 
-/// A planned write of tier R2 needs a rollback plan, unless the action itself stores what its rollback needs.
+/// Whether a plan is a write of tier R2 or above, by its definition or by what it claims. A read stays one, whatever its plan claims.
+fn is_write(resolved: &Resolved) -> bool {
+    resolved.tier() >= Tier::R2 && resolved.action().tier.class() != Class::Read
+}
+
+/// A planned write needs a rollback plan, unless the action itself stores what its rollback needs.
 fn without_way_back(resolved: &Resolved) -> Option<Failure> {
     let plan = resolved.admitted.request.call.claimed.as_ref().and_then(|claimed| claimed.rollback_plan.as_ref());
-    if resolved.tier() != Tier::R2 || resolved.action().reversibility == Reversibility::Reversible || plan.is_some_and(says_how) {
+    if !is_write(resolved) || resolved.action().reversibility == Reversibility::Reversible || plan.is_some_and(says_how) {
         return None;
     }
     let message = format!(
-        "`rollbackPlan` is missing: a planned write of tier R2 needs one, as an object or a text that is not empty, because `{}` cannot be \
+        "`rollbackPlan` is missing: a planned write of tier {} needs one, as an object or a text that is not empty, because `{}` cannot be \
          reverted; nothing ran",
+        resolved.tier(),
         resolved.action().id
     );
     Some(Failure { code: ROLLBACK_PLAN_MISSING.into(), message })
 }
 
-/// A plan that asks for it, and every planned write of tier R2, is verified by more than the schema of its result.
+/// A plan that asks for it, and every planned write, is verified by more than the schema of its result.
 fn without_verification(resolved: &Resolved, plan: &Planned) -> Option<Failure> {
     let missing = |message: String| Some(Failure { code: VERIFICATION_MISSING.into(), message });
-    let is_write = resolved.tier() == Tier::R2;
+    let is_write = is_write(resolved);
     if is_write && plan.is_verified == Some(false) {
-        return missing("`verification.required` must not be false: a planned write of tier R2 is verified; nothing ran".to_owned());
+        let tier = resolved.tier();
+        return missing(format!("`verification.required` must not be false: a planned write of tier {tier} is verified; nothing ran"));
     }
     let has_check = !resolved.action().checks.is_empty() || !resolved.admitted.request.call.commands.is_empty();
     if has_check || !(is_write || plan.is_verified == Some(true)) {

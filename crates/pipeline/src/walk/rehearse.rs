@@ -30,6 +30,9 @@ impl Walk {
         let why = format!("a kill switch on `{scope}` is on (“{reason}”): nothing was done, and this is the dry run");
         resolved.admitted.rehearsed = Some(why);
         resolved.admitted.request.intention = Intention::DryRun;
+        if let Some(older) = &mut resolved.admitted.request.call.older {
+            older.is_rehearsed = true;
+        }
         Ok(resolved)
     }
 }

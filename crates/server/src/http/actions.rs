@@ -65,9 +65,8 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     let eyes = Eyes::of(org, own.as_ref());
     let hidden = sources::hidden(&app, &caller.principal).await?;
     match app.pipeline().catalogue().find_listed(eyes, &action).await {
-        Some(found) if hidden.contains(found.id.source()) => Err(pipeline::Error::UnknownAction { action, suggestions: Vec::new() }.into()),
-        Some(found) => Ok(Json(view(&app, org, None, &found).await?)),
-        None => Err(Refusal::unknown_action(&app, eyes, &action).await),
+        Some(found) if !hidden.contains(found.id.source()) => Ok(Json(view(&app, org, None, &found).await?)),
+        Some(_) | None => Err(sources::unknown_action(&app, &caller.principal, eyes, &action).await.into()),
     }
 }
 
@@ -89,15 +88,15 @@ pub(super) async fn stats(
     Asked(query): Asked<StatsQuery>,
 ) -> Result<Json<ActionStatsView>, Refusal> {
     caller.must_read()?;
-    let org = &caller.principal.org;
-    let Ok(id) = ActionId::parse(&action) else {
-        return Err(Refusal::unknown_action(&app, Eyes::of(org, None), &action).await);
+    let (org, since) = (&caller.principal.org, query.since.as_deref().map(|text| moment(&app, "since", text)).transpose()?);
+    let hidden = sources::hidden(&app, &caller.principal).await?;
+    let Some(id) = ActionId::parse(&action).ok().filter(|id| !hidden.contains(id.source())) else {
+        return Err(sources::unknown_action(&app, &caller.principal, Eyes::of(org, None), &action).await.into());
     };
-    let since = query.since.as_deref().map(|text| moment(&app, "since", text)).transpose()?;
-    let stats = app.store().find_action_stats(org, &id, since).await?;
+    let stats = app.store().find_action_stats(org, &id, &caller.hidden(&app).await?, since).await?;
     // An action that is gone still has its past.
     if stats.by_status.is_empty() && app.pipeline().catalogue().find_listed(Eyes::of(org, None), &action).await.is_none() {
-        return Err(Refusal::unknown_action(&app, Eyes::of(org, None), &action).await);
+        return Err(sources::unknown_action(&app, &caller.principal, Eyes::of(org, None), &action).await.into());
     }
     Ok(Json(stats_view(action, &stats)))
 }

@@ -20,7 +20,7 @@ use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::CLAIMED_CHARS_MAX;
 use countersign_core::ports::Sessions;
-use countersign_core::{Action, ActionId, Call, Invocation, OrgId, Principal, Session, SessionId, SpaceId, Tier};
+use countersign_core::{Action, ActionId, Call, Invocation, Principal, Session, SessionId, SpaceId, Tier};
 use pipeline::{Outcome, Request, may_read_entries, told_to};
 use serde_json::{Number, Value};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) async fn execute(
     let principal = caller.principal.clone();
     let (outcome, echo) = perform(&app, caller, body).await?;
     let Answered { status, view, entry, result, replayed, kept } = answered(&app, &principal, outcome).await;
-    let echo = Echo { inputs: kept.inputs, ..echo };
+    let echo = Echo { inputs: kept.inputs, is_rehearsed: kept.is_rehearsed, ..echo };
     Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
 }
 
@@ -63,8 +63,8 @@ pub(super) async fn perform(app: &App, caller: Caller, body: ActionRequest) -> R
     let session = session_of(app, &caller, "session_id", body.session_id.as_deref()).await?;
     let more = body.unknown_fields();
     let named = body.params.get("space_id").and_then(Value::as_str).map(str::to_owned);
-    let (params, space) = with_its_space(app, &session, &body.tool_id, body.params).await?;
-    let elsewhere = space_elsewhere(app, &session, body.space_id.as_deref()).await?.or(space);
+    let (params, space) = with_its_space(app, &caller, &session, &body.tool_id, body.params).await?;
+    let elsewhere = space_elsewhere(app, &caller, &session, body.space_id.as_deref()).await?.or(space);
     let qos = body.qos.unwrap_or_default();
     let context = body.policy_ctx.unwrap_or_default();
     let action_id = short("action_id", body.action_id)?;
@@ -182,7 +182,8 @@ pub(super) async fn plan(
             principal: caller.principal,
         })
         .await?;
-    let Answered { status, view, entry, result, .. } = answered(&app, &principal, outcome).await;
+    let Answered { status, view, entry, result, kept, .. } = answered(&app, &principal, outcome).await;
+    let echo = Echo { is_rehearsed: kept.is_rehearsed, ..echo };
     Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, echo))))
 }
 
@@ -226,17 +227,23 @@ async fn session_of(app: &App, caller: &Caller, field: &str, named: Option<&str>
 }
 
 /// The space that a request names, if it is not its session's. The gates deny the call for it, with a receipt.
-async fn space_elsewhere(app: &App, session: &Session, named: Option<&str>) -> Result<Option<String>, Refusal> {
+async fn space_elsewhere(app: &App, caller: &Caller, session: &Session, named: Option<&str>) -> Result<Option<String>, Refusal> {
     let Some(named) = named else {
         return Ok(None);
     };
-    let is_here = space_meant(app, &session.org, named).await?.as_ref() == Some(&session.space);
+    let is_here = space_meant(app, caller, named).await?.as_ref() == Some(&session.space);
     Ok((!is_here).then(|| named.to_owned()))
 }
 
 /// The older contract names the space twice. `space_id` is taken out of the params, and returned if it names another space than the
 /// session's. If the action's schema has `space_id`, the action gets the id, and the gates check it there.
-async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Value) -> Result<(Value, Option<String>), Refusal> {
+async fn with_its_space(
+    app: &App,
+    caller: &Caller,
+    session: &Session,
+    tool: &str,
+    mut params: Value,
+) -> Result<(Value, Option<String>), Refusal> {
     let Some(named) = params.get("space_id").and_then(Value::as_str).map(str::to_owned) else {
         return Ok((params, None));
     };
@@ -245,7 +252,7 @@ async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Va
         return Ok((params, None));
     };
     if asks_for_a_space(&action) {
-        if let Some(id) = space_meant(app, &session.org, &named).await? {
+        if let Some(id) = space_meant(app, caller, &named).await? {
             params["space_id"] = Value::String(id.to_string());
         }
         return Ok((params, None));
@@ -253,7 +260,7 @@ async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Va
     if let Some(members) = params.as_object_mut() {
         members.remove("space_id");
     }
-    Ok((params, space_elsewhere(app, session, Some(&named)).await?))
+    Ok((params, space_elsewhere(app, caller, session, Some(&named)).await?))
 }
 
 fn asks_for_a_space(action: &Action) -> bool {
@@ -261,12 +268,16 @@ fn asks_for_a_space(action: &Action) -> bool {
     action.params_schema.pointer("/properties/space_id").is_some() || action.params_schema.get("required").is_some_and(is_required)
 }
 
-async fn space_meant(app: &App, org: &OrgId, named: &str) -> Result<Option<SpaceId>, Refusal> {
+/// The space that is meant by an id or a name. A name that does not exist for the caller means none.
+async fn space_meant(app: &App, caller: &Caller, named: &str) -> Result<Option<SpaceId>, Refusal> {
     match SpaceId::parse(named) {
         Ok(id) => Ok(Some(id)),
         // No space is called that, and not every database can be asked for it.
         Err(_) if named.chars().any(char::is_control) => Ok(None),
-        Err(_) => Ok(app.store().find_space_by_name(org, named).await?.map(|space| space.id)),
+        Err(_) => {
+            let found = app.store().find_space_by_name(&caller.principal.org, named).await?;
+            Ok(found.filter(|space| caller.principal.sees(space)).map(|space| space.id))
+        }
     }
 }
 

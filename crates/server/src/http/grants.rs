@@ -46,7 +46,8 @@ pub(super) async fn list(
     let wrong = |name: &str| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense"));
     let session = query.session.as_deref().map(|text| SessionId::parse(text).map_err(|_| wrong("session"))).transpose()?;
     let request = page_request(query.limit, query.after)?;
-    let page = grants::list(&app, &caller.principal, GrantFilter { state: query.state, session }, &request).await?;
+    let page =
+        grants::list(&app, &caller.principal, GrantFilter { state: query.state, session, ..GrantFilter::default() }, &request).await?;
     Ok(Json(shown(&app, &caller.principal.org, page).await))
 }
 
@@ -89,7 +90,8 @@ pub(super) async fn list_of_session(
     page::Asked(query): page::Asked<SessionListQuery>,
 ) -> Result<Json<Page<GrantView>>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
-    let filter = GrantFilter { state: Some(query.state.unwrap_or(GrantState::Active)), session: Some(session.id) };
+    let state = Some(query.state.unwrap_or(GrantState::Active));
+    let filter = GrantFilter { state, session: Some(session.id), ..GrantFilter::default() };
     let request = page_request(query.limit, query.after)?;
     let page = grants::list(&app, &caller.principal, filter, &request).await?;
     Ok(Json(shown(&app, &caller.principal.org, page).await))

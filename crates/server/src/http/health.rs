@@ -113,9 +113,8 @@ pub(super) async fn notifications(
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<Page<NotificationView>>, Refusal> {
     caller.must_read()?;
-    let page = app.store().list_notifications(&caller.principal.org, &query.request()?).await?;
-    let items = caller.seen_of(&app, page.items, |notification| notification.space.to_string()).await?;
-    let items = items.into_iter().map(|notification| NotificationView {
+    let page = app.store().list_notifications(&caller.principal.org, &caller.hidden(&app).await?, &query.request()?).await?;
+    let items = page.items.into_iter().map(|notification| NotificationView {
         id: notification.id.to_string(),
         space_id: notification.space.to_string(),
         invocation_id: notification.invocation.to_string(),

@@ -42,9 +42,9 @@ pub(super) async fn list(
     Asked(query): Asked<ListQuery>,
 ) -> Result<Json<Page<QuarantineView>>, Refusal> {
     caller.must_read()?;
-    let page = app.store().list_quarantines(&caller.principal.org, query.state, &page_request(query.limit, query.after)?).await?;
-    let items = caller.seen_of(&app, page.items, |held| held.space.to_string()).await?;
-    Ok(Json(Page { items: items.into_iter().map(view).collect(), next: page.next }))
+    let (hidden, request) = (caller.hidden(&app).await?, page_request(query.limit, query.after)?);
+    let page = app.store().list_quarantines(&caller.principal.org, query.state, &hidden, &request).await?;
+    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
 
 /// One of them. What it holds is not shown, only what was found in it.

@@ -13,8 +13,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::ports::definitions::Wording;
 use countersign_core::ports::sources::McpServer;
-use countersign_core::{ActionId, Digest, OrgId, SourceId};
-use pipeline::DefinitionNow;
+use countersign_core::{ActionId, Digest, OrgId, Principal, SourceId};
+use pipeline::{DefinitionNow, Eyes};
 use policy::drift::Weight;
 use serde_json::Value;
 use sources::package::CodeChange;
@@ -30,10 +30,10 @@ pub(super) async fn list(
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<Page<ReviewView>>, Refusal> {
     caller.must_read()?;
-    let page = app.store().list_reviews(&caller.principal.org, &query.request()?).await?;
     let hidden = operations::sources::hidden(&app, &caller.principal).await?;
+    let page = app.store().list_reviews(&caller.principal.org, &hidden, &query.request()?).await?;
     let mut items = Vec::with_capacity(page.items.len());
-    for review in page.items.into_iter().filter(|review| !hidden.contains(review.action.source())) {
+    for review in page.items {
         let now = app.pipeline().definition_of(&caller.principal.org, &review.action).await.ok().flatten();
         items.push(view(&app, &caller.principal.org, &review.action.clone(), Some(review), now).await?);
     }
@@ -47,9 +47,9 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     caller.must_read()?;
     let id = action_named(&app, &caller.principal, &action).await?;
     if operations::sources::hidden(&app, &caller.principal).await?.contains(id.source()) {
-        return Err(pipeline::Error::UnknownAction { action, suggestions: Vec::new() }.into());
+        return Err(unknown(&app, &caller.principal, &id).await);
     }
-    shown(&app, &caller.principal.org, &id).await
+    shown(&app, &caller.principal, &id).await
 }
 
 /// Marks the definition of an action as reviewed. If the definition changes later, calls need approval again.
@@ -65,18 +65,23 @@ pub(super) async fn review(
     let seen = body.textual.as_deref().map(|text| Digest::parse(text).ok_or_else(bad)).transpose()?;
     let wording = if body.ignore_wording { Wording::Ignored } else { Wording::Reviewed };
     let id = reviews::review(&app, &caller.principal, &action, seen, wording).await?;
-    let shown = shown(&app, &caller.principal.org, &id).await;
+    let shown = shown(&app, &caller.principal, &id).await;
     let reviewed = |refusal: Refusal| Error::interrupted(&refusal.0.detail, format!("`{id}` was reviewed"), format!("reviews/{id}"));
     Ok(shown.map_err(reviewed)?)
 }
 
-async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewView>, Refusal> {
+async fn shown(app: &App, by: &Principal, action: &ActionId) -> Result<Json<ReviewView>, Refusal> {
+    let org = &by.org;
     let review = app.store().find_review(org, action).await?;
     let now = app.pipeline().definition_of(org, action).await?;
     if review.is_none() && now.is_none() {
-        return Err(Refusal::unknown_action(app, org, action.as_str()).await);
+        return Err(unknown(app, by, action).await);
     }
     Ok(Json(view(app, org, action, review, now).await?))
+}
+
+async fn unknown(app: &App, by: &Principal, action: &ActionId) -> Refusal {
+    operations::sources::unknown_action(app, by, Eyes::of(&by.org, None), action.as_str()).await.into()
 }
 
 pub(super) async fn view(

@@ -14,9 +14,7 @@ use store::{AddedChannel, DeliveryFilter, NewChannel, Page, PageRequest};
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Channel>, Error> {
     must_read(by)?;
-    let (mut page, hidden) = (app.store().list_channels(&by.org, request).await?, sight::hidden(app, by).await?);
-    page.items.retain(|channel| is_seen(channel, &hidden));
-    Ok(page)
+    Ok(app.store().list_channels(&by.org, &sight::hidden(app, by).await?, request).await?)
 }
 
 /// A channel by its name, or by its id, also after it was removed.
@@ -106,9 +104,8 @@ pub(crate) async fn deliveries(
         Some(text) => Some(find_any(app, by, text).await?.id),
         None => None,
     };
-    let page = app.store().list_deliveries(&by.org, &DeliveryFilter { channel, state }, request).await?;
-    let about = |delivery: &Delivery| format!("{} {}", delivery.channel, delivery.invocation);
-    Ok(Page { items: sight::seen_of(app, by, page.items, about).await?, next: page.next })
+    let filter = DeliveryFilter { channel, state, hidden: sight::hidden(app, by).await? };
+    Ok(app.store().list_deliveries(&by.org, &filter, request).await?)
 }
 
 /// Has dead letters of a channel delivered once more: the named one, or all. Returns how many.

@@ -24,7 +24,8 @@ pub(crate) struct Started {
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Connection>, Error> {
     must_read(by)?;
-    let (mut page, hidden) = (app.store().list_connections(&by.org, request).await?, sight::hidden(app, by).await?);
+    let hidden = sight::hidden(app, by).await?;
+    let mut page = app.store().list_connections(&by.org, &hidden, request).await?;
     page.items = page.items.into_iter().filter_map(|connection| seen(connection, &hidden)).collect();
     Ok(page)
 }
@@ -53,7 +54,7 @@ pub(super) async fn find_any(app: &App, by: &Principal, named: &str) -> Result<C
 }
 
 /// The connection without the spaces that are hidden; `None` if it is for those only.
-fn seen(mut connection: Connection, hidden: &BTreeSet<SpaceId>) -> Option<Connection> {
+pub(super) fn seen(mut connection: Connection, hidden: &BTreeSet<SpaceId>) -> Option<Connection> {
     let is_for_some = connection.spaces.as_ref().is_none_or(|spaces| spaces.iter().any(|space| !hidden.contains(space)));
     if let Some(spaces) = &mut connection.spaces {
         spaces.retain(|space| !hidden.contains(space));

@@ -12,9 +12,7 @@ use store::{NewConsent, Page, PageRequest};
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Consent>, Error> {
     must(by, Permission::Read)?;
     let own = by.owner.as_ref().filter(|_| by.role.is_some() && !by.may(Permission::ManageIdentity));
-    let page = app.store().list_consents(&by.org, own, request).await?;
-    let about = |consent: &Consent| consent.space.as_ref().map(ToString::to_string).unwrap_or_default();
-    Ok(Page { items: sight::seen_of(app, by, page.items, about).await?, next: page.next })
+    Ok(app.store().list_consents(&by.org, own, &sight::hidden(app, by).await?, request).await?)
 }
 
 pub(crate) async fn give(

@@ -1,6 +1,6 @@
 //! Grants: people who may approve give them; agents request them.
 
-use super::{Error, must, sessions, sight, spaces, words};
+use super::{Error, must, sessions, sight, sources, spaces, words};
 use crate::App;
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition, SumMax};
 use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, PAGE_ROWS_MAX};
@@ -40,8 +40,21 @@ pub(crate) async fn list(app: &App, by: &Principal, mut filter: GrantFilter, req
         }
         None => must(by, Permission::Read)?,
     }
+    filter.hidden = sight::hidden(app, by).await?;
     let page = app.store().list_grants(&by.org, &filter, request).await?;
-    Ok(Page { items: sight::seen_of(app, by, page.items, about).await?, next: page.next })
+    let mut items = Vec::with_capacity(page.items.len());
+    for grant in page.items {
+        items.push(told(app, by, grant).await?);
+    }
+    Ok(Page { items, next: page.next })
+}
+
+/// The grant as this principal is told it: without the call by whose approval it was given, if that does not exist for them.
+async fn told(app: &App, by: &Principal, grant: Grant) -> Result<Grant, Error> {
+    let Some(invocation) = &grant.invocation else { return Ok(grant) };
+    let hidden = sight::hidden(app, by).await?;
+    let is_hidden = sight::is_about(app, &by.org, &hidden, invocation.as_str()).await?;
+    Ok(if is_hidden { Grant { invocation: None, ..grant } } else { grant })
 }
 
 /// What a grant is about: the session that it covers, the space, and the agent that asked for it.
@@ -58,7 +71,7 @@ pub(crate) async fn find(app: &App, by: &Principal, grant: &str) -> Result<Grant
     let found = app.store().find_grant(&by.org, &id).await?;
     let found = sight::seen_of(app, by, found.into_iter().collect::<Vec<_>>(), about).await?.pop();
     let may_read = |found: &Grant| by.may(Permission::Read) || found.requested_by.as_ref() == Some(&by.id);
-    found.filter(may_read).ok_or_else(unknown)
+    told(app, by, found.filter(may_read).ok_or_else(unknown)?).await
 }
 
 /// Gives a grant; if an agent asks, requests one. A request allows nothing until a person approves it.
@@ -78,19 +91,19 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: Asked) -> Result<Gr
 /// Approves an agent's request.
 pub(crate) async fn approve(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
     let id = answerable(app, by, grant).await?;
-    changed(grant, app.store().approve_grant(&by.org, &id, &by.id).await?)
+    told(app, by, changed(grant, app.store().approve_grant(&by.org, &id, &by.id).await?)?).await
 }
 
 /// Refuses an agent's request.
 pub(crate) async fn refuse(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
     let id = answerable(app, by, grant).await?;
-    changed(grant, app.store().refuse_grant(&by.org, &id, &by.id).await?)
+    told(app, by, changed(grant, app.store().refuse_grant(&by.org, &id, &by.id).await?)?).await
 }
 
 /// Ends a grant at once: the next call needs an approval again.
 pub(crate) async fn revoke(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
     let id = answerable(app, by, grant).await?;
-    changed(grant, app.store().revoke_grant(&by.org, &id, &by.id).await?)
+    told(app, by, changed(grant, app.store().revoke_grant(&by.org, &id, &by.id).await?)?).await
 }
 
 /// The id of a grant. Only people who may approve can change grants, and only those that exist for them.
@@ -117,7 +130,7 @@ async fn may_ask(app: &App, by: &Principal, terms: &GrantTerms) -> Result<(), Er
     if !is_for_it {
         return Err(Error::OtherSession);
     }
-    let filter = GrantFilter { state: Some(GrantState::Requested), session: by.session.clone() };
+    let filter = GrantFilter { state: Some(GrantState::Requested), session: by.session.clone(), ..GrantFilter::default() };
     let open = app.store().list_grants(&by.org, &filter, &PageRequest { limit: PAGE_ROWS_MAX, after: None }).await?;
     let open = open.items.iter().filter(|grant| grant.requested_by.as_ref() == Some(&by.id)).count();
     if open >= GRANT_REQUESTS_PER_SESSION_MAX { Err(Error::TooManyRequests { open }) } else { Ok(()) }
@@ -184,12 +197,13 @@ async fn definition_of(app: &App, by: &Principal, covers: &Covers) -> Result<Opt
     // An agent learns nothing about sources that its session is not connected to.
     let own = sessions::own(app, by).await?;
     let eyes = Eyes::of(&by.org, own.as_ref());
-    let now = match app.pipeline().catalogue().has_source(eyes, action.source()).await {
+    let is_hidden = sources::hidden(app, by).await?.contains(action.source());
+    let now = match !is_hidden && app.pipeline().catalogue().has_source(eyes, action.source()).await {
         true => app.pipeline().definition_of(&by.org, &action).await?,
         false => None,
     };
     let Some(now) = now else {
-        return Err(Error::unknown_action(app, eyes, action.as_str()).await);
+        return Err(sources::unknown_action(app, by, eyes, action.as_str()).await);
     };
     if now.is_never_granted {
         return Err(Error::NeverGranted { action });

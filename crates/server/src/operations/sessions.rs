@@ -1,7 +1,7 @@
 //! Sessions: who may create, read and end one.
 
 use super::tokens::wishes;
-use super::{Error, must, sight};
+use super::{Error, must, sight, sources};
 use crate::App;
 use api::identity::NewSessionRequest;
 use countersign_core::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
@@ -63,18 +63,19 @@ async fn sources_of(app: &App, by: &Principal, names: &[String]) -> Result<BTree
     if names.len() > SESSION_SOURCES_MAX {
         return Err(Error::invalid(format!("`sources` has more than {SESSION_SOURCES_MAX} names")));
     }
-    let (mut sources, mut errors) = (BTreeSet::new(), Vec::new());
+    let hidden = sources::hidden(app, by).await?;
+    let (mut chosen, mut errors) = (BTreeSet::new(), Vec::new());
     for (at, name) in names.iter().enumerate() {
-        let is_there = app.pipeline().catalogue().has_source(&by.org, name).await;
+        let is_there = !hidden.contains(name) && app.pipeline().catalogue().has_source(&by.org, name).await;
         match SourceId::parse(name).ok().filter(|_| is_there) {
             Some(source) => {
-                sources.insert(source);
+                chosen.insert(source);
             }
             None => errors.push(ParamError { pointer: format!("/sources/{at}"), message: "there is no such source".to_owned() }),
         }
     }
     if errors.is_empty() {
-        return Ok(sources);
+        return Ok(chosen);
     }
     Err(Error::Invalid { message: "no session was created: there are no such sources".to_owned(), errors })
 }

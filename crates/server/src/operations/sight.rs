@@ -1,11 +1,11 @@
 //! Which spaces exist for a principal. A space with members is there for them and for those who administer the org. For everybody else it, and
 //! what happens in it, does not exist: it is in no list, and by its id it is not found.
 
-use super::{Error, must};
+use super::{Error, connections, must};
 use crate::App;
 use countersign_core::ports::{Invocations, Sessions};
 use countersign_core::principal::Permission;
-use countersign_core::{ChannelId, InvocationId, OrgId, Principal, SessionId, SpaceId};
+use countersign_core::{ChannelId, ConnectionId, InvocationId, OrgId, Principal, SessionId, SpaceId};
 use std::collections::BTreeSet;
 
 /// The spaces that do not exist for this principal.
@@ -41,7 +41,8 @@ pub(crate) async fn seen_of<T: Send>(
     Ok(seen)
 }
 
-/// Whether a text names one of these spaces, a session or an invocation in one, or a channel for one.
+/// Whether a text names one of these spaces, a session or an invocation in one, or a channel or a connection for one. An invocation that is no
+/// longer kept may have been in one of them, and counts as if it had.
 pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, text: &str) -> Result<bool, Error> {
     if spaces.is_empty() {
         return Ok(false);
@@ -52,9 +53,18 @@ pub(crate) async fn is_about(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>,
         } else if let Ok(session) = SessionId::parse(word) {
             app.store().find_session(org, &session).await?.map(|session| session.space)
         } else if let Ok(invocation) = InvocationId::parse(word) {
-            app.store().find_invocation(org, &invocation).await?.map(|invocation| invocation.space)
+            match app.store().find_invocation(org, &invocation).await? {
+                Some(invocation) => Some(invocation.space),
+                None => return Ok(true),
+            }
         } else if let Ok(channel) = ChannelId::parse(word) {
             app.store().find_channel(org, &channel).await?.and_then(|channel| channel.space)
+        } else if let Ok(connection) = ConnectionId::parse(word) {
+            let found = app.store().find_connection_by_id(org, &connection).await?;
+            if found.is_some_and(|connection| connections::seen(connection, spaces).is_none()) {
+                return Ok(true);
+            }
+            None
         } else {
             None
         };

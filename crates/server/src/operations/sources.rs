@@ -15,7 +15,7 @@ use countersign_core::principal::Permission;
 use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
 use countersign_core::switch::SwitchScope;
 use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId, SpaceId};
-use pipeline::{DefinitionNow, Reviewed, SourceListing};
+use pipeline::{DefinitionNow, Eyes, Reviewed, SourceListing};
 use policy::scan::Others;
 use sources::mcp::{Known, McpSource};
 use std::borrow::Cow;
@@ -47,8 +47,9 @@ pub(crate) struct Differing {
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<AddedSource>, Error> {
     must_read(by)?;
-    let (mut page, hidden) = (app.store().list_sources(&by.org, request).await?, sight::hidden(app, by).await?);
-    page.items = page.items.into_iter().filter_map(|source| seen(source, &hidden)).collect();
+    let mut page = app.store().list_sources(&by.org, &hidden(app, by).await?, request).await?;
+    let spaces = sight::hidden(app, by).await?;
+    page.items = page.items.into_iter().filter_map(|source| seen(source, &spaces)).collect();
     Ok(page)
 }
 
@@ -72,6 +73,30 @@ pub(crate) async fn hidden(app: &App, by: &Principal) -> Result<BTreeSet<String>
     }
     let added = app.store().added_sources(&by.org).await?;
     Ok(added.iter().filter(|source| seen(AddedSource::clone(source), &spaces).is_none()).map(|source| source.id.to_string()).collect())
+}
+
+/// The refusal of an action that does not exist, or not for this principal. It suggests none of a source that they do not see.
+pub(crate) async fn unknown_action(app: &App, by: &Principal, eyes: Eyes<'_>, named: &str) -> Error {
+    let hidden = match hidden(app, by).await {
+        Ok(hidden) => hidden,
+        Err(error) => return error,
+    };
+    let mut unknown = app.pipeline().unknown_action(eyes, named).await;
+    if let pipeline::Error::UnknownAction { suggestions, .. } = &mut unknown {
+        suggestions.retain(|suggestion| suggestion.split('.').next().is_none_or(|source| !hidden.contains(source)));
+    }
+    unknown.into()
+}
+
+/// Whether an event with this name and key is about a source that is only for these spaces, also after it was removed.
+pub(super) async fn is_event_of_hidden(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, name: &str, key: &str) -> Result<bool, Error> {
+    if !["source.", "action.", "breaker.", "switch."].iter().any(|group| name.starts_with(group)) {
+        return Ok(false);
+    }
+    // Of a switch, the key says what it stops; of an action, it begins with the source.
+    let named = key.split_once(':').map_or(key, |(_, named)| named);
+    let Some(id) = named.split('.').next().and_then(|source| SourceId::parse(source).ok()) else { return Ok(false) };
+    Ok(app.store().find_source(org, &id).await?.is_some_and(|source| seen(source, spaces).is_none()))
 }
 
 /// The source without the spaces that are hidden; `None` if it is for those only.
@@ -350,7 +375,7 @@ async fn reviews_of(app: &App, org: &OrgId, id: &SourceId) -> Result<Vec<Review>
     // The ids of its actions begin with its name and a dot, and are listed one after the other.
     let mut request = PageRequest { limit: 100, after: Some(format!("{id}.")) };
     loop {
-        let page = app.store().list_reviews(org, &request).await?;
+        let page = app.store().list_reviews(org, &BTreeSet::new(), &request).await?;
         let has_others = page.items.iter().any(|review| review.action.source() != id.as_str());
         reviews.extend(page.items.into_iter().filter(|review| review.action.source() == id.as_str()));
         match page.next.filter(|_| !has_others) {

@@ -1,6 +1,6 @@
 //! The live stream: who may open one, and what each principal is told on it.
 
-use super::{Error, must_read_session, sight};
+use super::{Error, must_read_session, sight, sources};
 use crate::App;
 use crate::stream::{NotOpened, Subscription, Told};
 use api::stream::Cursor;
@@ -27,8 +27,11 @@ pub(crate) async fn open(app: &App, by: &Principal, after: Option<Cursor>) -> Re
 pub(crate) async fn told(app: &App, by: &Principal, told: &Arc<Told>) -> Result<Option<Arc<Told>>, Error> {
     let hidden = sight::hidden(app, by).await?;
     if !hidden.is_empty() {
-        let about = format!("{} {}", told.event.key, told.event.body);
-        if sight::is_about(app, &by.org, &hidden, &about).await? {
+        let event = &told.event;
+        let about = format!("{} {}", event.key, event.body);
+        if sight::is_about(app, &by.org, &hidden, &about).await?
+            || sources::is_event_of_hidden(app, &by.org, &hidden, &event.name, &event.key).await?
+        {
             return Ok(None);
         }
     }

@@ -293,6 +293,8 @@ async fn what_happens_in_a_closed_space_is_for_those_it_exists_for(kind: Kind) {
 
     for (who, sees) in [(&robin, true), (&server.owner, true), (&eve, false)] {
         let channels = who.get("/api/v1/channels").await.ok().to_string();
+        let first = who.get("/api/v1/channels?limit=1").await.ok();
+        assert_eq!((first["items"].as_array().unwrap().len(), first["next"].is_null()), (1, !sees), "{first}");
         let deliveries = who.get("/api/v1/deliveries").await.ok().to_string();
         let uses = who.get("/api/v1/secrets/hook/used-by").await.ok().to_string();
         assert!(channels.contains(&everywhere) && uses.contains(&everywhere), "{channels} {uses}");

@@ -19,6 +19,7 @@ on_both_engines!(
     a_decision_that_is_sent_becomes_a_call_and_its_events_answer,
     the_end_of_a_call_is_told_with_its_receipt_a_summary_and_its_reward,
     who_is_no_member_of_a_space_is_told_nothing_of_it,
+    what_was_forgotten_of_a_hidden_call_is_not_told_to_strangers,
 );
 on_sqlite!(
     what_happens_is_told_at_once_under_our_names_and_the_older_ones,
@@ -325,7 +326,8 @@ async fn an_agent_is_told_of_its_own_session_and_another_org_of_nothing(kind: Ki
 }
 
 async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
-    let server = TestServer::start_reaching(kind, &["http://127.0.0.1:9"]).await;
+    let upstream = Upstream::start().await;
+    let server = TestServer::start_reaching(kind, &["http://127.0.0.1:9", &upstream.url]).await;
     let (robin, eve) = (server.owner.person("robin", "member").await, server.owner.person("eve", "viewer").await);
     let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
     let user = robin.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
@@ -338,12 +340,41 @@ async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
     let settings = json!({ "url": "http://127.0.0.1:9/", "secret": "hook" });
     let pager = json!({ "name": "pager", "kind": "webhook", "settings": settings, "space": space });
     let channel = server.owner.post("/api/v1/channels", pager).await.ok()["id"].as_str().unwrap().to_owned();
+    let bank = json!({ "name": "bank", "kind": "bearer", "url": "http://127.0.0.1:9", "value": "s3cret", "spaces": [space] });
+    let connection = server.owner.post("/api/v1/connections", bank).await.ok()["id"].as_str().unwrap().to_owned();
+    server.owner.send(reqwest::Method::DELETE, "/api/v1/connections/bank", None).await.ok();
+    let vault = json!({ "name": "vault", "url": upstream.mcp(), "trust_hints": true, "spaces": [space] });
+    server.owner.post("/api/v1/sources", vault).await.ok();
+    server.owner.send(reqwest::Method::DELETE, "/api/v1/sources/vault", None).await.ok();
     let seen = server.agent().await.pending("fake.write", json!({ "text": "b" })).await;
     let told = format!("{:?}", theirs.until_held(&hidden).await);
     assert!(told.contains(&space), "{told}");
     let told = format!("{:?}", hers.until_held(&seen).await);
-    let named = [&space, &agent.session, &hidden, &channel].into_iter().find(|id| told.contains(id.as_str()));
+    let named = [&space, &agent.session, &hidden, &channel, &connection].into_iter().find(|id| told.contains(id.as_str()));
     assert_eq!(named, None, "{told}");
+    assert!(!told.contains("vault"), "{told}");
+}
+
+async fn what_was_forgotten_of_a_hidden_call_is_not_told_to_strangers(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (robin, eve) = (server.owner.person("robin", "approver").await, server.owner.person("eve", "viewer").await);
+    let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
+    let user = robin.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    server.owner.post(&format!("/api/v1/spaces/{space}/members"), json!({ "user_id": user })).await.ok();
+    let hidden = robin.new_session(json!({ "space": "payroll" })).await.pending("fake.write", json!({ "text": "a" })).await;
+    // The event of a link names the call, and nothing else that says where it was.
+    robin.post(&format!("/api/v1/invocations/{hidden}/link"), json!({})).await.ok();
+    robin.deny(&hidden, "no").await.ok();
+    let kept = json!({ "receipts_days": 30, "snapshots_days": 30 });
+    server.owner.send(reqwest::Method::PUT, "/api/v1/retention", Some(kept)).await.ok();
+    server.clock.advance_seconds(31 * 24 * 60 * 60);
+    server.store.forget_old(&server.org).await.unwrap();
+    robin.get(&format!("/api/v1/invocations/{hidden}")).await.problem(404, "not_found");
+    let seen = server.agent().await.pending("fake.write", json!({ "text": "b" })).await;
+    for (who, is_told) in [(&robin, true), (&eve, false)] {
+        let told = format!("{:?}", who.stream("?after=0").await.until_held(&seen).await);
+        assert_eq!(told.contains(&hidden), is_told, "{told}");
+    }
 }
 
 async fn an_agent_does_not_learn_from_events_that_it_touched_a_canary(kind: Kind) {

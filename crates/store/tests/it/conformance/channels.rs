@@ -104,7 +104,7 @@ async fn a_channel_is_added_and_removed_and_the_log_says_so(kind: Kind) {
     assert_eq!((&added.tiers, added.after_seconds, &added.settings), (&new.tiers, 30, &new.settings));
     assert_eq!(store.find_channel(&tenant.org, &added.id).await, Ok(Some(added.clone())));
     assert_eq!(store.find_channel_by_name(&tenant.org, "night").await, Ok(Some(added.clone())));
-    assert_eq!(store.list_channels(&tenant.org, &everything()).await.unwrap().items, std::slice::from_ref(&added));
+    assert_eq!(store.list_channels(&tenant.org, &Default::default(), &everything()).await.unwrap().items, std::slice::from_ref(&added));
     let again = store.add_channel(&tenant.org, webhook("night"), Vec::new(), &tenant.person()).await;
     assert_eq!(again, Ok(AddedChannel::Taken));
     assert_eq!(differences(store, &tenant).await, Vec::<String>::new());
@@ -332,7 +332,7 @@ async fn a_dead_letter_stays_until_somebody_asks_for_it_again(kind: Kind) {
         let dead = DeliveryEnd::Dead { problem: "gone".to_owned() };
         assert_eq!(store.end_delivery(&tenant.org, &claimed.delivery.id, dead).await, Ok(true));
     }
-    let filter = DeliveryFilter { channel: Some(channel.id.clone()), state: Some(DeliveryState::Dead) };
+    let filter = DeliveryFilter { channel: Some(channel.id.clone()), state: Some(DeliveryState::Dead), ..DeliveryFilter::default() };
     let dead = store.list_deliveries(&tenant.org, &filter, &everything()).await.unwrap().items;
     assert_eq!((dead.len(), store.count_deliveries(&tenant.org, &channel.id, DeliveryState::Dead).await), (2, Ok(2)));
     world.clock.advance_seconds(24 * 60 * 60);

@@ -336,9 +336,9 @@ async fn connections_are_listed_by_name_and_a_removed_one_frees_its_name(kind: K
     remove(store, &tenant, "a").await;
     let again = make(store, &tenant, "a", VALUE).await;
     remove(store, &tenant, "c").await;
-    let all = store.list_connections(&tenant.org, &everything()).await.unwrap().items;
+    let all = store.list_connections(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
     assert_eq!(all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(all[0].id, again.id);
-    let first = store.list_connections(&tenant.org, &PageRequest { limit: 1, after: None }).await.unwrap();
+    let first = store.list_connections(&tenant.org, &Default::default(), &PageRequest { limit: 1, after: None }).await.unwrap();
     assert_eq!((first.items.len(), first.next.as_deref()), (1, Some("a")));
 }

@@ -95,7 +95,7 @@ async fn an_action_is_counted_over_its_tried_effects(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let action = ActionId::parse(READ).unwrap();
-    assert_eq!(store.find_action_stats(&tenant.org, &action, None).await, Ok(store::ActionStats::default()));
+    assert_eq!(store.find_action_stats(&tenant.org, &action, &Default::default(), None).await, Ok(store::ActionStats::default()));
     let tried = |status: Status, took_ms: u64| {
         let (world, tenant) = (&world, &tenant);
         async move {
@@ -112,9 +112,9 @@ async fn an_action_is_counted_over_its_tried_effects(kind: Kind) {
     world.clock.advance_seconds(1);
     tried(Status::Succeeded, 20).await;
 
-    let stats = store.find_action_stats(&tenant.org, &action, None).await.unwrap();
+    let stats = store.find_action_stats(&tenant.org, &action, &Default::default(), None).await.unwrap();
     assert_eq!(stats.by_status, [("denied", 1), ("failed", 1), ("succeeded", 2)].into());
     assert_eq!((stats.rewards, stats.succeeded, stats.exec_ms), (vec![600_000, 0, 600_000], 2, vec![10, 20, 30]));
-    let newest = store.find_action_stats(&tenant.org, &action, Some(from_here)).await.unwrap();
+    let newest = store.find_action_stats(&tenant.org, &action, &Default::default(), Some(from_here)).await.unwrap();
     assert_eq!((newest.by_status, newest.exec_ms), ([("succeeded", 1)].into(), vec![20]));
 }

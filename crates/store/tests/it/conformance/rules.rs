@@ -184,7 +184,7 @@ async fn an_invocation_notifies_once(kind: Kind) {
     let again = Notification { id: tenant.draw(NotificationId::new), title: "Twice".into(), ..first.clone() };
     store.deliver(&again).await.unwrap();
     assert_eq!(store.find_delivered(&tenant.org, &first.invocation).await, Ok(Some(first.id.clone())));
-    assert_eq!(store.list_notifications(&tenant.org, &everything()).await.unwrap().items, [first]);
+    assert_eq!(store.list_notifications(&tenant.org, &Default::default(), &everything()).await.unwrap().items, [first]);
 }
 
 async fn a_call_that_is_over_notifies_nobody(kind: Kind) {
@@ -226,8 +226,12 @@ async fn notifications_are_listed_newest_first_by_page(kind: Kind) {
         store.deliver(&notification).await.unwrap();
         all.insert(0, notification);
     }
-    let first = store.list_notifications(&tenant.org, &PageRequest { limit: 3, after: None }).await.unwrap();
-    let rest = store.list_notifications(&tenant.org, &PageRequest { limit: 3, after: first.next.clone() }).await.unwrap();
+    let first = store.list_notifications(&tenant.org, &Default::default(), &PageRequest { limit: 3, after: None }).await.unwrap();
+    let rest =
+        store.list_notifications(&tenant.org, &Default::default(), &PageRequest { limit: 3, after: first.next.clone() }).await.unwrap();
     assert_eq!(rest.next, None);
     assert_eq!([first.items, rest.items].concat(), all);
+    let hidden = [tenant.space.clone()].into();
+    let others = store.list_notifications(&tenant.org, &hidden, &PageRequest { limit: 3, after: None }).await.unwrap();
+    assert_eq!((others.items, others.next), (Vec::new(), None));
 }

@@ -374,11 +374,11 @@ async fn sources_are_listed_by_name_and_page(kind: Kind) {
         add(store, &tenant, text, remote(text)).await;
     }
     remove(store, &tenant, "gone").await;
-    let all = store.list_sources(&tenant.org, &everything()).await.unwrap().items;
+    let all = store.list_sources(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
     assert_eq!(all.iter().map(|source| source.id.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
-    let first = store.list_sources(&tenant.org, &PageRequest { limit: 2, after: None }).await.unwrap();
+    let first = store.list_sources(&tenant.org, &Default::default(), &PageRequest { limit: 2, after: None }).await.unwrap();
     assert_eq!((first.items.len(), first.next.as_deref()), (2, Some("b")));
-    let rest = store.list_sources(&tenant.org, &PageRequest { limit: 2, after: first.next }).await.unwrap();
+    let rest = store.list_sources(&tenant.org, &Default::default(), &PageRequest { limit: 2, after: first.next }).await.unwrap();
     assert_eq!((rest.items.as_slice(), rest.next), (&all[2..], None));
 }
 
