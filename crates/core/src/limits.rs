@@ -188,6 +188,11 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// How long a client may take to send its headers; then the connection is closed.
 pub const HEADER_READ_SECONDS: u64 = 10;
+/// How long what was sent may go without any sign that it arrived; then its connection is closed, because its peer is gone.
+pub const PEER_SILENT_SECONDS: u32 = 30;
+/// How long a connection may be silent before it is asked whether its peer is there, and how often it is asked then.
+pub const PEER_PROBED_AFTER_SECONDS: u64 = 15;
+pub const PEER_PROBED_EVERY_SECONDS: u64 = 5;
 /// How long a client may take for the TLS handshake; then the connection is closed.
 pub const TLS_HANDSHAKE_SECONDS: u64 = 10;
 /// Bytes of a file with a certificate or a key; a larger one cannot be used.
