@@ -475,6 +475,9 @@ pub const LINE_GOING_MS: u64 = 300;
 pub const LINE_YOUNG_MS: u64 = 1_000;
 /// How long a call waits for one whose caller has gone to begin, to be held or to end; then it is a call of its own.
 pub const LINE_SETTLES_SECONDS: u64 = 10;
+/// How often a call looks whether another server, on which the same call is open, has been heard of; until then it is not known whether that
+/// caller is still there. A server is heard of every `LEASE_RENEW_SECONDS`, or is gone after `LEASE_SECONDS`.
+pub const LINE_LOOK_MS: u64 = 250;
 /// Rows of delivered calls that waited on a line are removed together, this often; it divides a second.
 pub const LINES_CLEARED_MS: u64 = 250;
 /// How long the result of a list at the MCP door may be used; then a client asks again.
