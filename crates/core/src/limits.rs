@@ -463,6 +463,8 @@ pub const MCP_PASSED_PAGES_MAX: usize = 10;
 pub const MCP_HOLD_SECONDS_DEFAULT: u64 = 50;
 /// The longest time that a URL may ask for; more is refused with `invalid_query`.
 pub const MCP_HOLD_SECONDS_MAX: u64 = 600;
+/// Messages in one batch at the MCP door; a larger one is refused with the error -32600.
+pub const MCP_BATCH_MESSAGES_MAX: usize = 50;
 /// How long an answer of the MCP door may take before its head is sent.
 pub const MCP_OPEN_AFTER_SECONDS: u64 = 5;
 /// How long a stream of the MCP door may be silent; then a comment is sent.

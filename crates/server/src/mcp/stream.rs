@@ -6,9 +6,12 @@ use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::limits::{MCP_OPEN_AFTER_SECONDS, MCP_SILENCE_SECONDS};
-use futures_util::{StreamExt as _, stream};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt as _, stream};
 use http_body_util::BodyExt;
 use pipeline::{Line, Pipeline};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -26,10 +29,25 @@ struct Ends {
 }
 
 impl Ends {
-    /// Notes what goes out.
+    /// Notes what goes out. What was told before the answer, such as progress, may go out after the answer was handed over, and is not it.
     fn pass(&mut self, bytes: &Bytes) {
-        self.is_out |= self.line.is_handed() && !bytes.starts_with(b":");
+        self.is_out = self.is_out || self.line.is_handed() && has_response(bytes);
     }
+}
+
+/// What tells a response from a request or a notification.
+#[derive(Deserialize)]
+struct Message {
+    id: Option<IgnoredAny>,
+    result: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+/// Whether a response is in these bytes: one event, or the whole of an answer that is one message. The library sends no event in parts.
+fn has_response(bytes: &Bytes) -> bool {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let mut messages = lines.filter_map(|line| serde_json::from_slice::<Message>(line.strip_prefix(b"data:").unwrap_or(line)).ok());
+    messages.any(|message| message.id.is_some() && (message.result.is_some() || message.error.is_some()))
 }
 
 impl Drop for Ends {
@@ -68,13 +86,7 @@ pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static
             let (parts, body) = response.into_parts();
             Response::from_parts(parts, told(Stage::Telling(body.into_data_stream()), ends, stop))
         }
-        () = tokio::time::sleep(Duration::from_secs(MCP_OPEN_AFTER_SECONDS)) => {
-            let head = [(header::CONTENT_TYPE, EVENTS), (header::CACHE_CONTROL, "no-cache")];
-            let mut response = (StatusCode::OK, head, told(Stage::Waiting(work), ends, stop)).into_response();
-            // Some proxies hold back what they are not told to pass on.
-            response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-            response
-        }
+        () = tokio::time::sleep(Duration::from_secs(MCP_OPEN_AFTER_SECONDS)) => headed(told(Stage::Waiting(work), ends, stop)),
     }
 }
 
@@ -137,6 +149,27 @@ async fn opened(response: Response) -> Stage {
     }
 }
 
+/// The answers to the messages of a batch on one stream, each begun when the one before has ended.
+pub(super) fn in_turn(answers: impl Stream<Item = Response> + Send + 'static) -> Response {
+    let events = answers.then(opened).flat_map(|stage| -> BoxStream<'static, Result<Bytes, axum::Error>> {
+        match stage {
+            Stage::Telling(body) => Box::pin(body),
+            Stage::Last(bytes) => Box::pin(stream::once(std::future::ready(Ok(bytes)))),
+            Stage::Waiting(_) | Stage::Over => Box::pin(stream::empty()),
+        }
+    });
+    headed(Body::from_stream(events))
+}
+
+/// An answer of events, whatever becomes of them.
+fn headed(events: Body) -> Response {
+    let head = [(header::CONTENT_TYPE, EVENTS), (header::CACHE_CONTROL, "no-cache")];
+    let mut response = (StatusCode::OK, head, events).into_response();
+    // Some proxies hold back what they are not told to pass on.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +191,18 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_handed_over_is_delivered_if_it_went_out() {
-        for (chunks, is_delivered) in [(vec!["data: {}\n\n", ":\n\n"], true), (vec![":\n\n"], false), (vec![], false)] {
+        let answer = "id: 1/2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n\n";
+        let error = "data: {\"jsonrpc\":\"2.0\",\"id\":\"a\",\"error\":{\"code\":-32602,\"message\":\"no\"}}\n\n";
+        // They were told before the answer was handed over, and go out after it.
+        let progress = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":1}}\n\n";
+        let asking = "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"elicitation/create\",\"params\":{\"result\":1}}\n\n";
+        for (chunks, is_delivered) in [
+            (vec![answer, ":\n\n"], true),
+            (vec![progress, error], true),
+            (vec![progress, asking, ":\n\n"], false),
+            (vec![":\n\n"], false),
+            (vec![], false),
+        ] {
             let body = Body::from_stream(stream::iter(chunks.into_iter().map(|chunk| Chunk::Ok(Bytes::from_static(chunk.as_bytes())))));
             assert_eq!(!answered(body, never()).await.is_gone(), is_delivered);
         }
