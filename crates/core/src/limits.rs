@@ -469,6 +469,8 @@ pub const MCP_BATCH_MESSAGES_MAX: usize = 50;
 pub const MCP_OPEN_AFTER_SECONDS: u64 = 5;
 /// How long a stream of the MCP door may be silent; then a comment is sent.
 pub const MCP_SILENCE_SECONDS: u64 = 15;
+/// For so long after the right to a stream of the MCP door was looked at, it is not looked at again for what is said on the stream.
+pub const MCP_RIGHT_SECONDS: u64 = 1;
 /// How often a caller with a progress token is told what its call waits for.
 pub const MCP_PROGRESS_SECONDS: u64 = 12;
 /// How long a call waits to see whether an earlier caller of the same call, who was still there, goes; then it is a call of its own. Only

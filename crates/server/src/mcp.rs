@@ -43,7 +43,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use stream::Stop;
+use stream::{Right, Stop};
 
 /// The code of a message that is no JSON-RPC request, of one that cannot be read, and of one that could not be answered.
 const INVALID_REQUEST: i64 = -32600;
@@ -145,6 +145,7 @@ impl Door {
     async fn answer_one(&self, caller: Caller, mut parts: Parts, message: &Value, bytes: Bytes) -> Response {
         let (owner, is_asking) = (connections::Owner::of(&caller), parts.method == Method::POST);
         let line = self.app.pipeline().open_line();
+        let right = Right::new(self.app.clone(), caller.clone());
         parts.extensions.insert(caller);
         parts.extensions.insert(line.clone());
         let (method, named) = (parts.method.clone(), connections::named(&parts.headers).map(str::to_owned));
@@ -168,7 +169,7 @@ impl Door {
             response
         };
         let last_words = if is_asking { Duration::from_secs(SHUTDOWN_SECONDS) } else { Duration::ZERO };
-        stream::answer(work, line, Stop::of(self.app.pipeline().clone(), last_words)).await
+        stream::answer(work, line, right, Stop::of(self.app.pipeline().clone(), last_words)).await
     }
 }
 

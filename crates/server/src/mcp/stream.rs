@@ -2,10 +2,12 @@
 //! the library would send nothing at all before its first message, and a client or a proxy would take the connection for dead.
 //! The end of the answer is told to the caller's line: delivered to its end, or cut off.
 
+use super::caller::Caller;
+use crate::App;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_core::limits::{MCP_OPEN_AFTER_SECONDS, MCP_SILENCE_SECONDS};
+use countersign_core::limits::{MCP_OPEN_AFTER_SECONDS, MCP_RIGHT_SECONDS, MCP_SILENCE_SECONDS};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _, stream};
 use http_body_util::BodyExt;
@@ -13,13 +15,16 @@ use pipeline::{Line, Pipeline};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 const EVENTS: &str = "text/event-stream";
 /// A comment: it says nothing, and that somebody is still there.
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 type Work = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Looking = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Dropped before the end of the answer: the caller has gone.
 struct Ends {
@@ -31,7 +36,9 @@ struct Ends {
 impl Ends {
     /// Notes what goes out. What was told before the answer, such as progress, may go out after the answer was handed over, and is not it.
     fn pass(&mut self, bytes: &Bytes) {
-        self.is_out = self.is_out || self.line.is_handed() && has_response(bytes);
+        if self.line.is_handed() && !self.is_out {
+            self.is_out = has_response(bytes);
+        }
     }
 }
 
@@ -53,6 +60,34 @@ fn has_response(bytes: &Bytes) -> bool {
 impl Drop for Ends {
     fn drop(&mut self) {
         self.line.cut();
+    }
+}
+
+/// The right to the stream. A stream may last longer than the token or the session of its caller.
+pub(super) struct Right {
+    is_held: Box<dyn Fn() -> Looking + Send>,
+    looked_at: Instant,
+}
+
+impl Right {
+    /// The right of a caller that was accepted just now.
+    pub(super) fn new(app: App, caller: Caller) -> Self {
+        let told = Arc::new((app, caller));
+        let is_held = move || -> Looking {
+            let told = Arc::clone(&told);
+            Box::pin(async move { told.1.is_accepted(&told.0).await })
+        };
+        Self { is_held: Box::new(is_held), looked_at: Instant::now() }
+    }
+
+    /// Whether something may be said on the stream now. It is looked at anew, but not for everything that is said within a moment.
+    async fn lasts(&mut self) -> bool {
+        if self.looked_at.elapsed() < Duration::from_secs(MCP_RIGHT_SECONDS) {
+            return true;
+        }
+        self.looked_at = Instant::now();
+        let looking = (self.is_held)();
+        looking.await
     }
 }
 
@@ -79,22 +114,26 @@ enum Stage {
 }
 
 /// The answer of `work`, with what becomes of it told to the line.
-pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static, line: Line, stop: Stop) -> Response {
+pub(super) async fn answer(work: impl Future<Output = Response> + Send + 'static, line: Line, right: Right, stop: Stop) -> Response {
     let (mut work, ends): (Work, _) = (Box::pin(work), Ends { line, is_out: false });
     tokio::select! {
         response = &mut work => {
             let (parts, body) = response.into_parts();
-            Response::from_parts(parts, told(Stage::Telling(body.into_data_stream()), ends, stop))
+            Response::from_parts(parts, told(Stage::Telling(body.into_data_stream()), ends, right, stop))
         }
-        () = tokio::time::sleep(Duration::from_secs(MCP_OPEN_AFTER_SECONDS)) => headed(told(Stage::Waiting(work), ends, stop)),
+        () = tokio::time::sleep(Duration::from_secs(MCP_OPEN_AFTER_SECONDS)) => headed(told(Stage::Waiting(work), ends, right, stop)),
     }
 }
 
-fn told(stage: Stage, ends: Ends, stop: Stop) -> Body {
-    let stream = stream::unfold((stage, ends, stop), |(stage, mut ends, mut stop)| async move {
+fn told(stage: Stage, ends: Ends, right: Right, stop: Stop) -> Body {
+    let stream = stream::unfold((stage, ends, right, stop), |(stage, mut ends, mut right, mut stop)| async move {
         let (bytes, stage) = next(stage, &ends, &mut stop).await?;
+        // Whoever has lost the right to wait has left. An answer that was handed over is the one to a call that was accepted.
+        if !ends.line.is_handed() && !right.lasts().await {
+            return None;
+        }
         ends.pass(&bytes);
-        Some((Ok::<_, axum::Error>(bytes), (stage, ends, stop)))
+        Some((Ok::<_, axum::Error>(bytes), (stage, ends, right, stop)))
     });
     Body::from_stream(stream)
 }
@@ -184,9 +223,26 @@ mod tests {
     async fn answered(body: Body, stop: Stop) -> Line {
         let line = Line::new("line".into());
         line.hand();
-        let response = answer(std::future::ready(Response::new(body)), line.clone(), stop).await;
+        let response = answer(std::future::ready(Response::new(body)), line.clone(), right(true), stop).await;
         response.into_body().collect().await.unwrap();
         line
+    }
+
+    fn right(is_held: bool) -> Right {
+        Right { is_held: Box::new(move || Box::pin(std::future::ready(is_held))), looked_at: Instant::now() }
+    }
+
+    #[tokio::test]
+    async fn whoever_has_no_right_to_wait_any_more_is_cut_off() {
+        for (is_held, told) in [(true, ":\n\n:\n\n"), (false, "")] {
+            let line = Line::new("line".into());
+            let long_ago = Instant::now().checked_sub(Duration::from_secs(2 * MCP_RIGHT_SECONDS)).unwrap();
+            let right = Right { looked_at: long_ago, ..right(is_held) };
+            let body = Body::from_stream(stream::iter([COMMENT, COMMENT].map(Chunk::Ok)));
+            let response = answer(std::future::ready(Response::new(body)), line.clone(), right, never()).await;
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), told);
+            assert!(line.is_gone());
+        }
     }
 
     #[tokio::test]
