@@ -488,8 +488,10 @@ pub const LINES_CLEARED_MS: u64 = 250;
 pub const MCP_LIST_TTL_MS: u64 = 5_000;
 /// How long a stateful MCP connection without traffic is kept; then the client has to initialize again.
 pub const MCP_CONNECTION_IDLE_SECONDS: u64 = 60 * 60;
-/// Stateful MCP connections of one caller, and of all; the oldest is closed for a further one.
+/// Stateful MCP connections of one caller, of one org, and of all. The oldest of the caller, or of the org, is closed for a further one; if there
+/// is none, the further one is refused.
 pub const MCP_CONNECTIONS_PER_CALLER_MAX: usize = 32;
+pub const MCP_CONNECTIONS_PER_ORG_MAX: usize = 6_000;
 pub const MCP_CONNECTIONS_MAX: usize = 10_000;
 /// Listeners (`subscriptions/listen`) of one caller at the MCP door; the next is refused with `too_many_streams`.
 pub const MCP_LISTENERS_PER_CALLER_MAX: usize = 32;
@@ -558,9 +560,10 @@ pub const STREAMS_PER_ORG_MAX: usize = 6_000;
 pub const STREAM_EVENTS_KEPT: usize = 1_024;
 /// How long opening a stream may take; then it is refused with `store_unavailable`.
 pub const STREAM_OPEN_SECONDS: u64 = 10;
-/// WebSockets that are open without a token, and how long one may take to send it; the next is refused with `too_many_streams`, and one
-/// that sends none is closed.
-pub const STREAM_STRANGERS_MAX: usize = 64;
+/// WebSockets that are open without a token, in all and from one address, and how long one may take to send it; the next is refused with
+/// `too_many_streams`, and one that sends none is closed.
+pub const STREAM_STRANGERS_MAX: usize = 1_024;
+pub const STREAM_STRANGERS_PER_ADDRESS_MAX: usize = 64;
 pub const STREAM_TOKEN_SECONDS: u64 = 10;
 /// Bytes of a message that a client sends over a WebSocket; a longer one is refused with `body_too_large`, one of twice as many bytes closes
 /// the connection.

@@ -30,7 +30,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use changes::Changes;
-use connections::Connections;
+use connections::{Connections, NotOpened};
 use countersign_core::limits::{
     BODY_BYTES_MAX, BODY_READ_SECONDS, MCP_BATCH_MESSAGES_MAX, MCP_CONNECTION_IDLE_SECONDS, MCP_SILENCE_SECONDS, SHUTDOWN_SECONDS,
 };
@@ -155,8 +155,12 @@ impl Door {
         let work = async move {
             let handling = async move { service.handle(request).await.map(Body::new) };
             if opens {
-                let broken = || refused(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the connection could not be opened");
-                return connections.open(handling, owner).await.unwrap_or_else(broken);
+                return connections.open(handling, owner).await.unwrap_or_else(|why| match why {
+                    NotOpened::TooMany => {
+                        refused(StatusCode::TOO_MANY_REQUESTS, INTERNAL_ERROR, "too many connections are open; try later")
+                    }
+                    NotOpened::Broken => refused(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the connection could not be opened"),
+                });
             }
             let response = handling.await;
             if let Some(id) = named.filter(|_| method == Method::DELETE) {
