@@ -8,7 +8,7 @@ pub use crate::ports::invocations::{
     Approval, Approve, Approved, Begin, BeginAgain, Begun, BeyondOnce, Edited, EntryDraft, EntryId, Finish, Finished, GrantUse, Held, Hold,
     KeyFate, NewQuarantine, NewReservation, Reservation, Row, SealedPayload, SignedAnswer, SignedIntent,
 };
-pub use crate::ports::lines::NewLine;
+pub use crate::ports::lines::{AskedAgain, Joined, NewLine};
 pub use crate::ports::principals::NewLink;
 pub use crate::ports::quarantines::{Settled, Settling};
 pub use crate::ports::rules::{ModeRow, ModeRows};

@@ -188,6 +188,11 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// How long a client may take to send its headers; then the connection is closed.
 pub const HEADER_READ_SECONDS: u64 = 10;
+/// How long what was sent may go without any sign that it arrived; then its connection is closed, because its peer is gone.
+pub const PEER_SILENT_SECONDS: u32 = 30;
+/// How long a connection may be silent before it is asked whether its peer is there, and how often it is asked then.
+pub const PEER_PROBED_AFTER_SECONDS: u64 = 15;
+pub const PEER_PROBED_EVERY_SECONDS: u64 = 5;
 /// How long a client may take for the TLS handshake; then the connection is closed.
 pub const TLS_HANDSHAKE_SECONDS: u64 = 10;
 /// Bytes of a file with a certificate or a key; a larger one cannot be used.
@@ -460,10 +465,14 @@ pub const MCP_PASSED_PAGES_MAX: usize = 10;
 pub const MCP_HOLD_SECONDS_DEFAULT: u64 = 50;
 /// The longest time that a URL may ask for; more is refused with `invalid_query`.
 pub const MCP_HOLD_SECONDS_MAX: u64 = 600;
+/// Messages in one batch at the MCP door; a larger one is refused with the error -32600.
+pub const MCP_BATCH_MESSAGES_MAX: usize = 50;
 /// How long an answer of the MCP door may take before its head is sent.
 pub const MCP_OPEN_AFTER_SECONDS: u64 = 5;
 /// How long a stream of the MCP door may be silent; then a comment is sent.
 pub const MCP_SILENCE_SECONDS: u64 = 15;
+/// For so long after the right to a stream of the MCP door was looked at, it is not looked at again for what is said on the stream.
+pub const MCP_RIGHT_SECONDS: u64 = 1;
 /// How often a caller with a progress token is told what its call waits for.
 pub const MCP_PROGRESS_SECONDS: u64 = 12;
 /// How long a call waits to see whether an earlier caller of the same call, who was still there, goes; then it is a call of its own. Only
@@ -472,14 +481,19 @@ pub const LINE_GOING_MS: u64 = 300;
 pub const LINE_YOUNG_MS: u64 = 1_000;
 /// How long a call waits for one whose caller has gone to begin, to be held or to end; then it is a call of its own.
 pub const LINE_SETTLES_SECONDS: u64 = 10;
+/// How often a call looks whether another server, on which the same call is open, has been heard of; until then it is not known whether that
+/// caller is still there. A server is heard of every `LEASE_RENEW_SECONDS`, or is gone after `LEASE_SECONDS`.
+pub const LINE_LOOK_MS: u64 = 250;
 /// Rows of delivered calls that waited on a line are removed together, this often; it divides a second.
 pub const LINES_CLEARED_MS: u64 = 250;
 /// How long the result of a list at the MCP door may be used; then a client asks again.
 pub const MCP_LIST_TTL_MS: u64 = 5_000;
 /// How long a stateful MCP connection without traffic is kept; then the client has to initialize again.
 pub const MCP_CONNECTION_IDLE_SECONDS: u64 = 60 * 60;
-/// Stateful MCP connections of one caller, and of all; the oldest is closed for a further one.
+/// Stateful MCP connections of one caller, of one org, and of all. The oldest of the caller, or of the org, is closed for a further one; if there
+/// is none, the further one is refused.
 pub const MCP_CONNECTIONS_PER_CALLER_MAX: usize = 32;
+pub const MCP_CONNECTIONS_PER_ORG_MAX: usize = 6_000;
 pub const MCP_CONNECTIONS_MAX: usize = 10_000;
 /// Listeners (`subscriptions/listen`) of one caller at the MCP door; the next is refused with `too_many_streams`.
 pub const MCP_LISTENERS_PER_CALLER_MAX: usize = 32;
@@ -548,9 +562,10 @@ pub const STREAMS_PER_ORG_MAX: usize = 6_000;
 pub const STREAM_EVENTS_KEPT: usize = 1_024;
 /// How long opening a stream may take; then it is refused with `store_unavailable`.
 pub const STREAM_OPEN_SECONDS: u64 = 10;
-/// WebSockets that are open without a token, and how long one may take to send it; the next is refused with `too_many_streams`, and one
-/// that sends none is closed.
-pub const STREAM_STRANGERS_MAX: usize = 64;
+/// WebSockets that are open without a token, in all and from one address, and how long one may take to send it; the next is refused with
+/// `too_many_streams`, and one that sends none is closed.
+pub const STREAM_STRANGERS_MAX: usize = 1_024;
+pub const STREAM_STRANGERS_PER_ADDRESS_MAX: usize = 64;
 pub const STREAM_TOKEN_SECONDS: u64 = 10;
 /// Bytes of a message that a client sends over a WebSocket; a longer one is refused with `body_too_large`, one of twice as many bytes closes
 /// the connection.

@@ -26,20 +26,24 @@ pub(crate) use origin::HostOf;
 use crate::App;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use changes::Changes;
-use connections::Connections;
-use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, MCP_CONNECTION_IDLE_SECONDS, MCP_SILENCE_SECONDS, SHUTDOWN_SECONDS};
+use connections::{Connections, NotOpened};
+use countersign_core::limits::{
+    BODY_BYTES_MAX, BODY_READ_SECONDS, MCP_BATCH_MESSAGES_MAX, MCP_CONNECTION_IDLE_SECONDS, MCP_SILENCE_SECONDS, SHUTDOWN_SECONDS,
+};
+use futures_util::StreamExt as _;
 use handler::Handler;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use origin::Addresses;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use stream::Stop;
+use stream::{Right, Stop};
 
 /// The code of a message that is no JSON-RPC request, of one that cannot be read, and of one that could not be answered.
 const INVALID_REQUEST: i64 = -32600;
@@ -83,7 +87,7 @@ impl Door {
 
     /// Answers one request of a caller whose token was accepted.
     pub(crate) async fn answer(&self, caller: Caller, request: Request) -> Response {
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let owner = connections::Owner::of(&caller);
         if let Some(id) = connections::named(&parts.headers)
             && !self.connections.is_of(id, &owner)
@@ -104,7 +108,44 @@ impl Door {
             Ok(message) => message.unwrap_or_default(),
             Err(error) => return refused(StatusCode::BAD_REQUEST, PARSE_ERROR, &format!("the body is not JSON we accept: {error}")),
         };
+        if let Value::Array(messages) = message {
+            return self.answer_batch(caller, parts, messages).await;
+        }
+        self.answer_one(caller, parts, &message, bytes).await
+    }
+
+    /// Answers the messages of a batch, which only the revision 2025-03-26 has, in turn on one stream.
+    async fn answer_batch(&self, caller: Caller, mut parts: Parts, messages: Vec<Value>) -> Response {
+        let opens = messages.iter().any(|message| message["method"] == "initialize");
+        if messages.is_empty() || messages.len() > MCP_BATCH_MESSAGES_MAX || opens {
+            let why = format!("a batch has 1 to {MCP_BATCH_MESSAGES_MAX} messages and does not initialize; send the messages one by one");
+            return refused(StatusCode::BAD_REQUEST, INVALID_REQUEST, &why);
+        }
+        // It is that of the whole batch.
+        parts.headers.remove(header::CONTENT_LENGTH);
+        let is_request = |message: &Value| message.get("id").is_some() && message.get("method").is_some();
+        let (requests, others): (Vec<_>, Vec<_>) = messages.into_iter().partition(is_request);
+        for message in others {
+            let bytes = Bytes::from(message.to_string());
+            let taken = self.answer_one(caller.clone(), parts.clone(), &message, bytes).await;
+            if requests.is_empty() && !taken.status().is_success() {
+                return taken;
+            }
+        }
+        if requests.is_empty() {
+            return StatusCode::ACCEPTED.into_response();
+        }
+        let door = self.clone();
+        stream::in_turn(futures_util::stream::iter(requests).then(move |message| {
+            let (door, caller, parts) = (door.clone(), caller.clone(), parts.clone());
+            async move { door.answer_one(caller, parts, &message, Bytes::from(message.to_string())).await }
+        }))
+    }
+
+    async fn answer_one(&self, caller: Caller, mut parts: Parts, message: &Value, bytes: Bytes) -> Response {
+        let (owner, is_asking) = (connections::Owner::of(&caller), parts.method == Method::POST);
         let line = self.app.pipeline().open_line();
+        let right = Right::new(self.app.clone(), caller.clone());
         parts.extensions.insert(caller);
         parts.extensions.insert(line.clone());
         let (method, named) = (parts.method.clone(), connections::named(&parts.headers).map(str::to_owned));
@@ -114,8 +155,12 @@ impl Door {
         let work = async move {
             let handling = async move { service.handle(request).await.map(Body::new) };
             if opens {
-                let broken = || refused(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the connection could not be opened");
-                return connections.open(handling, owner).await.unwrap_or_else(broken);
+                return connections.open(handling, owner).await.unwrap_or_else(|why| match why {
+                    NotOpened::TooMany => {
+                        refused(StatusCode::TOO_MANY_REQUESTS, INTERNAL_ERROR, "too many connections are open; try later")
+                    }
+                    NotOpened::Broken => refused(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the connection could not be opened"),
+                });
             }
             let response = handling.await;
             if let Some(id) = named.filter(|_| method == Method::DELETE) {
@@ -128,7 +173,7 @@ impl Door {
             response
         };
         let last_words = if is_asking { Duration::from_secs(SHUTDOWN_SECONDS) } else { Duration::ZERO };
-        stream::answer(work, line, Stop::of(self.app.pipeline().clone(), last_words)).await
+        stream::answer(work, line, right, Stop::of(self.app.pipeline().clone(), last_words)).await
     }
 }
 

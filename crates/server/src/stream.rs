@@ -2,6 +2,7 @@
 //! in a list and no query. A stream that begins in the past first reads on by itself (`stream/subscription.rs`).
 //! Who may open a stream, and what each principal is told, is decided in `operations/stream.rs`; how it is sent, in `http/stream.rs`.
 
+mod strangers;
 mod subscription;
 
 #[cfg(test)]
@@ -11,15 +12,17 @@ mod tests;
 pub(crate) use subscription::{Next, Subscription};
 
 use api::stream::{Cursor, Frame, frames, session_of};
-use countersign_core::limits::{STREAM_EVENTS_KEPT, STREAM_OPEN_SECONDS, STREAM_STRANGERS_MAX, STREAMS_MAX, STREAMS_PER_ORG_MAX};
+use countersign_core::limits::{STREAM_EVENTS_KEPT, STREAM_OPEN_SECONDS, STREAMS_MAX, STREAMS_PER_ORG_MAX};
 use countersign_core::ports::EventFeed;
 use countersign_core::ports::events::Event;
 use countersign_core::{OrgId, SessionId, Status};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+use strangers::{Stranger, Strangers};
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -39,7 +42,7 @@ struct Inner {
     bounds: Bounds,
     open: Mutex<Open>,
     /// Places for those who have not said yet who they are.
-    strangers: Arc<Semaphore>,
+    strangers: Strangers,
     closing: CancellationToken,
     tasks: TaskTracker,
 }
@@ -135,7 +138,7 @@ impl Streams {
             feed,
             bounds,
             open: Mutex::default(),
-            strangers: Arc::new(Semaphore::new(STREAM_STRANGERS_MAX)),
+            strangers: Strangers::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }))
@@ -164,8 +167,8 @@ impl Streams {
     }
 
     /// A place for somebody who has not said yet who they are.
-    pub(crate) fn stranger(&self) -> Result<OwnedSemaphorePermit, NotOpened> {
-        Arc::clone(&self.0.strangers).try_acquire_owned().map_err(|_full| NotOpened::TooMany { streams_max: STREAM_STRANGERS_MAX })
+    pub(crate) fn stranger(&self, address: IpAddr) -> Result<Stranger, NotOpened> {
+        self.0.strangers.take(address)
     }
 
     /// Ends every stream, and returns when all have ended.

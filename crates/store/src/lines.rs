@@ -3,9 +3,10 @@
 use crate::db::{Columns, Lease, Row, Tx, Val, only, vals};
 use crate::servers::gone_before;
 use crate::{Error, Store};
+use countersign_core::limits::APPROVAL_UNATTENDED_SECONDS;
 use countersign_core::ports::Lines;
-use countersign_core::ports::lines::NewLine;
-use countersign_core::{Digest, Future, InvocationId, OrgId, SessionId, Timestamp};
+use countersign_core::ports::lines::{AskedAgain, Joined, NewLine};
+use countersign_core::{Digest, Future, InvocationId, OrgId, Timestamp};
 
 /// What makes a row of `lines` one that was left, after `$1` (the org). `$2` is this server, `$3` the time before which a silent server is
 /// gone, `$4` the servers that this one replaces.
@@ -19,19 +20,33 @@ macro_rules! is_left {
 
 const SELECT_LEFT: &str = concat!("SELECT invocation_id FROM lines WHERE org_id = $1 AND ", is_left!(), " AND invocation_id = $5");
 
-/// What a caller who asks again may join: what was left; what has a ticket that nobody has shown; and, first of all, what its own line (`$5`)
-/// has already, because an earlier try of the same write was kept after all. At the time `$8`, what nobody answered in time has expired even
-/// if that is not written yet, and a result that was kept long enough is nobody's any more.
+/// What a caller who asks again may join: what was left; what has a ticket that nobody has shown; and what its own line (`$5`) has already,
+/// because an earlier try of the same write was kept after all.
+macro_rules! may_be_joined {
+    () => {
+        concat!("(", is_left!(), " OR ticket IS NOT NULL OR line = $5)")
+    };
+}
+
+/// The call that a caller who asks again joins, its own first; or null, if there is only one on the line of another server that has not been
+/// heard of since `$9`. At the time `$8`, what nobody answered in time has expired even if that is not written yet, and a result that was kept
+/// long enough is nobody's any more: since its caller left or, where nobody could write that down, since it ended (`$10`).
 const SELECT_SAME: &str = concat!(
-    "SELECT invocation_id FROM lines WHERE org_id = $1 AND (",
-    is_left!(),
-    " OR ticket IS NOT NULL OR line = $5) AND session_id = $6 AND identity = $7 AND EXISTS (
+    "SELECT CASE WHEN ",
+    may_be_joined!(),
+    " THEN invocation_id END FROM lines WHERE org_id = $1 AND (",
+    may_be_joined!(),
+    " OR server_id <> $2 AND NOT EXISTS (SELECT 1 FROM servers WHERE servers.id = lines.server_id AND servers.seen_at > $9)
+     ) AND session_id = $6 AND identity = $7 AND EXISTS (
        SELECT 1 FROM invocations WHERE invocations.org_id = lines.org_id AND invocations.id = lines.invocation_id AND (
          invocations.status IN ('running', 'in_doubt')
          OR invocations.status IN ('pending', 'approved') AND (invocations.expires_at IS NULL OR invocations.expires_at > $8)
-         OR invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt') AND lines.expires_at > $8
+         OR invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
+           AND (lines.expires_at > $8 OR lines.left_at IS NULL AND invocations.ended_at > $10)
        )
-     ) ORDER BY CASE WHEN line = $5 THEN 0 ELSE 1 END, invocation_id LIMIT 1"
+     ) ORDER BY CASE WHEN line = $5 THEN 0 WHEN ",
+    may_be_joined!(),
+    " THEN 1 ELSE 2 END, invocation_id LIMIT 1"
 );
 
 /// Opens the line of a call. An earlier try of the same write may have been kept after all.
@@ -51,23 +66,17 @@ impl Lines for Store {
         })
     }
 
-    fn join_left<'a>(
-        &'a self,
-        org: &'a OrgId,
-        session: &'a SessionId,
-        identity: Digest,
-        line: &'a str,
-    ) -> Future<'a, Result<Option<InvocationId>, Error>> {
+    fn join_left(&self, again: AskedAgain) -> Future<'_, Result<Joined, Error>> {
         Box::pin(async move {
             let now = self.db.now().await?;
-            let lease = self.db.lease();
-            let params = of_same(org, lease, now, session, identity, line);
+            let since = again.since.unwrap_or(now);
             // Nearly always nobody has left, and that takes no write to find out.
-            if self.db.read(SELECT_SAME, &params).await?.is_empty() {
-                return Ok(None);
+            match only(self.db.read(SELECT_SAME, &of_same(&again, self.db.lease(), now, since)).await?, read_joined)? {
+                None => return Ok(Joined::Nothing),
+                Some(None) => return Ok(Joined::NotKnown { since }),
+                Some(Some(_)) => {}
             }
-            let (org, session, line) = (org.clone(), session.clone(), line.to_owned());
-            self.db.write(org.clone(), move |tx| Box::pin(async move { join_in(tx, &org, &session, identity, &line).await })).await
+            self.db.write(again.org.clone(), move |tx| Box::pin(async move { join_in(tx, &again, since).await })).await
         })
     }
 
@@ -142,9 +151,11 @@ impl Store {
                            JOIN invocations ON invocations.org_id = lines.org_id AND invocations.id = lines.invocation_id
                            WHERE lines.org_id = $1 AND lines.expires_at <= $2
                              AND invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
-                           LIMIT $3
+                             AND (lines.left_at IS NOT NULL OR invocations.ended_at <= $3)
+                           LIMIT $4
                          )",
-                        &vals![org.as_str(), tx.now(), FORGOTTEN_AT_ONCE],
+                        // Where nobody could write down that the caller left, its result is kept from its end on.
+                        &vals![org.as_str(), tx.now(), tx.now().minus_seconds(APPROVAL_UNATTENDED_SECONDS), FORGOTTEN_AT_ONCE],
                     )
                     .await
                 })
@@ -178,19 +189,27 @@ pub(crate) async fn has_left_in(tx: &mut Tx, org: &OrgId, invocation: &Invocatio
     Ok(!tx.query(SELECT_LEFT, &params).await?.is_empty())
 }
 
-async fn join_in(tx: &mut Tx, org: &OrgId, session: &SessionId, identity: Digest, line: &str) -> Result<Option<InvocationId>, Error> {
+async fn join_in(tx: &mut Tx, again: &AskedAgain, since: Timestamp) -> Result<Joined, Error> {
     let server = tx.lease().id().as_str().to_owned();
-    let params = of_same(org, tx.lease(), tx.now(), session, identity, line);
-    let Some(found) = only(tx.query_locked(SELECT_SAME, &params).await?, read_invocation_id)? else {
-        return Ok(None);
+    let params = of_same(again, tx.lease(), tx.now(), since);
+    let found = match only(tx.query_locked(SELECT_SAME, &params).await?, read_joined)? {
+        None => return Ok(Joined::Nothing),
+        Some(None) => return Ok(Joined::NotKnown { since }),
+        Some(Some(found)) => found,
     };
     let sql = "UPDATE lines SET line = $1, server_id = $2, ticket = NULL, left_at = NULL WHERE org_id = $3 AND invocation_id = $4";
-    tx.exec(sql, &vals![line, server, org.as_str(), found.as_str()]).await?;
-    Ok(Some(found))
+    tx.exec(sql, &vals![again.line.as_str(), server, again.org.as_str(), found.as_str()]).await?;
+    Ok(Joined::Call(found))
 }
 
-fn of_same(org: &OrgId, lease: &Lease, now: Timestamp, session: &SessionId, identity: Digest, line: &str) -> [Val; 8] {
-    vals![org.as_str(), lease.id().as_str(), gone_before(now), lease.earlier(), line, session.as_str(), identity.to_string(), now]
+fn of_same(again: &AskedAgain, lease: &Lease, now: Timestamp, since: Timestamp) -> [Val; 10] {
+    let (org, session, identity, line) = (again.org.as_str(), again.session.as_str(), again.identity.to_string(), again.line.as_str());
+    let ended_after = now.minus_seconds(again.kept_seconds);
+    vals![org, lease.id().as_str(), gone_before(now), lease.earlier(), line, session, identity, now, since, ended_after]
+}
+
+fn read_joined(row: Row) -> Result<Option<InvocationId>, Error> {
+    Columns::of(row).id_or_null()
 }
 
 fn opened(tx: &Tx, line: &NewLine) -> [Val; 7] {

@@ -5,7 +5,7 @@
 //! read that ran at once.
 
 use super::Error;
-use crate::{Digest, Future, InvocationId, OrgId, SessionId};
+use crate::{Digest, Future, InvocationId, OrgId, SessionId, Timestamp};
 
 /// Callers who wait, and callers who have left.
 pub trait Lines: Send + Sync {
@@ -13,13 +13,7 @@ pub trait Lines: Send + Sync {
     fn has_left<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
     /// Gives the caller on this line the oldest call of the session with this identity that was left, or whose ticket nobody has shown, if it
     /// can still be answered or its result is still kept. Of several callers one gets it. Asked again on the same line, the answer is the same.
-    fn join_left<'a>(
-        &'a self,
-        org: &'a OrgId,
-        session: &'a SessionId,
-        identity: Digest,
-        line: &'a str,
-    ) -> Future<'a, Result<Option<InvocationId>, Error>>;
+    fn join_left(&self, again: AskedAgain) -> Future<'_, Result<Joined, Error>>;
     /// The caller has left before anything was delivered. Does nothing if another caller has joined the call since.
     fn leave(&self, left: NewLine) -> Future<'_, Result<(), Error>>;
     /// Something was delivered: the result, or a reference. Does nothing if the call is on another line by now.
@@ -28,6 +22,33 @@ pub trait Lines: Send + Sync {
     fn give_ticket(&self, ticketed: NewLine, ticket: Digest) -> Future<'_, Result<(), Error>>;
     /// Gives the call to the caller on this line who shows its ticket. `None`: there is no such ticket, or it was used on another line.
     fn take_ticket<'a>(&'a self, org: &'a OrgId, ticket: Digest, line: &'a str) -> Future<'a, Result<Option<InvocationId>, Error>>;
+}
+
+/// A call that may be one that was left, asked for again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedAgain {
+    pub org: OrgId,
+    pub session: SessionId,
+    /// The digest of what makes two calls the same.
+    pub identity: Digest,
+    /// The line on which it is asked for now.
+    pub line: String,
+    /// How long the result of a call that has ended is kept.
+    pub kept_seconds: u64,
+    /// Since when it is waited for another server; absent at first.
+    pub since: Option<Timestamp>,
+}
+
+/// What a caller who may be asking again has joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joined {
+    /// This call, which is the caller's from now on.
+    Call(InvocationId),
+    /// Nothing yet. Another server has a line with the same call, and has not been heard of since then: its caller may have left, or it may be
+    /// gone itself, without that being stored.
+    NotKnown { since: Timestamp },
+    /// Nothing: whoever asked for the same is still there.
+    Nothing,
 }
 
 /// The line on which the caller of a call waits.

@@ -1,6 +1,7 @@
 //! A caller asks again for a call that it left: the call goes on with this caller, and no second one is made. The same words while the
 //! first caller is still there are another call. That a caller has gone is seen on its connection, and may be seen a moment after the same
-//! call has come again on another: see `note_leavers`.
+//! call has come again on another: see `note_leavers`. On another server it is seen in the store, or that server is gone itself and it is seen
+//! when its lease has run out. A server that has the same call on a line is given the time to be heard of: see `join_any`.
 
 use super::ending::STORE_AWAY_MAX;
 use super::gate::Gated;
@@ -9,9 +10,9 @@ use crate::error::Error;
 use crate::line::{Kept, Line, OnLine};
 use crate::request::Outcome;
 use countersign_core::invocation::Intention;
-use countersign_core::ledger::{self, NewLine};
-use countersign_core::limits::{LINE_GOING_MS, LINE_SETTLES_SECONDS};
-use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status};
+use countersign_core::ledger::{self, AskedAgain, Joined, NewLine};
+use countersign_core::limits::{LINE_GOING_MS, LINE_LOOK_MS, LINE_SETTLES_SECONDS};
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, Session, Status};
 use durable::Pace;
 use futures_util::future::try_join_all;
 use policy::digest::{Identity, identity};
@@ -30,7 +31,7 @@ impl Walk {
         };
         let (session, identity) = (&admitted.session, identity_of_gated(gated));
         self.note_leavers(&session.org, line, identity).await?;
-        while let Some(id) = until_known(|| self.ledger().join_left(&session.org, &session.id, identity, line.id())).await? {
+        while let Some(id) = self.join_any(session, line, identity).await? {
             // Said before the row is read: from here on the call is this caller's, whatever fails.
             line.carries(&id, Kept::Held);
             let Some(found) = self.ledger().find_invocation(&session.org, &id).await? else {
@@ -52,6 +53,36 @@ impl Walk {
             }
         }
         Ok(None)
+    }
+
+    /// The call that was left. If another server has the same call on a line, it is waited for until that line is left, or that server is heard
+    /// of while the line is still open: then its caller is there, and this is another call. If it is not heard of, its lease runs out, and its
+    /// caller has left.
+    async fn join_any(&self, session: &Session, line: &Line, identity: Digest) -> Result<Option<InvocationId>, Error> {
+        let mut again = AskedAgain {
+            org: session.org.clone(),
+            session: session.id.clone(),
+            identity,
+            line: line.id().to_owned(),
+            kept_seconds: session.attendance.approval_seconds(),
+            since: None,
+        };
+        loop {
+            match until_known(|| self.ledger().join_left(again.clone())).await? {
+                Joined::Call(id) => return Ok(Some(id)),
+                Joined::Nothing => return Ok(None),
+                Joined::NotKnown { since } => again.since = Some(since),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(LINE_LOOK_MS)) => {}
+                // Nothing is begun or asked for a caller that has gone.
+                () = line.gone() => return Ok(None),
+                () = self.inner.closing.cancelled() => {
+                    line.cut();
+                    return Ok(None);
+                }
+            }
+        }
     }
 
     /// A call that was joined turned out to have ended for good: it is off the line, and nobody joins it again.

@@ -8,13 +8,16 @@ use crate::{App, Error};
 use axum::Router;
 use axum::body::Body;
 use countersign_core::limits::{
-    CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_READ_SECONDS, SHUTDOWN_SECONDS, TLS_HANDSHAKE_SECONDS, WRITE_STALL_SECONDS,
+    CONNECTIONS_MAX, HEADER_BYTES_MAX, HEADER_READ_SECONDS, PEER_PROBED_AFTER_SECONDS, PEER_PROBED_EVERY_SECONDS, PEER_SILENT_SECONDS,
+    SHUTDOWN_SECONDS, TLS_HANDSHAKE_SECONDS, WRITE_STALL_SECONDS,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use ipnet::IpNet;
+use rustix::net::sockopt;
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,8 +94,10 @@ pub async fn serve_over(listener: TcpListener, way: Way, app: App, stop: impl Fu
                 continue;
             }
         };
-        // Small answers should not wait for more bytes to fill a packet; if it cannot be set they merely do.
-        let _slower = stream.set_nodelay(true);
+        if let Err(error) = attended(&stream) {
+            // It serves without them: answers come a little later, and a peer that is gone is noticed later.
+            tracing::debug!(%error, "a connection has not all of its options");
+        }
         let (door, acceptor, watcher) = (Arc::clone(&door), acceptor.clone(), graceful.watcher());
         tokio::spawn(async move {
             match acceptor {
@@ -110,6 +115,18 @@ pub async fn serve_over(listener: TcpListener, way: Way, app: App, stop: impl Fu
     if tokio::time::timeout(Duration::from_secs(SHUTDOWN_SECONDS), ended).await.is_err() {
         tracing::warn!("some requests did not end in time and were cut off");
     }
+}
+
+/// Sets what every accepted connection has: small answers do not wait for more bytes to fill a packet, and a peer that goes without a word, such
+/// as a machine that lost its network, is noticed. Until then its caller counts as being there, and the same call made again is a second one.
+fn attended(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(PEER_PROBED_AFTER_SECONDS))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(PEER_PROBED_EVERY_SECONDS))?;
+    // It counts for what was sent and for probes.
+    sockopt::set_tcp_user_timeout(stream, PEER_SILENT_SECONDS * 1_000)?;
+    Ok(())
 }
 
 /// What every connection needs.
@@ -165,4 +182,21 @@ fn http() -> Builder<TokioExecutor> {
         .max_header_list_size(HEADER_BYTES_MAX as u32)
         .keep_alive_interval(Duration::from_secs(30));
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_goes_without_a_word_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (_client, (ours, _)) = (client.unwrap(), accepted.unwrap());
+        attended(&ours).unwrap();
+        assert!(ours.nodelay().unwrap() && sockopt::socket_keepalive(&ours).unwrap());
+        let probes = [sockopt::tcp_keepidle(&ours).unwrap(), sockopt::tcp_keepintvl(&ours).unwrap()].map(|wait| wait.as_secs());
+        assert_eq!(probes, [PEER_PROBED_AFTER_SECONDS, PEER_PROBED_EVERY_SECONDS]);
+        assert_eq!(sockopt::tcp_user_timeout(&ours).unwrap(), PEER_SILENT_SECONDS * 1_000);
+    }
 }

@@ -1,6 +1,6 @@
 //! Where the MCP door is mounted: `/mcp`, and what tells a client how to log in there.
 
-use super::caller::Caller;
+use super::caller::{Caller, bearer, needs_token};
 use super::page::Asked;
 use super::problem::Refusal;
 use super::reached::{OwnAddress, Reached};
@@ -13,6 +13,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Json, Router};
+use countersign_core::Secret;
 use countersign_core::limits::MCP_HOLD_SECONDS_MAX;
 use countersign_core::mcp::{McpTools, McpWishes};
 use serde::Deserialize;
@@ -57,7 +58,8 @@ async fn answer(app: App, door: Door, request: Request) -> Response {
             None => McpWishes::default(),
         };
         let wishes = wishes(query, of_token)?;
-        Ok::<_, Refusal>(mcp::Caller { session, principal: caller.principal, trace_id: caller.trace_id, wishes })
+        let token = Secret::new(bearer(&parts.headers).ok_or_else(needs_token)?.to_owned());
+        Ok::<_, Refusal>(mcp::Caller { session, principal: caller.principal, trace_id: caller.trace_id, wishes, token })
     };
     match caller.await {
         Ok(caller) => door.answer(caller, Request::from_parts(parts, body)).await,

@@ -7,6 +7,7 @@ use super::caller::{Caller, bearer, needs_token, principal_of};
 use super::events;
 use super::page::Asked;
 use super::problem::Refusal;
+use super::reached::Reached;
 use super::stream::StreamQuery;
 use super::teller::{End, Say, Teller, position, written};
 use super::trace::{TraceId, fresh};
@@ -56,6 +57,7 @@ const READ_BYTES: usize = 4 * 1024;
 pub(super) async fn connect(
     State(app): State<App>,
     Extension(trace): Extension<TraceId>,
+    Extension(reached): Extension<Reached>,
     headers: HeaderMap,
     Asked(query): Asked<StreamQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -81,7 +83,7 @@ pub(super) async fn connect(
             Ok(upgrade.on_upgrade(move |socket| serve(app, socket, teller)))
         }
         None => {
-            let place = app.streams().stranger().map_err(operations::Error::from)?;
+            let place = app.streams().stranger(reached.client).map_err(operations::Error::from)?;
             Ok(upgrade.on_upgrade(move |mut socket| async move {
                 let introduced = introduced(&app, &mut socket, query.after, trace.0.clone()).await;
                 drop(place);
@@ -131,17 +133,22 @@ async fn first_text(socket: &mut WebSocket) -> Option<Utf8Bytes> {
 async fn serve(app: App, mut socket: WebSocket, mut teller: Teller) {
     let mut asked = FuturesUnordered::new();
     let mut heard_at = Instant::now();
-    let stall = Duration::from_secs(WRITE_STALL_SECONDS);
     loop {
         let sent = tokio::select! {
             say = teller.next() => match say {
                 None => break,
                 Some(Say::Message { json, .. }) => socket.send(Message::text(json)).await,
-                Some(Say::Alive { .. }) if heard_at.elapsed() > stall => return,
+                Some(Say::Alive { .. }) if is_silent(heard_at.elapsed(), asked.len()) => return,
                 Some(Say::Alive { cursor }) => alive(&mut socket, cursor.map(position)).await,
             },
-            Some(answer) = asked.next(), if !asked.is_empty() => socket.send(Message::text(answer)).await,
-            message = socket.recv(), if asked.len() < STREAM_MESSAGES_AT_ONCE => {
+            Some(answer) = asked.next(), if !asked.is_empty() => {
+                if !is_listened_to(asked.len() + 1) {
+                    // From now on it is listened to again.
+                    heard_at = Instant::now();
+                }
+                socket.send(Message::text(answer)).await
+            }
+            message = socket.recv(), if is_listened_to(asked.len()) => {
                 heard_at = Instant::now();
                 match message {
                     Some(Ok(Message::Text(text))) => asked.push(answer_to(app.clone(), teller.token().clone(), text)),
@@ -173,6 +180,16 @@ async fn serve(app: App, mut socket: WebSocket, mut teller: Teller) {
         Some(End::Refused) | None => (close_code::POLICY, "refused"),
     };
     close(&mut socket, code, reason).await;
+}
+
+/// Whether a client is listened to of whom so many messages are worked on.
+const fn is_listened_to(in_work: usize) -> bool {
+    in_work < STREAM_MESSAGES_AT_ONCE
+}
+
+/// Whether the client has said nothing for too long. While it is not listened to, it may have said anything.
+fn is_silent(unheard: Duration, in_work: usize) -> bool {
+    is_listened_to(in_work) && unheard > Duration::from_secs(WRITE_STALL_SECONDS)
 }
 
 /// Asks whether the client is there, and says how far it is if that has changed.
@@ -251,4 +268,19 @@ fn or_empty<T: DeserializeOwned + Default>(body: Option<Value>) -> Result<T, Ref
 fn answered(status: StatusCode, body: &impl Serialize) -> Result<(u16, Value), Refusal> {
     let body = serde_json::to_value(body).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
     Ok((status.as_u16(), body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_is_not_listened_to_is_not_silent() {
+        let long = Duration::from_secs(WRITE_STALL_SECONDS + 1);
+        for (unheard, in_work, expected) in
+            [(long, 0, true), (long, STREAM_MESSAGES_AT_ONCE - 1, true), (long, STREAM_MESSAGES_AT_ONCE, false), (Duration::ZERO, 0, false)]
+        {
+            assert_eq!(is_silent(unheard, in_work), expected, "{in_work} in work");
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! `tools/call`: a tool of ours, or an action through the pipeline.
 
 use super::caller::{Caller, caller_of, line_of};
-use super::waiting::{Abilities, Waited, tell, wait};
+use super::waiting::{Abilities, Waited, tell_line, wait};
 use super::{meta_tools, names, tasks, words};
 use crate::App;
 use countersign_core::Call;
 use countersign_core::invocation::Intention;
-use pipeline::{Asked, Error, Line, Outcome, ProgressEvent, Request};
+use pipeline::{Asked, Error, Line, Outcome, Request};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, CreateTaskResult, JsonObject};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -94,13 +94,6 @@ async fn called(app: &App, context: &RequestContext<RoleServer>, request: Reques
         tell_line(context, &mut told, event).await;
     }
     outcome
-}
-
-async fn tell_line(context: &RequestContext<RoleServer>, told: &mut f64, event: ProgressEvent) {
-    if let ProgressEvent::Line { text, .. } = event {
-        *told += 1.0;
-        tell(context, *told, text).await;
-    }
 }
 
 /// A call of an action in the caller's session.

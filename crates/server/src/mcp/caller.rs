@@ -1,7 +1,9 @@
 //! Who asks, in which session, and what the URL wishes for. It travels with each request, so a connection has no rights of its own.
 
+use crate::App;
+use crate::operations::sessions;
 use axum::http::request::Parts;
-use countersign_core::{Principal, Session};
+use countersign_core::{Principal, Secret, Session};
 use pipeline::Line;
 use rmcp::ErrorData;
 use rmcp::model::Extensions;
@@ -13,6 +15,14 @@ pub(crate) struct Caller {
     pub(crate) session: Session,
     pub(crate) trace_id: String,
     pub(crate) wishes: Wishes,
+    pub(crate) token: Secret<String>,
+}
+
+impl Caller {
+    /// Whether it would be accepted now too. A stream may last longer than the right to it.
+    pub(super) async fn is_accepted(&self, app: &App) -> bool {
+        sessions::is_open_to(app, &self.token, &self.session).await
+    }
 }
 
 /// What the URL asks for, or the token where the URL says nothing.

@@ -68,7 +68,7 @@ impl Changes {
         let caller = caller_of(&context.request_context().extensions)?;
         let _place = self.place(caller)?;
         tokio::select! {
-            () = self.tell(&caller.session, Told::Listener(context)) => {}
+            () = self.tell(caller, Told::Listener(context)) => {}
             () = context.cancelled() => {}
             () = self.0.app.pipeline().stopping() => {}
         }
@@ -81,7 +81,7 @@ impl Changes {
         let (changes, peer) = (self.clone(), context.peer);
         tokio::spawn(async move {
             tokio::select! {
-                () = changes.tell(&caller.session, Told::Connection(&peer)) => {}
+                () = changes.tell(&caller, Told::Connection(&peer)) => {}
                 () = changes.0.app.pipeline().stopping() => {}
             }
         });
@@ -100,12 +100,21 @@ impl Changes {
         Ok(Place { changes: self.clone(), owner })
     }
 
-    /// Tells of every change, until nobody listens.
-    async fn tell(&self, session: &Session, told: Told<'_>) {
-        let mut changes = self.changes_of(session);
+    /// Tells of every change, until nobody listens or the caller may not listen any more. On the stream of a connection that is looked at too
+    /// before anything goes out (`stream`), which ends the stream.
+    async fn tell(&self, caller: &Caller, told: Told<'_>) {
+        let mut changes = self.changes_of(&caller.session);
         while !told.is_gone() {
-            // A look now and then, so that a connection that was closed is noticed.
-            let Ok(changed) = tokio::time::timeout(LOOK_EVERY, changes.changed()).await else { continue };
+            // A look now and then, so that a connection that was closed is noticed, and a token that was revoked.
+            let changed = tokio::time::timeout(LOOK_EVERY, changes.changed()).await;
+            let is_accepted = match (&told, &changed) {
+                (Told::Connection(_), Ok(_)) => true,
+                (Told::Listener(_), _) | (_, Err(_)) => caller.is_accepted(&self.0.app).await,
+            };
+            if !is_accepted {
+                return;
+            }
+            let Ok(changed) = changed else { continue };
             if changed.is_err() || !told.tell().await {
                 return;
             }

@@ -1,11 +1,12 @@
-//! The stateful connections (`Mcp-Session-Id`) and whose they are: an id that somebody else learns opens nothing. How many a caller may
-//! have is bounded; the oldest is closed for a further one, and one without traffic by the library.
+//! The stateful connections (`Mcp-Session-Id`) and whose they are: an id that somebody else learns opens nothing. How many a caller and an org
+//! may have is bounded; their oldest is closed for a further one, never one of another org, and one without traffic by the library.
 
 use super::caller::Caller;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
-use countersign_core::limits::{MCP_CONNECTIONS_MAX, MCP_CONNECTIONS_PER_CALLER_MAX};
+use countersign_core::OrgId;
+use countersign_core::limits::{MCP_CONNECTIONS_MAX, MCP_CONNECTIONS_PER_CALLER_MAX, MCP_CONNECTIONS_PER_ORG_MAX};
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -29,12 +30,24 @@ struct Known {
 
 /// Whose a connection is: the same caller in the same session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Owner(String);
+pub(super) struct Owner {
+    org: OrgId,
+    caller: String,
+}
 
 impl Owner {
     pub(super) fn of(caller: &Caller) -> Self {
-        Self(format!("{} {} {}", caller.principal.org, caller.principal.id, caller.session.id))
+        Self { org: caller.principal.org.clone(), caller: format!("{} {}", caller.principal.id, caller.session.id) }
     }
+}
+
+/// Why no connection was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotOpened {
+    /// There are as many as there may be, and none of them is the org's.
+    TooMany,
+    /// By a bug.
+    Broken,
 }
 
 /// The connection that a request names.
@@ -66,29 +79,31 @@ impl Connections {
         known.tell();
     }
 
-    /// The answer that opens a connection; `None` if there is none. It is made in a task of its own: a client that goes meanwhile would leave a
-    /// connection that nobody counts. If it has gone, the connection is closed again.
+    /// The answer that opens a connection. It is made in a task of its own: a client that goes meanwhile would leave a connection that nobody
+    /// counts. If it has gone, the connection is closed again.
     pub(super) async fn open(
         self: &Arc<Self>,
         answering: impl Future<Output = Response> + Send + 'static,
         owner: Owner,
-    ) -> Option<Response> {
+    ) -> Result<Response, NotOpened> {
         let (tell, told) = oneshot::channel();
         let connections = Arc::clone(self);
         tokio::spawn(async move {
             let response = answering.await;
             let id = connections.note(response.headers(), &owner).await;
-            if tell.send(response).is_err()
+            let is_refused = id.as_ref().is_some_and(|id| !connections.is_of(id, &owner));
+            let told = if is_refused { Err(NotOpened::TooMany) } else { Ok(response) };
+            if tell.send(told).is_err()
                 && let Some(id) = id
             {
                 connections.forget(&id);
                 connections.close(id).await;
             }
         });
-        told.await.ok()
+        told.await.unwrap_or(Err(NotOpened::Broken))
     }
 
-    /// Notes whose connection an answer opened, if it opened one.
+    /// Notes whose connection an answer opened, if it opened one. It may be one too many, and closed again.
     async fn note(&self, headers: &HeaderMap, owner: &Owner) -> Option<String> {
         let id = headers.get(HEADER).and_then(|value| value.to_str().ok())?.to_owned();
         let surplus = {
@@ -103,7 +118,7 @@ impl Connections {
             known.tell();
             surplus
         };
-        for id in surplus {
+        if let Some(id) = surplus {
             self.close(id).await;
         }
         Some(id)
@@ -121,19 +136,39 @@ impl Known {
         metrics::gauge!("countersign_mcp_connections").set(self.owners.len() as f64);
     }
 
-    /// The oldest connections, as many as there are too many.
-    fn surplus(&mut self, owner: &Owner) -> Vec<String> {
-        let mut own: Vec<_> = self.owners.iter().filter(|(_, (_, of))| of == owner).map(|(id, (at, _))| (*at, id.clone())).collect();
-        own.sort_unstable();
-        let mut surplus: Vec<_> =
-            own.iter().take(own.len().saturating_sub(MCP_CONNECTIONS_PER_CALLER_MAX)).map(|(_, id)| id.clone()).collect();
-        if self.owners.len() > MCP_CONNECTIONS_MAX {
-            surplus.extend(self.owners.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| id.clone()));
+    /// The connections that are closed for the newest of this owner: the oldest of the owner if it has too many, or of its org if there are too
+    /// many. If the org has no other, that is the newest itself.
+    fn surplus(&mut self, owner: &Owner) -> Option<String> {
+        let (mut own, mut of_org) = (Oldest::default(), Oldest::default());
+        for (id, (at, of)) in &self.owners {
+            if of.org == owner.org {
+                of_org.add(*at, id);
+            }
+            if of == owner {
+                own.add(*at, id);
+            }
         }
-        surplus.iter().for_each(|id| {
-            self.owners.remove(id);
-        });
-        surplus
+        let is_full = of_org.count > MCP_CONNECTIONS_PER_ORG_MAX || self.owners.len() > MCP_CONNECTIONS_MAX;
+        let oldest = if own.count > MCP_CONNECTIONS_PER_CALLER_MAX { own.found } else { of_org.found.filter(|_| is_full) };
+        let surplus = oldest.map(|(_, id)| id.to_owned())?;
+        self.owners.remove(&surplus);
+        Some(surplus)
+    }
+}
+
+/// The oldest of some connections, and how many they are.
+#[derive(Default)]
+struct Oldest<'a> {
+    found: Option<(u64, &'a str)>,
+    count: usize,
+}
+
+impl<'a> Oldest<'a> {
+    fn add(&mut self, at: u64, id: &'a str) {
+        self.count += 1;
+        if self.found.is_none_or(|(found, _)| at < found) {
+            self.found = Some((at, id));
+        }
     }
 }
 
@@ -141,6 +176,11 @@ impl Known {
 mod tests {
     use super::*;
     use axum::body::Body;
+    use countersign_core::Timestamp;
+
+    fn owner(org: u8, caller: &str) -> Owner {
+        Owner { org: OrgId::new(Timestamp::default(), [org; 10]), caller: caller.to_owned() }
+    }
 
     /// A connection that is being opened, until it is released.
     fn opening(manager: &Arc<LocalSessionManager>) -> (oneshot::Sender<()>, impl Future<Output = Response> + Send + 'static) {
@@ -158,11 +198,11 @@ mod tests {
     async fn a_connection_whose_client_went_while_it_was_opened_is_closed() {
         let manager = Arc::new(LocalSessionManager::default());
         let connections = Arc::new(Connections::new(Arc::clone(&manager)));
-        let one = Owner("one".into());
+        let one = owner(1, "one");
         for stays in [false, true] {
             let (release, answering) = opening(&manager);
             let (asking, owner) = (Arc::clone(&connections), one.clone());
-            let asked = tokio::spawn(async move { asking.open(answering, owner).await.is_some() });
+            let asked = tokio::spawn(async move { asking.open(answering, owner).await.is_ok() });
             while manager.sessions.read().await.is_empty() {
                 tokio::task::yield_now().await;
             }
@@ -186,14 +226,33 @@ mod tests {
     #[test]
     fn the_oldest_connection_of_a_caller_makes_room() {
         let mut known = Known::default();
-        let (one, other) = (Owner("one".into()), Owner("other".into()));
+        let (one, other) = (owner(1, "one"), owner(1, "other"));
         known.owners.insert("theirs".into(), (0, other));
         for at in 1..=MCP_CONNECTIONS_PER_CALLER_MAX as u64 {
             known.owners.insert(format!("{at}"), (at, one.clone()));
-            assert_eq!(known.surplus(&one), Vec::<String>::new());
+            assert_eq!(known.surplus(&one), None);
         }
         known.owners.insert("last".into(), (1_000, one.clone()));
-        assert_eq!(known.surplus(&one), ["1"]);
+        assert_eq!(known.surplus(&one).as_deref(), Some("1"));
         assert!(known.owners.contains_key("theirs"));
+    }
+
+    #[test]
+    fn no_connection_makes_room_for_another_org() {
+        let mut known = Known::default();
+        let fill = |known: &mut Known, org: u8, count: usize| {
+            for at in known.owners.len()..known.owners.len() + count {
+                known.owners.insert(format!("{at}"), (at as u64, owner(org, &format!("{at}"))));
+            }
+        };
+        fill(&mut known, 1, MCP_CONNECTIONS_PER_ORG_MAX);
+        known.owners.insert("last".into(), (20_000, owner(1, "last")));
+        assert_eq!(known.surplus(&owner(1, "last")).as_deref(), Some("0"), "the oldest of the org");
+        fill(&mut known, 2, MCP_CONNECTIONS_MAX - MCP_CONNECTIONS_PER_ORG_MAX);
+        for (id, closed) in [("first of a third", "first of a third"), ("of the second", "6000")] {
+            let org = if id == closed { 3 } else { 2 };
+            known.owners.insert(id.into(), (30_000, owner(org, id)));
+            assert_eq!(known.surplus(&owner(org, id)).as_deref(), Some(closed));
+        }
     }
 }

@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What every agent is told.
 const INSTRUCTIONS: &str = "Tools here are actions under control: some run at once, some wait for a person's approval, some are denied. A call \
-that waits is answered when a person has decided, or with a reference: then call `get_invocation`. Never repeat a call that waits or is in \
-doubt. A denial says which rule it was and what would help.";
+that waits is answered when a person has decided, or with a reference: then call `get_invocation`, and do not repeat the call. If a call ended \
+without any answer, by a timeout or a lost connection, make the same call again, with the same arguments: it goes on with the first one, and \
+nobody is asked twice. Never repeat a call that is in doubt. A denial says which rule it was and what would help.";
 
 /// The first revision that this door speaks.
 const FIRST: &str = "2025-03-26";

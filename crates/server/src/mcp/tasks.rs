@@ -35,7 +35,11 @@ fn message(app: &App, invocation: &Invocation) -> String {
 
 pub(super) async fn get(app: &App, request: &GetTaskParams, context: &RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
     let found = of_caller(app, &request.task_id, context).await?;
-    let task = task(app, &found);
+    let mut task = task(app, &found);
+    let goes_on = matches!(found.status, Status::Pending | Status::Approved | Status::Running);
+    if goes_on && app.pipeline().is_left_by_caller(&found).await.unwrap_or_default() {
+        task = task.with_status_message(format!("{}; whoever called it has left. {}", message(app, &found), words::ASK_AGAIN));
+    }
     let payload = match found.status {
         Status::Pending | Status::Approved | Status::Running => TaskPayload::Working,
         Status::Cancelled => TaskPayload::Cancelled,

@@ -8,7 +8,7 @@ use crate::App;
 use countersign_core::limits::{MCP_HOLD_SECONDS_DEFAULT, MCP_PROGRESS_SECONDS};
 use countersign_core::{Invocation, Status};
 use futures_util::future::OptionFuture;
-use pipeline::{Asked, Error, Line, Outcome};
+use pipeline::{Asked, Error, Line, Outcome, ProgressEvent};
 use rmcp::RoleServer;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, InputRequest, InputRequests, InputRequiredResult, ProgressNotificationParam, ProtocolVersion,
@@ -138,8 +138,17 @@ pub(super) async fn wait(
         .then(|| context.peer.send_request(ServerRequest::ElicitRequest(ElicitRequest::new(shown(app, pending)))));
     let mut asking = pin!(OptionFuture::from(asks));
     let (mut is_shown, mut told) = (abilities.shows != Some(Shows::OnStream), 0.0);
+    // What it prints once it runs, if it runs on this server and the caller wants to know.
+    let mut follower = context.meta.get_progress_token().map(|_| app.pipeline().follow(pending, 0));
     loop {
-        let Outcome::Pending(pending) = outcome else { return Ok(Waited::Ended(outcome)) };
+        let Outcome::Pending(pending) = outcome else {
+            while let Some(follower) = &mut follower
+                && let Some(event) = follower.kept().await
+            {
+                tell_line(context, &mut told, event).await;
+            }
+            return Ok(Waited::Ended(outcome));
+        };
         if app.pipeline().is_stopping() {
             return Ok(Waited::CutOff);
         }
@@ -159,6 +168,9 @@ pub(super) async fn wait(
                 },
                 // Whatever the client answers, only an answer at the approval page counts.
                 _shown = &mut asking, if !is_shown => is_shown = true,
+                Some(event) = OptionFuture::from(follower.as_mut().map(|follower| follower.event())), if follower.is_some() => {
+                    tell_line(context, &mut told, event).await;
+                }
             }
         };
     }
@@ -170,6 +182,14 @@ fn shown(app: &App, pending: &Invocation) -> ElicitRequestParams {
         message: format!("`{}` needs a person's approval. Open the page, log in, and approve or deny it there.", pending.action),
         url: words::approval_url(app, pending),
         elicitation_id: pending.id.to_string(),
+    }
+}
+
+/// Says what a call printed.
+pub(super) async fn tell_line(context: &RequestContext<RoleServer>, told: &mut f64, event: ProgressEvent) {
+    if let ProgressEvent::Line { text, .. } = event {
+        *told += 1.0;
+        tell(context, *told, text).await;
     }
 }
 

@@ -181,25 +181,52 @@ fn help_with_denial(invocation: &Invocation) -> &'static str {
 
 /// The call goes on without its caller, who can ask what became of it.
 pub(super) fn reference(app: &App, pending: &Invocation) -> CallToolResult {
-    let (id, url) = (&pending.id, approval_url(app, pending));
+    let (action, id, url) = (&pending.action, &pending.id, approval_url(app, pending));
     let text = if pending.status == Status::Pending {
         format!(
-            "Not done yet: `{}` waits for a person's approval{}. Call `get_invocation` with id `{id}` to wait for it and get the result. Do not \
-             repeat the call: that would ask a second time. A person opens {url}, logs in and answers there.",
-            pending.action,
+            "Not done yet: `{action}` waits for a person's approval{}. Call `get_invocation` with id `{id}` to wait for it and get the result. \
+             Do not repeat the call: that would ask a second time. A person opens {url}, logs in and answers there.",
             left(app, pending),
         )
     } else {
-        format!(
-            "Not done yet: `{}` is running. Call `get_invocation` with id `{id}` to get the result. Do not repeat the call.",
-            pending.action
-        )
+        let stands = stands(pending);
+        format!("Not done yet: `{action}` {stands}. Call `get_invocation` with id `{id}` to get the result. Do not repeat the call.")
     };
-    let mut reference = CallToolResult::success(vec![ContentBlock::text(text)]);
+    not_done(app, pending, text)
+}
+
+/// The caller of the call has left: the call goes on with whoever makes it again.
+pub(super) fn left_behind(app: &App, pending: &Invocation) -> CallToolResult {
+    let (action, stands) = (&pending.action, stands(pending));
+    not_done(app, pending, format!("Not done yet: `{action}` {stands}, and whoever called it has left. {ASK_AGAIN}"))
+}
+
+/// What an agent does with a call that it, or whoever made the call, has left.
+pub(super) const ASK_AGAIN: &str = "Make the same call again, with the same arguments, and it goes on: that is no second call.";
+
+fn not_done(app: &App, pending: &Invocation, text: String) -> CallToolResult {
+    let mut told = CallToolResult::success(vec![ContentBlock::text(text)]);
     let mut meta = facts(pending);
-    meta.0.insert(APPROVAL_URL.to_owned(), json!(url));
-    reference.meta = Some(meta);
-    reference
+    meta.0.insert(APPROVAL_URL.to_owned(), json!(approval_url(app, pending)));
+    told.meta = Some(meta);
+    told
+}
+
+/// How far a call is that has not ended.
+const fn stands(pending: &Invocation) -> &'static str {
+    match pending.status {
+        Status::Pending => "waits for a person's approval",
+        Status::Approved => "is approved and has not begun",
+        Status::Running
+        | Status::InDoubt
+        | Status::Succeeded
+        | Status::Failed
+        | Status::Reverted
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled => "is running",
+    }
 }
 
 /// The line was cut off, because the server stops or the connection ended.

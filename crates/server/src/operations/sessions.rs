@@ -8,7 +8,7 @@ use countersign_core::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
 use countersign_core::ports::{Rules, Sessions};
 use countersign_core::principal::Permission;
 use countersign_core::session::Attendance;
-use countersign_core::{AutomationId, Principal, Session, SessionId, SourceId, Space, SpaceId};
+use countersign_core::{AutomationId, Principal, Secret, Session, SessionId, SourceId, Space, SpaceId};
 use pipeline::ParamError;
 use std::collections::BTreeSet;
 use store::{NewSession, NewToken};
@@ -98,6 +98,17 @@ pub(crate) async fn for_calls(app: &App, by: &Principal, named: Option<&str>) ->
         (None, Some(own)) => Ok(own),
         (None, None) => Err(Error::invalid("only an agent's token names its session; name one with `session`")),
     }
+}
+
+/// Whether the bearer of a token that was accepted before may still call in this session. While the store is away, nothing is known to have
+/// changed.
+pub(crate) async fn is_open_to(app: &App, token: &Secret<String>, session: &Session) -> bool {
+    let looked = async {
+        let is_accepted = app.store().authenticate(token.expose()).await?.is_ok();
+        let session = app.store().find_session(&session.org, &session.id).await?;
+        Ok::<_, store::Error>(is_accepted && session.is_some_and(|session| session.ended_at.is_none()))
+    };
+    looked.await.unwrap_or(true)
 }
 
 /// Ends a session: a principal's own or, for a principal who manages people, anybody's. Its token stops working at once.

@@ -4,7 +4,7 @@
 use crate::harness::{Agent, Client, Kind, TestServer, on_sqlite};
 use crate::mcp_door::{ask, asked, last, noted, pending, posted, result_text, writing};
 use crate::upstream::{Upstream, tool};
-use countersign_core::limits::{MCP_CONNECTIONS_PER_CALLER_MAX, MCP_LISTENERS_PER_CALLER_MAX};
+use countersign_core::limits::{MCP_CONNECTIONS_PER_CALLER_MAX, MCP_LISTENERS_PER_CALLER_MAX, MCP_RIGHT_SECONDS};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -21,6 +21,7 @@ on_sqlite!(
     no_tool_of_a_source_has_the_name_of_one_of_ours,
     half_open_callers_have_left_and_nothing_is_stuck,
     tokens_of_others_open_nothing,
+    a_stream_ends_with_its_session,
     messages_that_make_no_sense_are_refused_and_cost_nothing,
 );
 
@@ -151,6 +152,32 @@ async fn a_change_is_told_to_every_connection_and_every_listener(kind: Kind) {
     prompts.is_told("notifications/prompts/list_changed", change).await;
     let tools = prompts.until(|message| message["method"] == "notifications/tools/list_changed");
     assert!(tokio::time::timeout(Duration::from_secs(1), tools).await.is_err(), "a listener is told of what it asked for");
+}
+
+async fn a_stream_ends_with_its_session(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let connection = Connection::open(&agent, json!({})).await;
+    let mut streams = [connection.listen().await, listening(&agent, json!({ "toolsListChanged": true })).await];
+    let modes = ["deny", "allow"];
+    for stream in &mut streams {
+        let change = async |round: u32| server.owner.set_mode("fake.write", modes[round as usize % 2]).await;
+        stream.is_told("notifications/tools/list_changed", change).await;
+    }
+    for stream in &mut streams {
+        // What was told before does not count.
+        while tokio::time::timeout(Duration::from_secs(1), stream.until(|_| true)).await.is_ok_and(|told| told.is_some()) {}
+    }
+    server.owner.post(&format!("/api/v1/sessions/{}/end", agent.session), json!({})).await.ok();
+    tokio::time::sleep(Duration::from_secs(MCP_RIGHT_SECONDS) + Duration::from_millis(100)).await;
+    for mode in modes {
+        server.owner.set_mode("fake.write", mode).await;
+    }
+    server.owner.set_mode("fake.read", "deny").await;
+    for stream in &mut streams {
+        let told = stream.until(|message| message["method"] == "notifications/tools/list_changed");
+        assert_eq!(tokio::time::timeout(PATIENCE, told).await, Ok(None), "it ends, and nothing is told on it");
+    }
 }
 
 async fn a_caller_has_so_many_listeners_and_no_more(kind: Kind) {

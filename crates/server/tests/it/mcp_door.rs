@@ -31,8 +31,11 @@ on_sqlite!(
     a_task_is_an_invocation,
     nobody_uses_the_connection_of_another,
     bad_clients_get_documented_errors,
+    a_call_that_was_left_is_to_be_made_again,
+    a_batch_is_answered_in_turn,
     whoever_asks_for_one_source_gets_its_own_names,
     what_a_call_prints_is_told_to_a_caller_with_a_progress_token,
+    what_an_approved_call_prints_is_told_too,
     a_rehearsed_call_is_no_success_of_its_tool,
 );
 
@@ -264,6 +267,86 @@ async fn what_had_begun_is_told_to_whoever_asks_again(kind: Kind) {
     assert_eq!((server.source.calls().len(), server.counts().await.0), (1, 1));
 }
 
+/// The messages of an event stream.
+fn messages(answer: &str) -> Vec<Value> {
+    answer.lines().filter_map(|line| line.strip_prefix("data:")).filter_map(|data| serde_json::from_str(data).ok()).collect()
+}
+
+async fn a_call_that_was_left_is_to_be_made_again(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    left(&agent, writing("a")).await;
+    let id = pending(&server, 1).await.remove(0);
+    noted(&server, &id).await;
+    let told = async || {
+        let looking = json!({ "name": "get_invocation", "arguments": { "id": id, "wait_seconds": 0 } });
+        let told = ask(&agent, "tools/call", looking, json!({})).await;
+        let task =
+            ask(&agent, "tasks/get", json!({ "taskId": id }), json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } })).await;
+        for text in [result_text(&told), task["result"]["statusMessage"].as_str().unwrap_or_else(|| panic!("{task:#}"))] {
+            assert!(text.contains("Make the same call again") && !text.contains("Do not repeat"), "{text}");
+        }
+        result_text(&told).to_owned()
+    };
+    assert!(told().await.contains("waits for a person's approval"));
+    server.owner.approve(&id).await;
+    assert!(told().await.contains("is approved and has not begun"));
+    server.source.will_answer(json!({ "done": true }));
+    let answer = ask(&agent, "tools/call", writing("a"), json!({})).await;
+    assert_eq!(answer["result"]["_meta"]["countersign/invocation"], json!(id), "{answer:#}");
+}
+
+async fn a_batch_is_answered_in_turn(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.source.will_answer(json!({ "text": "hello" }));
+    let post = |connection: Option<&str>, body: &Value| {
+        let request = agent.client.http.post(format!("{}/mcp", server.url)).bearer_auth(&agent.client.token);
+        let request = request.header(header::ACCEPT, "application/json, text/event-stream");
+        connection.into_iter().fold(request, |request, id| request.header("mcp-session-id", id)).json(body).send()
+    };
+    let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } } });
+    let opened = post(None, &initialize).await.unwrap();
+    let connection = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    opened.text().await.unwrap();
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(post(Some(&connection), &json!([initialized])).await.unwrap().status(), 202);
+    let call = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "fake.read", "arguments": {} } });
+    let batch = json!([{ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }, call(3)]);
+    let answers = messages(&post(Some(&connection), &batch).await.unwrap().text().await.unwrap());
+    let ids: Vec<_> = answers.iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [&json!(2), &json!(3)], "{answers:#?}");
+    assert_eq!(answers[1]["result"]["structuredContent"], json!({ "text": "hello" }));
+    for bad in [json!([]), json!([initialize]), Value::from(vec![call(4); limits::MCP_BATCH_MESSAGES_MAX + 1])] {
+        let refused = post(Some(&connection), &bad).await.unwrap();
+        assert_eq!(refused.status(), 400);
+        assert_eq!(refused.json::<Value>().await.unwrap()["error"]["code"], -32600);
+    }
+}
+
+async fn what_an_approved_call_prints_is_told_too(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    let mut request = asked("tools/call", writing("a"), &json!({}));
+    request["params"]["_meta"]["progressToken"] = json!("mine");
+    let calling = tokio::spawn(posted(&agent.client, "", &request).send());
+    let id = pending(&server, 1).await.remove(0);
+    let owner = server.owner.clone();
+    let approving = tokio::spawn(async move { owner.approve(&id).await });
+    held.arrived().await;
+    let source = server.source.calls().pop().unwrap().context.progress.expect("a call that is walked is told from");
+    source.tell("one\ntwo");
+    held.release();
+    let answer = calling.await.unwrap().unwrap().text().await.unwrap();
+    let messages = messages(&answer);
+    let texts: Vec<_> = messages.iter().filter_map(|message| message["params"]["message"].as_str()).collect();
+    assert!(texts.ends_with(&["one", "two"]), "{answer}");
+    assert_eq!(messages.last().unwrap()["result"]["isError"], false, "{answer}");
+    approving.await.unwrap().ok();
+}
+
 async fn what_a_call_prints_is_told_to_a_caller_with_a_progress_token(kind: Kind) {
     let server = TestServer::start(kind).await;
     server.owner.set_mode("fake.write", "allow").await;
@@ -277,8 +360,7 @@ async fn what_a_call_prints_is_told_to_a_caller_with_a_progress_token(kind: Kind
     source.tell("one\ntwo");
     held.release();
     let answer = calling.await.unwrap().unwrap().text().await.unwrap();
-    let messages: Vec<Value> =
-        answer.lines().filter_map(|line| line.strip_prefix("data:")).filter_map(|data| serde_json::from_str(data).ok()).collect();
+    let messages = messages(&answer);
     let told: Vec<_> = messages.iter().filter(|message| message["method"] == "notifications/progress").collect();
     let texts: Vec<_> = told.iter().map(|message| (&message["params"]["progressToken"], &message["params"]["message"])).collect();
     assert_eq!(texts, [(&json!("mine"), &json!("one")), (&json!("mine"), &json!("two"))], "{answer}");

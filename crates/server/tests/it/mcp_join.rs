@@ -11,6 +11,7 @@ use reqwest::header;
 use serde_json::{Value, json};
 use std::time::Duration;
 use testkit::proxy::Commit;
+use tokio::task::JoinHandle;
 
 on_both_engines!(
     a_caller_that_hangs_up_and_asks_again_at_once_joins,
@@ -25,6 +26,9 @@ on_both_engines!(
 );
 on_postgres!(
     a_caller_joins_on_another_server_that_lives,
+    a_caller_that_asks_another_server_at_once_joins,
+    a_caller_of_a_dead_server_joins_on_another_when_its_lease_runs_out,
+    two_open_streams_on_two_servers_are_two_calls,
     a_kept_approval_that_another_server_has_claimed_is_used_once_it_lets_go,
     a_caller_is_kept_while_the_store_is_away,
     a_question_whose_commit_is_cut_is_asked_once,
@@ -317,6 +321,64 @@ async fn a_caller_joins_on_another_server_that_lives(kind: Kind) {
     server.owner.approve(&id).await.ok();
     assert_eq!(id_of(&again.await.unwrap()), id);
     assert_eq!((server.source.calls().len(), server.counts().await.0), (1, 1));
+}
+
+async fn a_caller_that_asks_another_server_at_once_joins(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let another = beside(&server).await;
+    let agent = server.agent().await;
+    for text in ["a", "b", "c"] {
+        left(&agent, writing(text)).await;
+        // Whether it is stored by now that the caller left is left to chance.
+        let again = waiting(&at(&agent, &another), writing(text));
+        let id = pending(&server, 1).await.remove(0);
+        noted_or_joined(&server, &id).await;
+        assert_eq!(pending(&server, 1).await, std::slice::from_ref(&id), "nobody is asked twice");
+        server.source.will_answer(json!({ "done": true }));
+        server.owner.approve(&id).await.ok();
+        assert_eq!(id_of(&again.await.unwrap()), id);
+    }
+    assert_eq!((server.source.calls().len(), server.counts().await.0), (3, 3));
+}
+
+/// The same call is open on one server, and is asked for on another that does not know yet whether the first lives.
+async fn open_on_both(server: &TestServer, another: &TestServer) -> (String, [JoinHandle<Value>; 2]) {
+    let agent = server.agent().await;
+    let first = waiting(&agent, writing("a"));
+    let id = pending(server, 1).await.remove(0);
+    let second = waiting(&at(&agent, another), writing("a"));
+    tokio::time::sleep(Duration::from_millis(4 * limits::LINE_LOOK_MS)).await;
+    assert_eq!(pending(server, 1).await, std::slice::from_ref(&id), "whether the first caller is there is not known yet");
+    (id, [first, second])
+}
+
+async fn a_caller_of_a_dead_server_joins_on_another_when_its_lease_runs_out(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let another = beside(&server).await;
+    let (id, [first, again]) = open_on_both(&server, &another).await;
+    another.clock.advance_seconds(limits::LEASE_SECONDS);
+    another.store.renew_lease().await.unwrap();
+    joined(&another, &id).await;
+    another.source.will_answer(json!({ "done": true }));
+    another.owner.approve(&id).await.ok();
+    assert_eq!(id_of(&again.await.unwrap()), id);
+    assert_eq!((another.source.calls().len(), another.counts().await.0), (1, 1), "one question, one effect");
+    first.abort();
+}
+
+async fn two_open_streams_on_two_servers_are_two_calls(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let another = beside(&server).await;
+    let (id, open) = open_on_both(&server, &another).await;
+    server.clock.advance_seconds(limits::LEASE_RENEW_SECONDS);
+    for alive in [&server, &another] {
+        alive.store.renew_lease().await.unwrap();
+    }
+    let both = pending(&server, 2).await;
+    assert!(both.len() == 2 && both.contains(&id), "{both:?}");
+    for stream in open {
+        stream.abort();
+    }
 }
 
 async fn a_kept_approval_that_another_server_has_claimed_is_used_once_it_lets_go(kind: Kind) {

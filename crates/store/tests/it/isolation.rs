@@ -8,8 +8,8 @@ use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::invocation::revert_key;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{
-    Approved, Begin, Begun, Finished, Held, Hold, NewDrift, NewLine, NewLink, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload,
-    Settling, Wording,
+    Approved, AskedAgain, Begin, Begun, Finished, Held, Hold, Joined, NewDrift, NewLine, NewLink, NewQuarantine, OpenedBatch, Pin, Row,
+    SealedPayload, Settling, Wording,
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
@@ -684,7 +684,15 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.use_slack_request(org, "v0=1", store.now().await.unwrap().plus_seconds(60)).await, Ok(true));
     let left = line_of(&theirs.pending);
     store.hang_up(org, &theirs.pending.id, &left.line).await.unwrap();
-    assert_eq!(store.join_left(org, &them.session.id, left.identity, "mine").await, Ok(None));
+    let again = AskedAgain {
+        org: org.clone(),
+        session: them.session.id.clone(),
+        identity: left.identity,
+        line: "mine".into(),
+        kept_seconds: 60,
+        since: None,
+    };
+    assert_eq!(store.join_left(again).await, Ok(Joined::Nothing));
     store.give_ticket(NewLine { org: org.clone(), ..left.clone() }, digest(5)).await.unwrap();
     assert_eq!(store.take_ticket(org, digest(5), "mine").await, Ok(None));
     store.leave(NewLine { org: org.clone(), ..left }).await.unwrap();
