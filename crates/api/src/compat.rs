@@ -550,7 +550,7 @@ mod tests {
     }
 
     /// What has failed at its work, of all that is documented.
-    const FAILURES: [&str; 43] = [
+    const FAILURES: [&str; 46] = [
         "body_too_large",
         "breaker_open",
         "content_changed",
@@ -564,6 +564,9 @@ mod tests {
         "interrupted",
         "invalid_params",
         "listing_invalid",
+        "mail_login_refused",
+        "mail_not_encrypted",
+        "mail_refused",
         "not_a_regular_file",
         "not_reversible",
         "not_utf8",

@@ -70,8 +70,8 @@ fn commands(text: &str) -> Vec<&str> {
     for (at, _) in text.match_indices(name) {
         let before = &text[..at];
         let is_word = before.chars().next_back().is_none_or(|letter| letter.is_whitespace() || "`(=$:".contains(letter));
-        // In `another countersign is serving the data folder` the word is a noun and no command follows.
-        if !is_word || before.ends_with(" a ") || before.ends_with("another ") {
+        // In `another countersign is serving the data folder` the word is a noun, in `from countersign import` a package of Python.
+        if !is_word || before.ends_with(" a ") || before.ends_with("another ") || before == "from " {
             continue;
         }
         let after = &text[at + name.len()..];

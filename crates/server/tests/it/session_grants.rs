@@ -40,6 +40,7 @@ async fn an_agent_requests_a_grant_and_a_person_answers(kind: Kind) {
         assert_eq!(listed(&agent, "").await[0]["id"], id);
         assert_eq!(agent.invoke("fake.write", json!({})).await.status, 200);
         server.owner.revoke(id).await.ok();
+        server.clock.advance_ms(1);
         let refused = agent.client.post(&path(&agent), asked(scope)).await.ok();
         let refused = refused["id"].as_str().unwrap().to_owned();
         server.owner.post(&format!("/api/v1/grants/{refused}/refuse"), json!({})).await.ok();

@@ -225,7 +225,7 @@ async fn no_text_of_a_space_that_keeps_digests_only_is_in_a_backup(kind: Kind) {
     assert_eq!(left, Vec::<&str>::new());
     let kept = store.find_invocation(&tenant.org, &call.id).await.unwrap().unwrap();
     assert_eq!((kept.status, kept.approvals.len()), (Status::Succeeded, 1), "who approved stays");
-    let notified = store.list_notifications(&tenant.org, &everything()).await.unwrap().items;
+    let notified = store.list_notifications(&tenant.org, &Default::default(), &everything()).await.unwrap().items;
     assert_eq!((notified[0].title.as_str(), notified[0].body.as_str()), (NOT_KEPT, ""));
     let ended = store.find_batch(&tenant.org, &batch.id).await.unwrap().unwrap();
     assert_eq!((ended.status, &ended.receipt, ended.version), (batch.status, &batch.receipt, batch.version), "all else is as it was");

@@ -38,6 +38,7 @@ async fn a_token_is_found_by_its_name_and_nobody_renames_it(kind: Kind) {
     }
     assert_eq!(store.find_token_named(org, "nobody", "slack U1").await, Ok(None));
     assert!(store.find_bearer(org, &token).await.unwrap().is_some());
+    world.clock.advance_ms(1);
     let newer = made("slack U1").await;
     assert_eq!(store.find_token_named(org, owner, "slack U1").await, Ok(Some(newer.clone())));
     // Whoever has the database can rename a token, and it is one no longer.
