@@ -2340,8 +2340,8 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
-             * @description How the planner would revert it: shown and recorded, never followed. A write of tier R2 without one is rejected, unless the action
-             *     can be reverted. It is an object or a text that is not empty.
+             * @description How the planner would revert it: shown and recorded, never followed. A write of tier R2 or above without one is rejected, unless the
+             *     action can be reverted. It is an object or a text that is not empty.
              */
             rollbackPlan?: unknown;
             verification?: components["schemas"]["PlannedVerification"] | null;
@@ -4363,7 +4363,7 @@ export interface components {
         PlannedVerification: {
             /**
              * @description If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
-             *     verification. A write of tier R2 is verified whatever this says, and rejected if it is false.
+             *     verification. A write of tier R2 or above is verified whatever this says, and rejected if it is false.
              */
             required?: boolean | null;
             /** @description Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected. */
