@@ -29,20 +29,21 @@ macro_rules! may_be_joined {
 }
 
 /// The call that a caller who asks again joins, its own first; or null, if there is only one on the line of another server that has not been
-/// heard of since `$9`. At the time `$8`, what nobody answered in time has expired even if that is not written yet, and a result that was kept
+/// heard of since `$6`. At the time `$9`, what nobody answered in time has expired even if that is not written yet, and a result that was kept
 /// long enough is nobody's any more: since its caller left or, where nobody could write that down, since it ended (`$10`).
 const SELECT_SAME: &str = concat!(
-    "SELECT CASE WHEN ",
+    // Named here too, so that it is the first parameter.
+    "SELECT CASE WHEN org_id = $1 AND ",
     may_be_joined!(),
     " THEN invocation_id END FROM lines WHERE org_id = $1 AND (",
     may_be_joined!(),
-    " OR server_id <> $2 AND NOT EXISTS (SELECT 1 FROM servers WHERE servers.id = lines.server_id AND servers.seen_at > $9)
-     ) AND session_id = $6 AND identity = $7 AND EXISTS (
+    " OR server_id <> $2 AND NOT EXISTS (SELECT 1 FROM servers WHERE servers.id = lines.server_id AND servers.seen_at > $6)
+     ) AND session_id = $7 AND identity = $8 AND EXISTS (
        SELECT 1 FROM invocations WHERE invocations.org_id = lines.org_id AND invocations.id = lines.invocation_id AND (
          invocations.status IN ('running', 'in_doubt')
-         OR invocations.status IN ('pending', 'approved') AND (invocations.expires_at IS NULL OR invocations.expires_at > $8)
+         OR invocations.status IN ('pending', 'approved') AND (invocations.expires_at IS NULL OR invocations.expires_at > $9)
          OR invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
-           AND (lines.expires_at > $8 OR lines.left_at IS NULL AND invocations.ended_at > $10)
+           AND (lines.expires_at > $9 OR lines.left_at IS NULL AND invocations.ended_at > $10)
        )
      ) ORDER BY CASE WHEN line = $5 THEN 0 WHEN ",
     may_be_joined!(),
@@ -205,7 +206,7 @@ async fn join_in(tx: &mut Tx, again: &AskedAgain, since: Timestamp) -> Result<Jo
 fn of_same(again: &AskedAgain, lease: &Lease, now: Timestamp, since: Timestamp) -> [Val; 10] {
     let (org, session, identity, line) = (again.org.as_str(), again.session.as_str(), again.identity.to_string(), again.line.as_str());
     let ended_after = now.minus_seconds(again.kept_seconds);
-    vals![org, lease.id().as_str(), gone_before(now), lease.earlier(), line, session, identity, now, since, ended_after]
+    vals![org, lease.id().as_str(), gone_before(now), lease.earlier(), line, since, session, identity, now, ended_after]
 }
 
 fn read_joined(row: Row) -> Result<Option<InvocationId>, Error> {

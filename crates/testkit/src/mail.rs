@@ -53,7 +53,8 @@ fn taken(bytes: &[u8]) -> Taken {
         to,
         with_login: is("login"),
         with_tls: is("tls"),
-        text: mail.to_owned(),
+        // Long lines are broken for the way, and put together by whoever shows the mail.
+        text: mail.replace("=\r\n", "").replace("=3D", "="),
     }
 }
 

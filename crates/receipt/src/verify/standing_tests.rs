@@ -61,7 +61,8 @@ impl Sequel {
     fn given_by(self, by: u8, givers: &[u8], came_with: Option<&ReceiptBody>) -> Self {
         let mut sequel = self.known(&user(by));
         let covers = Covers::parse("*").unwrap();
-        let terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None };
+        let terms =
+            Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None, sum_max: None };
         let change = RuleChange::GrantGiven {
             grant: grant(),
             terms: Box::new(terms),

@@ -38,8 +38,8 @@ const SPECIFIED: [(&str, &str); 9] = [
 
 /// SHA-256 of each example as the contracts have it, so that nobody changes one to make a test pass.
 const EXAMPLES: [(&str, &str); 7] = [
-    ("action.json", "a4c226ed7f7694ae47ddfb61f66a5e27a7f01fc37afdf830bf5826c9282bc302"),
     ("action-request.json", "3fbc593a4530659f0c88783ace15aef9d9e9bc1122e9ead9fe890eda013c0ad8"),
+    ("action.json", "a4c226ed7f7694ae47ddfb61f66a5e27a7f01fc37afdf830bf5826c9282bc302"),
     ("plan.json", "251169d8427dd706c6f8d63eaea11c5ac6b7556839d17673595f114e7711c167"),
     ("quickstart.json", "77ebaeeb3b7a4714cc2a3b1da925c4cd6c7b39c9cf0cbaa1e7908d0d3f7fe89a"),
     ("receipt.json", "76fe294190349224753464ec30cc5b8a77d4fee5a0737fd51cc0395087f9d14a"),

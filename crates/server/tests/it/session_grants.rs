@@ -28,6 +28,7 @@ async fn an_agent_requests_a_grant_and_a_person_answers(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
     for (scope, covered) in [("session", format!("session:{}", agent.session)), ("org", "org".to_owned())] {
+        server.clock.advance_ms(1);
         let requested = agent.client.post(&path(&agent), asked(scope)).await;
         assert_eq!((requested.status, &requested.body["state"]), (202, &json!("requested")), "{requested:?}");
         assert_eq!((&requested.body["covers"], &requested.body["scope"]), (&json!("fake.write"), &json!(covered)));

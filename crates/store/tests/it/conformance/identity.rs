@@ -354,7 +354,11 @@ async fn a_login_is_worth_what_its_token_is_and_ends_by_itself(kind: Kind) {
     world.clock.advance_seconds(1);
     assert_eq!(store.find_logged_in(last.expose()).await, Ok(None));
     // A token that has ended logs nobody in, and takes its logins with it.
-    let short = store.create_token(by, TokenKind::User(tenant.owner.clone()), "phone", &[], Some(60), McpWishes::default(), None).await.unwrap().unwrap();
+    let short = store
+        .create_token(by, TokenKind::User(tenant.owner.clone()), "phone", &[], Some(60), McpWishes::default(), None)
+        .await
+        .unwrap()
+        .unwrap();
     let bearer = store.authenticate(short.text.expose()).await.unwrap().unwrap();
     let login = store.log_in(&bearer).await.unwrap().unwrap();
     assert_eq!(store.find_logged_in(login.expose()).await, Ok(Some(bearer.clone())));
