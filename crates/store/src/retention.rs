@@ -181,8 +181,8 @@ async fn clear_beside(tx: &mut Tx, range: &[Val]) -> Result<(), Error> {
     for clear in ["approvals SET reason = NULL WHERE", "deliveries SET problem = NULL WHERE state <> 'waiting' AND"] {
         tx.exec(&format!("UPDATE {clear} org_id = $1 AND invocation_id IN ({ENDED})"), range).await?;
     }
-    let sql = format!("UPDATE notifications SET title = $5, body = '' WHERE org_id = $1 AND invocation_id IN ({ENDED})");
-    tx.exec(&sql, &[range, vals![NOT_KEPT].as_slice()].concat()).await.map(|_| ())
+    let sql = format!("UPDATE notifications SET title = '{NOT_KEPT}', body = '' WHERE org_id = $1 AND invocation_id IN ({ENDED})");
+    tx.exec(&sql, range).await.map(|_| ())
 }
 
 /// The time of the newest entry of the log that is committed.

@@ -18,6 +18,7 @@ use futures_util::future::try_join_all;
 use policy::digest::{Identity, identity};
 use std::time::Duration;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 /// The failure code of a call that ended because its caller left and did not ask again.
 pub(crate) const CALLER_LEFT: &str = "caller_left";
@@ -127,7 +128,7 @@ impl Walk {
         loop {
             if let Some(_walking) = self.claim(&approved).await? {
                 let claimed = self.ledger().find_invocation(&approved.org, &approved.id).await?;
-                let resumed = self.resume(claimed.unwrap_or_else(|| approved.clone())).await;
+                let resumed = self.resume_apart(claimed.unwrap_or_else(|| approved.clone())).await;
                 if resumed.is_err() {
                     // If it is still approved, the next sweep starts it, on whichever server.
                     self.let_go(&approved).await;
@@ -143,6 +144,13 @@ impl Walk {
                 return Ok(Outcome::Pending(Box::new(approved)));
             }
         }
+    }
+
+    /// Resumes a call in a task of its own: one walk inside another would need more than the stack of a thread.
+    fn resume_apart(&self, claimed: Invocation) -> countersign_core::Future<'static, Result<Outcome, Error>> {
+        let walk = self.clone();
+        let resumed = self.inner.tasks.spawn(async move { walk.resume(claimed).await }.in_current_span());
+        Box::pin(async move { resumed.await.unwrap_or_else(|error| Err(Error::Internal { message: error.to_string() })) })
     }
 
     /// The line of a call that is about to be held, or to begin.
