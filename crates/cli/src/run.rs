@@ -33,11 +33,16 @@ pub fn run(arguments: impl Iterator<Item = OsString>, world: World) -> u8 {
     exit.code()
 }
 
+/// The stack of each thread of a server. Only what is used of it costs memory.
+const STACK_BYTES: usize = 8 * 1024 * 1024;
+
 fn start(cli: Cli, environment: Environment, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serves = matches!(command, Command::Serve(_));
     // A server uses every core; a client needs only one thread.
     let mut builder = if serves { tokio::runtime::Builder::new_multi_thread() } else { tokio::runtime::Builder::new_current_thread() };
+    // A call over MCP is many calls deep, above all in a build with checks.
+    builder.thread_stack_size(STACK_BYTES);
     let runtime = builder.enable_all().build().map_err(|error| Failure::failed(format!("the runtime cannot start: {error}")))?;
     let setting = Setting { global: &global, environment: &environment, terminal };
     let ended = runtime.block_on(async {

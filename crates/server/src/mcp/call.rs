@@ -59,14 +59,14 @@ pub(super) async fn made(
     caller: &Caller,
     abilities: &Abilities,
 ) -> Result<Waited, Error> {
-    let calling = async {
+    let calling = Box::pin(async {
         match state {
             Some(state) => app.pipeline().redeem_ticket(line, asked, state).await,
             None => called(app, context, request(caller, action, asked.params.clone()), line).await,
         }
-    };
+    });
     tokio::select! {
-        waited = wait(app, context, line, asked, state.is_some(), abilities, calling) => waited,
+        waited = Box::pin(wait(app, context, line, asked, state.is_some(), abilities, calling)) => waited,
         () = context.ct.cancelled() => {
             line.cut();
             Ok(Waited::CutOff)
