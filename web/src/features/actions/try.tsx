@@ -1,0 +1,73 @@
+// A call made by hand, with the fields of the action's own schema. The dry run comes first.
+import { Link } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import { ApiError } from '@/api/client'
+import type { Action, Schemas } from '@/api/types'
+import { Pre } from '@/components/changes'
+import { ParamsForm } from '@/components/params-form'
+import { StatusBadge } from '@/components/status'
+import { Button, Failed } from '@/components/ui'
+import { json } from '@/lib/clean'
+import { fieldsOf, read } from '@/lib/form'
+import { tryOut } from './queries'
+
+export function Try({ action }: { action: Action }) {
+  const fields = useMemo(() => fieldsOf(action.params_schema, {}), [action])
+  const [texts, setTexts] = useState<Record<string, string>>({})
+  const [tried, setTried] = useState(false)
+  const [busy, setBusy] = useState<'dry' | 'real'>()
+  const [error, setError] = useState<ApiError>()
+  const [done, setDone] = useState<Schemas['InvokeResponse']>()
+  const { params, errors } = read(fields, texts, {})
+  const refused = Object.fromEntries((error?.problem.errors ?? []).map(each => [each.pointer.split('/')[1] ?? '', each.message]))
+  const run = async (isDryRun: boolean) => {
+    setTried(true)
+    if (Object.keys(errors).length > 0) return
+    setBusy(isDryRun ? 'dry' : 'real')
+    setError(undefined)
+    try {
+      setDone(await tryOut(action.id, params, isDryRun))
+    } catch (cause) {
+      if (cause instanceof ApiError) setError(cause)
+      else throw cause
+    } finally {
+      setBusy(undefined)
+    }
+  }
+  return (
+    <div className="rounded-md border bg-panel p-4">
+      <ParamsForm
+        fields={fields}
+        texts={texts}
+        errors={{ ...refused, ...(tried ? errors : {}) }}
+        onChange={(name, text) => setTexts(all => ({ ...all, [name]: text }))}
+      />
+      <div className="mt-4 flex flex-wrap gap-2">
+        {action.dry_run_supported && (
+          <Button look="primary" busy={busy === 'dry'} disabled={!!busy} onClick={() => void run(true)}>
+            Dry run
+          </Button>
+        )}
+        <Button busy={busy === 'real'} disabled={!!busy} onClick={() => void run(false)}>
+          Call it
+        </Button>
+      </div>
+      {error && <Failed error={error} />}
+      {done && (
+        <div className="mt-4">
+          <p className="flex flex-wrap items-center gap-3">
+            <StatusBadge status={done.invocation.status} />
+            <Link
+              to="/"
+              search={{ tab: done.invocation.status === 'pending' ? undefined : 'decided', call: done.invocation.id }}
+              className="text-primary underline"
+            >
+              {done.invocation.id}
+            </Link>
+          </p>
+          {done.result != null && <Pre text={json(done.result)} />}
+        </div>
+      )}
+    </div>
+  )
+}
