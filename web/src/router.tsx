@@ -1,5 +1,5 @@
 // Every page has an address, and so has every filter.
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, type ErrorComponentProps, lazyRouteComponent } from '@tanstack/react-router'
 import { Shell } from '@/components/shell'
 import { Button, Empty } from '@/components/ui'
 import { Inbox, TABS, type Tab } from '@/features/inbox'
@@ -8,10 +8,10 @@ const text = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
 
 /** A bug of ours: the page says so, and the rest goes on. */
-function Broken({ error, reset }: { error: Error; reset: () => void }) {
+function Broken({ error, reset }: ErrorComponentProps) {
   return (
     <Empty title="This page broke">
-      <p className="foreign mb-3">{error.message}</p>
+      <p className="foreign mb-3">{error instanceof Error ? error.message : String(error)}</p>
       <Button onClick={reset}>Show it again</Button>
     </Empty>
   )
@@ -54,7 +54,11 @@ const actions = createRoute({
   validateSearch: (search): ActionsSearch => ({ action: text(search.action), q: text(search.q) }),
 })
 
-export const router = createRouter({ routeTree: root.addChildren([inbox, receipts, receipt, actions]), defaultPreload: 'intent', defaultErrorComponent: Broken })
+export const router = createRouter({
+  routeTree: root.addChildren([inbox, receipts, receipt, actions]),
+  defaultPreload: 'intent',
+  defaultErrorComponent: Broken,
+})
 
 declare module '@tanstack/react-router' {
   interface Register {

@@ -32,7 +32,7 @@ export function onLoggedOut(listener: Listener): () => void {
 /** The word of this login; asked for once, and again after the server refused it. */
 export function csrfWord(): Promise<string> {
   word ??= fetch('/login/word', { headers: { accept: 'application/json' } })
-    .then(async response => (response.ok ? ((await response.json()) as { word: string }).word : ''))
+    .then(async response => (response.ok ? (((await response.json()) as { word: string | null }).word ?? '') : ''))
     .catch(() => '')
     .then(got => {
       known = got
