@@ -26,6 +26,8 @@ main() {
 typescript() {
     cp clients/typescript/program.ts clients/typescript/tsconfig.json "$clients/typescript/"
     quietly npm_tool openapi-typescript "$run/openapi.json" -o "$clients/typescript/api.d.ts"
+    cmp -s "$clients/typescript/api.d.ts" web/src/api/schema.d.ts ||
+        fail "the API changed, and the types of the web UI did not: cp $clients/typescript/api.d.ts web/src/api/schema.d.ts"
     quietly npm_tool tsc -p "$clients/typescript"
     quietly node "$clients/typescript/program.js"
 }
