@@ -1,6 +1,7 @@
 // The one place that talks to the server. A request carries the login cookie of this browser, and the word that only a page of ours can
 // read: a page of others can send the cookie, and not the word.
 import createClient, { type Middleware } from 'openapi-fetch'
+import { heard } from '@/lib/clock'
 import type { paths } from './schema'
 import type { Problem } from './types'
 
@@ -59,6 +60,7 @@ const sameOrigin: Middleware = {
     return request
   },
   async onResponse({ response }) {
+    heard(response.headers.get('date'))
     if (response.status === 401) {
       forgetWord()
       for (const listener of loggedOut) listener()

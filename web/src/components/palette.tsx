@@ -23,6 +23,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const all = useMemo<Hit[]>(
     () => [
       ...PLACES.map(place => ({ id: place.to, kind: 'page', text: place.name, go: () => void navigate({ to: place.to }) })),
+      { id: 'account', kind: 'page', text: 'Account: who is logged in, log out', go: () => location.assign('/login') },
       { id: 'dark', kind: 'command', text: 'Theme: dark', go: () => setTheme('dark') },
       { id: 'light', kind: 'command', text: 'Theme: light', go: () => setTheme('light') },
       { id: 'system', kind: 'command', text: 'Theme: as the system', go: () => setTheme('system') },

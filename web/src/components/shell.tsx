@@ -61,15 +61,24 @@ export function Shell() {
           <Who />
         </div>
       </aside>
-      <main id="page" className="min-h-0 min-w-0 flex-1 overflow-hidden">
+      <main id="page" className="flex min-h-0 min-w-0 flex-1 flex-col">
         <KillSwitch />
         <Session />
-        <Outlet />
+        <div className="min-h-0 flex-1">
+          <Outlet />
+        </div>
       </main>
       <nav aria-label="Pages" className="flex border-t bg-panel pb-[env(safe-area-inset-bottom)] md:hidden">
         {PLACES.map(place => (
           <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} isTab />
         ))}
+        <button
+          type="button"
+          className="flex min-h-12 flex-1 flex-col items-center justify-center text-xs text-muted-fg"
+          onClick={() => setOpen('palette')}
+        >
+          <Search aria-hidden className="size-4" /> More
+        </button>
       </nav>
       {open === 'palette' && <Palette onClose={() => setOpen(undefined)} />}
       {open === 'help' && <Help onClose={() => setOpen(undefined)} />}

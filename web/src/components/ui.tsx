@@ -41,7 +41,7 @@ export const buttonClass = (look: Look): string =>
 
 export function Kbd({ children }: { children: ReactNode }) {
   return (
-    <kbd aria-hidden className="rounded border border-current/30 px-1 font-mono text-[11px] leading-4 opacity-80 max-md:hidden">
+    <kbd aria-hidden className="rounded border border-current/30 px-1 font-mono text-[11px] leading-4 max-md:hidden">
       {children}
     </kbd>
   )

@@ -20,7 +20,8 @@ export function nameOf(event: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'metaKey'
 
 export function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
-  return target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName)
+  if (target instanceof HTMLInputElement) return !['checkbox', 'radio', 'button'].includes(target.type)
+  return target.isContentEditable || ['TEXTAREA', 'SELECT'].includes(target.tagName)
 }
 
 const inDialog = (target: EventTarget | null): boolean => target instanceof Element && target.closest('dialog,[role=menu]') !== null

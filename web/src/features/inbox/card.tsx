@@ -52,6 +52,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
       </header>
 
       {closed && <Notice tone="muted">{closed}</Notice>}
+      {item.status === 'quarantined' && <Copy text={`countersign quarantine show ${item.id}`} className="mt-2" />}
       {!closed && snoozedUntil && (
         <Notice tone="muted">
           Put off by you; it shows again <When at={snoozedUntil} />. Nothing is decided.

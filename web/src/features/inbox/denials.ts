@@ -1,6 +1,7 @@
 // A denial waits five seconds, so that it can be taken back; after that nothing can. Leaving the page sends it at once.
 import { useCallback, useEffect, useRef, useState } from 'react'
 import type { Invocation } from '@/api/types'
+import { serverNow } from '@/lib/clock'
 import { undoMs } from './model'
 import { denyOnLeaving } from './queries'
 
@@ -32,7 +33,7 @@ export function useDenials(send: (item: Invocation, reason: string | undefined) 
           const found = take(item.id)
           if (found) latest.current(found.item, found.reason)
         },
-        undoMs(item, Date.now()),
+        undoMs(item, serverNow()),
       )
       waiting.current.set(item.id, { item, reason, timer })
       changed()

@@ -53,6 +53,8 @@ function open(calls: Invocation[], more: Parameters<typeof serve>[0] = {}) {
   return { server, known, user: userEvent.setup(), router: own }
 }
 
+const rows = () => within(screen.getByRole('list', { name: 'Calls' })).getAllByRole('listitem')
+
 beforeEach(() => {
   forgetWord()
   // Without a layout every list is empty: give the scroller a height.
@@ -88,7 +90,7 @@ test('the card answers without a click, and one key approves what was shown', as
   expect(sent?.body).toEqual({ binding: base.binding?.digest })
   expect(sent?.headers.get('x-countersign-csrf')).toBe('w0rd')
   // The row stays, in grey, until it is cleared away.
-  expect(screen.getAllByRole('option')).toHaveLength(1)
+  expect(rows()).toHaveLength(1)
   expect(screen.getByRole('button', { name: /clear 1 ended/ })).toBeTruthy()
 })
 
@@ -145,16 +147,16 @@ test('edited params keep their types', async () => {
 
 test('what is decided elsewhere turns grey, and what arrives waits behind a button', async () => {
   const { server, known, user } = open([call('inv_a'), call('inv_b', { expires_at: soon(9) })])
-  await waitFor(() => expect(screen.getAllByRole('option')).toHaveLength(2))
+  await waitFor(() => expect(rows()).toHaveLength(2))
   await screen.findByText('+ would create')
   known.set('inv_a', call('inv_a', { status: 'denied', denied_by: 'person', answer: { by: 'user:bob', at: soon(0) } }))
   known.set('inv_b', call('inv_b', { expires_at: soon(9) }))
   server.event('invocation.denied', 'inv_a', 5)
   await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Denied by user:bob.'))
-  expect(screen.getAllByRole('option')).toHaveLength(2)
+  expect(rows()).toHaveLength(2)
   expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
   await user.keyboard('n')
-  await waitFor(() => expect(screen.getAllByRole('option')).toHaveLength(1))
+  await waitFor(() => expect(rows()).toHaveLength(1))
 })
 
 test('a late answer is told in a sentence', async () => {
@@ -181,7 +183,7 @@ test('several are approved once each, and each says what became of it', async ()
       ],
     }),
   })
-  await waitFor(() => expect(screen.getAllByRole('option')).toHaveLength(3))
+  await waitFor(() => expect(rows()).toHaveLength(3))
   for (const box of screen.getAllByRole('checkbox')) await user.click(box)
   await user.click(screen.getByRole('button', { name: /Approve each once/ }))
   const dialog = await screen.findByRole('dialog')

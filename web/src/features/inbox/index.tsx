@@ -1,6 +1,6 @@
 // The inbox: what waits for a person, one of it whole, and the ways to answer.
 import { useQuery } from '@tanstack/react-query'
-import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { ApiError } from '@/api/client'
@@ -200,8 +200,13 @@ function NothingHere({ tab, isFiltered }: { tab: Tab; isFiltered: boolean }) {
     <Empty title="Nothing waits for you">
       <p>When an agent asks for something that needs a person, it appears here by itself. To connect one:</p>
       <Copy text="countersign connect claude-code --write" className="mt-3" />
-      <p className="mt-3">Or send a call of your own, to see one arrive:</p>
-      <Copy text="countersign action invoke files.write_text path=hello.txt text=hello" className="mt-3" />
+      <p className="mt-3">
+        Or{' '}
+        <Link to="/actions" search={{ action: 'files.write_text' }} className="text-primary underline">
+          make a call of your own
+        </Link>
+        , to see one arrive.
+      </p>
     </Empty>
   )
 }

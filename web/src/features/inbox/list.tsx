@@ -37,23 +37,21 @@ export function List({ items, selected, marked, snoozed, onSelect, onMark, onMov
   }, [at, rows])
   return (
     <div ref={scroller} className="min-h-0 flex-1 overflow-auto">
-      <div
-        role="listbox"
-        tabIndex={-1}
+      <ul
         aria-label="Calls"
+        className="relative"
+        style={{ height: rows.getTotalSize() }}
         onKeyDown={event => {
           if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
           event.preventDefault()
           onMove(event.key === 'ArrowDown' ? 1 : -1)
         }}
-        className="relative"
-        style={{ height: rows.getTotalSize() }}
       >
         {rows.getVirtualItems().map(row => {
           const item = items[row.index]
           if (!item) return null
           return (
-            <div key={row.key} className="absolute inset-x-0 top-0" style={{ height: row.size, transform: `translateY(${row.start}px)` }}>
+            <li key={row.key} className="absolute inset-x-0 top-0" style={{ height: row.size, transform: `translateY(${row.start}px)` }}>
               <Row
                 item={item}
                 isSelected={item.id === selected}
@@ -62,10 +60,10 @@ export function List({ items, selected, marked, snoozed, onSelect, onMark, onMov
                 onSelect={() => onSelect(item.id)}
                 onMark={onMark && (() => onMark(item.id))}
               />
-            </div>
+            </li>
           )
         })}
-      </div>
+      </ul>
     </div>
   )
 }
@@ -78,15 +76,9 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
   const isDrifted = item.decision.tightened_by?.includes('drift')
   return (
     <div
-      role="option"
-      aria-selected={isSelected}
-      tabIndex={isSelected ? 0 : -1}
-      onClick={onSelect}
-      onKeyDown={event => event.key === 'Enter' && onSelect()}
       className={cx(
-        'flex h-full gap-2 border-b border-l-2 px-3 py-2.5',
+        'flex h-full gap-2 border-b border-l-2 px-3',
         isSelected ? 'border-l-primary bg-accent' : 'border-l-transparent hover:bg-muted',
-        !open && 'opacity-60',
       )}
     >
       {onMark && (
@@ -95,21 +87,20 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
           aria-label={`Select ${item.action} ${item.id}`}
           checked={isMarked}
           disabled={!open}
-          onClick={event => event.stopPropagation()}
           onChange={onMark}
-          className="mt-1 size-4 shrink-0 accent-primary"
+          className="mt-3.5 size-4 shrink-0 accent-primary"
         />
       )}
-      <div className="min-w-0 flex-1">
-        <div className="flex items-baseline justify-between gap-2">
-          <Foreign text={titleOf(item)} className="truncate font-medium" />
+      <button type="button" aria-current={isSelected ? 'true' : undefined} onClick={onSelect} className="min-w-0 flex-1 py-2.5 text-left">
+        <span className="flex items-baseline justify-between gap-2">
+          <Foreign text={titleOf(item)} className={cx('truncate font-medium', !open && 'text-muted-fg line-through')} />
           <span className="shrink-0 font-mono text-xs tabular-nums text-muted-fg">
             {item.status === 'pending' &&
               open &&
               (item.clock_stopped ? 'stopped' : item.expires_at ? countdown(item.expires_at, now) : '–')}
           </span>
-        </div>
-        <div className="flex items-center gap-2 text-xs text-muted-fg">
+        </span>
+        <span className="flex items-center gap-2 text-xs text-muted-fg">
           <TierBadge tier={item.tier} />
           <span className="truncate font-mono">{item.action}</span>
           {isDrifted && (
@@ -117,8 +108,8 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
               <RefreshCw aria-hidden className="size-3" /> drift
             </span>
           )}
-        </div>
-        <div className="truncate text-xs text-muted-fg">
+        </span>
+        <span className="block truncate text-xs text-muted-fg">
           {open ? (
             <Foreign text={item.session_title || item.principal} />
           ) : isSnoozed && item.status === 'pending' ? (
@@ -126,8 +117,8 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
           ) : (
             <Closed item={item} now={now} />
           )}
-        </div>
-      </div>
+        </span>
+      </button>
     </div>
   )
 }
