@@ -208,5 +208,7 @@ function Session() {
       </div>
     )
   }
-  return me.error instanceof ApiError ? <Failed error={me.error} retry={() => void me.refetch()} /> : null
+  return me.error instanceof ApiError && me.error.code !== 'unauthenticated' ? (
+    <Failed error={me.error} retry={() => void me.refetch()} />
+  ) : null
 }

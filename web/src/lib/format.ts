@@ -24,8 +24,10 @@ export function countdown(until: string, now: number): string {
 /** `37 s ago`, or `in 4 min`. */
 export function ago(at: string, now: number): string {
   const seconds = (now - Date.parse(at)) / 1000
+  // The clock of a page moves once a second.
+  if (Math.abs(seconds) < 2) return 'now'
   if (seconds < 0) return `in ${span(-seconds)}`
-  return seconds < 1 ? 'now' : `${span(seconds)} ago`
+  return `${span(seconds)} ago`
 }
 
 /** Local time and UTC, for a tooltip. */

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { Action, Schemas } from '@/api/types'
-import { Pre } from '@/components/changes'
+import { Changes, Pre } from '@/components/changes'
 import { ParamsForm } from '@/components/params-form'
 import { StatusBadge } from '@/components/status'
 import { Button, Failed } from '@/components/ui'
@@ -65,9 +65,16 @@ export function Try({ action }: { action: Action }) {
               {done.invocation.id}
             </Link>
           </p>
-          {done.result != null && <Pre text={json(done.result)} />}
+          {done.result != null && <Result done={done} />}
         </div>
       )}
     </div>
   )
+}
+
+/** What a dry run reports is shown as on the card of a call. */
+function Result({ done }: { done: Schemas['InvokeResponse'] }) {
+  const { result, invocation } = done
+  const isReport = invocation.dry_run && typeof result === 'object' && result !== null && !Array.isArray(result)
+  return isReport ? <Changes report={result as Record<string, unknown>} /> : <Pre text={json(result)} />
 }

@@ -218,8 +218,8 @@ function Detail({ id, denials, onBack }: { id: string; denials: Denials; onBack:
   const item = shelf.known.get(id) ?? read.data
   const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
   const isPending = item?.status === 'pending'
-  const ahead = useQuery({ ...foresightQuery(id, item?.binding?.digest), enabled: isPending })
   const permissions = useMay()
+  const ahead = useQuery({ ...foresightQuery(id, item?.binding?.digest), enabled: isPending && permissions.includes('approve') })
   const { say } = useToasts()
   const [open, setOpen] = useState<Open>()
   const [busy, setBusy] = useState(false)
@@ -253,7 +253,7 @@ function Detail({ id, denials, onBack }: { id: string; denials: Denials; onBack:
   }
   const closed = !item || !isOpen(item, now)
   const isDenying = denials.denying.has(id)
-  const blocked = ahead.data?.blocked?.message ?? (ahead.isLoading ? 'What it would do is being looked up.' : undefined)
+  const blocked = ahead.data?.blocked?.message ?? (ahead.isFetched ? undefined : 'What it would do is being looked up.')
   const noGrant = item && onlyOnce(item, action.data)
   const noAlways = item && mayAlways(item, action.data, permissions)
   const params = (ahead.data?.params as Record<string, unknown> | undefined) ?? item?.params ?? {}

@@ -8,7 +8,7 @@ import { pendingQuery, readInvocation } from './queries'
 
 /** More changes at once than this are read as a list. */
 const SINGLE_MAX = 10
-const GATHER_MS = 120
+const GATHER_MS = 150
 
 type Kept = {
   shelf: Shelf
@@ -55,18 +55,18 @@ export function ShelfProvider({ children }: { children: ReactNode }) {
   const gathered = useRef(new Set<string>())
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   useOrgEvents(event => {
-    if (event !== 'reset' && !event.type.startsWith('invocation.')) {
-      // A rule, a review or a switch has changed: what is shown of a call may no longer hold.
-      if (/^(mode|policy|action|switch|grant|source)\./.test(event.type)) void client.invalidateQueries({ queryKey: ['foresight'] })
-      return
-    }
-    gathered.current.add(event === 'reset' ? '*' : event.subject)
+    if (event === 'reset') gathered.current.add('*')
+    else if (event.type.startsWith('invocation.')) gathered.current.add(event.subject)
+    else if (/^(mode|policy|action|switch|source)\./.test(event.type)) gathered.current.add('rules')
+    else return
     clearTimeout(timer.current)
     timer.current = setTimeout(() => {
-      const ids = [...gathered.current]
-      gathered.current.clear()
-      if (ids.includes('*') || ids.length > SINGLE_MAX) void client.invalidateQueries({ queryKey: ['pending'] })
-      else for (const id of ids) void refresh(id).catch(() => {})
+      const told = gathered.current
+      gathered.current = new Set()
+      // What is shown of a pending call may no longer hold.
+      if (told.delete('rules')) void client.invalidateQueries({ queryKey: ['foresight'] })
+      if (told.has('*') || told.size > SINGLE_MAX) void client.invalidateQueries({ queryKey: ['pending'] })
+      else for (const id of told) void refresh(id).catch(() => {})
       void client.invalidateQueries({ queryKey: ['listed'] })
     }, GATHER_MS)
   })

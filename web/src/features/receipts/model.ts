@@ -24,13 +24,19 @@ export type Body = {
   trace_id?: string
   answer?: string
   by?: string
-  beyond?: string
+  /** `once`, `always`, or the grant that was given with it. */
+  beyond?: string | Record<string, unknown>
   mode?: string
   parts?: unknown
 }
 
 export const bodyOf = (entry: Entry): Body => (entry.payload as { body?: Body }).body ?? {}
 export const timeOf = (entry: Entry): string => (entry.payload as { entry?: { at?: string } }).entry?.at ?? ''
+
+const beyondOf = (beyond: Body['beyond']): string => {
+  const word = typeof beyond === 'object' ? (Object.keys(beyond)[0] ?? '') : (beyond ?? '')
+  return word === '' || word === 'once' ? '' : `, ${word}`
+}
 
 export type Stage = { at?: string; name: string; text: string; tone: 'ok' | 'bad' | 'plain' }
 
@@ -62,7 +68,7 @@ export function stagesOf(entries: readonly Entry[]): Stage[] {
       stages.push({
         at,
         name: body.answer === 'deny' ? 'denied' : 'approved',
-        text: `by ${body.by ?? 'somebody'}${body.beyond && body.beyond !== 'once' ? `, ${body.beyond}` : ''}`,
+        text: `by ${body.by ?? 'somebody'}${beyondOf(body.beyond)}`,
         tone: body.answer === 'deny' ? 'bad' : 'ok',
       })
     if (entry.kind === 'intent') stages.push({ at, name: 'began', text: `attempt ${body.attempt ?? 1}`, tone: 'plain' })
