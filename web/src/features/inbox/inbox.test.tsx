@@ -9,7 +9,7 @@ import type { Invocation } from '@/api/types'
 import { ToastProvider } from '@/components/toasts'
 import { EventsProvider } from '@/lib/events'
 import { router } from '@/router'
-import { base, Refused, serve } from '@/test/server'
+import { base, me, Refused, serve } from '@/test/server'
 import { ShelfProvider } from './shelf'
 
 const soon = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
@@ -206,4 +206,19 @@ test('the palette goes to what is typed', async () => {
   await user.keyboard('{Control>}k{/Control}')
   await user.type(await screen.findByRole('combobox'), 'write_t{ArrowDown}{Enter}')
   await waitFor(() => expect(own.state.location.pathname).toBe('/actions'))
+})
+
+test('of 2,000 calls only those on the screen exist', async () => {
+  const calls = Array.from({ length: 2_000 }, (_, at) => call(`inv_${String(at).padStart(4, '0')}`))
+  open(calls)
+  await waitFor(() => expect(document.title).toBe('(2000) Countersign'))
+  expect(rows().length).toBeGreaterThan(5)
+  expect(rows().length).toBeLessThan(40)
+})
+
+test('whoever may not answer is told so, and nothing is looked up for them', async () => {
+  const { server } = open([call('inv_a')], { 'GET /api/v1/whoami': () => ({ ...me, role: 'viewer', permissions: ['read'] }) })
+  expect(await screen.findByText(/people with another role answer it/)).toBeTruthy()
+  expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
+  expect(server.asked.some(asked => asked.path.endsWith('/foresight'))).toBe(false)
 })

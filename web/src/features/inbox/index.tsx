@@ -18,7 +18,7 @@ import { Card } from './card'
 import { type Denials, useDenials } from './denials'
 import { AlwaysDialog, BulkDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
 import { List } from './list'
-import { cannotEdit, gone, isOpen, matches, mayAlways, onlyOnce, range } from './model'
+import { alike, cannotEdit, gone, isOpen, matches, mayAlways, onlyOnce, range } from './model'
 import { approve, deny, foresightQuery, invocationQuery, listedQuery, snooze } from './queries'
 import { Settle } from './settle'
 import { useShelf } from './shelf'
@@ -74,6 +74,8 @@ export function Inbox() {
     lastMarked.current = id
   }
   const chosen = [...marked].flatMap(id => shelf.known.get(id) ?? []).filter(item => isOpen(item, now))
+  const open = items.filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id))
+  const like = shelf.known.get(lastMarked.current ?? '')
   const [bulk, setBulk] = useState<readonly Invocation[]>()
 
   const move = (by: number) => {
@@ -155,6 +157,14 @@ export function Inbox() {
         {marked.size > 0 && (
           <div className="flex items-center gap-2 border-t bg-panel p-3">
             <span className="flex-1">{counted(chosen.length, 'call')} selected</span>
+            <Button
+              look="quiet"
+              disabled={!like}
+              title="Those that ask for the same action with the same params"
+              onClick={() => like && setMarked(new Set([...marked, ...alike(open, like)]))}
+            >
+              All alike
+            </Button>
             <Button look="quiet" onClick={() => setMarked(new Set())}>
               Clear
             </Button>

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import type { Invocation } from '@/api/types'
 import pending from '@/test/fixtures/pending.json'
 import {
+  alike,
   cannotEdit,
   cascade,
   closedBecause,
@@ -122,4 +123,10 @@ test('a denial never waits until the call has ended', () => {
   expect(undoMs(call('a'), now)).toBe(5_000)
   expect(undoMs(call('a', { expires_at: '2026-11-17T12:00:04Z' }), now)).toBe(2_000)
   expect(undoMs(call('a', { expires_at: '2026-11-17T12:00:01Z' }), now)).toBe(0)
+})
+
+test('alike is the same action with the same params, whatever their values', () => {
+  const [a, b] = [call('a', { params: { path: 'x', text: '1' } }), call('b', { params: { text: '2', path: 'y' } })]
+  const others = [call('c', { params: { path: 'x' } }), call('d', { action: 'files.delete', params: a.params })]
+  expect(alike([a, b, ...others], a)).toEqual(['a', 'b'])
 })

@@ -172,3 +172,9 @@ export function cannotEdit(params: Record<string, unknown>): string | undefined 
   const isWhole = !('_truncated' in params) && !JSON.stringify(params).includes('[redacted')
   return isWhole ? undefined : 'The params are not shown whole, so they cannot be edited here.'
 }
+
+/** The ids of those that ask for the same action with the same params, whatever their values. */
+export function alike(items: readonly Invocation[], like: Invocation): string[] {
+  const shape = (item: Invocation) => `${item.action} ${Object.keys(item.params).sort().join(' ')}`
+  return items.filter(item => shape(item) === shape(like)).map(item => item.id)
+}

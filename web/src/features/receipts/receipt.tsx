@@ -112,7 +112,7 @@ function Verified({ proof, keys }: { proof: Proof; keys: readonly Key[] }) {
   if (!able)
     return (
       <p>
-        This browser cannot verify Ed25519 signatures. Use the command line: <Copy text={`countersign receipt verify ${proof.entry.id}`} />
+        This browser cannot verify Ed25519 signatures. Use the command line: <Copy text="countersign receipt verify" />
       </p>
     )
   if (!checks) return <p className="text-muted-fg">Verifying…</p>
