@@ -62,7 +62,7 @@ build_web() {
     local log
     log=$(mktemp)
     (need_web && cd web && npm run build) >"$log" 2>&1 ||
-        say "the web UI could not be built, so the server has none and says at / what to do: $(grep -v '^npm ' "$log" | tail -n 1)"
+        say "the web UI could not be built, so the server has none and says at / what to do: $(grep -v -e '^npm ' -e '^$' "$log" | tail -n 1)"
     rm -f "$log"
 }
 

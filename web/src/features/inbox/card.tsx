@@ -4,16 +4,18 @@ import { Link } from '@tanstack/react-router'
 import { Clock, TriangleAlert } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { ApiError } from '@/api/client'
-import type { Action, Foresight, Invocation, Review } from '@/api/types'
-import { Changes, Diff, Pre } from '@/components/changes'
+import type { Action, Foresight, Invocation } from '@/api/types'
+import { Changes, Pre } from '@/components/changes'
+import { DefinitionDiff } from '@/components/definition-diff'
 import { Params } from '@/components/params'
 import { StatusBadge, TierBadge } from '@/components/status'
 import { Copy, cx, Foreign, Section, When } from '@/components/ui'
+import { reviewQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
 import { cascade, closedBecause, isOpen, titleOf } from './model'
-import { beforeQuery, reviewQuery, sessionQuery } from './queries'
+import { beforeQuery, sessionQuery } from './queries'
 
 type Props = {
   item: Invocation
@@ -52,7 +54,6 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
       </header>
 
       {closed && <Notice tone="muted">{closed}</Notice>}
-      {item.status === 'quarantined' && <Copy text={`countersign quarantine show ${item.id}`} className="mt-2" />}
       {!closed && snoozedUntil && (
         <Notice tone="muted">
           Put off by you; it shows again <When at={snoozedUntil} />. Nothing is decided.
@@ -180,36 +181,9 @@ function Drift({ item }: { item: Invocation }) {
           : `“${base}” became “${mode}” because the definition changed.`}
       </p>
       {review.data && <DefinitionDiff review={review.data} />}
-    </div>
-  )
-}
-
-export function DefinitionDiff({ review }: { review: Review }) {
-  return (
-    <div className="mt-3 space-y-3">
-      {review.findings?.map(found => (
-        <p key={`${found.rule}${found.pointer}`} className="foreign text-sm font-medium">
-          ! {line(found.message)} ({found.rule})
-        </p>
-      ))}
-      {review.changes.map(change => (
-        <div key={`${change.pointer}${change.summary}`} className="overflow-hidden rounded border bg-panel font-mono text-xs">
-          <p className="foreign border-b px-3 py-1.5">
-            <b>{change.weight}</b> {line(change.summary)}
-          </p>
-          {change.before != null && <p className="foreign bg-removed px-3 py-1">- {line(change.before)}</p>}
-          {change.after != null && <p className="foreign bg-added px-3 py-1">+ {line(change.after)}</p>}
-        </div>
-      ))}
-      {review.code?.map(file => (
-        <div key={file.path} className="overflow-hidden rounded border bg-panel">
-          <p className="foreign border-b px-3 py-1.5 font-mono text-xs">
-            {file.change} {line(file.path)} +{file.added_lines} −{file.removed_lines}
-          </p>
-          {file.diff && <Diff text={file.diff} />}
-          {file.diff_truncated && <p className="px-3 py-1 text-xs font-medium">! The diff is longer than this.</p>}
-        </div>
-      ))}
+      <Link to="/actions" search={{ action: item.action }} className="mt-3 inline-block text-primary underline">
+        Review the definition
+      </Link>
     </div>
   )
 }

@@ -20,7 +20,7 @@ import { AlwaysDialog, BulkDialog, ConfirmDialog, DenyDialog, EditDialog, GrantD
 import { List } from './list'
 import { alike, cannotEdit, gone, isOpen, matches, mayAlways, onlyOnce, range } from './model'
 import { approve, deny, foresightQuery, invocationQuery, listedQuery, snooze } from './queries'
-import { Settle } from './settle'
+import { Quarantined, Settle } from './settle'
 import { useShelf } from './shelf'
 
 export const TABS = ['pending', 'attention', 'snoozed', 'decided'] as const
@@ -175,7 +175,11 @@ export function Inbox() {
         )}
       </section>
       <section aria-label="The selected call" className={cx('min-w-0 flex-1', !call && 'max-md:hidden')}>
-        {call ? <Detail key={call} id={call} denials={denials} onBack={() => select(undefined)} /> : <Empty title="Nothing is selected" />}
+        {call ? (
+          <Detail key={call} id={call} isToSettle={tab === 'attention'} denials={denials} onBack={() => select(undefined)} />
+        ) : (
+          <Empty title="Nothing is selected" />
+        )}
       </section>
       {bulk && <Bulk items={bulk} onClose={() => setBulk(undefined)} onApproved={() => setMarked(new Set())} />}
     </div>
@@ -221,7 +225,7 @@ function NothingHere({ tab, isFiltered }: { tab: Tab; isFiltered: boolean }) {
   )
 }
 
-function Detail({ id, denials, onBack }: { id: string; denials: Denials; onBack: () => void }) {
+function Detail({ id, isToSettle, denials, onBack }: { id: string; isToSettle: boolean; denials: Denials; onBack: () => void }) {
   const { shelf, dispatch, changed, refresh } = useShelf()
   const now = useNow()
   const read = useQuery({ ...invocationQuery(id), initialData: shelf.known.get(id), staleTime: 0 })
@@ -262,6 +266,8 @@ function Detail({ id, denials, onBack }: { id: string; denials: Denials; onBack:
     }
   }
   const closed = !item || !isOpen(item, now)
+  // What came back may be held of a call that succeeded: then only the list that it is in says so.
+  const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt')
   const isDenying = denials.denying.has(id)
   const blocked = ahead.data?.blocked?.message ?? (ahead.isFetched ? undefined : 'What it would do is being looked up.')
   const noGrant = item && onlyOnce(item, action.data)
@@ -335,6 +341,7 @@ function Detail({ id, denials, onBack }: { id: string; denials: Denials; onBack:
         )
       )}
       {item.status === 'in_doubt' && <Settle item={item} onSettled={changed} />}
+      {isHeld && <Quarantined item={item} onSettled={() => void refresh(id).catch(() => {})} />}
       {open === 'deny' && (
         <DenyDialog
           item={item}

@@ -20,6 +20,12 @@ export async function pending(): Promise<Invocation[]> {
 
 export const pendingQuery = queryOptions({ queryKey: ['pending'], queryFn: pending, staleTime: Number.POSITIVE_INFINITY })
 
+/** The calls of which something is held in quarantine: their params, or what came back. */
+async function quarantined(): Promise<Invocation[]> {
+  const { items } = await body(api.GET('/api/v1/quarantines', { params: { query: { state: 'held', limit: 50 } } }))
+  return Promise.all(items.map(held => readInvocation(held.invocation_id)))
+}
+
 /** What was decided lately, or what needs a look: the newest hundred. */
 export const listedQuery = (tab: 'snoozed' | 'decided' | 'attention') =>
   queryOptions({
@@ -27,8 +33,7 @@ export const listedQuery = (tab: 'snoozed' | 'decided' | 'attention') =>
     queryFn: async (): Promise<Invocation[]> => {
       const list = async (query: { status?: Invocation['status']; awake?: boolean; limit: number }) =>
         (await body(api.GET('/api/v1/invocations', { params: { query } }))).items
-      if (tab === 'attention')
-        return (await Promise.all([list({ status: 'in_doubt', limit: 100 }), list({ status: 'quarantined', limit: 100 })])).flat()
+      if (tab === 'attention') return (await Promise.all([list({ status: 'in_doubt', limit: 100 }), quarantined()])).flat()
       if (tab === 'decided') return (await list({ limit: 100 })).filter(item => item.status !== 'pending')
       const [all, awake] = await Promise.all([list({ status: 'pending', limit: 100 }), pending()])
       const ids = new Set(awake.map(item => item.id))
@@ -46,13 +51,6 @@ export const foresightQuery = (id: string, binding: string | undefined) =>
     queryKey: ['foresight', id, binding],
     queryFn: () => body(api.GET('/api/v1/invocations/{invocation}/foresight', { params: { path: { invocation: id } } })),
     staleTime: 30_000,
-    retry: false,
-  })
-
-export const reviewQuery = (action: string) =>
-  queryOptions({
-    queryKey: ['review', action],
-    queryFn: () => body(api.GET('/api/v1/reviews/{action}', { params: { path: { action } } })),
     retry: false,
   })
 
@@ -115,3 +113,21 @@ export const snooze = (id: string, time: string) =>
 
 export const settle = (id: string, as: 'succeeded' | 'failed' | 'retry', reason: string) =>
   body(api.POST('/api/v1/invocations/{invocation}/settle', { params: { path: { invocation: id } }, body: { as, reason } }))
+
+/** What is held of a call; undefined if nothing is. */
+export const quarantineQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['quarantine', id],
+    queryFn: () => body(api.GET('/api/v1/quarantines/{invocation}', { params: { path: { invocation: id } } })),
+    retry: false,
+  })
+
+/** The content itself. That somebody looked is recorded. */
+export const lookAt = (id: string) => body(api.GET('/api/v1/quarantines/{invocation}/payload', { params: { path: { invocation: id } } }))
+
+/** The digest of what was looked at travels with the answer. */
+export async function settleQuarantine(id: string, as: 'release' | 'discard', reason: string, digest: string | undefined): Promise<void> {
+  const request = { params: { path: { invocation: id } }, body: { reason, digest } }
+  if (as === 'release') await body(api.POST('/api/v1/quarantines/{invocation}/release', request))
+  else await body(api.POST('/api/v1/quarantines/{invocation}/discard', request))
+}
