@@ -112,6 +112,8 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 /** What went wrong, what to do, and what to tell whoever runs the server. */
 export function Failed({ error, retry }: { error: ApiError; retry?: () => void }) {
   const { title, detail, hint, code, type, trace_id: trace } = error.problem
+  // The shell says it once, for every page.
+  if (code === 'unauthenticated') return null
   return (
     <div role="alert" className="m-4 rounded-md border border-danger bg-removed p-4">
       <p className="font-medium">{title}</p>

@@ -6,7 +6,10 @@ export function useBadge(count: number): void {
   useEffect(() => {
     document.title = count > 0 ? `(${count}) Countersign` : 'Countersign'
     const icon = document.querySelector<HTMLLinkElement>('link[rel=icon]')
-    if (icon) icon.href = count > 0 ? (drawn(count) ?? '/favicon.svg') : '/favicon.svg'
+    const badge = count > 0 ? drawn(count) : undefined
+    if (!icon) return
+    icon.type = badge ? 'image/png' : 'image/svg+xml'
+    icon.href = badge ?? '/favicon.svg'
   }, [count])
 }
 

@@ -30,6 +30,7 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
   const now = useNow()
   const closed = closedBecause(item, now)
   const isDrifted = item.decision.tightened_by?.includes('drift') || (action && action.drift !== 'none')
+  const isPending = item.status === 'pending'
   const isCut = !ahead?.params && '_truncated' in item.params
   return (
     <article aria-label={item.action} className="px-4 py-5 md:px-6">
@@ -70,13 +71,13 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
       )}
       {isDrifted && <Drift item={item} />}
 
-      <Section title="What will be sent">
+      <Section title={isPending ? 'What will be sent' : 'What was asked'}>
         <Params params={(ahead?.params as Record<string, unknown> | undefined) ?? item.params} schema={action?.params_schema} />
         {isCut && <Notice tone="danger">Too large to be shown: this is not all that would be sent.</Notice>}
         <Edited item={item} />
       </Section>
 
-      {item.status === 'pending' && (
+      {isPending && (
         <Section title="What would change">
           <WouldChange item={item} action={action} ahead={ahead} error={aheadError} isLooking={isLooking} />
         </Section>
@@ -225,7 +226,7 @@ function Facts({ item, action, ahead }: { item: Invocation; action: Action | und
   const needed = ahead?.approvals_needed ?? 1
   return (
     <>
-      <Section title="Why you are asked">
+      <Section title={item.status === 'pending' ? 'Why you are asked' : 'How it was decided'}>
         <p className="font-mono text-[13px]">
           {cascade(item.decision).map((step, at, all) => (
             <span key={step}>
@@ -288,7 +289,7 @@ function Facts({ item, action, ahead }: { item: Invocation; action: Action | und
         <Before items={before.data} />
       </Section>
 
-      <Section title="What an approval covers">
+      <Section title={item.status === 'pending' ? 'What an approval covers' : 'What it is bound to'}>
         <p>
           This one call, with these params (<code>{short(item.digests.params)}</code>), this definition (
           <code>{short(item.digests.structural)}</code>), this caller and place

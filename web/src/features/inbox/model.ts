@@ -88,7 +88,7 @@ export function matches(item: Invocation, query: string): boolean {
 /** Our own title: the action and its first short params. Nobody else writes it. */
 export function titleOf(item: Pick<Invocation, 'action' | 'params'>): string {
   const told = Object.entries(item.params)
-    .filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
+    .filter(([name, value]) => !name.startsWith('_') && ['string', 'number', 'boolean'].includes(typeof value))
     .slice(0, 2)
     .map(([name, value]) => `${line(name)}: ${cut(line(String(value)), 40)}`)
   return told.length ? `${item.action} · ${told.join(' · ')}` : item.action
