@@ -38,7 +38,7 @@ async fn a_page_of_ours_answers_with_the_login_of_its_browser(kind: Kind) {
     let agent = server.agent().await;
     let id = agent.pending("fake.write", json!({})).await;
     let (browser, word) = logged_in(&server).await;
-    let me: Value = browser.fetch(Method::GET, "/api/v1/whoami", &[(WORD, &word)]).await.json().await.unwrap();
+    let me: Value = browser.fetch(Method::GET, "/api/v1/whoami", &[(WORD, word.as_str())]).await.json().await.unwrap();
     assert_eq!(me, server.owner.get("/api/v1/whoami").await.ok());
     let origin = server.url.clone();
     let headers = [(WORD, word.as_str()), ("sec-fetch-site", "same-origin"), ("origin", origin.as_str())];
@@ -48,7 +48,7 @@ async fn a_page_of_ours_answers_with_the_login_of_its_browser(kind: Kind) {
     assert_eq!(server.source.effects(), 1);
     // The word counts as long as the login.
     server.clock.advance_seconds(limits::LOGGED_IN_SECONDS);
-    assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, &word)]).await, 401);
+    assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, word.as_str())]).await, 401);
     assert_eq!(browser.word().await, None);
     server.verify().await;
 }
@@ -72,8 +72,8 @@ async fn a_page_of_others_does_nothing_with_the_login_of_a_browser(kind: Kind) {
         assert_eq!(browser.fetch(Method::POST, &approve, &headers).await.status().as_u16(), expected, "{headers:?}");
     }
     // Neither is a word of use at another door, nor without the cookie, nor as a token.
-    assert_eq!(browser.fetch(Method::POST, "/mcp", &[(WORD, &word)]).await.status(), 401);
-    assert_eq!(status(&Browser::of(&server), "/api/v1/whoami", &[(WORD, &word)]).await, 401);
+    assert_eq!(browser.fetch(Method::POST, "/mcp", &[(WORD, word.as_str())]).await.status(), 401);
+    assert_eq!(status(&Browser::of(&server), "/api/v1/whoami", &[(WORD, word.as_str())]).await, 401);
     server.owner.with_token(&word).get("/api/v1/whoami").await.problem(401, "unauthenticated");
     // No page of others reads the answer that has the word.
     let told = browser.fetch(Method::GET, "/login/word", &[("origin", "https://evil.example")]).await;
@@ -82,14 +82,14 @@ async fn a_page_of_others_does_nothing_with_the_login_of_a_browser(kind: Kind) {
     // After a logout the word is worth nothing.
     browser.get("/login").await;
     browser.send("/logout", "").await;
-    assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, &word)]).await, 401);
+    assert_eq!(status(&browser, "/api/v1/whoami", &[(WORD, word.as_str())]).await, 401);
 }
 
 async fn a_stream_ends_with_the_login_it_was_opened_with(kind: Kind) {
     let server = TestServer::start(kind).await;
     let (browser, word) = logged_in(&server).await;
     assert_eq!(status(&browser, "/api/v1/stream", &[]).await, 401);
-    let mut stream = browser.fetch(Method::GET, "/api/v1/stream", &[(WORD, &word)]).await;
+    let mut stream = browser.fetch(Method::GET, "/api/v1/stream", &[(WORD, word.as_str())]).await;
     let mut heard = String::new();
     let mut hear = async |until: &str| {
         while !heard.contains(until) {
@@ -130,7 +130,7 @@ async fn the_address_on_the_terminal_logs_the_owner_in_once() {
     assert_eq!(owner.send_bare(place, &other.fields(place)).await.status, 403);
     assert_eq!(owner.send(place, "").await.status, 200);
     let word = owner.word().await.unwrap();
-    let me: Value = owner.fetch(Method::GET, "/api/v1/whoami", &[(WORD, &word)]).await.json().await.unwrap();
+    let me: Value = owner.fetch(Method::GET, "/api/v1/whoami", &[(WORD, word.as_str())]).await.json().await.unwrap();
     assert_eq!((&me["name"], &me["role"]), (&json!("owner"), &json!("owner")));
     let late = other.send(place, "").await;
     assert!(late.status == 401 && late.text.contains("was used already") && other.word().await.is_none(), "{}", late.text);
