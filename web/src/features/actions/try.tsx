@@ -1,7 +1,6 @@
 // A call made by hand, with the fields of the action's own schema. The dry run comes first.
 import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
-import { ApiError } from '@/api/client'
 import type { Action, Schemas } from '@/api/types'
 import { Changes, Pre } from '@/components/changes'
 import { ParamsForm } from '@/components/params-form'
@@ -9,30 +8,21 @@ import { StatusBadge } from '@/components/status'
 import { Button, Failed } from '@/components/ui'
 import { json } from '@/lib/clean'
 import { fieldsOf, read } from '@/lib/form'
+import { useSending } from '@/lib/sending'
 import { tryOut } from './queries'
 
 export function Try({ action }: { action: Action }) {
   const fields = useMemo(() => fieldsOf(action.params_schema, {}), [action])
   const [texts, setTexts] = useState<Record<string, string>>({})
   const [tried, setTried] = useState(false)
-  const [busy, setBusy] = useState<'dry' | 'real'>()
-  const [error, setError] = useState<ApiError>()
+  const { error, busy, run: sending } = useSending<'dry' | 'real'>()
   const [done, setDone] = useState<Schemas['InvokeResponse']>()
   const { params, errors } = read(fields, texts, {})
   const refused = Object.fromEntries((error?.problem.errors ?? []).map(each => [each.pointer.split('/')[1] ?? '', each.message]))
   const run = async (isDryRun: boolean) => {
     setTried(true)
     if (Object.keys(errors).length > 0) return
-    setBusy(isDryRun ? 'dry' : 'real')
-    setError(undefined)
-    try {
-      setDone(await tryOut(action.id, params, isDryRun))
-    } catch (cause) {
-      if (cause instanceof ApiError) setError(cause)
-      else throw cause
-    } finally {
-      setBusy(undefined)
-    }
+    await sending(isDryRun ? 'dry' : 'real', async () => setDone(await tryOut(action.id, params, isDryRun)))
   }
   return (
     <div className="rounded-md border bg-panel p-4">

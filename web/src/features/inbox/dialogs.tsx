@@ -1,7 +1,6 @@
 // What a person says besides yes: why not, for how long, under which rule, with which params.
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useMemo, useState } from 'react'
-import { ApiError } from '@/api/client'
 import type { Action, ApproveRequest, Invocation } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
 import { ParamsForm } from '@/components/params-form'
@@ -9,30 +8,12 @@ import { TierBadge } from '@/components/status'
 import { Button, Copy, Failed, Foreign, fieldClass } from '@/components/ui'
 import { fieldsOf, read, shown } from '@/lib/form'
 import { counted } from '@/lib/format'
+import { useSending } from '@/lib/sending'
 import { titleOf } from './model'
 import { approveMany, sessionQuery, totalQuery } from './queries'
 
 type Common = { item: Invocation; onClose: () => void }
 type Sends = Common & { send: (request: ApproveRequest) => Promise<void> }
-
-/** Sends once, and keeps what was refused on the screen. */
-function useSending(send: (request: ApproveRequest) => Promise<void>) {
-  const [error, setError] = useState<ApiError>()
-  const [busy, setBusy] = useState(false)
-  const run = async (request: ApproveRequest) => {
-    setBusy(true)
-    setError(undefined)
-    try {
-      await send(request)
-    } catch (cause) {
-      if (cause instanceof ApiError) setError(cause)
-      else throw cause
-    } finally {
-      setBusy(false)
-    }
-  }
-  return { error, busy, run }
-}
 
 const submitted = (act: () => void) => (event: FormEvent) => {
   event.preventDefault()
@@ -73,13 +54,13 @@ export function GrantDialog({ item, onClose, send }: Sends) {
   const [scope, setScope] = useState<'session' | 'automation' | 'org'>('session')
   const [calls, setCalls] = useState('5')
   const [time, setTime] = useState('2h')
-  const { error, busy, run } = useSending(send)
+  const { error, busy, run } = useSending()
   const count = calls.trim() === '' ? null : Number(calls)
   const isBad = count !== null && (!Number.isInteger(count) || count < 1)
   const whose = { session: 'this session', automation: 'this automation', org: 'everybody in the org' }[scope]
   return (
     <Dialog title="Approve, with a grant" onClose={onClose}>
-      <form onSubmit={submitted(() => void run({ mode: 'grant', grant: { scope, calls_max: count, expires_in: time } }))}>
+      <form onSubmit={submitted(() => void run('it', () => send({ mode: 'grant', grant: { scope, calls_max: count, expires_in: time } })))}>
         <div className="mt-3 grid gap-3 sm:grid-cols-3">
           <label>
             For
@@ -118,7 +99,7 @@ export function GrantDialog({ item, onClose, send }: Sends) {
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="primary" type="submit" busy={busy} disabled={isBad}>
+          <Button look="primary" type="submit" busy={!!busy} disabled={isBad}>
             Approve and grant
           </Button>
         </DialogFoot>
@@ -129,7 +110,7 @@ export function GrantDialog({ item, onClose, send }: Sends) {
 
 export function AlwaysDialog({ item, onClose, send }: Sends) {
   const total = useQuery(totalQuery(item.action))
-  const { error, busy, run } = useSending(send)
+  const { error, busy, run } = useSending()
   return (
     <Dialog title="Always allow" onClose={onClose}>
       <p className="mt-3">This call runs, and this rule is written for the whole org:</p>
@@ -146,7 +127,7 @@ export function AlwaysDialog({ item, onClose, send }: Sends) {
         <Button look="quiet" onClick={onClose}>
           Cancel
         </Button>
-        <Button look="primary" busy={busy} onClick={() => void run({ mode: 'always' })}>
+        <Button look="primary" busy={!!busy} onClick={() => void run('it', () => send({ mode: 'always' }))}>
           Approve and always allow
         </Button>
       </DialogFoot>
@@ -165,14 +146,14 @@ export function EditDialog({
   const [texts, setTexts] = useState(() => Object.fromEntries(fields.map(field => [field.name, shown(field, params[field.name])])))
   const [tried, setTried] = useState(false)
   const [confirm, setConfirm] = useState('')
-  const { error, busy, run } = useSending(send)
+  const { error, busy, run } = useSending()
   const { params: edited, errors } = read(fields, texts, params)
   const refused = Object.fromEntries((error?.problem.errors ?? []).map(each => [each.pointer.split('/')[1] ?? '', each.message]))
   const isDanger = item.class === 'danger'
   const isSame = JSON.stringify(edited) === JSON.stringify(params)
   const send1 = () => {
     setTried(true)
-    if (Object.keys(errors).length === 0) void run({ params: edited, confirm: isDanger ? confirm.trim() : undefined })
+    if (Object.keys(errors).length === 0) void run('it', () => send({ params: edited, confirm: isDanger ? confirm.trim() : undefined }))
   }
   return (
     <Dialog title={`Edit and approve ${item.action}`} onClose={onClose} wide>
@@ -192,7 +173,7 @@ export function EditDialog({
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="primary" type="submit" busy={busy} disabled={isSame || (isDanger && confirm.trim() !== item.action)}>
+          <Button look="primary" type="submit" busy={!!busy} disabled={isSame || (isDanger && confirm.trim() !== item.action)}>
             Approve as edited
           </Button>
         </DialogFoot>
@@ -203,17 +184,17 @@ export function EditDialog({
 
 export function ConfirmDialog({ item, onClose, send }: Sends) {
   const [confirm, setConfirm] = useState('')
-  const { error, busy, run } = useSending(send)
+  const { error, busy, run } = useSending()
   return (
     <Dialog title="Approve a dangerous call" onClose={onClose}>
-      <form onSubmit={submitted(() => void run({ confirm: confirm.trim() }))}>
+      <form onSubmit={submitted(() => void run('it', () => send({ confirm: confirm.trim() })))}>
         <Typed action={item.action} value={confirm} onChange={setConfirm} />
         {error && <Failed error={error} />}
         <DialogFoot>
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="danger" type="submit" busy={busy} disabled={confirm.trim() !== item.action}>
+          <Button look="danger" type="submit" busy={!!busy} disabled={confirm.trim() !== item.action}>
             Approve once
           </Button>
         </DialogFoot>
@@ -252,11 +233,9 @@ export function BulkDialog({
   const able = items.filter(item => item.class !== 'danger')
   const left = items.filter(item => item.class === 'danger')
   const [results, setResults] = useState<{ id: string; text: string; ok: boolean }[]>([])
-  const [error, setError] = useState<ApiError>()
-  const [busy, setBusy] = useState(false)
-  const run = async () => {
-    setBusy(true)
-    try {
+  const { error, busy, run: sending } = useSending()
+  const run = () =>
+    sending('it', async () => {
       for (let at = 0; at < able.length; at += AT_ONCE) {
         const { results: got } = await approveMany(able.slice(at, at + AT_ONCE))
         setResults(all => [
@@ -269,13 +248,7 @@ export function BulkDialog({
         ])
         onDone(got.flatMap(one => (one.invocation ? [one.invocation] : [])))
       }
-    } catch (cause) {
-      if (cause instanceof ApiError) setError(cause)
-      else throw cause
-    } finally {
-      setBusy(false)
-    }
-  }
+    })
   const isDone = results.length > 0 && !busy
   const failed = results.filter(result => !result.ok).length
   return (
@@ -306,7 +279,7 @@ export function BulkDialog({
           {isDone ? 'Close' : 'Cancel'}
         </Button>
         {!isDone && (
-          <Button look="primary" busy={busy} disabled={able.length === 0} onClick={() => void run()}>
+          <Button look="primary" busy={!!busy} disabled={able.length === 0} onClick={() => void run()}>
             Approve {able.length} once
           </Button>
         )}

@@ -1,28 +1,20 @@
 // What a person settles: a call whose outcome is unknown, and what is held in quarantine.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { ApiError } from '@/api/client'
 import type { Invocation } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { Button, Failed, fieldClass, When } from '@/components/ui'
 import { json, line } from '@/lib/clean'
+import { useSending } from '@/lib/sending'
 import { lookAt, quarantineQuery, settle, settleQuarantine } from './queries'
 
 export function Settle({ item, onSettled }: { item: Invocation; onSettled: (item: Invocation) => void }) {
   const [reason, setReason] = useState('')
-  const [error, setError] = useState<ApiError>()
-  const [busy, setBusy] = useState(false)
-  const say = async (as: 'succeeded' | 'failed') => {
-    setBusy(true)
-    try {
+  const { error, busy, run } = useSending<'succeeded' | 'failed'>()
+  const say = (as: 'succeeded' | 'failed') =>
+    run(as, async () => {
       onSettled((await settle(item.id, as, reason.trim())).invocation)
-    } catch (cause) {
-      if (cause instanceof ApiError) setError(cause)
-      else throw cause
-    } finally {
-      setBusy(false)
-    }
-  }
+    })
   return (
     <div className="border-t bg-panel px-4 py-3 md:px-6">
       {error && <Failed error={error} />}
@@ -31,10 +23,10 @@ export function Settle({ item, onSettled }: { item: Invocation; onSettled: (item
         <input value={reason} onChange={event => setReason(event.target.value)} className={`${fieldClass} mt-1`} />
       </label>
       <div className="mt-2 flex gap-2">
-        <Button busy={busy} disabled={!reason.trim()} onClick={() => void say('succeeded')}>
+        <Button busy={busy === 'succeeded'} disabled={!reason.trim() || !!busy} onClick={() => void say('succeeded')}>
           It succeeded
         </Button>
-        <Button look="danger" busy={busy} disabled={!reason.trim()} onClick={() => void say('failed')}>
+        <Button look="danger" busy={busy === 'failed'} disabled={!reason.trim() || !!busy} onClick={() => void say('failed')}>
           It failed
         </Button>
       </div>
@@ -48,29 +40,20 @@ export function Quarantined({ item, onSettled }: { item: Invocation; onSettled: 
   const held = useQuery(quarantineQuery(item.id))
   const [reason, setReason] = useState('')
   const [content, setContent] = useState<{ payload: unknown; digest: string | undefined }>()
-  const [error, setError] = useState<ApiError>()
-  const [busy, setBusy] = useState<'look' | 'release' | 'discard'>()
+  const { error, busy, run: sending } = useSending<'look' | 'release' | 'discard'>()
   if (!held.data) return null
   const found = held.data
-  const run = async (what: NonNullable<typeof busy>) => {
-    setBusy(what)
-    setError(undefined)
-    try {
+  const run = (what: NonNullable<typeof busy>) =>
+    sending(what, async () => {
       if (what === 'look') {
         const looked = await lookAt(item.id)
         setContent({ payload: looked.payload, digest: looked.digest ?? undefined })
-      } else {
-        await settleQuarantine(item.id, what, reason.trim(), content?.digest ?? found.digest ?? undefined)
-        await client.invalidateQueries({ queryKey: ['quarantine', item.id] })
-        onSettled()
+        return
       }
-    } catch (cause) {
-      if (cause instanceof ApiError) setError(cause)
-      else throw cause
-    } finally {
-      setBusy(undefined)
-    }
-  }
+      await settleQuarantine(item.id, what, reason.trim(), content?.digest ?? found.digest ?? undefined)
+      await client.invalidateQueries({ queryKey: ['quarantine', item.id] })
+      onSettled()
+    })
   return (
     <div className="max-h-[50%] overflow-auto border-t bg-panel px-4 py-3 md:px-6">
       <p className="font-medium">
