@@ -62,9 +62,4 @@ python() {
     quietly "$run/python/venv/bin/python" "$run/python/checks.py"
 }
 
-stop() {
-    [ -z "${server-}" ] || { kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; } || true
-    rm -rf "${run-}"
-}
-
 main

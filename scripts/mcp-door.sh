@@ -12,14 +12,14 @@ main() {
     COUNTERSIGN=$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd)/countersign
     [ -x "$COUNTERSIGN" ] || fail "$COUNTERSIGN is missing: run \`make test\`, which builds it"
     export COUNTERSIGN
-    started=()
     trap stop EXIT
     run=$(mktemp -d "$door/run.XXXXXX")
     cp clients/mcp-door/client.mjs "$door/"
-    start_kit
+    # A server that keeps notes.
+    start_program kit "$TEST_MCP_SERVERS/python/bin/python" clients/mcp/kit.py
+    export KIT=$address
     binary=$COUNTERSIGN
     COUNTERSIGN_SOURCE_ALLOWED_HOSTS=${KIT%/mcp} COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
-    started+=("$server")
     "$COUNTERSIGN" source add notes --mcp "$KIT" --default-tier R1 >"$run/log" 2>&1 || fail "the source: $(cat "$run/log")"
     "$COUNTERSIGN" mode set notes.note require_approval >"$run/log" 2>&1 || fail "the mode: $(cat "$run/log")"
     waiting=()
@@ -67,26 +67,6 @@ end_all() {
     for number in "${!waiting[@]}"; do
         wait "${waiting[number]}" || fail "an agent that waits:"$'\n'"$(tail -n 40 "$run/begun.$number")"
     done
-}
-
-# A server that keeps notes. Sets KIT, its address.
-start_kit() {
-    "$TEST_MCP_SERVERS/python/bin/python" clients/mcp/kit.py >"$run/kit" 2>"$run/kit.log" &
-    started+=($!)
-    while [ ! -s "$run/kit" ]; do
-        kill -0 "$!" 2>/dev/null || fail "the server that keeps notes did not start: $(tail -n 3 "$run/kit.log")"
-        sleep 0.05
-    done
-    KIT=$(cat "$run/kit")
-    export KIT
-}
-
-stop() {
-    local process
-    for process in ${started[@]+"${started[@]}"}; do
-        { kill "$process" 2>/dev/null && wait "$process" 2>/dev/null; } || true
-    done
-    rm -rf "${run-}"
 }
 
 main "$@"

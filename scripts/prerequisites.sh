@@ -196,16 +196,42 @@ without_services() (
     "$@"
 )
 
+# What `stop` ends, which every script that starts something has as its trap.
+started=()
+
 # Starts $binary with its data and its log below $run, and the owner as whoever asks it. Variables before the call are the server's.
 start_server() {
     mkdir "$run/data"
     "$binary" serve --data "$run/data" --listen 127.0.0.1:0 >"$run/server.log" 2>&1 &
-    server=$!
-    while [ ! -s "$run/data/server.url" ]; do
-        kill -0 "$server" 2>/dev/null || fail "the server did not start: $(tail -n 3 "$run/server.log")"
-        sleep 0.05
-    done
+    started+=($!)
+    wait_for "$run/data/server.url" "$run/server.log" "the server"
     COUNTERSIGN_URL=$(cat "$run/data/server.url")
     COUNTERSIGN_TOKEN=$(cat "$run/data/owner.token")
     export COUNTERSIGN_URL COUNTERSIGN_TOKEN
+}
+
+# start_program <name> <command>...: a program that prints its address, which becomes $address.
+start_program() {
+    local name=$1
+    shift
+    "$@" >"$run/$name" 2>"$run/$name.log" &
+    started+=($!)
+    wait_for "$run/$name" "$run/$name.log" "\`$*\`"
+    address=$(cat "$run/$name")
+}
+
+# wait_for <file> <log> <what>: until whatever was started last has written the file.
+wait_for() {
+    while [ ! -s "$1" ]; do
+        kill -0 "$!" 2>/dev/null || fail "$3 did not start: $(tail -n 5 "$2")"
+        sleep 0.05
+    done
+}
+
+stop() {
+    local process
+    for process in ${started[@]+"${started[@]}"}; do
+        { kill "$process" 2>/dev/null && wait "$process" 2>/dev/null; } || true
+    done
+    rm -rf "${run-}"
 }

@@ -12,7 +12,8 @@ main() {
     trap stop EXIT
     run=$(mktemp -d "$webhooks/run.XXXXXX")
     secret=whsec_$("$python" -c 'import base64, os; print(base64.b64encode(os.urandom(32)).decode())')
-    start_receiver
+    start_program receiver "$python" clients/webhooks/receiver.py "$secret" "$run/taken"
+    receiver=$address
     COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$receiver COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
     printf '%s' "$secret" | "$binary" secret set pager-key --stdin >"$run/log" 2>&1 || fail "the secret: $(cat "$run/log")"
     "$binary" channel add pager --webhook "$receiver/hook" --secret pager-key >"$run/log" 2>&1 || fail "the channel: $(cat "$run/log")"
@@ -49,16 +50,6 @@ need_webhooks() {
     printf '%s' "$wanted" >"$webhooks/installed"
 }
 
-start_receiver() {
-    "$python" clients/webhooks/receiver.py "$secret" "$run/taken" >"$run/receiver.out" 2>"$run/receiver.log" &
-    receives=$!
-    while [ ! -s "$run/receiver.out" ]; do
-        kill -0 "$receives" 2>/dev/null || fail "the receiver did not start: $(tail -n 5 "$run/receiver.log")"
-        sleep 0.05
-    done
-    receiver=$(cat "$run/receiver.out")
-}
-
 # took <what> <type>: waits until such a message was verified and taken.
 took() {
     local tries=0
@@ -77,12 +68,6 @@ forged() {
             -H "webhook-signature: $signature" -d '{"type":"invocation.held"}' "$receiver/hook")
         [ "$status" = 401 ] || fail "a forged message was answered with $status"
     done
-}
-
-stop() {
-    [ -z "${server-}" ] || { kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; } || true
-    [ -z "${receives-}" ] || { kill "$receives" 2>/dev/null && wait "$receives" 2>/dev/null; } || true
-    rm -rf "${run-}"
 }
 
 main

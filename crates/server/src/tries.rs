@@ -53,8 +53,8 @@ impl Tries {
     }
 }
 
-/// One client has a whole network of IPv6 addresses to itself.
-fn network_of(from: IpAddr) -> IpAddr {
+/// What counts as one address: one client has a whole network of IPv6 addresses to itself.
+pub(crate) fn network_of(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
         address @ IpAddr::V4(_) => address,

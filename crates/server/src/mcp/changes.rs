@@ -1,5 +1,5 @@
-//! Says that a list has changed: to the listeners of the stateless revision, and on the own stream of a stateful connection. A session is
-//! looked at once for all who listen to it, and not more often than every moment: an event costs a look, not a look for each listener.
+//! Says that a list has changed: to the listeners of the stateless revision, and on the own stream of a stateful connection. An org is looked
+//! at once for all who listen (`operations/seen.rs`), so an event costs one look, not one for each listener.
 
 use super::caller::{Caller, caller_of};
 use super::connections::Owner;
@@ -7,7 +7,6 @@ use crate::App;
 use crate::operations::seen;
 use api::Code;
 use countersign_core::limits::MCP_LISTENERS_PER_CALLER_MAX;
-use countersign_core::{Session, SessionId};
 use parking_lot::Mutex;
 use rmcp::model::SubscriptionFilter;
 use rmcp::service::{NotificationContext, Peer, SubscriptionContext};
@@ -16,7 +15,6 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How long to wait before the store is asked again after it was away.
 const STORE_PAUSE: Duration = Duration::from_secs(5);
@@ -35,8 +33,7 @@ pub(super) struct Changes(Arc<Inner>);
 
 struct Inner {
     app: App,
-    /// How many changes each session has seen that somebody listens to.
-    followed: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
+    /// How many listeners each caller has.
     listeners: Mutex<HashMap<Owner, usize>>,
 }
 
@@ -60,7 +57,7 @@ impl Drop for Place {
 
 impl Changes {
     pub(super) fn new(app: App) -> Self {
-        Self(Arc::new(Inner { app, followed: Mutex::default(), listeners: Mutex::default() }))
+        Self(Arc::new(Inner { app, listeners: Mutex::default() }))
     }
 
     /// Tells a listener of every change until it goes or the server stops.
@@ -103,74 +100,37 @@ impl Changes {
     /// Tells of every change, until nobody listens or the caller may not listen any more. On the stream of a connection that is looked at too
     /// before anything goes out (`stream`), which ends the stream.
     async fn tell(&self, caller: &Caller, told: Told<'_>) {
-        let mut changes = self.changes_of(&caller.session);
+        let app = &self.0.app;
+        let mut before = None;
         while !told.is_gone() {
+            let look = async {
+                match &before {
+                    None => seen::seen(app, &caller.session).await,
+                    Some(before) => seen::changed(app, &caller.session, before).await,
+                }
+            };
             // A look now and then, so that a connection that was closed is noticed, and a token that was revoked.
-            let changed = tokio::time::timeout(LOOK_EVERY, changes.changed()).await;
-            let is_accepted = match (&told, &changed) {
+            let looked = tokio::time::timeout(LOOK_EVERY, look).await;
+            let is_accepted = match (&told, &looked) {
                 (Told::Connection(_), Ok(_)) => true,
-                (Told::Listener(_), _) | (_, Err(_)) => caller.is_accepted(&self.0.app).await,
+                (Told::Listener(_), _) | (_, Err(_)) => caller.is_accepted(app).await,
             };
             if !is_accepted {
                 return;
             }
-            let Ok(changed) = changed else { continue };
-            if changed.is_err() || !told.tell().await {
-                return;
-            }
-        }
-    }
-
-    /// The changes that a session sees from now on.
-    fn changes_of(&self, session: &Session) -> watch::Receiver<u64> {
-        let mut followed = self.0.followed.lock();
-        if let Some(counted) = followed.get(&session.id) {
-            return counted.subscribe();
-        }
-        let (counted, changes) = watch::channel(0);
-        followed.insert(session.id.clone(), counted.clone());
-        tokio::spawn(self.clone().follow(session.clone(), counted));
-        changes
-    }
-
-    /// Counts the changes of a session as long as somebody listens.
-    async fn follow(self, session: Session, counted: watch::Sender<u64>) {
-        let app = &self.0.app;
-        let mut before = None;
-        while !self.is_over(&session, &counted) {
-            let look = async {
-                match &before {
-                    None => seen::seen(app, &session).await,
-                    Some(before) => seen::changed(app, &session, before).await,
-                }
-            };
-            let looked = tokio::select! {
-                looked = look => looked,
-                () = counted.closed() => continue,
-                () = app.pipeline().stopping() => return,
-            };
             match looked {
-                Ok(now) => {
-                    if before.replace(now).is_some() {
-                        counted.send_modify(|changes| *changes += 1);
+                Ok(Ok(now)) => {
+                    if before.replace(now).is_some() && !told.tell().await {
+                        return;
                     }
                 }
-                Err(error) => {
+                Ok(Err(error)) => {
                     tracing::debug!(%error, "whether a catalogue has changed cannot be told now");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
+                Err(_nothing_changed) => {}
             }
         }
-    }
-
-    /// Whether nobody listens any more. Whoever comes after that begins anew.
-    fn is_over(&self, session: &Session, counted: &watch::Sender<u64>) -> bool {
-        let mut followed = self.0.followed.lock();
-        let is_over = counted.receiver_count() == 0;
-        if is_over {
-            followed.remove(&session.id);
-        }
-        is_over
     }
 }
 

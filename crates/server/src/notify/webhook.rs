@@ -1,13 +1,12 @@
 //! Webhooks, as <https://www.standardwebhooks.com> specifies them: a JSON message of a few facts, signed with HMAC-SHA256 under a secret that
 //! both sides know. Params and results of a call are not in it; whoever may read them asks for them.
 
-use super::{DeliveryError, Notice, Wire};
+use super::{DeliveryError, Notice, Wire, secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
-use countersign_core::ports::secrets::SecretName;
 use countersign_core::source::Error;
 use countersign_core::{Clock, Future, Invocation, Secret, Status};
 use hmac::{Hmac, Mac};
@@ -39,7 +38,7 @@ impl Wire for WebhookWire {
     ) -> Future<'a, Result<Option<Value>, DeliveryError>> {
         Box::pin(async move {
             let text = |field: &str| channel.settings.get(field).and_then(Value::as_str).unwrap_or_default();
-            let secret = self.secret(notice, text("secret")).await?;
+            let secret = secret::open(&*self.secrets, &notice.org, text("secret")).await?;
             let body = message(notice, &self.address).to_string();
             let id = id_of(channel, notice);
             let seconds = self.clock.now().as_micros() / 1_000_000;
@@ -61,18 +60,6 @@ impl Wire for WebhookWire {
     fn refusal(&self, settings: &Value) -> Option<String> {
         let url = settings.get("url").and_then(Value::as_str).unwrap_or_default();
         self.outbound.check(url).err().map(|error| error.without_conclusion())
-    }
-}
-
-impl WebhookWire {
-    async fn secret(&self, notice: &Notice, name: &str) -> Result<Secret<String>, DeliveryError> {
-        let missing = || DeliveryError::Never(format!("there is no secret `{name}`"));
-        let name = SecretName::parse(name).ok_or_else(missing)?;
-        let found = self.secrets.resolve_secret(&notice.org, &name).await.map_err(|error| {
-            tracing::error!(%error, "the secret of a channel could not be read");
-            DeliveryError::Again("the secret could not be read".to_owned())
-        })?;
-        found.map(|value| Secret::new(value.expose().to_owned())).ok_or_else(missing)
     }
 }
 

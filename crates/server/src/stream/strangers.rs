@@ -2,10 +2,11 @@
 //! none from the others.
 
 use super::NotOpened;
+use crate::tries::network_of;
 use countersign_core::limits::{STREAM_STRANGERS_MAX, STREAM_STRANGERS_PER_ADDRESS_MAX};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The places. Clones share them.
@@ -20,7 +21,7 @@ pub(crate) struct Stranger {
 
 impl Strangers {
     pub(super) fn take(&self, address: IpAddr) -> Result<Stranger, NotOpened> {
-        let from = neighbourhood(address);
+        let from = network_of(address);
         let mut open = self.0.lock();
         let (all, own) = (open.values().sum::<usize>(), open.get(&from).copied().unwrap_or_default());
         for (taken, streams_max) in [(own, STREAM_STRANGERS_PER_ADDRESS_MAX), (all, STREAM_STRANGERS_MAX)] {
@@ -43,14 +44,6 @@ impl Drop for Stranger {
                 open.remove(&self.from);
             }
         }
-    }
-}
-
-/// What counts as one address: of IPv6 the network, of which one machine has every address.
-fn neighbourhood(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
     }
 }
 
