@@ -52,7 +52,7 @@ need_web() {
     command -v npm >/dev/null || install_packages "Node.js" nodejs npm
     [ web/node_modules/.package-lock.json -nt web/package-lock.json ] && return 0
     say "installing the packages of web/"
-    (cd web && npm ci --no-audit --no-fund >&2) || fail "npm could not install the packages of web/: the lines above say why"
+    (cd web && npm install --no-save --no-audit --no-fund --loglevel error >&2) || fail "npm could not install the packages of web/: the lines above say why"
 }
 
 # Builds the web UI into web/dist, where the server's build finds it. Where that cannot be done, one line says so.

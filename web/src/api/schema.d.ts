@@ -28,10 +28,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the link is about, with two buttons. The link itself is the secret: there is no token. */
+        /** What the link is about, with two buttons, in the browser that has opened it. The link itself is the secret: there is no token. */
         get: operations["answers_show"];
         put?: never;
-        /** Answers a pending invocation with the form of the page. A refused answer is a page, too, with its status. */
+        /**
+         * Opens the link in this browser, or answers the pending invocation with the form of the page. A refused answer is a page, too, with its
+         *     status.
+         */
         post: operations["answers_give"];
         delete?: never;
         options?: never;
@@ -279,6 +282,93 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/channels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Channels of the org by name. */
+        get: operations["channels_list"];
+        put?: never;
+        /** Adds a channel. From now on it is told of the calls that wait for a person and that it is for. */
+        post: operations["channels_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/channels/{channel}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One channel by its name, or by its id, also after it was removed. */
+        get: operations["channels_show"];
+        put?: never;
+        post?: never;
+        /** Removes a channel. What waits to be delivered by it is not. */
+        delete: operations["channels_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/channels/{channel}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delivers dead letters of a channel once more: one, or all. */
+        post: operations["channels_retry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/channels/{channel}/slack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes what somebody pressed in a message of this channel. Slack sends it, to the Request URL of the app. */
+        post: operations["channels_slack"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/channels/{channel}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sends a test message now, once, and says what became of it. */
+        post: operations["channels_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/checkpoint": {
         parameters: {
             query?: never;
@@ -416,6 +506,23 @@ export interface paths {
         post: operations["crossings_allow"];
         /** Removes a crossing. */
         delete: operations["crossings_forbid"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is or was on its way to channels, newest first. */
+        get: operations["deliveries_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -674,7 +781,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Makes a link that answers this one invocation as you. Whoever holds it can use it, once, until it ends. */
+        /** Makes a link that answers this one invocation as you. Whoever opens it first can use it, in that browser, once, until it ends. */
         post: operations["invocations_link"];
         delete?: never;
         options?: never;
@@ -1459,6 +1566,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{session}/actions/grants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Grants that this session can use, newest first; with another `state`, also what its agent requested. */
+        get: operations["grants_list_of_session"];
+        put?: never;
+        /** Gives a grant to this session or to the org; for an agent, requests one. A request allows nothing until a person approves it. */
+        post: operations["grants_create_in_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{session}/actions/guide/{source}": {
         parameters: {
             query?: never;
@@ -1785,6 +1910,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/spaces/{space}/observed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What people would have been asked in a space that observes, by whom and how often, and the modes and grants that it suggests. */
+        get: operations["spaces_observed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/status": {
         parameters: {
             query?: never;
@@ -2056,6 +2198,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/inbox/{invocation}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The page of a call: after a login, what it is and two buttons, or how it ended. */
+        get: operations["inbox_show"];
+        put?: never;
+        /** Answers a pending call as the person who has logged in, with the form of the page. A refused answer is a page, too, with its status. */
+        post: operations["inbox_answer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The form that logs a person in, or who is logged in. */
+        get: operations["logins_show"];
+        put?: never;
+        /** Logs a person in for an hour: the token becomes a cookie that pages take. */
+        post: operations["logins_log_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends the login of this browser. */
+        post: operations["logins_log_out"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -2145,8 +2340,8 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
-             * @description How the planner would revert it: shown and recorded, never followed. A write of tier R2 without one is rejected, unless the action
-             *     can be reverted. It is an object or a text that is not empty.
+             * @description How the planner would revert it: shown and recorded, never followed. A write of tier R2 or above without one is rejected, unless the
+             *     action can be reverted. It is an object or a text that is not empty.
              */
             rollbackPlan?: unknown;
             verification?: components["schemas"]["PlannedVerification"] | null;
@@ -2401,6 +2596,17 @@ export interface components {
             invocation?: components["schemas"]["InvocationView"] | null;
             problem?: components["schemas"]["Problem"] | null;
         };
+        /** @description How often a person would have been asked about one action of one session. */
+        AskedForView: {
+            action: string;
+            tier: components["schemas"]["Tier"];
+            session_id: string;
+            session_title?: string | null;
+            /** @description What could have answered instead of a person. */
+            observed: components["schemas"]["Observed"];
+            /** Format: int64 */
+            calls: number;
+        };
         /**
          * @description Whether a person sits at the other end; decides how long an approval may take.
          * @enum {string}
@@ -2528,6 +2734,8 @@ export interface components {
             } | null;
             redaction?: components["schemas"]["RedactionRule"] | null;
             keeps?: components["schemas"]["Keeps"] | null;
+            /** @description Whether it only observes: calls that need approval run, and are noted for the report, but those of R4. */
+            observes?: boolean | null;
         };
         /** @description A change to a person; what is absent stays as it is. */
         ChangeUserRequest: {
@@ -2538,6 +2746,44 @@ export interface components {
         ChangedFileView: {
             path: string;
             change: components["schemas"]["FileChange"];
+        };
+        /**
+         * @description How a channel tells.
+         * @enum {string}
+         */
+        ChannelKind: "webhook" | "slack" | "email";
+        /** @description What became of a test message. */
+        ChannelTestResponse: {
+            delivered: boolean;
+            /** @description What went wrong. */
+            problem?: string | null;
+        };
+        /** @description A channel. */
+        ChannelView: {
+            id: string;
+            name: string;
+            kind: components["schemas"]["ChannelKind"];
+            /** @description What the kind needs; secrets by their names. */
+            settings: unknown;
+            /** @description The id of the space whose calls it is told of; null: of every space. */
+            space?: string | null;
+            /** @description Empty: every tier. */
+            tiers: components["schemas"]["Tier"][];
+            /** @description Empty: every band. */
+            bands: components["schemas"]["Band"][];
+            attendance?: components["schemas"]["Attendance"] | null;
+            /** Format: int32 */
+            after_seconds: number;
+            created_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            removed_at?: string | null;
+            /**
+             * Format: int64
+             * @description Notices that were given up and can be asked for once more.
+             */
+            dead: number;
         };
         /** @description One check and its outcome. */
         CheckView: {
@@ -2583,7 +2829,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "unauthenticated" | "token_expired" | "token_revoked" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "login_failed" | "connection_unreachable" | "expired" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "unauthenticated" | "token_expired" | "token_revoked" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "login_failed" | "connection_unreachable" | "expired" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -2746,6 +2992,34 @@ export interface components {
             /** @description One short line; invisible characters are shown. */
             before?: string | null;
             after?: string | null;
+        };
+        /** @enum {string} */
+        DeliveryState: "waiting" | "sent" | "skipped" | "dead";
+        /** @description One notice on its way to one recipient of a channel. */
+        DeliveryView: {
+            id: string;
+            /** @description The id of the channel. */
+            channel: string;
+            invocation_id: string;
+            /** @description One of the people whom the channel names; null: the channel as a whole. */
+            recipient?: string | null;
+            moment: components["schemas"]["Moment"];
+            state: components["schemas"]["DeliveryState"];
+            /** Format: int32 */
+            attempts: number;
+            /**
+             * Format: date-time
+             * @description When it is tried next, while it waits.
+             */
+            due_at?: string | null;
+            /** @description What went wrong last. */
+            problem?: string | null;
+            /** @description Who asked for it once more. */
+            retried_by?: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            ended_at?: string | null;
         };
         /**
          * @description Who or what refused.
@@ -2990,6 +3264,7 @@ export interface components {
              * @description An older name of `calls_max`; one of them, not both.
              */
             maxCalls?: number | null;
+            sum_max?: components["schemas"]["SumMaxRequest"] | null;
             /** @description Such as `30m`, `2h` or `7d`; 24 hours when absent. */
             expires_in?: string | null;
         };
@@ -3022,6 +3297,7 @@ export interface components {
             calls_max?: number | null;
             /** Format: int32 */
             calls_used: number;
+            sum_max?: components["schemas"]["SumMaxView"] | null;
             reason?: string | null;
             requested_by?: string | null;
             /** @description What the session is called that requested it or that it is for. */
@@ -3068,6 +3344,19 @@ export interface components {
          * @enum {string}
          */
         Holds: "params" | "output";
+        /** @description What the form sends. A field that stands there twice, or that is not known, is refused. */
+        InboxAnswer: {
+            /** @description From the page: the form of another page, or of an earlier login, is refused. */
+            form: string;
+            /** @description What was shown. If the call has been edited since, nothing is approved. */
+            binding: string;
+            answer: components["schemas"]["InboxAnswerName"];
+            reason?: string | null;
+            /** @description The action's id, typed by the person, where the call is R4. */
+            confirm?: string | null;
+        };
+        /** @enum {string} */
+        InboxAnswerName: "approve" | "deny";
         /** @description Every file of a package, by its path in it. */
         InstallPackageRequest: {
             files: {
@@ -3167,6 +3456,7 @@ export interface components {
             released_from?: string | null;
             /** @description The grant that replaced an approval. */
             grant_id?: string | null;
+            observed?: components["schemas"]["Observed"] | null;
             /** @description The checks that ran after the effect. */
             checks?: components["schemas"]["CheckView"][];
             repair?: components["schemas"]["RemedyView"] | null;
@@ -3314,16 +3604,27 @@ export interface components {
         };
         /** @description What the form sends. A field that stands there twice, or that is not known, is refused. */
         LinkAnswer: {
+            /** @description From the page: the form of another page is refused. */
+            form?: string | null;
             answer: components["schemas"]["LinkAnswerName"];
             reason?: string | null;
         };
         /** @enum {string} */
-        LinkAnswerName: "approve" | "deny";
+        LinkAnswerName: "open" | "approve" | "deny";
         LinkResponse: {
             /** @description A path on this server. Whoever holds it can answer this one invocation as you. */
             path: string;
             /** Format: date-time */
             expires_at: string;
+        };
+        /** @description What the login form sends. */
+        LoginForm: {
+            /** @description From the page: the form of another page is refused. */
+            form: string;
+            /** @description The access token of a person. */
+            token: string;
+            /** @description The call to go on with. */
+            invocation?: string | null;
         };
         /** @enum {string} */
         LoginStatus: "open" | "done" | "failed" | "expired";
@@ -3337,6 +3638,10 @@ export interface components {
             started_at: string;
             /** Format: date-time */
             expires_at: string;
+        };
+        /** @description What the button sends that logs out. */
+        LogoutForm: {
+            form: string;
         };
         /**
          * @description Why a token no longer works.
@@ -3468,10 +3773,35 @@ export interface components {
              */
             voided?: number | null;
         };
+        /**
+         * @description What a notice is about.
+         * @enum {string}
+         */
+        Moment: "pending" | "decided" | "ended";
         /** @description Adds a canary token: a call that contains it is quarantined. */
         NewCanaryRequest: {
             /** @description 6 to 200 characters that appear nowhere else. */
             text: string;
+        };
+        /** @description A channel to be added. */
+        NewChannelRequest: {
+            /** @description Letters, digits, spaces, `_`, `-`, `.` and `@`, 1 to 64 of them. */
+            name: string;
+            kind: components["schemas"]["ChannelKind"];
+            /**
+             * @description What the kind needs; secrets by their names. `webhook`: `url`, `secret`. `slack`: `channel`, `token`, `signing_secret`, and `users`,
+             *     which maps users of Slack to ours. `email`: `to`, `from`, `server`, and `username` with `password` where the server asks for them.
+             */
+            settings: unknown;
+            /** @description The name or id of the space whose calls it is told of; every space when absent. */
+            space?: string | null;
+            /** @description The tiers of the calls it is told of; every tier when empty. */
+            tiers?: components["schemas"]["Tier"][];
+            /** @description The bands of the spaces whose calls it is told of; every band when empty. */
+            bands?: components["schemas"]["Band"][];
+            attendance?: components["schemas"]["Attendance"] | null;
+            /** @description It is told of a call only if that still waits after this time, such as `5m`; at once when absent. */
+            after?: string | null;
         };
         /** @description A connection to be made. */
         NewConnectionRequest: {
@@ -3536,12 +3866,13 @@ export interface components {
              * @description An older name of `calls_max`; one of them, not both.
              */
             maxCalls?: number | null;
+            sum_max?: components["schemas"]["SumMaxRequest"] | null;
             /** @description Such as `30m`, `2h` or `7d`; 24 hours when absent. */
             expires_in?: string | null;
             /** @description Why; shown to whoever answers it. */
             reason?: string | null;
         };
-        /** @description Asks for a link with which anybody can answer one invocation in your name. */
+        /** @description Asks for a link with which whoever opens it first can answer one invocation in your name. */
         NewLinkRequest: {
             /** @description Such as `10m`; 15 minutes when absent. It also ends with the invocation. */
             expires_in?: string | null;
@@ -3654,6 +3985,39 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
+        /** @description What people would have been asked in a space that observes, and which rules would spare them how much of it. */
+        ObserveReport: {
+            space_id: string;
+            /** @description Whether the space observes now. */
+            observes: boolean;
+            /** Format: date-time */
+            since: string;
+            /** Format: date-time */
+            until: string;
+            /**
+             * Format: int64
+             * @description How often a person would have been asked, or was, because also a space that observes asks about calls of R4.
+             */
+            asked: number;
+            /**
+             * Format: int64
+             * @description How often a person would have been asked with all that is suggested.
+             */
+            still_asked: number;
+            /** @description The most frequent first. */
+            rows: components["schemas"]["AskedForView"][];
+            /** @description There are more rows, which are not counted. */
+            cut: boolean;
+            /** @description Modes to set for the org. */
+            modes: components["schemas"]["SuggestedMode"][];
+            /** @description Grants to give. */
+            grants: components["schemas"]["SuggestedGrant"][];
+        };
+        /**
+         * @description A call that needed approval in a space that observes, by what could have answered instead of a person.
+         * @enum {string}
+         */
+        Observed: "mode" | "grant" | "person" | "held";
         /** @description One of several: its id, or its id with what was shown of it. */
         OneOfMany: string | components["schemas"]["ShownOne"];
         OrgView: {
@@ -3770,6 +4134,11 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_ChannelView: {
+            items: components["schemas"]["ChannelView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_ConnectionView: {
             items: components["schemas"]["ConnectionView"][];
             next?: string | null;
@@ -3782,6 +4151,11 @@ export interface components {
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_CrossingView: {
             items: components["schemas"]["CrossingView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_DeliveryView: {
+            items: components["schemas"]["DeliveryView"][];
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
@@ -3989,7 +4363,7 @@ export interface components {
         PlannedVerification: {
             /**
              * @description If true, the plan is rejected where neither the action nor a command checks the effect: a result that fits its schema is no
-             *     verification. A write of tier R2 is verified whatever this says, and rejected if it is false.
+             *     verification. A write of tier R2 or above is verified whatever this says, and rejected if it is false.
              */
             required?: boolean | null;
             /** @description Run after the effect, besides what the action checks itself; each must be on the server's list of commands, or the plan is rejected. */
@@ -4238,6 +4612,18 @@ export interface components {
              */
             snapshot_bytes_max: number | null;
         };
+        RetriedDeliveriesResponse: {
+            /**
+             * Format: int64
+             * @description How many are delivered once more.
+             */
+            retried: number;
+        };
+        /** @description Which dead letters of a channel to deliver once more. */
+        RetryDeliveriesRequest: {
+            /** @description The id of one of them; all when absent. */
+            delivery?: string | null;
+        };
         /**
          * @description Whether the effect can be reverted, known before it happens.
          * @enum {string}
@@ -4379,6 +4765,30 @@ export interface components {
             /** @description Its lease has expired: other servers resume what it was running. */
             gone: boolean;
         };
+        /** @description A grant for the calls of one session or of the whole org, in the words of an older contract: an integration is a source. */
+        SessionGrantRequest: {
+            /**
+             * @description The source, such as `files`, or `*` for all of them.
+             * @example files
+             */
+            integration: string;
+            /**
+             * @description The name of the action in its source, such as `write_text`, or `*` for all of them.
+             * @example write_text
+             */
+            action: string;
+            /** @description `session` or `org`; `session` when absent. */
+            scope?: components["schemas"]["GrantScopeName"];
+            /**
+             * Format: int32
+             * @description Calls it is good for; without it, any number until it expires.
+             */
+            maxCalls?: number | null;
+            /** @description Such as `30m`, `2h` or `7d`; 24 hours when absent. */
+            expires_in?: string | null;
+            /** @description Why; shown to whoever answers it. */
+            reason?: string | null;
+        };
         SessionView: {
             id: string;
             space_id: string;
@@ -4437,6 +4847,11 @@ export interface components {
             id: string;
             /** @description The `binding.digest` that was shown; when it is not the invocation's, this one is not approved. */
             binding: string;
+        };
+        /** @description An interaction, as Slack describes it. */
+        SlackInteraction: {
+            /** @description JSON of the type `block_actions`. */
+            payload: string;
         };
         /** @description Hides a pending invocation from your inbox for a while. It decides nothing. */
         SnoozeRequest: {
@@ -4521,6 +4936,8 @@ export interface components {
             keeps?: components["schemas"]["Keeps"];
             /** @description The people who may act in it and see it, by their ids; null: everybody in the org. */
             members?: string[] | null;
+            /** @description Whether it only observes: calls that need approval run, and are noted for the report, but those of R4. */
+            observes?: boolean;
             /** Format: date-time */
             created_at: string;
         };
@@ -4603,6 +5020,57 @@ export interface components {
             reason?: components["schemas"]["DropReason"] | null;
             /** @description What to do next. */
             hint?: string | null;
+        };
+        /** @description A grant that would have let calls run. */
+        SuggestedGrant: {
+            tier: components["schemas"]["Tier"];
+            /**
+             * Format: int64
+             * @description How many of the calls.
+             */
+            calls: number;
+            /** @description As it can be given. */
+            grant: components["schemas"]["NewGrantRequest"];
+        };
+        /** @description A mode that would have let calls run. */
+        SuggestedMode: {
+            action: string;
+            tier: components["schemas"]["Tier"];
+            mode: components["schemas"]["Mode"];
+            /**
+             * Format: int64
+             * @description How many of the calls.
+             */
+            calls: number;
+        };
+        /** @description A bound on the sum of one param over the calls of a grant. */
+        SumMaxRequest: {
+            /**
+             * @description The JSON pointer to the param. A call without an amount there is not covered.
+             * @example /amount
+             */
+            of: string;
+            /**
+             * @description A decimal as text, with six decimals at most.
+             * @example 500
+             */
+            max: string;
+            /**
+             * @description The window that ends with each call, such as `24h` or `7d`.
+             * @example 24h
+             */
+            per: string;
+        };
+        /** @description A bound on the sum of one param over the calls of a grant, and how much of it is taken. */
+        SumMaxView: {
+            /** @description The JSON pointer to the param. */
+            of: string;
+            /** @description A decimal as text. */
+            max: string;
+            /** Format: int64 */
+            per_seconds: number;
+            /** @description What its calls took in the window that ends now. */
+            spent: string;
         };
         SwitchChangedResponse: {
             scope: string;
@@ -4846,8 +5314,17 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page for a person: the question, or how it ended. */
+            /** @description A page for a person: a button that opens the link, or the question, or how it ended. */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The link was opened in another browser: a page that asks for a login. */
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4901,6 +5378,31 @@ export interface operations {
         responses: {
             /** @description A page for a person: what became of it. */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description A page: the approval is counted, and another person has to approve too. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The link is open; to its page. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The link was opened in another browser: a page that asks for a login. */
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5607,6 +6109,301 @@ export interface operations {
             };
         };
     };
+    channels_list: {
+        parameters: {
+            query?: {
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ChannelView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    channels_add: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewChannelRequest"];
+            };
+        };
+        responses: {
+            /** @description It was created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    channels_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    channels_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done; the answer has no body. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    channels_retry: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetryDeliveriesRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetriedDeliveriesResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    channels_slack: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description When Slack sent it, in seconds since 1970. */
+                "X-Slack-Request-Timestamp": string;
+                /** @description `v0=` and the HMAC-SHA256 of `v0:timestamp:body` under the signing secret. */
+                "X-Slack-Signature": string;
+            };
+            path: {
+                /** @description The id of the channel. */
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-www-form-urlencoded": components["schemas"]["SlackInteraction"];
+            };
+        };
+        responses: {
+            /** @description It was taken. What became of it is told in Slack. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    channels_test: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelTestResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     keys_checkpoint: {
         parameters: {
             query?: never;
@@ -6150,6 +6947,53 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deliveries_list: {
+        parameters: {
+            query?: {
+                /** @description Only those of this channel, by its name or id. */
+                channel?: string;
+                /** @description Only those in this state; `dead` are those that were given up. */
+                state?: components["schemas"]["DeliveryState"];
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_DeliveryView"];
+                };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */
             "4XX": {
@@ -9364,6 +10208,106 @@ export interface operations {
             };
         };
     };
+    grants_list_of_session: {
+        parameters: {
+            query?: {
+                /** @description Those in this state; `active` when absent. */
+                state?: components["schemas"]["GrantState"];
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_GrantView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    grants_create_in_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionGrantRequest"];
+            };
+        };
+        responses: {
+            /** @description It is given. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GrantView"];
+                };
+            };
+            /** @description It is requested, and pending. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GrantView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     actions_session_guide: {
         parameters: {
             query?: never;
@@ -10448,6 +11392,49 @@ export interface operations {
             };
         };
     };
+    spaces_observed: {
+        parameters: {
+            query?: {
+                /** @description Of calls made then or later: a time, or how long ago, such as `7d`; 24 hours when absent. */
+                since?: string;
+            };
+            header?: never;
+            path: {
+                space: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ObserveReport"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     status: {
         parameters: {
             query?: never;
@@ -11134,6 +12121,289 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    inbox_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                invocation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page for a person: the question, or how it ended. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description A page that asks for a login. It says nothing of the call. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description Whoever logged in can read no such call; a page. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    inbox_answer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                invocation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-www-form-urlencoded": components["schemas"]["InboxAnswer"];
+            };
+        };
+        responses: {
+            /** @description A page for a person: what became of it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description A page: the approval is counted, and another person has to approve too. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description A page that asks for a login: nothing was answered. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description This person may not answer it, or the form is not of this browser's page; a page. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description It was answered already, or an approval would no longer fit; a page. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description It has expired; a page. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description It was approved, and its source failed; a page. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description Why the answer was refused; a page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    logins_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page for a person. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    logins_log_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-www-form-urlencoded": components["schemas"]["LoginForm"];
+            };
+        };
+        responses: {
+            /** @description Logged in; to the call, or to the page that says so. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The token is not valid, or no longer; a page with the form. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The form is not of this browser's page, or the token is not a person's; a page. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description Too many wrong tokens came from this address; a page. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description Why it was refused; a page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    logins_log_out: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-www-form-urlencoded": components["schemas"]["LogoutForm"];
+            };
+        };
+        responses: {
+            /** @description Logged out; to the form that logs in. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Why it was refused; a page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
                 };
             };
             /** @description The store is not available, or there is a bug. */
