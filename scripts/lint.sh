@@ -14,6 +14,8 @@ main() {
     say "dependencies"
     one_tls_provider
     one_registry
+    say "the web UI"
+    (cd web && npm run --silent lint >&2) || fail "the web UI is not clean: run \`make fmt\`, and mend what the lines above name"
     say "files"
     no_machine_paths
     short_architecture

@@ -52,7 +52,18 @@ need_web() {
     command -v npm >/dev/null || install_packages "Node.js" nodejs npm
     [ web/node_modules/.package-lock.json -nt web/package-lock.json ] && return 0
     say "installing the packages of web/"
-    (cd web && npm ci --no-audit --no-fund >&2) || fail "npm could not install the packages of web/: the lines above say why"
+    (cd web && npm install --no-save --no-audit --no-fund --loglevel error >&2) || fail "npm could not install the packages of web/: the lines above say why"
+}
+
+# Builds the web UI into web/dist, where the server's build finds it. Where that cannot be done, one line says so.
+build_web() {
+    [ -f web/dist/index.html ] && [ -z "$(find web/src web/public web/*.* -newer web/dist/index.html -print -quit)" ] && return 0
+    say "building the web UI"
+    local log
+    log=$(mktemp)
+    (need_web && cd web && npm run build) >"$log" 2>&1 ||
+        say "the web UI could not be built, so the server has none and says at / what to do: $(grep -v -e '^npm ' -e '^$' "$log" | tail -n 1)"
+    rm -f "$log"
 }
 
 # Sets clients and tools: the folders where the tools that read the API's description are installed, once per change of what they are. Those

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# run.sh [arguments of countersign serve]: builds the binary and starts the server.
+# run.sh [arguments of countersign serve]: builds the web UI and the binary, and starts the server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
 
 need_cargo
-need_web
+build_web
 
 say "building countersign (the first time takes minutes)"
 cargo build --locked -p countersign-cli --bin countersign

@@ -36,6 +36,8 @@ pub const BULK_ANSWERS_MAX: usize = 100;
 pub const LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
 /// How long a browser stays logged in; then its person has to log in again.
 pub const LOGGED_IN_SECONDS: u64 = 60 * 60;
+/// How long the address that `serve` shows logs its reader in, once; then they log in with a token.
+pub const ONE_TIME_LOGIN_SECONDS: u64 = 15 * 60;
 /// Browsers in which one token is logged in; with one more, the browser that came first is logged out.
 pub const LOGINS_PER_TOKEN_MAX: i64 = 20;
 /// Wrong tokens that one address may try in a minute to log in; then it has to wait, and gets `rate_limited`. Each server counts for itself.

@@ -9,6 +9,7 @@ use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
 use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
 use crate::notify::{Courier, CourierConfig};
+use crate::one_time_login::OneTimeLogin;
 use crate::stream::{Bounds, Streams};
 use crate::tries::Tries;
 use crate::{Error, OsRandom, SystemClock};
@@ -68,12 +69,13 @@ pub struct App {
     streams: Streams,
     followed: Followed,
     tries: Arc<Tries>,
+    one_time_login: Arc<OneTimeLogin>,
 }
 
 impl App {
     pub fn new(parts: Parts) -> Self {
         let streams = Streams::new(Arc::new(parts.store.clone()), Bounds::new(parts.pipeline.silence()));
-        Self { parts: Arc::new(parts), streams, followed: Followed::default(), tries: Arc::default() }
+        Self { parts: Arc::new(parts), streams, followed: Followed::default(), tries: Arc::default(), one_time_login: Arc::default() }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -100,6 +102,11 @@ impl App {
     /// Wrong logins, by the address they came from.
     pub(crate) fn tries(&self) -> &Tries {
         &self.tries
+    }
+
+    /// The login that is offered on the terminal of the server.
+    pub(crate) fn one_time_login(&self) -> &OneTimeLogin {
+        &self.one_time_login
     }
 
     /// Waits for running calls, then signs a last checkpoint over everything they recorded. Returns whether all of them have ended.

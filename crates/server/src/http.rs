@@ -57,6 +57,7 @@ mod teller;
 mod tokens;
 mod trace;
 mod users;
+mod web;
 
 pub(crate) use listener::reachable;
 pub use listener::{Way, address_of, is_open_to_others, listen, serve, serve_over};
@@ -234,6 +235,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(inbox::show, inbox::answer))
         .routes(routes!(login::show, login::log_in))
         .routes(routes!(login::log_out))
+        .routes(routes!(login::word))
+        .routes(routes!(login::show_once, login::log_in_once))
         .split_for_parts()
 }
 
@@ -242,7 +245,7 @@ fn router(app: App) -> Router {
     // Only what `routes` lists is served, and that is described: a route added here would be known to nobody.
     let (api, _) = routes();
     // The protocol of MCP describes itself.
-    api.merge(mcp::routes(&app)).fallback(problem::unknown_route).method_not_allowed_fallback(problem::method_not_allowed).with_state(app)
+    api.merge(mcp::routes(&app)).fallback(web::or_unknown).method_not_allowed_fallback(problem::method_not_allowed).with_state(app)
 }
 
 /// The API's description, generated from the code above; committed as a golden file.

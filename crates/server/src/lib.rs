@@ -20,6 +20,7 @@ mod loops;
 mod master_key;
 mod mcp;
 mod notify;
+mod one_time_login;
 mod operations;
 mod ports;
 mod stream;
@@ -43,7 +44,7 @@ pub use ports::{OsRandom, SystemClock};
 pub use telemetry::{init_logs, init_metrics};
 pub use tls::{Look, Tls, TlsError, TlsFiles};
 
-use countersign_core::Clock as _;
+use countersign_core::{Clock as _, Secret};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +82,8 @@ pub struct Started {
     /// Only set if this start created the org.
     pub owner_token: Option<String>,
     pub owner_token_file: PathBuf,
+    /// Logs the owner in, in one browser, once; absent if the token in the data folder is no longer valid.
+    pub sign_in_url: Option<String>,
     pub public_key_file: PathBuf,
     pub store: &'static str,
     pub workspace: PathBuf,
@@ -141,6 +144,13 @@ async fn follow_earlier(store: &Store, data: &data_dir::DataDir) -> Result<(), E
     data.write_servers(&servers)
 }
 
+/// The address that logs the owner in once. Without it, they log in with their token.
+async fn sign_in_url(app: &App, data: &data_dir::DataDir) -> Option<String> {
+    let token = Secret::new(std::fs::read_to_string(data.owner_token_file()).ok()?);
+    let text = operations::logins::offer(app, &token).await.ok()??;
+    Some(format!("{}/login/once/{}", app.parts.address.address(), text.expose()))
+}
+
 /// Serves until the process is asked to stop, then waits for running calls to end.
 pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Result<(), Error> {
     let metrics = telemetry::init_metrics();
@@ -156,11 +166,12 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     // The lease starts before any other work, because reconciling what a crash left may take long.
     let lease = lease::KeptLease::keep(&parts.store);
     recover(&parts).await?;
-    let told = Started {
+    let mut told = Started {
         url,
         data: config.data.clone(),
         owner_token: first,
         owner_token_file: data.owner_token_file(),
+        sign_in_url: None,
         public_key_file: data.public_key_file(),
         store: parts.store.engine_name(),
         workspace: data_dir::workspace_below(&config.data),
@@ -173,6 +184,7 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
         tokio::spawn(Arc::clone(tls).keep_fresh(SystemClock, stop.clone()));
     }
     let app = App::new(parts);
+    told.sign_in_url = sign_in_url(&app, &data).await;
     let folder = std::path::absolute(&told.data).unwrap_or_else(|_| told.data.clone());
     tracing::info!(url = told.url, store = told.store, data = %folder.display(), "serving");
     if tls.is_none() && http::is_open_to_others(&listener) {

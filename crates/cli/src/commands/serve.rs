@@ -77,7 +77,9 @@ fn tell(started: &server::Started, log_format: server::LogFormat, terminal: &mut
         true => format!("owner token: {token}"),
         false => format!("owner token file: {}", started.owner_token_file.display()),
     });
-    let lines = [Some(format!("url: {}", started.url)), owner_token, Some(format!("data: {}", started.data.display()))];
+    // So is the address that logs the owner in.
+    let sign_in = started.sign_in_url.as_ref().filter(|_| terminal.is_screen()).map(|url| format!("sign in, once: {url}"));
+    let lines = [Some(format!("url: {}", started.url)), sign_in, owner_token, Some(format!("data: {}", started.data.display()))];
     // If stdout is closed, the server keeps running.
     let _closed = lines.into_iter().flatten().try_for_each(|line| terminal.line(line)).and_then(|()| terminal.flush());
     if terminal.is_watched() {

@@ -1,5 +1,6 @@
-//! Who calls: the bearer token becomes a principal, or the request ends here.
+//! Who calls: the bearer token, or the login of a browser, becomes a principal, or the request ends here.
 
+use super::login;
 use super::problem::Refusal;
 use super::trace::TraceId;
 use crate::{App, operations};
@@ -7,11 +8,11 @@ use api::Code;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use countersign_core::{Principal, Session, SpaceId};
+use countersign_core::{Principal, Secret, Session, SpaceId};
 use std::collections::BTreeSet;
 use store::Refused;
 
-/// A request whose token was accepted.
+/// A request whose token, or whose browser's login, was accepted.
 pub(super) struct Caller {
     pub(super) principal: Principal,
     pub(super) trace_id: String,
@@ -21,20 +22,46 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let token = bearer(&parts.headers).ok_or_else(needs_token)?;
-        let authenticated = app.store().authenticate(token).await;
-        if authenticated.is_err() && answers(parts) {
+        let shown = Shown::from_request_parts(parts, app).await?;
+        let found = shown.principal(app).await;
+        if found.as_ref().is_err_and(|refusal| refusal.0.code == Code::StoreUnavailable) && answers(parts) {
             pipeline::count_conflict("store_unavailable");
         }
-        let principal = authenticated?.map_err(|refused| refusal(refused, "token"))?;
         let trace_id = parts.extensions.get::<TraceId>().map_or_else(String::new, |id| id.0.clone());
-        Ok(Self { principal, trace_id })
+        Ok(Self { principal: found?, trace_id })
     }
 }
 
-/// Whose token it is now.
-pub(super) async fn principal_of(app: &App, token: &str) -> Result<Principal, Refusal> {
-    app.store().authenticate(token).await?.map_err(|refused| refusal(refused, "token"))
+/// What a request shows to say who sends it.
+#[derive(Clone)]
+pub(super) enum Shown {
+    Token(Secret<String>),
+    /// The login of a browser, of which a page of ours made the request.
+    Login(Secret<String>),
+}
+
+impl FromRequestParts<App> for Shown {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        if let Some(token) = bearer(&parts.headers) {
+            return Ok(Self::Token(Secret::new(token.to_owned())));
+        }
+        login::of_own_page(parts, app).await?.map(Self::Login).ok_or_else(needs_token)
+    }
+}
+
+impl Shown {
+    /// Whose it is now.
+    pub(super) async fn principal(&self, app: &App) -> Result<Principal, Refusal> {
+        match self {
+            Self::Token(token) => app.store().authenticate(token.expose()).await?.map_err(|refused| refusal(refused, "token")),
+            Self::Login(login) => {
+                let ended = || Refusal::new(Code::Unauthenticated, "nobody is logged in here any more").hint("log in at `/login`");
+                operations::logins::find(app, login.expose()).await?.ok_or_else(ended)
+            }
+        }
+    }
 }
 
 pub(super) fn needs_token() -> Refusal {

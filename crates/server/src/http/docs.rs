@@ -76,6 +76,7 @@ pages![
     "guides/packages",
     "guides/permission",
     "guides/runbook",
+    "guides/web-ui",
     "security",
     "errors/README",
     "errors/invocation-errors",

@@ -1,24 +1,26 @@
 //! Who sits at a browser: the cookies of pages, the form that logs a person in, and the word that every form carries, so that no page of
-//! others can send it. The API takes no cookie: these are for pages alone.
+//! others can send it. At the API the cookies count only beside a word of this login, which a page of ours asks for.
 
-use super::html::{escaped_line, page, told, told_with};
+use super::html::{escaped, escaped_line, page, told, told_with};
+use super::page::Asked;
 use super::problem::Refusal;
 use super::reached::{Reached, Scheme};
 use crate::App;
 use crate::operations::logins;
 use api::Code;
+use axum::Json;
 use axum::extract::rejection::FormRejection;
-use axum::extract::{Form, FromRequestParts, State};
+use axum::extract::{Form, FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use countersign_core::limits::{LINK_SECONDS_MAX, LOGGED_IN_SECONDS};
 use countersign_core::{Digest, InvocationId, Principal, Secret, random_bytes};
 use receipt::entry::payload_digest;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// Names the browser, so that a link is opened in one and forms come from a page of ours. It is sent when a person follows a link from
 /// elsewhere, and with no form of others.
@@ -29,6 +31,15 @@ const LOGIN: &str = "countersign_login";
 const COOKIE_CHARS_MAX: usize = 100;
 const LOGIN_PLACE: &str = "/login";
 const LOGOUT_PLACE: &str = "/logout";
+const ONCE_PLACE: &str = "/login/once";
+/// What the words of the API are for.
+const API_PLACE: &str = "/api";
+/// Where a request of a page has its word.
+const WORD_HEADER: &str = "x-countersign-csrf";
+/// The longest address to go on to after a login.
+const NEXT_CHARS_MAX: usize = 1_000;
+/// Where a login leads if nothing else is said: to the pages.
+const HOME_PLACE: &str = "/";
 
 /// A browser that asks for a page.
 pub(super) struct Visitor {
@@ -96,6 +107,11 @@ impl Visitor {
         if self.is_new { self.with_cookie(response, BROWSER, &self.browser, LINK_SECONDS_MAX, "Lax") } else { response }
     }
 
+    /// On to another page, with the cookie of a login.
+    fn logged_in(&self, login: &Secret<String>, next: &str) -> Response {
+        self.with_cookie(Redirect::to(next).into_response(), LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
+    }
+
     fn word(&self, place: &str) -> Digest {
         payload_digest(&format!("form {} {place}", self.browser))
     }
@@ -114,11 +130,61 @@ impl Visitor {
     }
 }
 
+/// The login of a browser, for a request to the API that a page of ours made; `None` if it shows no word, or there is no login.
+///
+/// SECURITY: a browser sends its cookies whoever made the page. The word is readable by pages of ours alone; and a request of which the
+/// browser says that a page of others made it is refused even so.
+pub(super) async fn of_own_page(parts: &mut Parts, app: &App) -> Result<Option<Secret<String>>, Refusal> {
+    let word = parts.headers.get(WORD_HEADER).and_then(|word| word.to_str().ok()).map(str::to_owned);
+    let Some(word) = word.filter(|_| parts.uri.path().starts_with("/api/")) else { return Ok(None) };
+    let visitor = match Visitor::from_request_parts(parts, app).await {
+        Ok(visitor) => visitor,
+        Err(never) => match never {},
+    };
+    let Some(login) = visitor.login.clone() else { return Ok(None) };
+    if is_of_others(parts, app) {
+        return Err(Refusal::new(Code::Forbidden, "a page of another site made this request; nothing was done"));
+    }
+    visitor.check_of_login(API_PLACE, &word)?;
+    Ok(Some(Secret::new(login)))
+}
+
+/// Whether the browser says that a page of others made the request. Older browsers, and those that came without TLS, name the page's origin.
+fn is_of_others(parts: &Parts, app: &App) -> bool {
+    let said = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = said("sec-fetch-site") {
+        return site != "same-origin";
+    }
+    let Some(origin) = said("origin") else { return false };
+    let told = parts.extensions.get::<Reached>().and_then(|reached| reached.host.as_deref());
+    let host = told.or_else(|| said("host")).or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str));
+    let is_host = origin.split_once("://").is_some_and(|(_, named)| host.is_some_and(|host| host.eq_ignore_ascii_case(named)));
+    !is_host && !origin.eq_ignore_ascii_case(app.parts.address.address())
+}
+
+/// The word of this login, for a page's requests to the API.
+#[derive(Serialize, ToSchema)]
+pub(super) struct LoginWord {
+    /// Null if nobody is logged in here.
+    word: Option<String>,
+}
+
+/// The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login.
+#[utoipa::path(operation_id = "logins_word", get, path = "/login/word", tag = "logins", security(()),
+    responses((status = 200, body = LoginWord), (status = "4XX", body = api::Problem, content_type = "application/problem+json")))]
+pub(super) async fn word(State(app): State<App>, visitor: Visitor) -> Response {
+    let word = |_person| visitor.word(&visitor.place_of_login(API_PLACE)).to_string();
+    match visitor.person(&app).await {
+        Ok(person) => visitor.known(Json(LoginWord { word: person.map(word) }).into_response()),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
 /// A page that asks for a login, to go on with a call. It says nothing about the call. `why`: what else the person should know.
 pub(super) fn needed(visitor: &Visitor, invocation: &InvocationId, why: &str) -> Response {
     // The cookie is not sent by a link of others; it is by a link of ours.
     let again = format!("<p>If you have logged in here before: <a href=\"/inbox/{invocation}\">go on</a>.</p>");
-    let body = format!("<h1>A call waits for a person</h1>{why}{}{again}", login_form(visitor, Some(invocation)));
+    let body = format!("<h1>A call waits for a person</h1>{why}{}{again}", login_form(visitor, Some(&format!("/inbox/{invocation}"))));
     page(StatusCode::UNAUTHORIZED, &body)
 }
 
@@ -131,8 +197,8 @@ pub(super) fn foot(visitor: &Visitor, person: &Principal) -> String {
     )
 }
 
-fn login_form(visitor: &Visitor, invocation: Option<&InvocationId>) -> String {
-    let next = invocation.map(|id| format!("<input type=\"hidden\" name=\"invocation\" value=\"{id}\">")).unwrap_or_default();
+fn login_form(visitor: &Visitor, next: Option<&str>) -> String {
+    let next = next.map(|next| format!("<input type=\"hidden\" name=\"next\" value=\"{}\">", escaped(next))).unwrap_or_default();
     format!(
         "<p>Log in with your access token to look at it and to answer it as yourself.</p><form method=\"post\" action=\"{LOGIN_PLACE}\">{}{next}\
          <label>Access token <input type=\"password\" name=\"token\" autocomplete=\"current-password\" required></label>\
@@ -141,16 +207,33 @@ fn login_form(visitor: &Visitor, invocation: Option<&InvocationId>) -> String {
     )
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct LoginQuery {
+    /// The page of this server to go on with, such as `/receipts`.
+    next: Option<String>,
+}
+
 /// The form that logs a person in, or who is logged in.
-#[utoipa::path(operation_id = "logins_show", get, path = "/login", tag = "logins", security(()),
-    responses((status = 200, description = "A page for a person.", content_type = "text/html", body = String)))]
-pub(super) async fn show(State(app): State<App>, visitor: Visitor) -> Response {
-    let response = match visitor.person(&app).await {
-        Ok(Some(person)) => page(StatusCode::OK, &format!("<h1>Countersign</h1>{}", foot(&visitor, &person))),
-        Ok(None) => page(StatusCode::OK, &format!("<h1>Countersign</h1>{}", login_form(&visitor, None))),
-        Err(refusal) => told(&refusal),
+#[utoipa::path(operation_id = "logins_show", get, path = "/login", tag = "logins", security(()), params(LoginQuery),
+    responses((status = 200, description = "A page for a person.", content_type = "text/html", body = String),
+        (status = 303, description = "Somebody is logged in, and another page was asked for."),
+        (status = "4XX", description = "Why it was refused; a page.", content_type = "text/html", body = String)))]
+pub(super) async fn show(State(app): State<App>, visitor: Visitor, asked: Result<Asked<LoginQuery>, Refusal>) -> Response {
+    let shown = async {
+        let Asked(LoginQuery { next }) = asked?;
+        let next = next.map(own_place).transpose()?;
+        Ok::<_, Refusal>(match (visitor.person(&app).await?, next) {
+            (Some(_), Some(next)) => Redirect::to(&next).into_response(),
+            (Some(person), None) => page(
+                StatusCode::OK,
+                &format!("<h1>Countersign</h1><p><a href=\"{HOME_PLACE}\">To the inbox</a></p>{}", foot(&visitor, &person)),
+            ),
+            (None, next) => page(StatusCode::OK, &format!("<h1>Countersign</h1>{}", login_form(&visitor, next.as_deref()))),
+        })
     };
-    visitor.known(response)
+    visitor.known(shown.await.unwrap_or_else(|refusal| told(&refusal)))
 }
 
 /// What the login form sends.
@@ -161,41 +244,82 @@ pub(super) struct LoginForm {
     form: String,
     /// The access token of a person.
     token: String,
-    /// The call to go on with.
-    invocation: Option<String>,
+    /// The page of this server to go on with.
+    next: Option<String>,
 }
 
 /// Logs a person in for an hour: the token becomes a cookie that pages take.
 #[utoipa::path(operation_id = "logins_log_in", post, path = "/login", tag = "logins", security(()),
     request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"),
-    responses((status = 303, description = "Logged in; to the call, or to the page that says so."),
+    responses((status = 303, description = "Logged in; to the page that was asked for, or to the inbox."),
         (status = 401, description = "The token is not valid, or no longer; a page with the form.", content_type = "text/html", body = String),
         (status = 403, description = "The form is not of this browser's page, or the token is not a person's; a page.", content_type = "text/html", body = String),
         (status = 429, description = "Too many wrong tokens came from this address; a page.", content_type = "text/html", body = String),
         (status = "4XX", description = "Why it was refused; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn log_in(State(app): State<App>, visitor: Visitor, form: Result<Form<LoginForm>, FormRejection>) -> Response {
     // SECURITY: the rejection might quote the token.
-    let Ok(Form(LoginForm { form, token, invocation })) = form else {
+    let Ok(Form(LoginForm { form, token, next })) = form else {
         return told(&Refusal::new(Code::InvalidRequest, "the form does not make sense"));
     };
     let token = Secret::new(token);
-    let next = match invocation.map(|id| InvocationId::parse(&id)).transpose() {
+    let next = match next.map(own_place).transpose() {
         Ok(next) => next,
-        Err(_) => return told(&Refusal::new(Code::InvalidRequest, "`invocation` is not the id of an invocation")),
+        Err(refusal) => return told(&refusal),
     };
     if let Err(refusal) = visitor.check(LOGIN_PLACE, &form) {
         return told(&refusal);
     }
     match logins::log_in(&app, token.expose().trim(), visitor.from).await {
-        Ok(login) => {
-            let next = next.map_or_else(|| LOGIN_PLACE.to_owned(), |id| format!("/inbox/{id}"));
-            visitor.with_cookie(Redirect::to(&next).into_response(), LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
-        }
-        Err(error) => told_with(&Refusal::from(error), &login_form(&visitor, next.as_ref())),
+        Ok(login) => visitor.logged_in(&login, next.as_deref().unwrap_or(HOME_PLACE)),
+        Err(error) => told_with(&Refusal::from(error), &login_form(&visitor, next.as_deref())),
     }
 }
 
-/// What the button sends that logs out.
+/// SECURITY: a login leads to a page of ours, and to nobody else's.
+fn own_place(next: String) -> Result<String, Refusal> {
+    let is_own = next.starts_with('/') && !next.starts_with("//") && next.len() <= NEXT_CHARS_MAX;
+    let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if is_own && is_plain { Ok(next) } else { Err(Refusal::new(Code::InvalidRequest, "`next` is not the place of a page of this server")) }
+}
+
+/// A button that logs in whoever has the address that `serve` shows. Only the button counts: a program that looks ahead presses none.
+#[utoipa::path(operation_id = "logins_show_once", get, path = "/login/once/{text}", tag = "logins", security(()), params(("text" = String, Path)),
+    responses((status = 200, description = "A page with a button.", content_type = "text/html", body = String)))]
+pub(super) async fn show_once(visitor: Visitor) -> Response {
+    let form = format!("<form method=\"post\">{}<p><button>Log in here</button></p></form>", visitor.field(ONCE_PLACE));
+    let told = "<p>This address logs the owner of this server in, in one browser, once.</p>";
+    visitor.known(page(StatusCode::OK, &format!("<h1>Countersign</h1>{told}{form}")))
+}
+
+/// Logs in whoever has the address that `serve` shows, as the owner of its data folder.
+#[utoipa::path(operation_id = "logins_log_in_once", post, path = "/login/once/{text}", tag = "logins", security(()), params(("text" = String, Path)),
+    request_body(content = LogoutForm, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 303, description = "Logged in; to the inbox."),
+        (status = 401, description = "It was used already, or its time is over; a page with the form for tokens.", content_type = "text/html", body = String),
+        (status = 403, description = "The form is not of this browser's page; a page.", content_type = "text/html", body = String),
+        (status = "4XX", description = "Why it was refused; a page.", content_type = "text/html", body = String)))]
+pub(super) async fn log_in_once(
+    State(app): State<App>,
+    visitor: Visitor,
+    Path(text): Path<String>,
+    form: Result<Form<LogoutForm>, FormRejection>,
+) -> Response {
+    let text = Secret::new(text);
+    let Ok(Form(LogoutForm { form })) = form else {
+        return told(&Refusal::new(Code::InvalidRequest, "the form does not make sense"));
+    };
+    if let Err(refusal) = visitor.check(ONCE_PLACE, &form) {
+        return told(&refusal);
+    }
+    let late = || Refusal::new(Code::Unauthenticated, "this address was used already, or its time is over");
+    match logins::log_in_once(&app, text.expose(), visitor.from).await {
+        Ok(Some(login)) => visitor.logged_in(&login, HOME_PLACE),
+        Ok(None) => told_with(&late(), &login_form(&visitor, None)),
+        Err(error) => told(&error.into()),
+    }
+}
+
+/// What a button sends that needs no more than the word of its page.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogoutForm {
@@ -259,6 +383,17 @@ mod tests {
         ] {
             let visitor = Visitor { browser: "b".into(), is_new: true, login: None, is_secure, from };
             assert_eq!(visitor.known(().into_response()).headers()[header::SET_COOKIE], expected);
+        }
+    }
+
+    #[test]
+    fn a_login_leads_to_a_place_of_ours_alone() {
+        for ours in ["/", "/receipts?status=denied", "/inbox/inv_1", "/?call=inv_1&tab=decided"] {
+            assert_eq!(own_place(ours.to_owned()).unwrap(), ours);
+        }
+        let long = format!("/{}", "x".repeat(NEXT_CHARS_MAX));
+        for other in ["", "receipts", "//evil.example", "/\\evil.example", "https://evil.example", "/a b", "/\n", "/\u{e9}", &long] {
+            assert!(own_place(other.to_owned()).is_err(), "{other}");
         }
     }
 

@@ -2,16 +2,20 @@
 
 use super::docs;
 use super::problem::Refusal;
+use super::web;
 use api::Code;
 use axum::extract::Path;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
-/// Where to go from here.
-#[utoipa::path(get, path = "/", tag = "server", security(()), responses((status = 200, description = "Words.", content_type = "text/plain", body = String)))]
-pub(super) async fn welcome() -> Response {
+/// The web UI for a browser, and for others where to go from here.
+#[utoipa::path(get, path = "/", tag = "server", security(()), responses((status = 200, description = "Words, or the page of the web UI.", content_type = "text/plain", body = String)))]
+pub(super) async fn welcome(headers: HeaderMap) -> Response {
+    if web::is_opened(&headers) {
+        return web::home(&headers);
+    }
     let text = concat!(
         "Countersign ",
         env!("CARGO_PKG_VERSION"),

@@ -3,7 +3,7 @@
 
 use super::answers::{approve_one, deny_one};
 use super::body::{parse, shape};
-use super::caller::{Caller, bearer, needs_token, principal_of};
+use super::caller::{Caller, Shown, bearer, needs_token};
 use super::events;
 use super::page::Asked;
 use super::problem::Refusal;
@@ -62,11 +62,11 @@ pub(super) async fn connect(
     Asked(query): Asked<StreamQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
-    let token = bearer(&headers).or_else(|| offered(&headers)).map(|token| Secret::new(token.to_owned()));
+    let token = bearer(&headers).or_else(|| offered(&headers)).map(|token| Shown::Token(Secret::new(token.to_owned())));
     let upgrade = match upgrade {
         Ok(upgrade) => upgrade,
         Err(rejection) => {
-            principal_of(&app, token.ok_or_else(needs_token)?.expose()).await?;
+            token.ok_or_else(needs_token)?.principal(&app).await?;
             return Err(Refusal::new(Code::InvalidRequest, format!("this address takes WebSockets only: {rejection}"))
                 .hint("follow the stream as server-sent events with `GET /api/v1/stream`"));
         }
@@ -116,7 +116,7 @@ async fn introduced(app: &App, socket: &mut WebSocket, after: Option<String>, tr
         return Err(Refusal::new(Code::Unauthenticated, "the first message must be of type `authenticate`, with a `token`"));
     }
     let AuthenticateMessage { token, after: told, .. } = shape(message)?;
-    Teller::open(app.clone(), Secret::new(token), told.or(after).as_deref(), trace_id).await.map(Some)
+    Teller::open(app.clone(), Shown::Token(Secret::new(token)), told.or(after).as_deref(), trace_id).await.map(Some)
 }
 
 async fn first_text(socket: &mut WebSocket) -> Option<Utf8Bytes> {
@@ -151,9 +151,9 @@ async fn serve(app: App, mut socket: WebSocket, mut teller: Teller) {
             message = socket.recv(), if is_listened_to(asked.len()) => {
                 heard_at = Instant::now();
                 match message {
-                    Some(Ok(Message::Text(text))) => asked.push(answer_to(app.clone(), teller.token().clone(), text)),
+                    Some(Ok(Message::Text(text))) => asked.push(answer_to(app.clone(), teller.shown().clone(), text)),
                     // The same answer as to a text that is no JSON.
-                    Some(Ok(Message::Binary(_))) => asked.push(answer_to(app.clone(), teller.token().clone(), Utf8Bytes::default())),
+                    Some(Ok(Message::Binary(_))) => asked.push(answer_to(app.clone(), teller.shown().clone(), Utf8Bytes::default())),
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                     Some(Ok(Message::Close(_))) | None => return,
                     Some(Err(error)) => {
@@ -211,11 +211,11 @@ async fn close(socket: &mut WebSocket, code: u16, reason: &'static str) {
 }
 
 /// The answer to a message, as JSON.
-async fn answer_to(app: App, token: Secret<String>, text: Utf8Bytes) -> String {
+async fn answer_to(app: App, shown: Shown, text: Utf8Bytes) -> String {
     let trace_id = fresh(&app);
     let span = tracing::info_span!("message", trace_id);
     let (request, answered) = match read(&text) {
-        Ok(message) => (request_of(&message), act(&app, token.expose(), trace_id.clone(), message).instrument(span).await),
+        Ok(message) => (request_of(&message), act(&app, &shown, trace_id.clone(), message).instrument(span).await),
         Err(refusal) => (None, Err(refusal)),
     };
     let (status, body) = answered.unwrap_or_else(|refusal| {
@@ -240,8 +240,8 @@ fn request_of(message: &Value) -> Option<String> {
 }
 
 /// Does what a message asks for.
-async fn act(app: &App, token: &str, trace_id: String, message: Value) -> Result<(u16, Value), Refusal> {
-    let caller = Caller { principal: principal_of(app, token).await?, trace_id };
+async fn act(app: &App, shown: &Shown, trace_id: String, message: Value) -> Result<(u16, Value), Refusal> {
+    let caller = Caller { principal: shown.principal(app).await?, trace_id };
     let name = message["type"].as_str().unwrap_or_default().to_owned();
     match name.as_str() {
         "approve" => {

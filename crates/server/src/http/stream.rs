@@ -1,6 +1,6 @@
 //! The live stream as server-sent events.
 
-use super::caller::{bearer, needs_token};
+use super::caller::Shown;
 use super::page::Asked;
 use super::problem::Refusal;
 use super::teller::{Say, Teller};
@@ -12,7 +12,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
-use countersign_core::Secret;
 use futures_util::stream;
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -42,12 +41,12 @@ pub(super) struct StreamQuery {
 pub(super) async fn follow(
     State(app): State<App>,
     Extension(trace): Extension<TraceId>,
+    shown: Shown,
     headers: HeaderMap,
     Asked(query): Asked<StreamQuery>,
 ) -> Result<Response, Refusal> {
-    let token = Secret::new(bearer(&headers).ok_or_else(needs_token)?.to_owned());
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|last| !last.is_empty());
-    let teller = Teller::open(app, token, last.or(query.after.as_deref()), trace.0).await?;
+    let teller = Teller::open(app, shown, last.or(query.after.as_deref()), trace.0).await?;
     let events = stream::unfold(teller, |mut teller| async move {
         let say = teller.next().await?;
         Some((Ok::<_, Infallible>(event_of(say)), teller))

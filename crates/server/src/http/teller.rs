@@ -1,13 +1,12 @@
 //! What is sent next on a stream, however it is sent: the events that its reader may see, and what the stream says of itself.
 
-use super::caller::principal_of;
+use super::caller::Shown;
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::stream;
 use crate::stream::{Next, Subscription};
 use api::Code;
 use api::stream::{Cursor, DropReason, NoticeName, StreamNotice};
-use countersign_core::Secret;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ pub(super) enum End {
 /// Tells one reader.
 pub(super) struct Teller {
     app: App,
-    token: Secret<String>,
+    shown: Shown,
     trace_id: String,
     subscription: Subscription,
     /// What was heard and is not told yet.
@@ -48,18 +47,19 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// Opens a stream for whoever has this token.
-    pub(super) async fn open(app: App, token: Secret<String>, after: Option<&str>, trace_id: String) -> Result<Self, Refusal> {
+    /// Opens a stream for whoever shows this.
+    pub(super) async fn open(app: App, shown: Shown, after: Option<&str>, trace_id: String) -> Result<Self, Refusal> {
         let after = after.map(cursor_of).transpose()?;
-        let principal = principal_of(&app, token.expose()).await?;
+        let principal = shown.principal(&app).await?;
         let subscription = stream::open(&app, &principal, after).await?;
         let position = subscription.begins_after();
         let ready = VecDeque::from([notice(NoticeName::Opened, position, None)]);
-        Ok(Self { app, token, trace_id, subscription, heard: None, ready, position, known: position, end: None })
+        Ok(Self { app, shown, trace_id, subscription, heard: None, ready, position, known: position, end: None })
     }
 
-    pub(super) const fn token(&self) -> &Secret<String> {
-        &self.token
+    /// What its reader showed.
+    pub(super) const fn shown(&self) -> &Shown {
+        &self.shown
     }
 
     /// Set after the last message.
@@ -92,8 +92,8 @@ impl Teller {
             None => {}
             Some(Next::Event(told)) => {
                 let told = Arc::clone(told);
-                // The token may have been revoked, or its bearer may do less than when the stream was opened.
-                let principal = principal_of(&self.app, self.token.expose()).await?;
+                // The token may have been revoked, the login may have ended, or its bearer may do less than when the stream was opened.
+                let principal = self.shown.principal(&self.app).await?;
                 let shown = stream::told(&self.app, &principal, &told).await?;
                 self.position = Cursor::after(told.event.seq);
                 if let Some(shown) = shown {
@@ -103,7 +103,7 @@ impl Teller {
                 }
             }
             Some(Next::Silence) => {
-                principal_of(&self.app, self.token.expose()).await?;
+                self.shown.principal(&self.app).await?;
                 let cursor = (self.position > self.known).then_some(self.position);
                 self.known = self.position;
                 self.ready.push_back(Say::Alive { cursor });

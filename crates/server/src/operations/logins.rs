@@ -17,6 +17,24 @@ pub(crate) async fn log_in(app: &App, token: &str, from: IpAddr) -> Result<Secre
     Ok(login)
 }
 
+/// Offers a login to whoever reads the terminal of the server, with the token of the data folder; `None` if that is not valid.
+pub(crate) async fn offer(app: &App, token: &Secret<String>) -> Result<Option<Secret<String>>, Error> {
+    let token = Secret::new(token.expose().trim().to_owned());
+    if app.store().authenticate(token.expose()).await?.is_err() {
+        return Ok(None);
+    }
+    Ok(Some(app.one_time_login().offer(token, &*app.parts.random, app.parts.clock.now())))
+}
+
+/// Logs in whoever shows the text that was offered; `None` if it is not that, was shown before, or its time is over.
+pub(crate) async fn log_in_once(app: &App, text: &str, from: IpAddr) -> Result<Option<Secret<String>>, Error> {
+    let now = app.parts.clock.now();
+    app.tries().begin(from, now).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
+    let Some(token) = app.one_time_login().take(text, now) else { return Ok(None) };
+    app.tries().succeeded(from);
+    log_in(app, token.expose(), from).await.map(Some)
+}
+
 /// The person who has logged in in the browser that shows this text; `None` if nobody has, or their login or their token has ended.
 pub(crate) async fn find(app: &App, login: &str) -> Result<Option<Principal>, Error> {
     Ok(app.store().find_logged_in(login).await?)

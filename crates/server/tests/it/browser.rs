@@ -23,9 +23,13 @@ pub(crate) struct Shown {
 
 impl Browser {
     pub(crate) fn of(server: &TestServer) -> Self {
+        Self::new(&server.url)
+    }
+
+    pub(crate) fn new(url: &str) -> Self {
         // The server speaks plain HTTP, so no certificates are loaded.
         let http = reqwest::Client::builder().tls_certs_only([]).redirect(Policy::none()).build().unwrap();
-        Self { http, url: server.url.clone(), cookies: Mutex::default(), fields: Mutex::default() }
+        Self { http, url: url.to_owned(), cookies: Mutex::default(), fields: Mutex::default() }
     }
 
     /// The same browser, which asks another server.
@@ -81,11 +85,30 @@ impl Browser {
         self.send("/login", &format!("token={token}")).await
     }
 
+    /// What a script of a page asks for: the cookies go with it, and these headers.
+    pub(crate) async fn fetch(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> reqwest::Response {
+        let mut request = self.http.request(method, format!("{}{path}", self.url)).header(header::COOKIE, self.all_cookies());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.send().await.unwrap()
+    }
+
+    /// The word that a page of the server sends with its requests; `None` if nobody is logged in.
+    pub(crate) async fn word(&self) -> Option<String> {
+        let shown = self.get("/login/word").await;
+        let told: serde_json::Value = serde_json::from_str(&shown.text).unwrap();
+        told["word"].as_str().map(str::to_owned)
+    }
+
+    fn all_cookies(&self) -> String {
+        self.cookies.lock().iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
+    }
+
     async fn ask(&self, method: Method, path: String, form: Option<String>) -> Shown {
         let (mut method, mut path, mut form) = (method, path, form);
         loop {
-            let cookies: Vec<_> = self.cookies.lock().iter().map(|(name, value)| format!("{name}={value}")).collect();
-            let mut request = self.http.request(method, format!("{}{path}", self.url)).header(header::COOKIE, cookies.join("; "));
+            let mut request = self.http.request(method, format!("{}{path}", self.url)).header(header::COOKIE, self.all_cookies());
             if let Some(form) = form.take() {
                 request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
             }

@@ -65,3 +65,4 @@ mod upstream;
 mod verification;
 mod visibility;
 mod waiting;
+mod web_login;

@@ -69,6 +69,7 @@ const SERVER: Crate = Crate {
         ("tries", &[]),
         ("stream", &["tries"]),
         ("followed", &[]),
+        ("one_time_login", &[]),
         ("data_dir", &[]),
         ("master_key", &["data_dir"]),
         ("look", &["data_dir"]),
@@ -78,7 +79,7 @@ const SERVER: Crate = Crate {
         ("notify", &[]),
         (
             "compose",
-            &["added_sources", "config", "data_dir", "energy", "followed", "homes", "jail", "master_key", "notify", "stream", "tries"],
+            &["added_sources", "config", "data_dir", "energy", "followed", "homes", "jail", "master_key", "notify", "one_time_login", "stream", "tries"],
         ),
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),

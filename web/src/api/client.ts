@@ -1,0 +1,109 @@
+// The one place that talks to the server. A request carries the login cookie of this browser, and the word that only a page of ours can
+// read: a page of others can send the cookie, and not the word.
+import createClient, { type Middleware } from 'openapi-fetch'
+import { heard } from '@/lib/clock'
+import type { paths } from './schema'
+import type { Problem } from './types'
+
+export const CSRF_HEADER = 'x-countersign-csrf'
+
+/** Why the server refused, or could not be reached. */
+export class ApiError extends Error {
+  readonly problem: Problem
+  constructor(problem: Problem) {
+    super(problem.detail)
+    this.problem = problem
+  }
+  get code(): string {
+    return this.problem.code
+  }
+}
+
+type Listener = () => void
+let word: Promise<string> | undefined
+let known = ''
+const loggedOut = new Set<Listener>()
+
+/** Calls when this browser is found to be logged out. */
+export function onLoggedOut(listener: Listener): () => void {
+  loggedOut.add(listener)
+  return () => loggedOut.delete(listener)
+}
+
+/** The word of this login; asked for once, and again after the server refused it. */
+export function csrfWord(): Promise<string> {
+  word ??= fetch('/login/word', { headers: { accept: 'application/json' } })
+    .then(async response => (response.ok ? (((await response.json()) as { word: string | null }).word ?? '') : ''))
+    .catch(() => '')
+    .then(got => {
+      known = got
+      return got
+    })
+  return word
+}
+
+/** The word as it was last known, for a request that cannot wait. */
+export const lastWord = (): string => known
+
+/** What is sent with every request to the API. Where nobody is logged in, nothing is asked: the answer is known. */
+export async function headers(): Promise<Record<string, string>> {
+  const own = await csrfWord()
+  if (own === '' && !import.meta.env.DEV) {
+    forgetWord()
+    for (const listener of loggedOut) listener()
+    throw new ApiError({ type: '', title: 'Not logged in', status: 401, code: 'unauthenticated', detail: 'nobody is logged in here' })
+  }
+  return { [CSRF_HEADER]: own }
+}
+
+export function forgetWord(): void {
+  word = undefined
+}
+
+const sameOrigin: Middleware = {
+  async onRequest({ request }) {
+    for (const [name, value] of Object.entries(await headers())) request.headers.set(name, value)
+    return request
+  },
+  async onResponse({ response }) {
+    heard(response.headers.get('date'))
+    if (response.status === 401) {
+      forgetWord()
+      for (const listener of loggedOut) listener()
+    }
+    return response
+  },
+}
+
+export const api = createClient<paths>({ baseUrl: '/', credentials: 'same-origin', fetch: request => fetch(request) })
+api.use(sameOrigin)
+
+type Answer<T> = { data?: T; error?: unknown; response: Response }
+
+/** The body of an answer, or an `ApiError`. */
+export async function body<T>(answer: Promise<Answer<T>>): Promise<T> {
+  let got: Answer<T>
+  try {
+    got = await answer
+  } catch (cause) {
+    if (cause instanceof ApiError) throw cause
+    throw new ApiError(unreachable(String(cause)))
+  }
+  if (got.error === undefined && got.response.ok) return got.data as T
+  throw new ApiError(isProblem(got.error) ? got.error : unreachable(`the server answered ${got.response.status}`, got.response.status))
+}
+
+function isProblem(value: unknown): value is Problem {
+  return typeof value === 'object' && value !== null && 'code' in value && 'detail' in value
+}
+
+function unreachable(detail: string, status = 0): Problem {
+  return {
+    type: '',
+    title: 'The server cannot be reached',
+    status,
+    code: 'internal',
+    detail,
+    hint: 'Nothing is known to have happened: look again before you repeat it.',
+  }
+}

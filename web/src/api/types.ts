@@ -1,0 +1,21 @@
+// Short names for the generated types. Nothing is described here that the API does not describe.
+import type { components } from './schema'
+
+export type Schemas = components['schemas']
+export type Invocation = Schemas['InvocationView']
+export type Status = Schemas['Status']
+export type Tier = Schemas['Tier']
+export type Mode = Schemas['Mode']
+export type Foresight = Schemas['ForesightView']
+export type ApproveRequest = Schemas['ApproveRequest']
+export type Entry = Schemas['EntryView']
+export type Proof = Schemas['ProofView']
+export type Key = Schemas['KeyView']
+export type Action = Schemas['ActionView']
+export type Source = Schemas['SourceView']
+export type Review = Schemas['ReviewView']
+export type Session = Schemas['SessionView']
+export type Whoami = Schemas['WhoamiResponse']
+export type Problem = Schemas['Problem']
+export type Permission = Schemas['Permission']
+export type Json = Record<string, unknown>

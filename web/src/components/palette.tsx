@@ -1,0 +1,107 @@
+// ⌘K: pages, pending calls, actions and ids, from the keyboard.
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { type KeyboardEvent, useMemo, useState } from 'react'
+import { titleOf } from '@/features/inbox/model'
+import { useShelf } from '@/features/inbox/shelf'
+import { actionsQuery } from '@/lib/actions'
+import { found, placeOfId } from '@/lib/search'
+import { setTheme } from '@/lib/theme'
+import { Dialog } from './dialog'
+import { PLACES } from './shell'
+import { cx, Foreign, fieldClass } from './ui'
+
+type Hit = { id: string; kind: string; text: string; go: () => void }
+const MOST = 12
+
+export function Palette({ onClose }: { onClose: () => void }) {
+  const navigate = useNavigate()
+  const { shelf } = useShelf()
+  const actions = useQuery(actionsQuery)
+  const [query, setQuery] = useState('')
+  const [at, setAt] = useState(0)
+  const all = useMemo<Hit[]>(
+    () => [
+      ...PLACES.map(place => ({ id: place.to, kind: 'page', text: place.name, go: () => void navigate({ to: place.to }) })),
+      { id: 'account', kind: 'page', text: 'Account: who is logged in, log out', go: () => location.assign('/login') },
+      { id: 'dark', kind: 'command', text: 'Theme: dark', go: () => setTheme('dark') },
+      { id: 'light', kind: 'command', text: 'Theme: light', go: () => setTheme('light') },
+      { id: 'system', kind: 'command', text: 'Theme: as the system', go: () => setTheme('system') },
+      ...[...shelf.known.values()].map(item => ({
+        id: item.id,
+        kind: 'call',
+        text: titleOf(item),
+        go: () => void navigate({ to: '/', search: { call: item.id } }),
+      })),
+      ...(actions.data?.sources ?? []).flatMap(source =>
+        source.actions.map(action => ({
+          id: action.id,
+          kind: 'action',
+          text: action.id,
+          go: () => void navigate({ to: '/actions', search: { action: action.id } }),
+        })),
+      ),
+    ],
+    [navigate, shelf, actions.data],
+  )
+  const hits = useMemo(() => {
+    const place = placeOfId(query)
+    if (!place) return found(all, query, hit => hit.text, MOST)
+    const go = () =>
+      void (place.to === '/'
+        ? navigate({ to: '/', search: { call: place.call } })
+        : navigate({ to: place.to, params: { receipt: place.receipt } }))
+    return [{ id: 'id', kind: 'open', text: query.trim(), go }]
+  }, [all, query, navigate])
+  const pick = (hit: Hit | undefined) => {
+    if (!hit) return
+    onClose()
+    hit.go()
+  }
+  const pressed = (event: KeyboardEvent) => {
+    if (event.key === 'ArrowDown') setAt(old => Math.min(hits.length - 1, old + 1))
+    else if (event.key === 'ArrowUp') setAt(old => Math.max(0, old - 1))
+    else if (event.key === 'Enter') pick(hits[at])
+    else return
+    event.preventDefault()
+  }
+  return (
+    <Dialog title="Go to" onClose={onClose}>
+      <input
+        autoFocus
+        role="combobox"
+        aria-expanded
+        aria-controls="palette"
+        aria-activedescendant={hits[at] && `palette-${at}`}
+        aria-label="Search pages, calls, actions and ids"
+        placeholder="A page, a call, an action, an id"
+        value={query}
+        onChange={event => {
+          setQuery(event.target.value)
+          setAt(0)
+        }}
+        onKeyDown={pressed}
+        className={`${fieldClass} mt-3`}
+      />
+      <div id="palette" role="listbox" aria-label="Found" className="mt-2 max-h-80 overflow-auto">
+        {hits.map((hit, index) => (
+          <div
+            key={`${hit.kind}${hit.id}`}
+            id={`palette-${index}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={index === at}
+            onClick={() => pick(hit)}
+            onKeyDown={pressed}
+            onPointerMove={() => setAt(index)}
+            className={cx('flex items-baseline gap-3 rounded px-2 py-1.5', index === at && 'bg-accent')}
+          >
+            <span className="w-16 shrink-0 text-xs text-muted-fg">{hit.kind}</span>
+            <Foreign text={hit.text} className="truncate" />
+          </div>
+        ))}
+        {hits.length === 0 && <p className="px-2 py-3 text-muted-fg">Nothing is called so.</p>}
+      </div>
+    </Dialog>
+  )
+}

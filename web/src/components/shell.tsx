@@ -1,0 +1,214 @@
+// What stands around every page: where one can go, whether the stream is live, who is logged in.
+
+import { useQuery } from '@tanstack/react-query'
+import { Link, Outlet, useNavigate } from '@tanstack/react-router'
+import { Bell, FileCheck, Inbox as InboxIcon, type LucideIcon, Moon, Pause, Play, Search, Sun, Zap } from 'lucide-react'
+import { useEffect, useState } from 'react'
+import { ApiError, api, body, onLoggedOut } from '@/api/client'
+import { isOpen } from '@/features/inbox/model'
+import { useShelf } from '@/features/inbox/shelf'
+import { useNow } from '@/lib/clock'
+import { useLive } from '@/lib/events'
+import { useKeys } from '@/lib/hotkeys'
+import { meQuery } from '@/lib/me'
+import { useBadge, useNotifications } from '@/lib/notice'
+import { setTheme } from '@/lib/theme'
+import { Help } from './help'
+import { Palette } from './palette'
+import { Button, cx, Failed, Kbd } from './ui'
+
+type Place = { to: '/' | '/receipts' | '/actions'; name: string; icon: LucideIcon; keys: string }
+export const PLACES: readonly Place[] = [
+  { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
+  { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
+  { to: '/actions', name: 'Actions', icon: Zap, keys: 'g a' },
+]
+
+export function Shell() {
+  const navigate = useNavigate()
+  const [open, setOpen] = useState<'palette' | 'help'>()
+  const { shelf } = useShelf()
+  const now = useNow()
+  const waiting = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id)).length
+  useBadge(waiting)
+  useNotifications(waiting)
+  useKeys({
+    'Mod+k': () => setOpen('palette'),
+    '?': () => setOpen('help'),
+    ...Object.fromEntries(PLACES.map(place => [place.keys, () => void navigate({ to: place.to })])),
+  })
+  return (
+    <div className="flex h-full flex-col md:flex-row">
+      <a href="#page" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:bg-panel focus:p-2">
+        To the page
+      </a>
+      <aside className="flex flex-col gap-3 border-r bg-panel p-3 max-md:hidden md:w-52 md:shrink-0">
+        <p className="flex items-center gap-2 px-2 pt-1 font-semibold">
+          <img src="/favicon.svg" alt="" className="size-5" /> Countersign
+        </p>
+        <Button className="justify-start font-normal text-muted-fg" onClick={() => setOpen('palette')}>
+          <Search aria-hidden className="size-4" /> Search <span className="flex-1" />
+          <Kbd>⌘K</Kbd>
+        </Button>
+        <nav aria-label="Pages" className="space-y-1">
+          {PLACES.map(place => (
+            <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} />
+          ))}
+        </nav>
+        <div className="mt-auto space-y-2 px-2 text-xs">
+          <LivePill />
+          <NotifyToggle />
+          <Who />
+        </div>
+      </aside>
+      <main id="page" className="flex min-h-0 min-w-0 flex-1 flex-col">
+        <KillSwitch />
+        <Session />
+        <div className="min-h-0 flex-1">
+          <Outlet />
+        </div>
+      </main>
+      <nav aria-label="Pages" className="flex border-t bg-panel pb-[env(safe-area-inset-bottom)] md:hidden">
+        {PLACES.map(place => (
+          <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} isTab />
+        ))}
+        <button
+          type="button"
+          className="flex min-h-12 flex-1 flex-col items-center justify-center text-xs text-muted-fg"
+          onClick={() => setOpen('palette')}
+        >
+          <Search aria-hidden className="size-4" /> More
+        </button>
+      </nav>
+      {open === 'palette' && <Palette onClose={() => setOpen(undefined)} />}
+      {open === 'help' && <Help onClose={() => setOpen(undefined)} />}
+    </div>
+  )
+}
+
+function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Place; count: number; isTab?: boolean }) {
+  return (
+    <Link
+      to={to}
+      title={`${name} (${keys})`}
+      activeOptions={{ exact: to === '/', includeSearch: false }}
+      activeProps={{ className: 'bg-accent font-medium text-fg', 'aria-current': 'page' }}
+      inactiveProps={{ className: 'text-muted-fg hover:bg-muted hover:text-fg' }}
+      className={cx('flex items-center gap-2', isTab ? 'min-h-12 flex-1 flex-col justify-center gap-0 text-xs' : 'rounded-md px-2 py-1.5')}
+    >
+      <Icon aria-hidden className="size-4" /> {name}
+      {count > 0 && (
+        <span
+          className={cx(
+            'rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums',
+            !isTab && 'ml-auto',
+          )}
+        >
+          {count}
+          <span className="sr-only"> waiting</span>
+        </span>
+      )}
+    </Link>
+  )
+}
+
+function LivePill() {
+  const { state, pause } = useLive()
+  const tone = state === 'live' ? 'bg-ok' : state === 'paused' ? 'bg-muted-fg' : 'bg-warn'
+  return (
+    <p className="flex items-center gap-2">
+      <span aria-hidden className={cx('size-2 rounded-full', tone)} /> <span aria-live="polite">{state}</span>
+      <button
+        type="button"
+        className="ml-auto rounded p-1 hover:bg-muted"
+        aria-label={state === 'paused' ? 'Go on' : 'Pause the stream'}
+        onClick={() => pause(state !== 'paused')}
+      >
+        {state === 'paused' ? <Play className="size-3.5" /> : <Pause className="size-3.5" />}
+      </button>
+    </p>
+  )
+}
+
+function NotifyToggle() {
+  const { state, ask } = useNotifications()
+  if (state === 'on')
+    return (
+      <p className="flex items-center gap-2 text-muted-fg">
+        <Bell aria-hidden className="size-3.5" /> notifications on
+      </p>
+    )
+  const why = {
+    unsupported: 'This browser shows no notifications.',
+    insecure: 'Notifications need https or localhost.',
+    refused: 'Refused: allow it in the browser’s settings.',
+    off: undefined,
+  }[state]
+  return why ? (
+    <p className="text-muted-fg">{why}</p>
+  ) : (
+    <button type="button" className="flex items-center gap-2 text-muted-fg hover:text-fg" onClick={ask}>
+      <Bell aria-hidden className="size-3.5" /> Notify me
+    </button>
+  )
+}
+
+function Who() {
+  const me = useQuery(meQuery)
+  return (
+    <p className="flex items-center gap-2 border-t pt-2">
+      <span className="min-w-0 flex-1 truncate" title={me.data?.principal}>
+        {me.data?.name} <span className="text-muted-fg">{me.data?.role}</span>
+      </span>
+      <button
+        type="button"
+        className="rounded p-1 hover:bg-muted"
+        aria-label="Light or dark"
+        onClick={() => setTheme(document.documentElement.classList.contains('dark') ? 'light' : 'dark')}
+      >
+        <Moon className="size-3.5 dark:hidden" />
+        <Sun className="hidden size-3.5 dark:block" />
+      </button>
+      <a className="underline" href="/login">
+        account
+      </a>
+    </p>
+  )
+}
+
+/** A banner on every page while something is stopped. */
+function KillSwitch() {
+  const switches = useQuery({
+    queryKey: ['switches'],
+    queryFn: () => body(api.GET('/api/v1/kill-switches')),
+    retry: false,
+    refetchInterval: 60_000,
+  })
+  const on = switches.data?.items ?? []
+  if (on.length === 0) return null
+  return (
+    <p role="status" className="bg-danger px-4 py-1.5 text-center font-medium text-danger-fg">
+      A kill switch is on: {on.map(each => each.scope).join(', ')}. Nothing there runs.
+    </p>
+  )
+}
+
+/** Asks for a login where there is none, and says what else is wrong. */
+function Session() {
+  const me = useQuery(meQuery)
+  const [out, setOut] = useState(false)
+  useEffect(() => onLoggedOut(() => setOut(true)), [])
+  if (out) {
+    return (
+      <div role="alert" className="flex flex-wrap items-center justify-center gap-3 border-b bg-muted px-4 py-3">
+        You are not logged in here, or no longer.
+        <a className="font-medium text-primary underline" href={`/login?next=${encodeURIComponent(location.pathname + location.search)}`}>
+          Log in
+        </a>
+      </div>
+    )
+  }
+  return me.error instanceof ApiError && me.error.code !== 'unauthenticated' ? (
+    <Failed error={me.error} retry={() => void me.refetch()} />
+  ) : null
+}

@@ -1,0 +1,45 @@
+// One look for each status and each tier, icon and word together. A new status does not compile until it has one.
+import { Ban, Check, CircleDashed, CircleHelp, Clock, LoaderCircle, type LucideIcon, Minus, ShieldAlert, Undo2, X } from 'lucide-react'
+import type { Status, Tier } from '@/api/types'
+import { cx } from './ui'
+
+const look: Record<Status, { icon: LucideIcon; tone: string; word: string }> = {
+  pending: { icon: Clock, tone: 'text-warn', word: 'pending' },
+  approved: { icon: Check, tone: 'text-primary', word: 'approved' },
+  running: { icon: LoaderCircle, tone: 'text-primary', word: 'running' },
+  succeeded: { icon: Check, tone: 'text-ok', word: 'succeeded' },
+  failed: { icon: X, tone: 'text-danger', word: 'failed' },
+  reverted: { icon: Undo2, tone: 'text-warn', word: 'reverted' },
+  denied: { icon: Ban, tone: 'text-danger', word: 'denied' },
+  quarantined: { icon: ShieldAlert, tone: 'text-warn', word: 'quarantined' },
+  expired: { icon: CircleDashed, tone: 'text-muted-fg', word: 'expired' },
+  cancelled: { icon: Minus, tone: 'text-muted-fg', word: 'cancelled' },
+  in_doubt: { icon: CircleHelp, tone: 'text-danger', word: 'in doubt: outcome unknown, will not be repeated' },
+}
+
+export function StatusBadge({ status, brief }: { status: Status; brief?: boolean }) {
+  const { icon: Icon, tone, word } = look[status]
+  return (
+    <span className={cx('inline-flex items-center gap-1 text-xs font-medium', tone)}>
+      <Icon aria-hidden className="size-3.5 shrink-0" />
+      {brief ? word.split(':')[0] : word}
+    </span>
+  )
+}
+
+const TIERS: Tier[] = ['R0', 'R1', 'R2', 'R3', 'R4']
+
+export function TierBadge({ tier }: { tier: Tier }) {
+  const filled = TIERS.indexOf(tier) + 1
+  const tone = tier === 'R4' ? 'text-danger' : tier === 'R3' ? 'text-warn' : 'text-muted-fg'
+  return (
+    <span className={cx('inline-flex items-center gap-1 font-mono text-xs', tone)} title={`risk tier ${tier} of R4`}>
+      {tier}
+      <span aria-hidden className="inline-flex gap-px">
+        {TIERS.map((each, at) => (
+          <span key={each} className={cx('size-1 rounded-full', at < filled ? 'bg-current' : 'bg-border')} />
+        ))}
+      </span>
+    </span>
+  )
+}

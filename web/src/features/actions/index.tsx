@@ -1,0 +1,191 @@
+// The catalogue over all sources: what each action may do, what would happen to a call of it, and why. And a form to try it.
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { ArrowLeft } from 'lucide-react'
+import type { ApiError } from '@/api/client'
+import type { Action, Mode } from '@/api/types'
+import { DefinitionDiff } from '@/components/definition-diff'
+import { TierBadge } from '@/components/status'
+import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
+import { acceptDefinition, actionsQuery, reviewQuery } from '@/lib/actions'
+import { block, line } from '@/lib/clean'
+import { span } from '@/lib/format'
+import { useMay } from '@/lib/me'
+import { rank } from '@/lib/search'
+import { statsQuery } from './queries'
+import { Try } from './try'
+
+const route = getRouteApi('/actions')
+
+const MODES: Record<Mode, { word: string; tone: string }> = {
+  allow: { word: 'runs', tone: 'text-ok' },
+  require_approval: { word: 'asks a person', tone: 'text-warn' },
+  deny: { word: 'denied', tone: 'text-danger' },
+}
+
+export function Actions() {
+  const { action: chosen, q = '' } = route.useSearch()
+  const navigate = useNavigate({ from: '/actions' })
+  const actions = useQuery(actionsQuery)
+  const sources = actions.data?.sources ?? []
+  const selected = sources.flatMap(source => source.actions).find(action => action.id === chosen)
+  return (
+    <div className="flex h-full min-h-0">
+      <section aria-label="Actions" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', selected && 'max-md:hidden')}>
+        <header className="border-b p-3">
+          <h1 className="text-lg font-semibold">Actions</h1>
+          <input
+            type="search"
+            aria-label="Filter"
+            placeholder="Filter"
+            value={q}
+            onChange={event => void navigate({ search: old => ({ ...old, q: event.target.value || undefined }), replace: true })}
+            className={`${fieldClass} mt-2`}
+          />
+        </header>
+        <div className="min-h-0 flex-1 overflow-auto">
+          {actions.error && <Failed error={actions.error as ApiError} retry={() => void actions.refetch()} />}
+          {actions.isPending && <Loading />}
+          {sources.map(source => (
+            <div key={source.id}>
+              <h2 className="sticky top-0 border-b bg-muted px-3 py-1 text-xs font-semibold text-muted-fg">
+                <Foreign text={source.title || source.id} /> {source.stale && '· from an earlier listing'}
+              </h2>
+              {source.error && <p className="foreign px-3 py-2 text-danger">{line(source.error)}</p>}
+              {source.actions
+                .filter(action => rank(`${action.id} ${action.title}`, q) > 0)
+                .map(action => (
+                  <button
+                    key={action.id}
+                    type="button"
+                    aria-current={action.id === chosen ? 'true' : undefined}
+                    onClick={() => void navigate({ search: old => ({ ...old, action: action.id }) })}
+                    className={cx(
+                      'block w-full border-b border-l-2 px-3 py-2 text-left',
+                      action.id === chosen ? 'border-l-primary bg-accent' : 'border-l-transparent hover:bg-muted',
+                    )}
+                  >
+                    <span className="flex items-baseline justify-between gap-2">
+                      <span className="truncate font-mono text-[13px] font-medium">{action.id}</span>
+                      <span className={cx('shrink-0 text-xs', MODES[action.mode].tone)}>{MODES[action.mode].word}</span>
+                    </span>
+                    <span className="flex items-center gap-2 text-xs text-muted-fg">
+                      <TierBadge tier={action.tier} />
+                      <Foreign text={action.title} className="truncate" />
+                      {action.drift !== 'none' && <span className="text-danger">⟳ drift</span>}
+                    </span>
+                  </button>
+                ))}
+            </div>
+          ))}
+          {actions.data && sources.length === 0 && (
+            <Empty title="No source has actions">
+              <Copy text="countersign source add --help" />
+            </Empty>
+          )}
+        </div>
+      </section>
+      <section aria-label="The selected action" className={cx('min-w-0 flex-1 overflow-auto', !selected && 'max-md:hidden')}>
+        {selected ? (
+          <Detail key={selected.id} action={selected} onBack={() => void navigate({ search: old => ({ ...old, action: undefined }) })} />
+        ) : (
+          <Empty title="Choose an action" />
+        )}
+      </section>
+    </div>
+  )
+}
+
+function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
+  const stats = useQuery(statsQuery(action.id))
+  return (
+    <div className="px-4 py-5 md:px-6">
+      <button type="button" className="mb-2 inline-flex items-center gap-1 text-muted-fg md:hidden" onClick={onBack}>
+        <ArrowLeft aria-hidden className="size-4" /> Actions
+      </button>
+      <div className="flex flex-wrap items-center gap-3">
+        <TierBadge tier={action.tier} />
+        <span className="text-xs">{action.class}</span>
+        <Copy text={action.id} />
+      </div>
+      <h2 className="mt-1 text-lg font-semibold">
+        <Foreign text={action.title} />
+      </h2>
+      <p className="text-xs text-muted-fg">In the words of its source:</p>
+      <p className="foreign whitespace-pre-wrap">{block(action.description)}</p>
+
+      <Section title="What happens to a call">
+        <p>
+          <b className={MODES[action.mode].tone}>{MODES[action.mode].word}</b> · {action.mode_source.replaceAll('_', ' ')}
+          {action.tightened?.map(why => ` → ${why}`)}
+        </p>
+        {action.drift !== 'none' && <Drifted action={action} />}
+        <Copy text={`countersign mode set ${action.id} require_approval`} />
+      </Section>
+      <Section title="What it does">
+        <dl className="grid gap-x-4 gap-y-1 sm:grid-cols-[10rem_1fr]">
+          <Fact name="Effects">{action.effects?.join(', ').replaceAll('_', ' ') || 'none'}</Fact>
+          <Fact name="Can be reverted">
+            {action.reversibility === 'reversible' && action.reversible_seconds
+              ? `for ${span(action.reversible_seconds)}`
+              : action.reversibility.replaceAll('_', ' ')}
+          </Fact>
+          <Fact name="Dry run">{action.dry_run_supported ? 'yes' : 'this source cannot'}</Fact>
+          <Fact name="Verified by">{action.checks?.join(', ') || 'nothing'}</Fact>
+          <Fact name="Needs">{action.requires?.join(', ') || 'nothing'}</Fact>
+          <Fact name="Runs in">{action.profile.replaceAll('_', ' ')}</Fact>
+          {!!action.hosts?.length && <Fact name="May reach">{line(action.hosts.join(', '))}</Fact>}
+        </dl>
+      </Section>
+      {stats.data && (
+        <Section title="Its last calls">
+          <p className="tabular-nums">
+            {Object.entries(stats.data.calls)
+              .map(([status, count]) => `${count} ${status.replace('_', ' ')}`)
+              .join(' · ') || 'None yet.'}
+            {stats.data.latency_ms && ` · p50 ${stats.data.latency_ms.p50} ms, p95 ${stats.data.latency_ms.p95} ms`}
+          </p>
+        </Section>
+      )}
+      <Section title="Try it">
+        <Try action={action} />
+      </Section>
+    </div>
+  )
+}
+
+/** What changed since the review, and the button that accepts it. */
+function Drifted({ action }: { action: Action }) {
+  const client = useQueryClient()
+  const review = useQuery(reviewQuery(action.id))
+  const mayReview = useMay().includes('manage_policy')
+  const accept = useMutation({
+    mutationFn: () => acceptDefinition(action.id, review.data?.textual),
+    onSuccess: () => client.invalidateQueries(),
+  })
+  return (
+    <div className="my-3 rounded-md border border-danger bg-removed p-4">
+      <p className="font-medium">
+        {action.drift === 'appeared' ? 'Nobody has reviewed it since it appeared.' : 'Its definition differs from what was reviewed.'}
+      </p>
+      {review.data && <DefinitionDiff review={review.data} />}
+      {accept.error && <Failed error={accept.error as ApiError} />}
+      {mayReview ? (
+        <Button className="mt-3" busy={accept.isPending} disabled={!review.data} onClick={() => accept.mutate()}>
+          Accept this definition
+        </Button>
+      ) : (
+        <p className="mt-2 text-xs">Somebody with the permission manage_policy reviews it.</p>
+      )}
+    </div>
+  )
+}
+
+function Fact({ name, children }: { name: string; children: string }) {
+  return (
+    <>
+      <dt className="text-muted-fg">{name}</dt>
+      <dd className="foreign">{children}</dd>
+    </>
+  )
+}

@@ -1,0 +1,70 @@
+// A call made by hand, with the fields of the action's own schema. The dry run comes first.
+import { Link } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import type { Action, Schemas } from '@/api/types'
+import { Changes, Pre } from '@/components/changes'
+import { ParamsForm } from '@/components/params-form'
+import { StatusBadge } from '@/components/status'
+import { Button, Failed } from '@/components/ui'
+import { json } from '@/lib/clean'
+import { fieldsOf, read } from '@/lib/form'
+import { useSending } from '@/lib/sending'
+import { tryOut } from './queries'
+
+export function Try({ action }: { action: Action }) {
+  const fields = useMemo(() => fieldsOf(action.params_schema, {}), [action])
+  const [texts, setTexts] = useState<Record<string, string>>({})
+  const [tried, setTried] = useState(false)
+  const { error, busy, run: sending } = useSending<'dry' | 'real'>()
+  const [done, setDone] = useState<Schemas['InvokeResponse']>()
+  const { params, errors } = read(fields, texts, {})
+  const refused = Object.fromEntries((error?.problem.errors ?? []).map(each => [each.pointer.split('/')[1] ?? '', each.message]))
+  const run = async (isDryRun: boolean) => {
+    setTried(true)
+    if (Object.keys(errors).length > 0) return
+    await sending(isDryRun ? 'dry' : 'real', async () => setDone(await tryOut(action.id, params, isDryRun)))
+  }
+  return (
+    <div className="rounded-md border bg-panel p-4">
+      <ParamsForm
+        fields={fields}
+        texts={texts}
+        errors={{ ...refused, ...(tried ? errors : {}) }}
+        onChange={(name, text) => setTexts(all => ({ ...all, [name]: text }))}
+      />
+      <div className="mt-4 flex flex-wrap gap-2">
+        {action.dry_run_supported && (
+          <Button look="primary" busy={busy === 'dry'} disabled={!!busy} onClick={() => void run(true)}>
+            Dry run
+          </Button>
+        )}
+        <Button busy={busy === 'real'} disabled={!!busy} onClick={() => void run(false)}>
+          Call it
+        </Button>
+      </div>
+      {error && <Failed error={error} />}
+      {done && (
+        <div className="mt-4">
+          <p className="flex flex-wrap items-center gap-3">
+            <StatusBadge status={done.invocation.status} />
+            <Link
+              to="/"
+              search={{ tab: done.invocation.status === 'pending' ? undefined : 'decided', call: done.invocation.id }}
+              className="text-primary underline"
+            >
+              {done.invocation.id}
+            </Link>
+          </p>
+          {done.result != null && <Result done={done} />}
+        </div>
+      )}
+    </div>
+  )
+}
+
+/** What a dry run reports is shown as on the card of a call. */
+function Result({ done }: { done: Schemas['InvokeResponse'] }) {
+  const { result, invocation } = done
+  const isReport = invocation.dry_run && typeof result === 'object' && result !== null && !Array.isArray(result)
+  return isReport ? <Changes report={result as Record<string, unknown>} /> : <Pre text={json(result)} />
+}

@@ -1,0 +1,380 @@
+// One call, with everything an approver needs to know and nothing to click for it.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { Clock, TriangleAlert } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { ApiError } from '@/api/client'
+import type { Action, Foresight, Invocation } from '@/api/types'
+import { Changes, Pre } from '@/components/changes'
+import { DefinitionDiff } from '@/components/definition-diff'
+import { Params } from '@/components/params'
+import { StatusBadge, TierBadge } from '@/components/status'
+import { Copy, cx, Foreign, Section, When } from '@/components/ui'
+import { reviewQuery } from '@/lib/actions'
+import { json, line } from '@/lib/clean'
+import { useNow } from '@/lib/clock'
+import { countdown, counted, short, span } from '@/lib/format'
+import { cascade, closedBecause, isOpen, titleOf } from './model'
+import { beforeQuery, sessionQuery } from './queries'
+
+type Props = {
+  item: Invocation
+  action: Action | undefined
+  ahead: Foresight | undefined
+  aheadError: unknown
+  isLooking: boolean
+  snoozedUntil?: string
+}
+
+export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil }: Props) {
+  const now = useNow()
+  const closed = closedBecause(item, now)
+  const isDrifted = item.decision.tightened_by?.includes('drift') || (action && action.drift !== 'none')
+  const isPending = item.status === 'pending'
+  const isCut = !ahead?.params && '_truncated' in item.params
+  return (
+    <article aria-label={item.action} className="px-4 py-5 md:px-6">
+      <header>
+        <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+          <TierBadge tier={item.tier} />
+          <span className={cx('text-xs', item.class === 'danger' && 'font-semibold text-danger')}>{item.class}</span>
+          {item.dry_run && <span className="rounded bg-muted px-1.5 text-xs">dry run</span>}
+          <StatusBadge status={item.status} brief />
+          <Copy text={item.id} />
+          <Deadline item={item} now={now} />
+        </div>
+        <h2 className="mt-2 text-lg leading-snug font-semibold">
+          <Foreign text={titleOf(item)} />
+        </h2>
+        {action && (
+          <p className="text-xs text-muted-fg">
+            titled “<Foreign text={action.title} />” by its source
+          </p>
+        )}
+        <Asker item={item} />
+      </header>
+
+      {closed && <Notice tone="muted">{closed}</Notice>}
+      {!closed && snoozedUntil && (
+        <Notice tone="muted">
+          Put off by you; it shows again <When at={snoozedUntil} />. Nothing is decided.
+        </Notice>
+      )}
+      {item.clock_stopped && <Notice tone="danger">A kill switch is on: it stays pending, and its time is stopped.</Notice>}
+      {item.caller_left && (
+        <Notice tone="muted">Its caller has left: an approval is kept, and the call runs when its caller asks for it again.</Notice>
+      )}
+      {ahead?.blocked && (
+        <Notice tone="danger">
+          Cannot run now: <Foreign text={ahead.blocked.message} /> ({ahead.blocked.code})
+        </Notice>
+      )}
+      {isDrifted && <Drift item={item} />}
+
+      <Section title={isPending ? 'What will be sent' : 'What was asked'}>
+        <Params params={(ahead?.params as Record<string, unknown> | undefined) ?? item.params} schema={action?.params_schema} />
+        {isCut && <Notice tone="danger">Too large to be shown: this is not all that would be sent.</Notice>}
+        <Edited item={item} />
+      </Section>
+
+      {isPending && (
+        <Section title="What would change">
+          <WouldChange item={item} action={action} ahead={ahead} error={aheadError} isLooking={isLooking} />
+        </Section>
+      )}
+      {item.result != null && (
+        <Section title="What came back">
+          <Pre text={json(item.result)} />
+        </Section>
+      )}
+
+      <Facts item={item} action={action} ahead={ahead} />
+    </article>
+  )
+}
+
+function Deadline({ item, now }: { item: Invocation; now: number }) {
+  if (!isOpen(item, now) || !item.expires_at) return null
+  const isSoon = Date.parse(item.expires_at) - now < 60_000
+  return (
+    <span
+      className={cx('ml-auto inline-flex items-center gap-1 text-xs tabular-nums', isSoon ? 'font-semibold text-danger' : 'text-muted-fg')}
+    >
+      <Clock aria-hidden className="size-3.5" /> expires in {countdown(item.expires_at, now)}
+      {isSoon && (
+        <span className="sr-only" aria-live="polite">
+          less than a minute left
+        </span>
+      )}
+    </span>
+  )
+}
+
+/** Who asks, and in their own words why. */
+function Asker({ item }: { item: Invocation }) {
+  const session = useQuery(sessionQuery(item.session_id))
+  const title = item.session_title || session.data?.title
+  return (
+    <div className="mt-2 text-sm">
+      <p className="text-muted-fg">
+        {title && (
+          <>
+            <Foreign text={title} className="font-medium text-fg" /> ·{' '}
+          </>
+        )}
+        <span className="font-mono text-xs">{item.principal}</span>
+        {session.data?.automation_id && <> · automation {session.data.automation_id}</>} · asked <When at={item.created_at} />
+      </p>
+      {item.reason && (
+        <blockquote className="mt-2 border-l-2 pl-3">
+          <span className="text-xs text-muted-fg">The agent’s own words: </span>
+          <Foreign text={`“${item.reason}”`} />
+        </blockquote>
+      )}
+    </div>
+  )
+}
+
+function WouldChange({
+  item,
+  action,
+  ahead,
+  error,
+  isLooking,
+}: {
+  item: Invocation
+  action: Action | undefined
+  ahead: Foresight | undefined
+  error: unknown
+  isLooking: boolean
+}) {
+  if (isLooking) return <p className="text-muted-fg">Looking ahead…</p>
+  if (error) return <p className="text-muted-fg">Not known: {error instanceof ApiError ? line(error.message) : 'it could not be asked.'}</p>
+  return (
+    <>
+      {ahead?.ran_code && (
+        <p className="mb-2 text-xs text-muted-fg">Code of the package {item.source} was run to find this out, without effect.</p>
+      )}
+      {ahead?.changes ? (
+        <Changes report={ahead.changes as Record<string, unknown>} />
+      ) : (
+        <p className="text-muted-fg">
+          {ahead?.unknown
+            ? line(ahead.unknown)
+            : action && !action.dry_run_supported
+              ? 'This source cannot dry-run it.'
+              : 'Nothing is known of it.'}
+        </p>
+      )}
+    </>
+  )
+}
+
+function Drift({ item }: { item: Invocation }) {
+  const review = useQuery(reviewQuery(item.action))
+  const { base, mode } = item.decision
+  return (
+    <div className="mt-4 rounded-md border border-danger bg-removed p-4">
+      <p className="flex items-center gap-2 font-medium">
+        <TriangleAlert aria-hidden className="size-4 shrink-0 text-danger" />
+        {base === mode
+          ? 'The definition of this action changed since it was reviewed.'
+          : `“${base}” became “${mode}” because the definition changed.`}
+      </p>
+      {review.data && <DefinitionDiff review={review.data} />}
+      <Link to="/actions" search={{ action: item.action }} className="mt-3 inline-block text-primary underline">
+        Review the definition
+      </Link>
+    </div>
+  )
+}
+
+function Edited({ item }: { item: Invocation }) {
+  const { edit } = item
+  if (!edit) return null
+  const at = (value: unknown, pointer: string): unknown =>
+    pointer
+      .split('/')
+      .slice(1)
+      .reduce<unknown>(
+        (inner, key) => (inner as Record<string, unknown> | undefined)?.[key.replaceAll('~1', '/').replaceAll('~0', '~')],
+        value,
+      )
+  return (
+    <div className="mt-3 rounded-md border p-3 text-xs">
+      <p className="mb-1 font-medium">
+        Edited by {edit.by} <When at={edit.at} />
+      </p>
+      {edit.changed.map(pointer => (
+        <div key={pointer} className="font-mono">
+          <p className="foreign bg-removed px-2">
+            - {line(pointer)}: {line(JSON.stringify(at(edit.proposed_params, pointer)) ?? 'nothing')}
+          </p>
+          <p className="foreign bg-added px-2">
+            + {line(pointer)}: {line(JSON.stringify(at(item.params, pointer)) ?? 'nothing')}
+          </p>
+        </div>
+      ))}
+    </div>
+  )
+}
+
+function Facts({ item, action, ahead }: { item: Invocation; action: Action | undefined; ahead: Foresight | undefined }) {
+  const before = useQuery(beforeQuery(item))
+  const asking = item.gates.filter(gate => gate.verdict === 'needs_approval')
+  const redacted = Object.entries(item.redacted ?? {})
+  const needed = ahead?.approvals_needed ?? 1
+  return (
+    <>
+      <Section title={item.status === 'pending' ? 'Why you are asked' : 'How it was decided'}>
+        <p className="font-mono text-[13px]">
+          {cascade(item.decision).map((step, at, all) => (
+            <span key={step}>
+              {at > 0 && <span className="text-muted-fg"> → </span>}
+              <span className={at === all.length - 1 && at > 0 ? 'font-semibold' : ''}>{line(step)}</span>
+            </span>
+          ))}
+        </p>
+        {asking.map(gate => (
+          <p key={gate.gate} className="mt-1">
+            Gate {gate.gate}:{' '}
+            {gate.determining.map(rule => {
+              const said = ahead?.concerns?.find(concern => concern.rule === rule)
+              return (
+                <Foreign
+                  key={rule}
+                  text={said ? `${said.message} (${rule})${said.pointer && ` at ${said.pointer}`}` : rule}
+                  className="mr-2"
+                />
+              )
+            })}
+          </p>
+        ))}
+        {asking.length > 0 &&
+          ahead?.labels?.map(label => (
+            <p key={`${label.label}${label.at}`} className="mt-1 text-muted-fg">
+              The session holds {label.label} since <When at={label.at} />
+              {label.action && ` from ${label.action}`}
+            </p>
+          ))}
+        {item.gates.flatMap(gate =>
+          (gate.errors ?? []).map(error => (
+            <p key={gate.gate + error} className="foreign mt-1 text-danger">{`Gate ${gate.gate} could not judge: ${line(error)}`}</p>
+          )),
+        )}
+        {needed > 1 && (
+          <p className="mt-1">
+            {item.approvals?.length ?? 0} of {needed} people have approved
+            {item.approvals?.length ? `: ${item.approvals.map(answer => answer.by).join(', ')}` : '.'}
+          </p>
+        )}
+      </Section>
+
+      <Section title="Can it be taken back">
+        <p>{reversible(item, action)}</p>
+        {!!action?.checks?.length && <p className="text-muted-fg">Verified afterwards by {action.checks.join(', ')}.</p>}
+        {item.verification?.commands?.map(command => (
+          <p key={command} className="foreign text-muted-fg">
+            Verified with <code>{line(command)}</code>
+          </p>
+        ))}
+        {item.checks?.map(check => (
+          <p key={check.name} className={check.ok ? 'text-ok' : 'text-danger'}>
+            {check.ok ? '✓' : '✗'} {check.name} {check.detail && line(check.detail)}
+          </p>
+        ))}
+      </Section>
+
+      <Section title="What happened before">
+        <Before items={before.data} />
+      </Section>
+
+      <Section title={item.status === 'pending' ? 'What an approval covers' : 'What it is bound to'}>
+        <p>
+          This one call, with these params (<code>{short(item.digests.params)}</code>), this definition (
+          <code>{short(item.digests.structural)}</code>), this caller and place
+          {item.binding && (
+            <>
+              ; digest <Copy text={item.binding.digest} label={short(item.binding.digest)} />
+            </>
+          )}
+          .
+        </p>
+        {item.scope && (
+          <p className="foreign text-muted-fg">
+            Limited to{' '}
+            {line([...(item.scope.allowed_files ?? []), ...(item.scope.allowed_dirs ?? [])].join(', ') || 'what its source can reach')}.
+          </p>
+        )}
+        {item.batch && (
+          <p className="text-muted-fg">
+            Part {item.batch.part} of {item.batch.parts} of batch {item.batch.id} ({item.batch.mode}).
+          </p>
+        )}
+        {!!action?.hosts?.length && <p className="foreign text-muted-fg">Its code may reach {line(action.hosts.join(', '))}.</p>}
+        {item.connection_id && <p className="text-muted-fg">Acts with connection {item.connection_id}.</p>}
+        {redacted.length > 0 && (
+          <p className="text-muted-fg">
+            Redacted before its source sees it: {redacted.map(([kind, count]) => `${count} ${kind}`).join(', ')}.
+          </p>
+        )}
+        <p className="mt-2">
+          <Copy text={`countersign invocation show ${item.id}`} />
+        </p>
+        {item.receipt && (
+          <p className="mt-1">
+            <Link className="text-primary underline" to="/receipts/$receipt" params={{ receipt: item.receipt.id }}>
+              Receipt {item.receipt.id}
+            </Link>
+          </p>
+        )}
+      </Section>
+    </>
+  )
+}
+
+export function reversible(item: Pick<Invocation, 'dry_run' | 'reverses'>, action: Action | undefined): string {
+  if (item.dry_run) return 'A dry run has no effect.'
+  if (item.reverses) return `No: this is itself a revert, of ${item.reverses}.`
+  if (!action) return 'Not known: the action is gone, or was redefined.'
+  switch (action.reversibility) {
+    case 'no_effect':
+      return 'There is nothing to revert.'
+    case 'reversible':
+      return action.reversible_seconds ? `Yes, for ${span(action.reversible_seconds)} after the call.` : 'Yes.'
+    case 'not_reversible':
+      return 'No.'
+  }
+}
+
+function Before({ items }: { items: Invocation[] | undefined }) {
+  if (!items) return <p className="text-muted-fg">…</p>
+  if (items.length === 0) return <p className="text-muted-fg">No earlier call of this action in this session.</p>
+  const succeeded = items.filter(item => item.status === 'succeeded').length
+  return (
+    <>
+      <p>
+        {succeeded} of {counted(items.length, 'call')} of this action in this session succeeded.
+      </p>
+      <ul className="mt-1 space-y-1">
+        {items.slice(0, 3).map(item => (
+          <li key={item.id} className="flex min-w-0 items-center gap-2 text-xs">
+            <StatusBadge status={item.status} brief />
+            <Foreign text={titleOf(item)} className="truncate" />
+            <span className="text-muted-fg">
+              <When at={item.created_at} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}
+
+function Notice({ tone, children }: { tone: 'muted' | 'danger'; children: ReactNode }) {
+  return (
+    <p className={cx('mt-4 rounded-md border px-3 py-2 font-medium', tone === 'danger' ? 'border-danger bg-removed' : 'bg-muted')}>
+      {children}
+    </p>
+  )
+}

@@ -1,0 +1,224 @@
+// The inbox as a person uses it, with a server of a few lines.
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { createMemoryHistory, createRouter, RouterProvider } from '@tanstack/react-router'
+import { render, screen, waitFor, within } from '@testing-library/react'
+import userEvent from '@testing-library/user-event'
+import { beforeEach, expect, test, vi } from 'vitest'
+import { forgetWord } from '@/api/client'
+import type { Invocation } from '@/api/types'
+import { ToastProvider } from '@/components/toasts'
+import { EventsProvider } from '@/lib/events'
+import { router } from '@/router'
+import { base, me, Refused, serve } from '@/test/server'
+import { ShelfProvider } from './shelf'
+
+const soon = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
+const call = (id: string, more: Partial<Invocation> = {}): Invocation => ({
+  ...base,
+  id,
+  session_title: 'Nightly triage',
+  expires_at: soon(4),
+  ...more,
+})
+
+function open(calls: Invocation[], more: Parameters<typeof serve>[0] = {}) {
+  const known = new Map(calls.map(item => [item.id, item]))
+  const each = Object.fromEntries(
+    calls.flatMap(item => [
+      [`GET /api/v1/invocations/${item.id}`, () => ({ invocation: known.get(item.id) })],
+      [
+        `GET /api/v1/invocations/${item.id}/foresight`,
+        () => ({ changes: { path: 'notes/w2.txt', change: 'would_create', added_lines: 1, diff: '+hello\n' }, approvals_needed: 1 }),
+      ],
+    ]),
+  )
+  const list = ({ path }: { path: string }) => ({
+    items: path.includes('status=pending') ? [...known.values()].filter(item => item.status === 'pending') : [],
+    next: null,
+  })
+  const server = serve({ 'GET /api/v1/invocations': list, ...each, ...more })
+  const client = new QueryClient({ defaultOptions: { queries: { retry: false } } })
+  const own = createRouter({ routeTree: router.routeTree, history: createMemoryHistory({ initialEntries: ['/'] }) })
+  render(
+    <QueryClientProvider client={client}>
+      <EventsProvider>
+        <ShelfProvider>
+          <ToastProvider>
+            <RouterProvider router={own as typeof router} />
+          </ToastProvider>
+        </ShelfProvider>
+      </EventsProvider>
+    </QueryClientProvider>,
+  )
+  return { server, known, user: userEvent.setup(), router: own }
+}
+
+const rows = () => within(screen.getByRole('list', { name: 'Calls' })).getAllByRole('listitem')
+
+beforeEach(() => {
+  forgetWord()
+  // Without a layout every list is empty: give the scroller a height.
+  vi.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(800)
+  vi.spyOn(HTMLElement.prototype, 'clientWidth', 'get').mockReturnValue(400)
+  vi.stubGlobal('matchMedia', () => ({ matches: true, addEventListener() {}, removeEventListener() {} }))
+})
+
+test('the card answers without a click, and one key approves what was shown', async () => {
+  const item = call('inv_a', { reason: 'keep the\u{202e} notes' })
+  const { server, user } = open([item], {
+    'POST /api/v1/invocations/inv_a/approve': () => ({
+      invocation: { ...item, status: 'succeeded', answer: { by: 'user:usr_x', at: soon(0) } },
+    }),
+  })
+  const card = await screen.findByRole('article')
+  for (const text of [
+    'What will be sent',
+    'notes/w2.txt',
+    'What would change',
+    'Why you are asked',
+    'default of its tier: require_approval',
+    'Can it be taken back',
+    'What happened before',
+    'What an approval covers',
+  ])
+    await waitFor(() => expect(card.textContent).toContain(text))
+  await waitFor(() => expect(card.textContent).toContain('+ would create'))
+  expect(card.textContent).toContain('The agent’s own words: “keep the\\u{202e} notes”')
+  await user.keyboard('a')
+  await waitFor(() => expect(card.textContent).toContain('Approved by user:usr_x, and it succeeded.'))
+  const sent = server.asked.find(asked => asked.method === 'POST')
+  expect(sent?.body).toEqual({ binding: base.binding?.digest })
+  expect(sent?.headers.get('x-countersign-csrf')).toBe('w0rd')
+  // The row stays, in grey, until it is cleared away.
+  expect(rows()).toHaveLength(1)
+  expect(screen.getByRole('button', { name: /clear 1 ended/ })).toBeTruthy()
+})
+
+test('a denial carries its reason, and can be taken back for a moment', async () => {
+  const { server, user } = open([call('inv_a')], {
+    'POST /api/v1/invocations/inv_a/deny': () => ({ invocation: call('inv_a', { status: 'denied', denied_by: 'person' }) }),
+  })
+  await screen.findByRole('button', { name: /Deny/ })
+  await user.keyboard('d')
+  await user.type(await screen.findByLabelText(/Why\?/), 'not today{Enter}')
+  await user.click(await screen.findByRole('button', { name: 'Undo' }))
+  expect(server.asked.some(asked => asked.method === 'POST')).toBe(false)
+  await user.keyboard('d')
+  await user.type(await screen.findByLabelText(/Why\?/), 'no{Enter}')
+  window.dispatchEvent(new Event('pagehide'))
+  await waitFor(() => expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({ reason: 'no' }))
+})
+
+test('a dangerous call takes no single key', async () => {
+  const item = call('inv_a', { tier: 'R4', class: 'danger' })
+  const { server, user } = open([item], {
+    'POST /api/v1/invocations/inv_a/approve': () => ({ invocation: { ...item, status: 'succeeded' } }),
+  })
+  const hold = await screen.findByRole('button', { name: /Hold to approve/ })
+  await waitFor(() => expect(hold.hasAttribute('disabled')).toBe(false))
+  await user.keyboard('a')
+  const typed = await screen.findByLabelText(/type files.write_text/)
+  await user.type(typed, 'files.write{Enter}')
+  expect(server.asked.some(asked => asked.method === 'POST')).toBe(false)
+  await user.type(typed, '_text{Enter}')
+  await waitFor(() =>
+    expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({
+      binding: base.binding?.digest,
+      confirm: 'files.write_text',
+    }),
+  )
+})
+
+test('edited params keep their types', async () => {
+  const item = call('inv_a')
+  const { server, user } = open([item], {
+    'POST /api/v1/invocations/inv_a/approve': () => ({ invocation: { ...item, status: 'succeeded' } }),
+  })
+  await screen.findByText('+ would create')
+  await user.keyboard('e')
+  const path = await screen.findByLabelText(/^path/)
+  await user.clear(path)
+  await user.type(path, '42')
+  await user.click(screen.getByRole('button', { name: 'Approve as edited' }))
+  await waitFor(() =>
+    expect(server.asked.find(asked => asked.method === 'POST')?.body).toMatchObject({ params: { path: '42', text: base.params.text } }),
+  )
+})
+
+test('what is decided elsewhere turns grey, and what arrives waits behind a button', async () => {
+  const { server, known, user } = open([call('inv_a'), call('inv_b', { expires_at: soon(9) })])
+  await waitFor(() => expect(rows()).toHaveLength(2))
+  await screen.findByText('+ would create')
+  known.set('inv_a', call('inv_a', { status: 'denied', denied_by: 'person', answer: { by: 'user:bob', at: soon(0) } }))
+  known.set('inv_b', call('inv_b', { expires_at: soon(9) }))
+  server.event('invocation.denied', 'inv_a', 5)
+  await waitFor(() => expect(screen.getByRole('article').textContent).toContain('Denied by user:bob.'))
+  expect(rows()).toHaveLength(2)
+  expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
+  await user.keyboard('n')
+  await waitFor(() => expect(rows()).toHaveLength(1))
+})
+
+test('a late answer is told in a sentence', async () => {
+  const problem = {
+    code: 'rejected',
+    title: 'Denied already',
+    detail: 'user:bob denied it 3 s ago',
+    type: '/docs/errors/rejected',
+    status: 409,
+  }
+  const { user } = open([call('inv_a')], { 'POST /api/v1/invocations/inv_a/approve': () => new Refused(409, problem) })
+  await screen.findByText('+ would create')
+  await user.keyboard('a')
+  expect(await screen.findByText('user:bob denied it 3 s ago')).toBeTruthy()
+})
+
+test('several are approved once each, and each says what became of it', async () => {
+  const calls = [call('inv_a'), call('inv_b'), call('inv_c', { tier: 'R4', class: 'danger' })]
+  const { server, user } = open(calls, {
+    'POST /api/v1/invocations/approve': () => ({
+      results: [
+        { id: 'inv_a', invocation: { ...calls[0], status: 'succeeded' } },
+        { id: 'inv_b', problem: { code: 'expired', detail: 'too late', title: '', type: '', status: 410 } },
+      ],
+    }),
+  })
+  await waitFor(() => expect(rows()).toHaveLength(3))
+  for (const box of screen.getAllByRole('checkbox')) await user.click(box)
+  await user.click(screen.getByRole('button', { name: /Approve each once/ }))
+  const dialog = await screen.findByRole('dialog')
+  expect(dialog.textContent).toContain('1 dangerous call left out')
+  await user.click(within(dialog).getByRole('button', { name: 'Approve 2 once' }))
+  await waitFor(() => expect(dialog.textContent).toContain('1 approved, 1 not'))
+  expect(dialog.textContent).toContain('expired: too late')
+  const digest = base.binding?.digest
+  expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({
+    invocations: [
+      { id: 'inv_a', binding: digest },
+      { id: 'inv_b', binding: digest },
+    ],
+  })
+})
+
+test('the palette goes to what is typed', async () => {
+  const { user, router: own } = open([call('inv_a')])
+  await screen.findByRole('article')
+  await user.keyboard('{Control>}k{/Control}')
+  await user.type(await screen.findByRole('combobox'), 'write_t{ArrowDown}{Enter}')
+  await waitFor(() => expect(own.state.location.pathname).toBe('/actions'))
+})
+
+test('of 2,000 calls only those on the screen exist', async () => {
+  const calls = Array.from({ length: 2_000 }, (_, at) => call(`inv_${String(at).padStart(4, '0')}`))
+  open(calls)
+  await waitFor(() => expect(document.title).toBe('(2000) Countersign'))
+  expect(rows().length).toBeGreaterThan(5)
+  expect(rows().length).toBeLessThan(40)
+})
+
+test('whoever may not answer is told so, and nothing is looked up for them', async () => {
+  const { server } = open([call('inv_a')], { 'GET /api/v1/whoami': () => ({ ...me, role: 'viewer', permissions: ['read'] }) })
+  expect(await screen.findByText(/people with another role answer it/)).toBeTruthy()
+  expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
+  expect(server.asked.some(asked => asked.path.endsWith('/foresight'))).toBe(false)
+})

@@ -1,0 +1,361 @@
+// The inbox: what waits for a person, one of it whole, and the ways to answer.
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { ArrowLeft } from 'lucide-react'
+import { useEffect, useMemo, useRef, useState } from 'react'
+import { ApiError } from '@/api/client'
+import type { ApproveRequest, Invocation } from '@/api/types'
+import { useToasts } from '@/components/toasts'
+import { Button, Copy, cx, Empty, Failed, fieldClass, Loading } from '@/components/ui'
+import { actionQuery } from '@/lib/actions'
+import { line } from '@/lib/clean'
+import { useNow } from '@/lib/clock'
+import { counted } from '@/lib/format'
+import { useKeys } from '@/lib/hotkeys'
+import { useMay } from '@/lib/me'
+import { Bar, type Open } from './bar'
+import { Card } from './card'
+import { type Denials, useDenials } from './denials'
+import { AlwaysDialog, BulkDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
+import { List } from './list'
+import { alike, cannotEdit, gone, isOpen, matches, mayAlways, onlyOnce, range } from './model'
+import { approve, deny, foresightQuery, invocationQuery, listedQuery, snooze } from './queries'
+import { Quarantined, Settle } from './settle'
+import { useShelf } from './shelf'
+
+export const TABS = ['pending', 'attention', 'snoozed', 'decided'] as const
+export type Tab = (typeof TABS)[number]
+const NAMES: Record<Tab, string> = { pending: 'Pending', attention: 'To settle', snoozed: 'Later', decided: 'Decided' }
+const SNOOZE = '30m'
+
+const route = getRouteApi('/')
+
+export function Inbox() {
+  const { tab = 'pending', call, q = '' } = route.useSearch()
+  const navigate = useNavigate({ from: '/' })
+  const { shelf, listed, dispatch, changed, refresh } = useShelf()
+  const { say } = useToasts()
+  const denials = useDenials((item, reason) => {
+    deny(item.id, reason).then(
+      done => changed(done.invocation),
+      (cause: unknown) => {
+        say(cause instanceof ApiError ? line(cause.problem.detail) : String(cause))
+        void refresh(item.id).catch(() => {})
+      },
+    )
+  })
+  const others = useQuery({ ...listedQuery(tab === 'pending' ? 'decided' : tab), enabled: tab !== 'pending' })
+  const now = useNow()
+  const filter = useRef<HTMLInputElement>(null)
+
+  const items = useMemo(() => {
+    const all = tab === 'pending' ? shelf.shown.flatMap(id => shelf.known.get(id) ?? []) : (others.data ?? [])
+    return all.filter(item => matches(item, q))
+  }, [tab, shelf, others.data, q])
+  const select = (id: string | undefined) =>
+    void navigate({ search: old => ({ ...old, call: id }), replace: call !== undefined && id !== undefined })
+
+  // On a wide screen the first one is open from the start; afterwards only the person moves.
+  const first = items[0]?.id
+  useEffect(() => {
+    if (!call && first && matchMedia('(min-width: 48rem)').matches)
+      void navigate({ search: old => ({ ...old, call: first }), replace: true })
+  }, [call, first, navigate])
+
+  const [marked, setMarked] = useState<ReadonlySet<string>>(new Set())
+  const lastMarked = useRef<string>(undefined)
+  const mark = (id: string, to?: string) => {
+    const ids = to ? range(shelf.shown, to, id) : [id]
+    setMarked(old => {
+      const next = new Set(old)
+      for (const each of ids) to || !next.has(each) ? next.add(each) : next.delete(each)
+      return next
+    })
+    lastMarked.current = id
+  }
+  const chosen = [...marked].flatMap(id => shelf.known.get(id) ?? []).filter(item => isOpen(item, now))
+  const open = items.filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id))
+  const like = shelf.known.get(lastMarked.current ?? '')
+  const [bulk, setBulk] = useState<readonly Invocation[]>()
+
+  const move = (by: number) => {
+    const at = items.findIndex(item => item.id === call)
+    const next = items[Math.min(items.length - 1, Math.max(0, at + by))]
+    if (next) select(next.id)
+  }
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    '/': () => filter.current?.focus(),
+    escape: () => (marked.size ? setMarked(new Set()) : select(undefined)),
+    x: () => call && mark(call),
+    'Shift+x': () => call && mark(call, lastMarked.current ?? call),
+    n: () => dispatch({ kind: 'revealed' }),
+  })
+
+  const error = (tab === 'pending' ? listed.error : others.error) as ApiError | null
+  const isLoading = tab === 'pending' ? listed.isPending : others.isPending
+  const news = shelf.waiting.length
+  const ended = tab === 'pending' ? gone(shelf, now) : 0
+  return (
+    <div className="flex h-full min-h-0">
+      <section aria-label="Inbox" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}>
+        <h1 className="sr-only">Inbox</h1>
+        <nav aria-label="Which calls" className="flex gap-1 border-b px-2 pt-2">
+          {TABS.map(each => (
+            <button
+              key={each}
+              type="button"
+              aria-current={each === tab ? 'page' : undefined}
+              onClick={() => void navigate({ search: old => ({ ...old, tab: each === 'pending' ? undefined : each, call: undefined }) })}
+              className={cx(
+                'border-b-2 px-3 py-1.5',
+                each === tab ? 'border-primary font-medium' : 'border-transparent text-muted-fg hover:text-fg',
+              )}
+            >
+              {NAMES[each]}
+            </button>
+          ))}
+        </nav>
+        <div className="border-b p-2">
+          <input
+            ref={filter}
+            type="search"
+            value={q}
+            aria-label="Filter"
+            placeholder="Filter by action, session, params…   /"
+            onChange={event => void navigate({ search: old => ({ ...old, q: event.target.value || undefined }), replace: true })}
+            onKeyDown={event => event.key === 'Escape' && event.currentTarget.blur()}
+            className={fieldClass}
+          />
+        </div>
+        {tab === 'pending' && (news > 0 || ended > 0) && (
+          <Button look="quiet" hotkey="N" className="rounded-none border-b text-primary" onClick={() => dispatch({ kind: 'revealed' })}>
+            <span aria-live="polite">
+              {news > 0 && `${news} new`}
+              {news > 0 && ended > 0 && ' · '}
+              {ended > 0 && `clear ${ended} ended`}
+            </span>
+          </Button>
+        )}
+        {error && <Failed error={error} />}
+        {isLoading && !error ? (
+          <Loading />
+        ) : items.length > 0 ? (
+          <List
+            items={items}
+            selected={call}
+            marked={marked}
+            snoozed={shelf.snoozed}
+            onSelect={select}
+            onMove={move}
+            onMark={tab === 'pending' && shelf.shown.length > 1 ? id => mark(id) : undefined}
+          />
+        ) : (
+          !error && <NothingHere tab={tab} isFiltered={q !== ''} />
+        )}
+        {marked.size > 0 && (
+          <div className="flex items-center gap-2 border-t bg-panel p-3">
+            <span className="flex-1">{counted(chosen.length, 'call')} selected</span>
+            <Button
+              look="quiet"
+              disabled={!like}
+              title="Those that ask for the same action with the same params"
+              onClick={() => like && setMarked(new Set([...marked, ...alike(open, like)]))}
+            >
+              All alike
+            </Button>
+            <Button look="quiet" onClick={() => setMarked(new Set())}>
+              Clear
+            </Button>
+            <Button look="primary" disabled={chosen.length === 0} onClick={() => setBulk(chosen)}>
+              Approve each once…
+            </Button>
+          </div>
+        )}
+      </section>
+      <section aria-label="The selected call" className={cx('min-w-0 flex-1', !call && 'max-md:hidden')}>
+        {call ? (
+          <Detail key={call} id={call} isToSettle={tab === 'attention'} denials={denials} onBack={() => select(undefined)} />
+        ) : (
+          <Empty title="Nothing is selected" />
+        )}
+      </section>
+      {bulk && <Bulk items={bulk} onClose={() => setBulk(undefined)} onApproved={() => setMarked(new Set())} />}
+    </div>
+  )
+}
+
+function Bulk({ items, onClose, onApproved }: { items: readonly Invocation[]; onClose: () => void; onApproved: () => void }) {
+  const { changed } = useShelf()
+  return (
+    <BulkDialog
+      items={items}
+      onClose={onClose}
+      onDone={approved => {
+        for (const item of approved) changed(item)
+        onApproved()
+      }}
+    />
+  )
+}
+
+function NothingHere({ tab, isFiltered }: { tab: Tab; isFiltered: boolean }) {
+  if (isFiltered) return <Empty title="Nothing fits the filter" />
+  if (tab !== 'pending')
+    return (
+      <Empty
+        title={
+          { attention: 'Nothing is in doubt or in quarantine', snoozed: 'Nothing was put off', decided: 'Nothing was decided yet' }[tab]
+        }
+      />
+    )
+  return (
+    <Empty title="Nothing waits for you">
+      <p>When an agent asks for something that needs a person, it appears here by itself. To connect one:</p>
+      <Copy text="countersign connect claude-code --write" className="mt-3" />
+      <p className="mt-3">
+        Or{' '}
+        <Link to="/actions" search={{ action: 'files.write_text' }} className="text-primary underline">
+          make a call of your own
+        </Link>
+        , to see one arrive.
+      </p>
+    </Empty>
+  )
+}
+
+function Detail({ id, isToSettle, denials, onBack }: { id: string; isToSettle: boolean; denials: Denials; onBack: () => void }) {
+  const { shelf, dispatch, changed, refresh } = useShelf()
+  const now = useNow()
+  const read = useQuery({ ...invocationQuery(id), initialData: shelf.known.get(id), staleTime: 0 })
+  const item = shelf.known.get(id) ?? read.data
+  const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
+  const isPending = item?.status === 'pending'
+  const permissions = useMay()
+  const ahead = useQuery({ ...foresightQuery(id, item?.binding?.digest), enabled: isPending && permissions.includes('approve') })
+  const { say } = useToasts()
+  const [open, setOpen] = useState<Open>()
+  const [busy, setBusy] = useState(false)
+
+  /** What another person or the clock decided first is told as what it is, not as a failure. */
+  const refused = async (cause: unknown) => {
+    if (!(cause instanceof ApiError)) throw cause
+    say(line(cause.problem.detail))
+    await refresh(id).catch(() => {})
+  }
+  const send = async (request: ApproveRequest) => {
+    if (!item) return
+    const done = await approve(item, request)
+    changed(done.invocation)
+    setOpen(undefined)
+    const beyond = done.grant ? ` Grant ${done.grant.id} is active.` : done.mode ? ` ${done.mode.action} is allowed from now on.` : ''
+    say(
+      `${item.action}: ${done.invocation.status === 'pending' ? (done.message ?? 'counted; another person has to approve it too') : done.invocation.status.replace('_', ' ')}.${beyond}`,
+    )
+  }
+  const sendNow = async () => {
+    if (!item) return
+    setBusy(true)
+    try {
+      await send(item.class === 'danger' ? { confirm: item.action } : {})
+    } catch (cause) {
+      await refused(cause)
+    } finally {
+      setBusy(false)
+    }
+  }
+  const closed = !item || !isOpen(item, now)
+  // What came back may be held of a call that succeeded: then only the list that it is in says so.
+  const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt')
+  const isDenying = denials.denying.has(id)
+  const blocked = ahead.data?.blocked?.message ?? (ahead.isFetched ? undefined : 'What it would do is being looked up.')
+  const noGrant = item && onlyOnce(item, action.data)
+  const noAlways = item && mayAlways(item, action.data, permissions)
+  const params = (ahead.data?.params as Record<string, unknown> | undefined) ?? item?.params ?? {}
+  const noEdit = cannotEdit(params)
+  const noAnswer =
+    permissions.length > 0 && !permissions.includes('approve')
+      ? 'You can read this call, and people with another role answer it.'
+      : undefined
+  const can = !closed && !busy && !isDenying && !noAnswer
+
+  const later = async () => {
+    try {
+      const { until } = await snooze(id, SNOOZE)
+      dispatch({ kind: 'snoozed', id, until })
+      say('Put off for 30 minutes. Nothing is decided.', { undo: () => void snooze(id, '0s').then(() => dispatch({ kind: 'woken', id })) })
+    } catch (cause) {
+      await refused(cause)
+    }
+  }
+  useKeys({
+    a: () => can && !blocked && (item?.class === 'danger' ? setOpen('confirm') : void sendNow()),
+    d: () => can && setOpen('deny'),
+    e: () => can && (noEdit ? say(noEdit) : setOpen('edit')),
+    g: () => can && !blocked && (noGrant ? say(noGrant) : setOpen('grant')),
+    'Shift+a': () => can && !blocked && (noAlways ? say(noAlways) : setOpen('always')),
+    l: () => can && void later(),
+  })
+
+  if (read.error && !item) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
+  if (!item) return <Loading />
+  const close = () => setOpen(undefined)
+  const common = { item, onClose: close, send }
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <Button look="quiet" className="self-start md:hidden" onClick={onBack}>
+        <ArrowLeft aria-hidden className="size-4" /> Inbox
+      </Button>
+      <div className="min-h-0 flex-1 overflow-auto">
+        <Card
+          item={item}
+          action={action.data}
+          ahead={ahead.data}
+          aheadError={ahead.error}
+          isLooking={ahead.isLoading}
+          snoozedUntil={shelf.snoozed.get(id)}
+        />
+      </div>
+      {isDenying ? (
+        <div className="flex items-center gap-3 border-t bg-panel px-4 py-3 md:px-6">
+          <span aria-live="polite" className="flex-1">
+            Denying in a moment…
+          </span>
+          <Button onClick={() => denials.undo(id) && say('Not denied. It is still pending.')}>Undo</Button>
+        </div>
+      ) : (
+        !closed && (
+          <Bar
+            item={item}
+            blocked={blocked}
+            noGrant={noGrant}
+            noAlways={noAlways}
+            noEdit={noEdit}
+            noAnswer={noAnswer}
+            busy={busy}
+            onApprove={() => void sendNow()}
+            onOpen={setOpen}
+            onLater={() => void later()}
+          />
+        )
+      )}
+      {item.status === 'in_doubt' && <Settle item={item} onSettled={changed} />}
+      {isHeld && <Quarantined item={item} onSettled={() => void refresh(id).catch(() => {})} />}
+      {open === 'deny' && (
+        <DenyDialog
+          item={item}
+          onClose={close}
+          onDeny={reason => {
+            denials.deny(item, reason)
+            close()
+          }}
+        />
+      )}
+      {open === 'grant' && <GrantDialog {...common} />}
+      {open === 'always' && <AlwaysDialog {...common} />}
+      {open === 'confirm' && <ConfirmDialog {...common} />}
+      {open === 'edit' && <EditDialog {...common} action={action.data} params={params} />}
+    </div>
+  )
+}

@@ -1,0 +1,132 @@
+import { expect, test } from 'vitest'
+import type { Invocation } from '@/api/types'
+import pending from '@/test/fixtures/pending.json'
+import {
+  alike,
+  cannotEdit,
+  cascade,
+  closedBecause,
+  EMPTY,
+  gone,
+  isOpen,
+  matches,
+  mayAlways,
+  onlyOnce,
+  range,
+  type Step,
+  step,
+  titleOf,
+  undoMs,
+} from './model'
+
+const base = pending as unknown as Invocation
+const now = Date.parse('2026-11-17T12:00:00Z')
+const call = (id: string, more: Partial<Invocation> = {}): Invocation => ({ ...base, id, expires_at: '2026-11-17T12:05:00Z', ...more })
+const after = (...steps: Step[]) => steps.reduce(step, EMPTY)
+
+test('nothing moves under the cursor', () => {
+  const [a, b] = [call('inv_a', { expires_at: '2026-11-17T12:02:00Z' }), call('inv_b')]
+  let shelf = after({ kind: 'listed', items: [b, a] })
+  expect(shelf.shown).toEqual(['inv_a', 'inv_b'])
+  // One arrives that ends before all others, one ends, one is put off: the rows stay.
+  const c = call('inv_c', { expires_at: '2026-11-17T12:01:00Z' })
+  for (const next of [
+    { kind: 'changed', item: c },
+    { kind: 'changed', item: { ...a, status: 'denied' } },
+    { kind: 'listed', items: [b, c, call('inv_d')] },
+    { kind: 'snoozed', id: 'inv_b', until: '2026-11-17T13:00:00Z' },
+  ] as Step[])
+    shelf = step(shelf, next)
+  expect(shelf.shown).toEqual(['inv_a', 'inv_b'])
+  expect(shelf.waiting).toEqual(['inv_c', 'inv_d'])
+  expect(gone(shelf, now)).toBe(2)
+  // Until the person asks.
+  shelf = step(shelf, { kind: 'revealed' })
+  expect(shelf.shown).toEqual(['inv_c', 'inv_d'])
+  expect(shelf.waiting).toEqual([])
+  expect(gone(shelf, now)).toBe(0)
+})
+
+test('what arrives in an empty inbox is shown, and what ended elsewhere is not new', () => {
+  expect(after({ kind: 'changed', item: call('inv_a') }).shown).toEqual(['inv_a'])
+  expect(after({ kind: 'changed', item: call('inv_a', { status: 'denied' }) })).toBe(EMPTY)
+  const titled = after(
+    { kind: 'listed', items: [call('inv_a', { session_title: 'night' })] },
+    { kind: 'changed', item: call('inv_a', { status: 'expired' }) },
+  )
+  expect(titled.known.get('inv_a')).toMatchObject({ status: 'expired', session_title: 'night' })
+})
+
+test('2,000 calls are taken in at once', () => {
+  const items = Array.from({ length: 2_000 }, (_, at) => call(`inv_${String(at).padStart(4, '0')}`))
+  expect(after({ kind: 'listed', items }).shown).toHaveLength(2_000)
+})
+
+test('whatever ended says why', () => {
+  const answer = { by: 'user:ada', at: '', reason: 'no\u{202e}' }
+  for (const [item, expected] of [
+    [call('a'), undefined],
+    [call('a', { expires_at: '2026-11-17T11:00:00Z' }), 'Its time to be answered is over; nothing was done.'],
+    [call('a', { void: { code: 'x', message: 'the policy changed' } }), 'Void: the policy changed'],
+    [call('a', { status: 'denied', denied_by: 'person', answer }), 'Denied by user:ada: “no\\u{202e}”.'],
+    [call('a', { status: 'succeeded', answer: { by: 'user:ada', at: '' } }), 'Approved by user:ada, and it succeeded.'],
+    [call('a', { status: 'failed', error: { code: 'x', message: 'gone' } }), 'It failed: gone'],
+    [call('a', { status: 'expired' }), 'Nobody answered in time; nothing was done.'],
+  ] as const)
+    expect(closedBecause(item, now)).toBe(expected)
+  expect(isOpen(call('a', { expires_at: null }), now)).toBe(true)
+})
+
+test('the decision is one line', () => {
+  const decision = {
+    ...base.decision,
+    source: 'org_default' as const,
+    base: 'allow' as const,
+    mode: 'require_approval' as const,
+    tightened: ['drift'],
+  }
+  expect(cascade(decision)).toEqual(['org: allow', 'drift', 'require_approval'])
+})
+
+test('what cannot be allowed for longer says why', () => {
+  expect(onlyOnce(call('a'), undefined)).toBeUndefined()
+  expect(onlyOnce(call('a', { class: 'danger' }), undefined)).toContain('R4')
+  expect(onlyOnce(call('a', { decision: { ...base.decision, tightened_by: ['drift'] } }), undefined)).toContain('review')
+  expect(mayAlways(call('a'), undefined, ['approve'])).toContain('manage_policy')
+  expect(mayAlways(call('a'), undefined, ['approve', 'manage_policy'])).toBeUndefined()
+})
+
+test('params that are not whole are not edited', () => {
+  expect(cannotEdit({ a: 1 })).toBeUndefined()
+  expect(cannotEdit({ a: { b: 'Bearer [redacted]' } })).toBeDefined()
+  expect(cannotEdit({ a: 'x', _truncated: true })).toBeDefined()
+})
+
+test('the title is ours, and one line', () => {
+  expect(titleOf({ action: 'files.write_text', params: { list: [], path: 'a\n\u{202e}b', n: 3, more: 'x' } })).toBe(
+    'files.write_text · path: a\\n\\u{202e}b · n: 3',
+  )
+})
+
+test('a filter looks at all that is shown', () => {
+  expect(matches(call('a', { reason: 'weekly notes' }), 'WEEKLY write')).toBe(true)
+  expect(matches(call('a'), 'weekly nothing')).toBe(false)
+})
+
+test('a range is the same from both ends', () => {
+  expect(range(['a', 'b', 'c', 'd'], 'b', 'd')).toEqual(['b', 'c', 'd'])
+  expect(range(['a', 'b', 'c', 'd'], 'd', 'b')).toEqual(['b', 'c', 'd'])
+  expect(range(['a'], 'x', 'a')).toEqual(['a'])
+})
+
+test('a denial never waits until the call has ended', () => {
+  expect(undoMs(call('a'), now)).toBe(5_000)
+  expect(undoMs(call('a', { expires_at: '2026-11-17T12:00:04Z' }), now)).toBe(2_000)
+  expect(undoMs(call('a', { expires_at: '2026-11-17T12:00:01Z' }), now)).toBe(0)
+})
+
+test('alike is the same action with the same params, whatever their values', () => {
+  const [a, b] = [call('a', { params: { path: 'x', text: '1' } }), call('b', { params: { text: '2', path: 'y' } })]
+  const others = [call('c', { params: { path: 'x' } }), call('d', { action: 'files.delete', params: a.params })]
+  expect(alike([a, b, ...others], a)).toEqual(['a', 'b'])
+})

@@ -1,0 +1,180 @@
+// What the inbox knows and how it stands on the screen. Pure: the page feeds it, and it never moves what a person is looking at.
+import type { Action, Invocation, Permission, Schemas } from '@/api/types'
+import { line } from '@/lib/clean'
+
+/** The list as it is shown. Rows stay where they are until the person asks for the new ones. */
+export type Shelf = {
+  /** Everything that was read, by id; what ended stays, to be shown in grey. */
+  known: ReadonlyMap<string, Invocation>
+  /** The rows, in the order they are shown. */
+  shown: readonly string[]
+  /** New ones, which wait behind a button. */
+  waiting: readonly string[]
+  /** Put off by this person, until then. */
+  snoozed: ReadonlyMap<string, string>
+}
+
+export const EMPTY: Shelf = { known: new Map(), shown: [], waiting: [], snoozed: new Map() }
+
+export type Step =
+  | { kind: 'listed'; items: readonly Invocation[] }
+  | { kind: 'changed'; item: Invocation }
+  | { kind: 'revealed' }
+  | { kind: 'snoozed'; id: string; until: string }
+  | { kind: 'woken'; id: string }
+
+export function step(shelf: Shelf, next: Step): Shelf {
+  switch (next.kind) {
+    case 'listed': {
+      const known = new Map(shelf.known)
+      for (const item of next.items) known.set(item.id, item)
+      // Nothing is looked at yet, so nothing can jump.
+      if (shelf.shown.length === 0) return { ...shelf, known, shown: ordered(next.items), waiting: [] }
+      const fresh = next.items.filter(item => !shelf.known.has(item.id)).map(item => item.id)
+      return { ...shelf, known, waiting: [...shelf.waiting, ...fresh] }
+    }
+    case 'changed': {
+      const isNew = !shelf.known.has(next.item.id)
+      if (isNew && next.item.status !== 'pending') return shelf
+      const known = new Map(shelf.known).set(next.item.id, { session_title: shelf.known.get(next.item.id)?.session_title, ...next.item })
+      if (!isNew) return { ...shelf, known }
+      return shelf.shown.length === 0
+        ? { ...shelf, known, shown: [next.item.id] }
+        : { ...shelf, known, waiting: [...shelf.waiting, next.item.id] }
+    }
+    case 'revealed': {
+      const open = [...shelf.known.values()].filter(item => item.status === 'pending' && !shelf.snoozed.has(item.id))
+      return { ...shelf, known: new Map(open.map(item => [item.id, item])), shown: ordered(open), waiting: [] }
+    }
+    case 'snoozed':
+      return { ...shelf, snoozed: new Map(shelf.snoozed).set(next.id, next.until) }
+    case 'woken': {
+      const snoozed = new Map(shelf.snoozed)
+      snoozed.delete(next.id)
+      return { ...shelf, snoozed }
+    }
+  }
+}
+
+/** What ends soonest stands first; what does not end, or is stopped, last. */
+export function ordered(items: readonly Invocation[]): string[] {
+  const key = (item: Invocation) => item.expires_at ?? '9999'
+  return [...items].sort((a, b) => key(a).localeCompare(key(b)) || a.id.localeCompare(b.id)).map(item => item.id)
+}
+
+/** Whether a person can still answer it. */
+export function isOpen(item: Invocation, now: number): boolean {
+  return item.status === 'pending' && !item.void && (item.expires_at == null || Date.parse(item.expires_at) > now)
+}
+
+/** Rows that have ended and only wait to be cleared away, besides the new ones. */
+export function gone(shelf: Shelf, now: number): number {
+  return shelf.shown.filter(id => {
+    const item = shelf.known.get(id)
+    return !item || !isOpen(item, now) || shelf.snoozed.has(id)
+  }).length
+}
+
+/** Those whose action, session, params or reason contain every word. */
+export function matches(item: Invocation, query: string): boolean {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean)
+  if (words.length === 0) return true
+  const text = [item.id, item.action, item.tier, item.session_title, item.principal, item.reason, JSON.stringify(item.params)]
+    .join(' ')
+    .toLowerCase()
+  return words.every(word => text.includes(word))
+}
+
+/** Our own title: the action and its first short params. Nobody else writes it. */
+export function titleOf(item: Pick<Invocation, 'action' | 'params'>): string {
+  const told = Object.entries(item.params)
+    .filter(([name, value]) => !name.startsWith('_') && ['string', 'number', 'boolean'].includes(typeof value))
+    .slice(0, 2)
+    .map(([name, value]) => `${line(name)}: ${cut(line(String(value)), 40)}`)
+  return told.length ? `${item.action} · ${told.join(' · ')}` : item.action
+}
+
+const cut = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}…` : text)
+
+const SOURCES: Record<Schemas['ModeSource'], string> = {
+  automation_override: 'automation',
+  org_default: 'org',
+  inferred_default: 'default of its tier',
+}
+
+/** The decision as one line: `org: allow → drift → require_approval`. */
+export function cascade(decision: Schemas['DecisionView']): string[] {
+  const steps = [`${SOURCES[decision.source]}: ${decision.base}`, ...decision.tightened]
+  return decision.mode === decision.base ? steps : [...steps, decision.mode]
+}
+
+/** Why it went grey, in one sentence; undefined while it can be answered. */
+export function closedBecause(item: Invocation, now: number): string | undefined {
+  if (item.void) return `Void: ${line(item.void.message)}`
+  if (item.status === 'pending') {
+    return item.expires_at != null && Date.parse(item.expires_at) <= now ? 'Its time to be answered is over; nothing was done.' : undefined
+  }
+  const by = item.answer ? ` by ${item.answer.by}` : ''
+  const said = item.answer?.reason ? `: “${line(item.answer.reason)}”` : ''
+  switch (item.status) {
+    case 'approved':
+      return `Approved${by}${said}. It starts soon, or when its caller asks again.`
+    case 'running':
+      return `Approved${by}${said}, and running.`
+    case 'succeeded':
+      return item.answer ? `Approved${by}${said}, and it succeeded.` : 'It succeeded.'
+    case 'failed':
+      return `${item.answer ? `Approved${by}, and it` : 'It'} failed${item.error ? `: ${line(item.error.message)}` : '.'}`
+    case 'reverted':
+      return 'It was made and then reverted.'
+    case 'denied':
+      return item.denied_by === 'person' ? `Denied${by}${said}.` : `Denied: ${line(item.error?.message ?? 'a rule refused it')}`
+    case 'quarantined':
+      return 'It was put into quarantine.'
+    case 'expired':
+      return 'Nobody answered in time; nothing was done.'
+    case 'cancelled':
+      return 'It was withdrawn before anybody answered.'
+    case 'in_doubt':
+      return 'Its outcome is unknown, and it will not be repeated: a person settles it.'
+  }
+}
+
+/** Why nothing beyond this one call can be allowed from here; undefined if it can. */
+export function onlyOnce(item: Invocation, action: Action | undefined): string | undefined {
+  if (item.class === 'danger') return 'An R4 action is approved one call at a time.'
+  if (item.decision.tightened_by?.includes('drift') || (action && action.drift !== 'none'))
+    return 'Its definition has changed since it was reviewed: review it first.'
+  if (item.dry_run) return 'A dry run has no effect to allow.'
+  return undefined
+}
+
+export function mayAlways(item: Invocation, action: Action | undefined, permissions: readonly Permission[]): string | undefined {
+  return (
+    onlyOnce(item, action) ?? (permissions.includes('manage_policy') ? undefined : 'Setting a rule needs the permission manage_policy.')
+  )
+}
+
+/** The rows from one to another, both included, however they stand. */
+export function range(shown: readonly string[], from: string, to: string): string[] {
+  const [a, b] = [shown.indexOf(from), shown.indexOf(to)].sort((x, y) => x - y)
+  return a === undefined || b === undefined || a < 0 ? [to] : shown.slice(a, b + 1)
+}
+
+/** How long a denial waits for an undo: five seconds, or less when the call ends sooner. */
+export function undoMs(item: Invocation, now: number): number {
+  const left = item.expires_at == null ? Number.POSITIVE_INFINITY : Date.parse(item.expires_at) - now - 2_000
+  return Math.max(0, Math.min(5_000, left))
+}
+
+/** Params that are not shown whole cannot be edited: a copy of them would be sent with the placeholder, or cut off. */
+export function cannotEdit(params: Record<string, unknown>): string | undefined {
+  const isWhole = !('_truncated' in params) && !JSON.stringify(params).includes('[redacted')
+  return isWhole ? undefined : 'The params are not shown whole, so they cannot be edited here.'
+}
+
+/** The ids of those that ask for the same action with the same params, whatever their values. */
+export function alike(items: readonly Invocation[], like: Invocation): string[] {
+  const shape = (item: Invocation) => `${item.action} ${Object.keys(item.params).sort().join(' ')}`
+  return items.filter(item => shape(item) === shape(like)).map(item => item.id)
+}

@@ -1,0 +1,133 @@
+// Everything the inbox asks the server.
+import { queryOptions } from '@tanstack/react-query'
+import { api, body, CSRF_HEADER, lastWord } from '@/api/client'
+import type { ApproveRequest, Invocation } from '@/api/types'
+
+const PAGES_MAX = 30
+
+/** All that waits and is not put off, up to 3,000. */
+export async function pending(): Promise<Invocation[]> {
+  const items: Invocation[] = []
+  let after: string | undefined
+  for (let page = 0; page < PAGES_MAX; page += 1) {
+    const got = await body(api.GET('/api/v1/invocations', { params: { query: { status: 'pending', awake: true, limit: 100, after } } }))
+    items.push(...got.items)
+    if (!got.next) break
+    after = got.next
+  }
+  return items
+}
+
+export const pendingQuery = queryOptions({ queryKey: ['pending'], queryFn: pending, staleTime: Number.POSITIVE_INFINITY })
+
+/** The calls of which something is held in quarantine: their params, or what came back. */
+async function quarantined(): Promise<Invocation[]> {
+  const { items } = await body(api.GET('/api/v1/quarantines', { params: { query: { state: 'held', limit: 50 } } }))
+  return Promise.all(items.map(held => readInvocation(held.invocation_id)))
+}
+
+/** What was decided lately, or what needs a look: the newest hundred. */
+export const listedQuery = (tab: 'snoozed' | 'decided' | 'attention') =>
+  queryOptions({
+    queryKey: ['listed', tab],
+    queryFn: async (): Promise<Invocation[]> => {
+      const list = async (query: { status?: Invocation['status']; awake?: boolean; limit: number }) =>
+        (await body(api.GET('/api/v1/invocations', { params: { query } }))).items
+      if (tab === 'attention') return (await Promise.all([list({ status: 'in_doubt', limit: 100 }), quarantined()])).flat()
+      if (tab === 'decided') return (await list({ limit: 100 })).filter(item => item.status !== 'pending')
+      const [all, awake] = await Promise.all([list({ status: 'pending', limit: 100 }), pending()])
+      const ids = new Set(awake.map(item => item.id))
+      return all.filter(item => !ids.has(item.id))
+    },
+  })
+
+export const readInvocation = async (id: string): Promise<Invocation> =>
+  (await body(api.GET('/api/v1/invocations/{invocation}', { params: { path: { invocation: id } } }))).invocation
+
+export const invocationQuery = (id: string) => queryOptions({ queryKey: ['invocation', id], queryFn: () => readInvocation(id) })
+
+export const foresightQuery = (id: string, binding: string | undefined) =>
+  queryOptions({
+    queryKey: ['foresight', id, binding],
+    queryFn: () => body(api.GET('/api/v1/invocations/{invocation}/foresight', { params: { path: { invocation: id } } })),
+    staleTime: 30_000,
+    retry: false,
+  })
+
+/** Earlier calls of the same action in the same session, the newest first. Ids sort by birth, so they are cursors. */
+export const beforeQuery = (item: Invocation) =>
+  queryOptions({
+    queryKey: ['before', item.id],
+    queryFn: async () => {
+      const query = { session: item.session_id, action: item.action, after: item.id, limit: 100 }
+      const { items } = await body(api.GET('/api/v1/invocations', { params: { query } }))
+      return items.filter(other => !other.dry_run && other.completed_at != null)
+    },
+  })
+
+export const totalQuery = (action: string) =>
+  queryOptions({
+    queryKey: ['total', action],
+    queryFn: async () => (await body(api.GET('/api/v1/invocations', { params: { query: { action, count: true, limit: 1 } } }))).total ?? 0,
+  })
+
+export const sessionQuery = (session: string) =>
+  queryOptions({
+    queryKey: ['session', session],
+    queryFn: () => body(api.GET('/api/v1/sessions/{session}', { params: { path: { session } } })),
+    staleTime: 60_000,
+    retry: false,
+  })
+
+/** The digest of what was shown travels with the answer: if the call changed meanwhile, the server refuses it. */
+export const approve = (item: Invocation, more: ApproveRequest = {}) =>
+  body(
+    api.POST('/api/v1/invocations/{invocation}/approve', {
+      params: { path: { invocation: item.id } },
+      body: { binding: item.binding?.digest, ...more },
+    }),
+  )
+
+export const approveMany = (items: readonly Invocation[], reason?: string) =>
+  body(
+    api.POST('/api/v1/invocations/approve', {
+      body: { invocations: items.map(item => (item.binding ? { id: item.id, binding: item.binding.digest } : item.id)), reason },
+    }),
+  )
+
+export const deny = (id: string, reason?: string) =>
+  body(api.POST('/api/v1/invocations/{invocation}/deny', { params: { path: { invocation: id } }, body: { reason } }))
+
+/** The page is being left: what the person decided is sent all the same. */
+export function denyOnLeaving(id: string, reason?: string): void {
+  void fetch(`/api/v1/invocations/${encodeURIComponent(id)}/deny`, {
+    method: 'POST',
+    keepalive: true,
+    headers: { 'content-type': 'application/json', [CSRF_HEADER]: lastWord() },
+    body: JSON.stringify({ reason }),
+  })
+}
+
+export const snooze = (id: string, time: string) =>
+  body(api.POST('/api/v1/invocations/{invocation}/snooze', { params: { path: { invocation: id } }, body: { for: time } }))
+
+export const settle = (id: string, as: 'succeeded' | 'failed' | 'retry', reason: string) =>
+  body(api.POST('/api/v1/invocations/{invocation}/settle', { params: { path: { invocation: id } }, body: { as, reason } }))
+
+/** What is held of a call; undefined if nothing is. */
+export const quarantineQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['quarantine', id],
+    queryFn: () => body(api.GET('/api/v1/quarantines/{invocation}', { params: { path: { invocation: id } } })),
+    retry: false,
+  })
+
+/** The content itself. That somebody looked is recorded. */
+export const lookAt = (id: string) => body(api.GET('/api/v1/quarantines/{invocation}/payload', { params: { path: { invocation: id } } }))
+
+/** The digest of what was looked at travels with the answer. */
+export async function settleQuarantine(id: string, as: 'release' | 'discard', reason: string, digest: string | undefined): Promise<void> {
+  const request = { params: { path: { invocation: id } }, body: { reason, digest } }
+  if (as === 'release') await body(api.POST('/api/v1/quarantines/{invocation}/release', request))
+  else await body(api.POST('/api/v1/quarantines/{invocation}/discard', request))
+}

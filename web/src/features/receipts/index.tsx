@@ -1,0 +1,119 @@
+// Receipts: what was done, by whom, under which rule. Search them, open one, verify it.
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import type { ApiError } from '@/api/client'
+import type { Entry, Status, Tier } from '@/api/types'
+import { StatusBadge, TierBadge } from '@/components/status'
+import { Button, Copy, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { useOrgEvents } from '@/lib/events'
+import { milliseconds } from '@/lib/format'
+import { bodyOf, timeOf } from './model'
+import { receiptsQuery } from './queries'
+
+const route = getRouteApi('/receipts')
+const STATUSES: Status[] = ['succeeded', 'failed', 'reverted', 'denied', 'quarantined', 'expired', 'cancelled', 'in_doubt']
+
+export function Receipts() {
+  const filter = route.useSearch()
+  const navigate = useNavigate({ from: '/receipts' })
+  const receipts = useInfiniteQuery(receiptsQuery(filter))
+  useOrgEvents(event => {
+    // What is looked at does not move: only the first page is read again, and only at its top.
+    if (event !== 'reset' && event.receipt && receipts.data?.pages.length === 1) void receipts.refetch()
+  })
+  const entries = receipts.data?.pages.flatMap(page => page.items) ?? []
+  const set = (name: keyof typeof filter) => (event: { target: { value: string } }) =>
+    void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
+  return (
+    <div className="flex h-full flex-col">
+      <header className="border-b px-4 py-3 md:px-6">
+        <div className="flex flex-wrap items-baseline justify-between gap-2">
+          <h1 className="text-lg font-semibold">Receipts</h1>
+          <Copy text="countersign receipt list" />
+        </div>
+        <div className="mt-2 grid gap-2 sm:grid-cols-2 lg:grid-cols-5">
+          <input
+            aria-label="Action"
+            placeholder="action, whole id"
+            value={filter.action ?? ''}
+            onChange={set('action')}
+            className={fieldClass}
+          />
+          <input
+            aria-label="Session"
+            placeholder="session id"
+            value={filter.session ?? ''}
+            onChange={set('session')}
+            className={fieldClass}
+          />
+          <select aria-label="Status" value={filter.status ?? ''} onChange={set('status')} className={fieldClass}>
+            <option value="">any status</option>
+            {STATUSES.map(status => (
+              <option key={status}>{status}</option>
+            ))}
+          </select>
+          <select aria-label="Since" value={filter.since ?? ''} onChange={set('since')} className={fieldClass}>
+            <option value="">any time</option>
+            {['1h', '24h', '7d', '30d'].map(since => (
+              <option key={since} value={since}>{`last ${since}`}</option>
+            ))}
+          </select>
+          <input
+            aria-label="Trace id"
+            placeholder="trace id"
+            value={filter.trace_id ?? ''}
+            onChange={set('trace_id')}
+            className={fieldClass}
+          />
+        </div>
+      </header>
+      <div className="min-h-0 flex-1 overflow-auto">
+        {receipts.error && <Failed error={receipts.error as ApiError} retry={() => void receipts.refetch()} />}
+        {receipts.isPending ? (
+          <Loading />
+        ) : entries.length === 0 ? (
+          !receipts.error && <Empty title="No receipt fits">Every call that ends leaves one here.</Empty>
+        ) : (
+          <ul className="divide-y">
+            {entries.map(entry => (
+              <Row key={entry.id} entry={entry} />
+            ))}
+          </ul>
+        )}
+        {receipts.hasNextPage && (
+          <div className="p-4 text-center">
+            <Button busy={receipts.isFetchingNextPage} onClick={() => void receipts.fetchNextPage()}>
+              Older
+            </Button>
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}
+
+function Row({ entry }: { entry: Entry }) {
+  const body = bodyOf(entry)
+  return (
+    <li>
+      <Link
+        to="/receipts/$receipt"
+        params={{ receipt: entry.id }}
+        className="grid gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[9rem_1fr_auto] md:px-6"
+      >
+        {body.status ? <StatusBadge status={body.status} brief /> : <span className="text-xs">{entry.kind}</span>}
+        <span className="min-w-0">
+          <span className="font-medium">{body.action ?? entry.kind}</span> {body.tier && <TierBadge tier={body.tier as Tier} />}
+          <span className="block truncate font-mono text-xs text-muted-fg">{body.principal}</span>
+        </span>
+        <span className="text-xs text-muted-fg tabular-nums sm:text-right">
+          <When at={timeOf(entry)} />
+          <span className="block">
+            #{entry.seq}
+            {body.timing?.exec_ms != null && ` · ${milliseconds(body.timing.exec_ms)}`}
+          </span>
+        </span>
+      </Link>
+    </li>
+  )
+}

@@ -1,0 +1,34 @@
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
+import { api, body } from '@/api/client'
+
+export type ReceiptFilter = { action?: string; session?: string; status?: string; since?: string; trace_id?: string }
+
+export const receiptsQuery = (filter: ReceiptFilter) =>
+  infiniteQueryOptions({
+    queryKey: ['receipts', filter],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam }) => body(api.GET('/api/v1/receipts', { params: { query: { ...filter, limit: 50, after: pageParam } } })),
+    getNextPageParam: page => page.next ?? undefined,
+  })
+
+export const proofQuery = (receipt: string) =>
+  queryOptions({
+    queryKey: ['proof', receipt],
+    queryFn: () => body(api.GET('/api/v1/receipts/{receipt}/proof', { params: { path: { receipt } } })),
+    retry: false,
+  })
+
+export const receiptQuery = (receipt: string) =>
+  queryOptions({
+    queryKey: ['receipt', receipt],
+    queryFn: () => body(api.GET('/api/v1/receipts/{receipt}', { params: { path: { receipt } } })),
+  })
+
+export const keysQuery = queryOptions({ queryKey: ['keys'], queryFn: () => body(api.GET('/api/v1/keys')), staleTime: 60_000 })
+
+export const entriesQuery = (invocation: string | undefined) =>
+  queryOptions({
+    queryKey: ['entries', invocation],
+    enabled: !!invocation,
+    queryFn: () => body(api.GET('/api/v1/invocations/{invocation}/entries', { params: { path: { invocation: invocation ?? '' } } })),
+  })

@@ -1,0 +1,191 @@
+// Verifies a receipt in this browser, with WebCrypto and nothing of the server but its public keys: the signature over the payload (DSSE),
+// that the payload is a leaf of the log's tree (RFC 6962), and that the tree's root is signed (a C2SP checkpoint).
+import type { Key, Proof } from '@/api/types'
+
+export type Check = { name: string; ok: boolean; detail: string }
+
+const utf8 = new TextEncoder()
+
+type Envelope = { payload: string; payloadType: string; signatures: { keyid?: string; sig: string }[] }
+type Bytes = Uint8Array<ArrayBuffer>
+
+export function fromBase64(text: string): Bytes {
+  const binary = atob(text)
+  const bytes = new Uint8Array(binary.length)
+  for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at)
+  return bytes
+}
+
+export const fromHex = (text: string): Bytes => new Uint8Array((text.match(/../g) ?? []).map(pair => Number.parseInt(pair, 16)))
+export const toHex = (bytes: Uint8Array): string => [...bytes].map(byte => byte.toString(16).padStart(2, '0')).join('')
+
+export function joined(...parts: readonly Uint8Array[]): Bytes {
+  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    all.set(part, at)
+    at += part.length
+  }
+  return all
+}
+
+const sha256 = async (bytes: Bytes): Promise<Bytes> => new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
+
+const equal = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && a.every((byte, at) => byte === b[at])
+
+/** What DSSE signs: the type and the payload, each with its length. */
+export function preAuth(type: string, payload: Uint8Array): Bytes {
+  const head = utf8.encode(`DSSEv1 ${utf8.encode(type).length} ${type} ${payload.length} `)
+  return joined(head, payload)
+}
+
+async function fits(key: Key, message: Bytes, signature: Bytes): Promise<boolean> {
+  const imported = await crypto.subtle.importKey('raw', fromBase64(key.public), { name: 'Ed25519' }, false, ['verify'])
+  return crypto.subtle.verify({ name: 'Ed25519' }, imported, signature, message)
+}
+
+/** The root of the tree that a leaf and its audit path lead to (RFC 9162, 2.1.3.2); undefined if the path does not fit the size. */
+export async function rootOf(leaf: Bytes, index: number, size: number, path: readonly Bytes[]): Promise<Bytes | undefined> {
+  if (index >= size) return undefined
+  let [at, last, root] = [index, size - 1, leaf]
+  for (const hash of path) {
+    if (last === 0) return undefined
+    if (at % 2 === 1 || at === last) {
+      root = await sha256(joined(Uint8Array.of(1), hash, root))
+      while (at % 2 === 0 && at !== 0) {
+        at = Math.floor(at / 2)
+        last = Math.floor(last / 2)
+      }
+    } else root = await sha256(joined(Uint8Array.of(1), root, hash))
+    at = Math.floor(at / 2)
+    last = Math.floor(last / 2)
+  }
+  return last === 0 ? root : undefined
+}
+
+export type Checkpoint = {
+  origin: string
+  size: number
+  root: Bytes
+  signed: Bytes
+  signatures: { name: string; tag: Bytes; signature: Bytes }[]
+}
+
+export function parseCheckpoint(note: string): Checkpoint | undefined {
+  const gap = note.indexOf('\n\n')
+  const [origin, size, root, more] = note.slice(0, gap).split('\n')
+  if (gap < 0 || !origin || !size || !root || more !== undefined || !/^(0|[1-9][0-9]{0,15})$/.test(size)) return undefined
+  const signatures = note
+    .slice(gap + 2)
+    .split('\n')
+    .filter(Boolean)
+    .map(each => each.split(' '))
+    .filter(([dash, name, data]) => dash === '—' && name && data)
+    .map(([, name = '', data = '']) => ({ name, tag: fromBase64(data).slice(0, 4), signature: fromBase64(data).slice(4) }))
+  return { origin, size: Number(size), root: fromBase64(root), signed: utf8.encode(note.slice(0, gap + 1)), signatures }
+}
+
+/** The key that signs at this position of the log: the newest that has begun. */
+export function keyAt(keys: readonly Key[], purpose: Key['purpose'], seq: number): Key | undefined {
+  return keys.filter(key => key.purpose === purpose && key.starts_at_seq <= seq).sort((a, b) => b.starts_at_seq - a.starts_at_seq)[0]
+}
+
+/** Every check by itself: a failed one says where it broke. */
+export async function verify(proof: Proof, keys: readonly Key[]): Promise<Check[]> {
+  const checks: Check[] = []
+  const check = (name: string, ok: boolean, detail: string) => {
+    checks.push({ name, ok, detail })
+    return ok
+  }
+  try {
+    const envelope = proof.entry.envelope as unknown as Envelope
+    const payload = fromBase64(envelope.payload)
+    const told = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(payload)) as {
+      entry: { seq: string; log: string; kind: string }
+    }
+    const seq = Number(told.entry.seq)
+    const isShown = JSON.stringify(sorted(told)) === JSON.stringify(sorted(proof.entry.payload))
+    check(
+      'The text on this page is the text that was signed',
+      isShown && seq === proof.entry.seq,
+      isShown ? `entry ${seq} of ${told.entry.log}` : 'they differ',
+    )
+
+    const key = keyAt(keys, 'receipt', seq)
+    const signature = envelope.signatures[0]
+    const isSigned =
+      !!key &&
+      !!signature &&
+      envelope.signatures.length === 1 &&
+      (await fits(key, preAuth(envelope.payloadType, payload), fromBase64(signature.sig)))
+    check(
+      'It is signed by the log’s key',
+      isSigned,
+      key ? `Ed25519, key ${key.key_id}${key.revoked_at ? ', which was revoked later' : ''}` : 'there is no key for this position',
+    )
+
+    const leaf = await sha256(joined(Uint8Array.of(0), payload))
+    check(
+      'Its hash is the leaf that the proof is about',
+      toHex(leaf) === proof.leaf && proof.index === seq,
+      `${toHex(leaf).slice(0, 16)}…, leaf ${proof.index}`,
+    )
+
+    const checkpoint = parseCheckpoint(proof.checkpoint)
+    if (
+      !check(
+        'There is a checkpoint of this log',
+        !!checkpoint && checkpoint.origin === `countersign/${told.entry.log}`,
+        checkpoint?.origin ?? 'it cannot be read',
+      ) ||
+      !checkpoint
+    )
+      return checks
+    const root = await rootOf(leaf, proof.index, checkpoint.size, proof.hashes.map(fromHex))
+    check(
+      'The leaf is in the tree of the checkpoint',
+      !!root && equal(root, checkpoint.root),
+      `${proof.hashes.length} hashes up to the root of ${checkpoint.size} entries`,
+    )
+
+    const signer = await signerOf(checkpoint, keys)
+    check(
+      'The checkpoint is signed by the log’s checkpoint key',
+      !!signer,
+      signer ? `Ed25519, key ${signer.key_id}` : 'no signature of it fits',
+    )
+  } catch (cause) {
+    check('It can be read', false, cause instanceof Error ? cause.message : String(cause))
+  }
+  return checks
+}
+
+async function signerOf(checkpoint: Checkpoint, keys: readonly Key[]): Promise<Key | undefined> {
+  for (const key of keys.filter(each => each.purpose === 'checkpoint' && each.starts_at_seq <= checkpoint.size)) {
+    const tag = (await sha256(joined(utf8.encode(checkpoint.origin), Uint8Array.of(10, 1), fromBase64(key.public)))).slice(0, 4)
+    const ours = checkpoint.signatures.filter(each => each.name === checkpoint.origin && equal(each.tag, tag))
+    if (ours.length > 0 && (await Promise.all(ours.map(each => fits(key, checkpoint.signed, each.signature)))).every(Boolean)) return key
+  }
+  return undefined
+}
+
+/** The same value with the keys of every object in order. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, inner]) => [key, sorted(inner)]),
+  )
+}
+
+/** Whether this browser can verify Ed25519 at all. */
+export async function canVerify(): Promise<boolean> {
+  try {
+    await crypto.subtle.importKey('raw', new Uint8Array(32), { name: 'Ed25519' }, false, ['verify'])
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { ago, countdown, counted, milliseconds, span } from './format'
+
+const now = Date.parse('2026-11-17T12:00:00Z')
+
+test('a deadline counts down and stops at zero', () => {
+  for (const [until, expected] of [
+    ['2026-11-17T12:04:12Z', '4:12'],
+    ['2026-11-17T12:00:00.400Z', '0:01'],
+    ['2026-11-17T11:59:00Z', '0:00'],
+    ['2026-11-18T11:00:00Z', '23 h'],
+  ] as const)
+    expect(countdown(until, now)).toBe(expected)
+})
+
+test('times and counts are said in words', () => {
+  expect(ago('2026-11-17T11:59:23Z', now)).toBe('37 s ago')
+  expect(ago('2026-11-17T12:30:00Z', now)).toBe('in 30 min')
+  expect(ago('2026-11-17T12:00:00Z', now)).toBe('now')
+  expect([span(0), span(59), span(61), span(7_300), span(200_000)]).toEqual(['0 s', '59 s', '1 min', '2 h', '2 d'])
+  expect([milliseconds(14), milliseconds(1_500), milliseconds(90_000)]).toEqual(['14 ms', '1.5 s', '1 min'])
+  expect([counted(1, 'call'), counted(0, 'call')]).toEqual(['1 call', '0 calls'])
+})

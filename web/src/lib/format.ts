@@ -1,0 +1,47 @@
+// Times, spans and counts in words.
+
+const UNITS: readonly (readonly [number, string])[] = [
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'min'],
+  [1, 's'],
+]
+
+/** `3 min`, `2 h`, `5 d`: the largest unit there is one of. */
+export function span(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds))
+  const [length, unit] = UNITS.find(([length]) => whole >= length) ?? [1, 's']
+  return `${Math.floor(whole / length)} ${unit}`
+}
+
+/** What is left until a deadline: `4:12` below an hour, `23 h` above; `0:00` when it is over. */
+export function countdown(until: string, now: number): string {
+  const seconds = Math.max(0, Math.ceil((Date.parse(until) - now) / 1000))
+  if (seconds >= 3_600) return span(seconds)
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
+}
+
+/** `37 s ago`, or `in 4 min`. */
+export function ago(at: string, now: number): string {
+  const seconds = (now - Date.parse(at)) / 1000
+  // The clock of a page moves once a second.
+  if (Math.abs(seconds) < 2) return 'now'
+  if (seconds < 0) return `in ${span(-seconds)}`
+  return `${span(seconds)} ago`
+}
+
+/** Local time and UTC, for a tooltip. */
+export function absolute(at: string): string {
+  const date = new Date(at)
+  return `${date.toLocaleString()} · ${date.toISOString()}`
+}
+
+export function milliseconds(value: number): string {
+  return value < 1_000 ? `${value} ms` : value < 60_000 ? `${(value / 1_000).toFixed(1)} s` : span(value / 1_000)
+}
+
+/** `1 call`, `3 calls`. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+/** The first characters of a digest. */
+export const short = (digest: string): string => `${digest.slice(0, 12)}…`

@@ -1,0 +1,78 @@
+// The live stream of the org: one connection for each tab, which goes on where it was cut.
+import { forgetWord, headers } from '@/api/client'
+import type { Schemas } from '@/api/types'
+import { parser } from './sse'
+
+export type Live = 'connecting' | 'live' | 'reconnecting' | 'paused'
+export type OrgEvent = Schemas['StreamEvent']
+
+type Told = {
+  event: (event: OrgEvent) => void
+  state: (state: Live) => void /** Something may have been missed: read anew. */
+  reset: () => void
+}
+
+const WAIT_MS_MAX = 15_000
+/** The server gives a sign of life every 15 seconds. */
+const SILENCE_MS = 45_000
+
+/** Follows the stream until the returned function is called. */
+export function follow(told: Told): () => void {
+  const stop = new AbortController()
+  let cursor: string | undefined
+  let fails = 0
+  const run = async () => {
+    while (!stop.signal.aborted) {
+      const once = new AbortController()
+      const both = AbortSignal.any([stop.signal, once.signal])
+      let silent = setTimeout(() => once.abort(), SILENCE_MS)
+      try {
+        const response = await fetch('/api/v1/stream', {
+          headers: { ...(await headers()), accept: 'text/event-stream', ...(cursor ? { 'last-event-id': cursor } : {}) },
+          signal: both,
+          cache: 'no-store',
+        })
+        if (response.status === 403) forgetWord()
+        if (response.status === 400 || response.status === 422) {
+          // The cursor is of another database, or what came after it is kept no longer.
+          cursor = undefined
+          told.reset()
+        }
+        if (!response.ok || !response.body) throw new Error(String(response.status))
+        fails = 0
+        const isFirst = cursor === undefined
+        told.state('live')
+        const feed = parser(
+          message => {
+            // What happened before the stream began is read, not told.
+            if (message.event === 'stream.opened') isFirst && told.reset()
+            else if (message.event === 'problem' || message.event === 'stream.dropped') once.abort()
+            else told.event(JSON.parse(message.data) as OrgEvent)
+          },
+          id => {
+            cursor = id
+          },
+        )
+        const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+        for (;;) {
+          const { done, value } = await reader.read()
+          if (done) break
+          clearTimeout(silent)
+          silent = setTimeout(() => once.abort(), SILENCE_MS)
+          feed(value)
+        }
+      } catch {
+        // Told by the state below.
+      } finally {
+        clearTimeout(silent)
+      }
+      if (stop.signal.aborted) return
+      told.state('reconnecting')
+      fails += 1
+      const wait = Math.min(WAIT_MS_MAX, 250 * 2 ** Math.min(fails, 6)) * (0.5 + Math.random() / 2)
+      await new Promise(resolve => setTimeout(resolve, wait))
+    }
+  }
+  void run()
+  return () => stop.abort()
+}

@@ -1,0 +1,9 @@
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { api, body } from '@/api/client'
+import type { Permission } from '@/api/types'
+
+export const meQuery = queryOptions({ queryKey: ['me'], queryFn: () => body(api.GET('/api/v1/whoami')), staleTime: 60_000, retry: false })
+
+export function useMay(): readonly Permission[] {
+  return useQuery(meQuery).data?.permissions ?? []
+}

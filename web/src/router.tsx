@@ -1,0 +1,67 @@
+// Every page has an address, and so has every filter.
+import { createRootRoute, createRoute, createRouter, type ErrorComponentProps, lazyRouteComponent } from '@tanstack/react-router'
+import { Shell } from '@/components/shell'
+import { Button, Empty } from '@/components/ui'
+import { Inbox, TABS, type Tab } from '@/features/inbox'
+
+const text = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
+
+/** A bug of ours: the page says so, and the rest goes on. */
+function Broken({ error, reset }: ErrorComponentProps) {
+  return (
+    <Empty title="This page broke">
+      <p className="foreign mb-3">{error instanceof Error ? error.message : String(error)}</p>
+      <Button onClick={reset}>Show it again</Button>
+    </Empty>
+  )
+}
+
+const root = createRootRoute({ component: Shell, notFoundComponent: () => <Empty title="There is no such page" /> })
+
+export type InboxSearch = { tab?: Tab; call?: string; q?: string }
+const inbox = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: Inbox,
+  validateSearch: (search): InboxSearch => ({ tab: TABS.find(tab => tab === search.tab), call: text(search.call), q: text(search.q) }),
+})
+
+export type ReceiptsSearch = { action?: string; session?: string; status?: string; since?: string; trace_id?: string }
+const receipts = createRoute({
+  getParentRoute: () => root,
+  path: '/receipts',
+  component: lazyRouteComponent(() => import('@/features/receipts'), 'Receipts'),
+  validateSearch: (search): ReceiptsSearch => ({
+    action: text(search.action),
+    session: text(search.session),
+    status: text(search.status),
+    since: text(search.since),
+    trace_id: text(search.trace_id),
+  }),
+})
+const receipt = createRoute({
+  getParentRoute: () => root,
+  path: '/receipts/$receipt',
+  component: lazyRouteComponent(() => import('@/features/receipts/receipt'), 'Receipt'),
+})
+
+export type ActionsSearch = { action?: string; q?: string }
+const actions = createRoute({
+  getParentRoute: () => root,
+  path: '/actions',
+  component: lazyRouteComponent(() => import('@/features/actions'), 'Actions'),
+  validateSearch: (search): ActionsSearch => ({ action: text(search.action), q: text(search.q) }),
+})
+
+export const router = createRouter({
+  routeTree: root.addChildren([inbox, receipts, receipt, actions]),
+  defaultPreload: 'intent',
+  defaultErrorComponent: Broken,
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}
