@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where to go from here. */
+        /** The web UI for a browser, and for others where to go from here. */
         get: operations["welcome"];
         put?: never;
         post?: never;
@@ -2234,6 +2234,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/login/once/{text}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A button that logs in whoever has the address that `serve` shows. Only the button counts: a program that looks ahead presses none. */
+        get: operations["logins_show_once"];
+        put?: never;
+        /** Logs in whoever has the address that `serve` shows, as the owner of its data folder. */
+        post: operations["logins_log_in_once"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/login/word": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The word that a page sends with each request to the API, as `x-countersign-csrf`. It counts as long as the login. */
+        get: operations["logins_word"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/logout": {
         parameters: {
             query?: never;
@@ -3623,8 +3658,8 @@ export interface components {
             form: string;
             /** @description The access token of a person. */
             token: string;
-            /** @description The call to go on with. */
-            invocation?: string | null;
+            /** @description The page of this server to go on with. */
+            next?: string | null;
         };
         /** @enum {string} */
         LoginStatus: "open" | "done" | "failed" | "expired";
@@ -3639,7 +3674,12 @@ export interface components {
             /** Format: date-time */
             expires_at: string;
         };
-        /** @description What the button sends that logs out. */
+        /** @description The word of this login, for a page's requests to the API. */
+        LoginWord: {
+            /** @description Null if nobody is logged in here. */
+            word?: string | null;
+        };
+        /** @description What a button sends that needs no more than the word of its page. */
         LogoutForm: {
             form: string;
         };
@@ -5283,7 +5323,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Words. */
+            /** @description Words, or the page of the web UI. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12283,7 +12323,10 @@ export interface operations {
     };
     logins_show: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The page of this server to go on with, such as `/receipts`. */
+                next?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -12292,6 +12335,22 @@ export interface operations {
         responses: {
             /** @description A page for a person. */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description Somebody is logged in, and another page was asked for. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Why it was refused; a page. */
+            "4XX": {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12323,7 +12382,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Logged in; to the call, or to the page that says so. */
+            /** @description Logged in; to the page that was asked for, or to the inbox. */
             303: {
                 headers: {
                     [name: string]: unknown;
@@ -12364,6 +12423,135 @@ export interface operations {
                 };
                 content: {
                     "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    logins_show_once: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                text: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page with a button. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    logins_log_in_once: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                text: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-www-form-urlencoded": components["schemas"]["LogoutForm"];
+            };
+        };
+        responses: {
+            /** @description Logged in; to the inbox. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It was used already, or its time is over; a page with the form for tokens. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The form is not of this browser's page; a page. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description Why it was refused; a page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    logins_word: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginWord"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description The store is not available, or there is a bug. */

@@ -1,6 +1,5 @@
 //! Puts the web UI into the library: a table of the files in `web/dist`, as `web/` was built last. It runs no other program, so that a build
 //! needs no Node.js; without those files the table is empty, and `http/web.rs` says what to do.
-#![expect(clippy::print_stdout, reason = "cargo reads what a build script prints")]
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

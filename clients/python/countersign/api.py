@@ -445,7 +445,7 @@ class LoginForm(TypedDict):
 
     form: str
     token: str
-    invocation: NotRequired[str | None]
+    next: NotRequired[str | None]
 
 
 LoginStatus: TypeAlias = Literal['open', 'done', 'failed', 'expired']
@@ -463,9 +463,17 @@ class LoginView(TypedDict):
     expires_at: str
 
 
+class LoginWord(TypedDict):
+    """
+    The word of this login, for a page's requests to the API.
+    """
+
+    word: NotRequired[str | None]
+
+
 class LogoutForm(TypedDict):
     """
-    What the button sends that logs out.
+    What a button sends that needs no more than the word of its page.
     """
 
     form: str
