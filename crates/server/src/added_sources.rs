@@ -173,7 +173,7 @@ impl AddedRegistry {
                     source: id.clone(),
                     command: command.clone(),
                     env: env.clone(),
-                    workspace: home.map(|home| home.place.folder().to_owned()),
+                    workspace: home.map(|home| home.places.shared().folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
                 Server::Program { residents, program, package: None, reach: self.config.programs.reach(command) }

@@ -3,10 +3,11 @@
 use super::*;
 use crate::builtin::tests::context;
 use crate::web::HostRule;
-use crate::workspace::Place;
+use crate::workspace::{Folders, Place, Places};
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
+use countersign_core::fault::Faults;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile, Turn};
 use countersign_core::ports::sources::{Variable, VariableValue};
 use countersign_core::source::{AfterError, CallContext, Error, OrgSources, Output, Past, Source, SourceRegistry};
@@ -95,18 +96,22 @@ fn bench(tier: &str) -> Bench {
 
 /// Opens a place with a workspace id of its own.
 fn open_place(folder: &std::path::Path) -> Place {
+    Place::open(&folder.join("workspace"), &folder.join("snapshots"), &another_random()).unwrap()
+}
+
+/// Draws other workspace ids than those before it.
+fn another_random() -> SeededRandom {
     static OPENED: AtomicU64 = AtomicU64::new(0);
-    let random = SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst));
-    Place::open(&folder.join("workspace"), &folder.join("snapshots"), &random).unwrap()
+    SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst))
 }
 
 fn open_bench(jail: Arc<dyn Jail>, allowed_hosts: Vec<HostRule>) -> Bench {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
-    let place = open_place(folder.path());
+    let places = Places::open(Folders::below(folder.path()), Arc::new(another_random()), &Faults::default()).unwrap();
     let packages = Packages::open(PackagesConfig {
         folder: folder.path().join("packages"),
-        place: Arc::new(place),
+        places: Arc::new(places),
         jail,
         commands: Arc::new(NoCommands),
         may_run_code: true,

@@ -85,11 +85,12 @@ impl Gated {
     /// The invocation row as it is stored from here on; later stages fill in the rest.
     pub(crate) fn to_invocation(&self, status: Status, decision: &Decision) -> Box<Invocation> {
         let resolved = &self.validated.resolved;
-        let Admitted { id, created_at, session, request, .. } = &*resolved.admitted;
+        let Admitted { id, created_at, session, space, request, .. } = &*resolved.admitted;
         Box::new(Invocation {
             id: id.clone(),
             org: session.org.clone(),
             space: session.space.clone(),
+            has_own_workspace: space.members.is_some(),
             session: session.id.clone(),
             principal: request.principal.id.clone(),
             owner: request.principal.owner.clone(),
