@@ -168,6 +168,7 @@ impl AddedRegistry {
                     Err(why) => return Server::Nowhere { why },
                 };
                 let home = self.config.homes.as_ref().and_then(|homes| homes.of(org).ok());
+                // SECURITY: it answers several spaces for as long as it runs, so it must not see the workspace of a space with members.
                 let program = self.config.programs.program(Started {
                     org: org.clone(),
                     source: id.clone(),

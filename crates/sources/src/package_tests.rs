@@ -436,6 +436,32 @@ async fn an_effect_is_taken_back_by_what_was_kept_once_its_package_is_another_or
 }
 
 #[tokio::test]
+async fn for_a_space_with_members_a_package_sees_and_changes_the_workspace_of_that_space_alone() {
+    let bench = bench("R2");
+    bench.write("a", "for all");
+    bench.will_leave(&[("a", "new")], json!({ "output": {} }));
+    let opened = bench.context().await;
+    let mut closed = CallContext { has_own_workspace: true, ..opened.clone() };
+    closed.prepared = bench.source().prepare(&closed, &act(), &json!({})).await.unwrap();
+    let evidence = closed.prepared.clone().unwrap();
+    bench.source().call(&closed, &act(), &json!({})).await.unwrap();
+    let output = Output::new(json!({}));
+    bench.will_leave(&[], json!({ "ok": true }));
+    assert!(bench.source().verify(&closed, &act(), &json!({}), &output).await.unwrap().iter().all(|check| check.ok));
+    let own = bench.folder.path().canonicalize().unwrap().join("spaces").join(closed.space.as_str()).join("workspace");
+    assert_eq!((bench.read("a").as_deref(), std::fs::read_to_string(own.join("a")).unwrap().as_str()), (Some("for all"), "new"));
+    for asked in bench.puppet.asked.lock().iter() {
+        let shown: Vec<_> = asked.read_only.iter().filter(|(_, jail)| jail.ends_with("workspace")).map(|(host, _)| host.clone()).collect();
+        assert_eq!(shown, [own.clone()]);
+    }
+    // It is reverted where it was made, also without the package, and after its space was opened.
+    assert_eq!(bench.packages.remove("kit"), Ok(true));
+    let Past { source: past, .. } = bench.packages.past(&opened.org, &act(), &evidence).await.unwrap();
+    past.revert(&opened, &act(), &evidence).await.unwrap();
+    assert_eq!((bench.read("a").as_deref(), own.join("a").exists()), (Some("for all"), false));
+}
+
+#[tokio::test]
 async fn what_was_kept_of_no_definition_or_of_one_that_is_lost_is_no_past() {
     let bench = bench("R2");
     bench.will_leave(&[("a", "new")], json!({ "output": {} }));
