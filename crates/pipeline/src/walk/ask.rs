@@ -111,7 +111,8 @@ impl Walk {
 
     pub(crate) async fn ask_for_preview(&self, gated: &Gated, invocation: &Invocation) -> Result<Output, Error> {
         let subject = Subject::of(gated, invocation);
-        let context = subject.context_of_effect(self);
+        // The row of a pending call may be older than the members of its space.
+        let context = CallContext { has_own_workspace: gated.has_own_workspace(), ..subject.context_of_effect(self) };
         self.bounded(&subject, &context, subject.source.preview(&context, &subject.definition.action.id, subject.params)).await
     }
 
