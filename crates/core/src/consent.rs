@@ -11,6 +11,14 @@ pub fn is_purpose(text: &str) -> bool {
     text.split_once(':').is_some_and(|(kind, name)| fits(kind) && fits(name))
 }
 
+/// The kinds of purposes whose name is an action.
+pub const KINDS_OF_ACTIONS: [&str; 2] = ["action:", "redaction:"];
+
+/// The action that a purpose is about, if it is about one.
+pub fn action_of(purpose: &str) -> Option<&str> {
+    KINDS_OF_ACTIONS.iter().find_map(|kind| purpose.strip_prefix(*kind))
+}
+
 /// The purpose of calling this action.
 pub fn purpose_of(action: &ActionId) -> String {
     format!("action:{action}")
@@ -41,6 +49,8 @@ mod tests {
         for good in ["action:files.write_text", "redaction:message.to", "group:mail"] {
             assert!(is_purpose(good), "{good}");
         }
+        assert_eq!(action_of("redaction:message.to"), Some("message.to"));
+        assert_eq!(action_of("group:mail"), None);
         for bad in ["", "action", "action:", ":x", "action:a b", "a:b\0", "action:x:y"] {
             assert!(!is_purpose(bad), "{bad}");
         }

@@ -302,6 +302,9 @@ pub struct Invocation {
     pub id: InvocationId,
     pub org: OrgId,
     pub space: SpaceId,
+    /// Its space had members when it was decided. So it works on files of that space alone, which calls of other spaces cannot reach.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_own_workspace: bool,
     pub session: SessionId,
     pub principal: PrincipalId,
     /// The person on whose behalf an agent acts.

@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub struct CallContext {
     pub org: OrgId,
     pub space: SpaceId,
+    /// Whether the call works in a workspace of its space, and not in the one that spaces share. See `Invocation`.
+    pub has_own_workspace: bool,
     pub session: SessionId,
     pub invocation: InvocationId,
     /// 1 for the first attempt.

@@ -168,12 +168,13 @@ impl AddedRegistry {
                     Err(why) => return Server::Nowhere { why },
                 };
                 let home = self.config.homes.as_ref().and_then(|homes| homes.of(org).ok());
+                // SECURITY: it answers several spaces for as long as it runs, so it must not see the workspace of a space with members.
                 let program = self.config.programs.program(Started {
                     org: org.clone(),
                     source: id.clone(),
                     command: command.clone(),
                     env: env.clone(),
-                    workspace: home.map(|home| home.place.folder().to_owned()),
+                    workspace: home.map(|home| home.places.shared().folder().to_owned()),
                     secrets: Arc::new(self.config.store.clone()),
                 });
                 Server::Program { residents, program, package: None, reach: self.config.programs.reach(command) }

@@ -2,6 +2,7 @@
 
 use crate::{Config, Error};
 use countersign_core::{OrgId, Secret, ServerId};
+use sources::workspace::Folders;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -18,10 +19,10 @@ pub(crate) struct DataDir {
 
 /// The workspace inside a data folder.
 pub(crate) fn workspace_below(data: &Path) -> PathBuf {
-    data.join("workspace")
+    HomeDir::first(data).workspace()
 }
 
-/// The folders of one org: its workspace, its snapshots and its packages.
+/// The folders of one org: its workspaces with their snapshots, and its packages.
 pub(crate) struct HomeDir(PathBuf);
 
 impl HomeDir {
@@ -35,11 +36,12 @@ impl HomeDir {
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {
-        workspace_below(&self.0)
+        self.workspaces().root
     }
 
-    pub(crate) fn snapshots(&self) -> PathBuf {
-        self.0.join("snapshots")
+    /// The folders of its workspaces, of which `workspace` is the one that spaces share.
+    pub(crate) fn workspaces(&self) -> Folders {
+        Folders::below(&self.0)
     }
 
     pub(crate) fn packages(&self) -> PathBuf {

@@ -1,4 +1,4 @@
-//! The home of each org on this server: a workspace, the builtin sources that work in it, and its packages. Orgs share none of it. The
+//! The home of each org on this server: its workspaces, the builtin sources that work in them, and its packages. Orgs share none of it. The
 //! first org's home is the data folder itself; another org's home is below `orgs/` and is created when it is first needed.
 
 use crate::config::Config;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use sources::builtin::files::Files;
 use sources::command::CommandRunner;
 use sources::package::{Packages, PackagesConfig};
-use sources::workspace::Place;
+use sources::workspace::Places;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Homes {
 
 /// The home of one org.
 pub(crate) struct Home {
-    pub(crate) place: Arc<Place>,
+    pub(crate) places: Arc<Places>,
     pub(crate) packages: Arc<Packages>,
     commands: Arc<CommandRunner>,
     builtin: Vec<Arc<dyn Source>>,
@@ -73,25 +73,24 @@ impl Homes {
     }
 
     /// The workspaces that exist on this server, of these orgs.
-    pub(crate) fn places(&self, orgs: &[OrgId]) -> Vec<Arc<Place>> {
+    pub(crate) fn places(&self, orgs: &[OrgId]) -> Vec<Arc<Places>> {
         let exists = |org: &&OrgId| **org == self.ground.first || HomeDir::of(&self.ground.data, org).workspace().exists();
-        orgs.iter().filter(exists).filter_map(|org| self.of(org).ok()).map(|home| Arc::clone(&home.place)).collect()
+        orgs.iter().filter(exists).filter_map(|org| self.of(org).ok()).map(|home| Arc::clone(&home.places)).collect()
     }
 }
 
 impl Home {
     fn open(ground: &Ground, folders: &HomeDir) -> Result<Self, sources::Error> {
         let config = &ground.config;
-        let place = Place::open(&folders.workspace(), &folders.snapshots(), &*ground.random)?;
-        let place = Arc::new(place.with_faults(&ground.faults));
-        let mut builtin: Vec<Arc<dyn Source>> = vec![Arc::new(Files::on(Arc::clone(&place))?)];
+        let places = Arc::new(Places::open(folders.workspaces(), Arc::clone(&ground.random), &ground.faults)?);
+        let mut builtin: Vec<Arc<dyn Source>> = vec![Arc::new(Files::on(Arc::clone(&places))?)];
         builtin.extend(ground.shared.iter().map(Arc::clone));
         let may_run_code = config.allow_plugin_code_execution;
         let (allowed, confines) = (config.command_allowlist.clone(), Arc::clone(&ground.jail) as Arc<dyn Jail>);
-        let commands = Arc::new(CommandRunner::new(allowed, Arc::clone(&confines), place.folder().to_owned(), may_run_code));
+        let commands = Arc::new(CommandRunner::new(allowed, Arc::clone(&confines), Arc::clone(&places), may_run_code));
         let packages = Packages::open(PackagesConfig {
             folder: folders.packages(),
-            place: Arc::clone(&place),
+            places: Arc::clone(&places),
             jail: confines,
             commands: Arc::clone(&commands) as Arc<dyn Commands>,
             may_run_code,
@@ -101,7 +100,7 @@ impl Home {
             taken: OURS.iter().filter_map(|name| SourceId::parse(name).ok()).collect(),
             check_schema: pipeline::check_schema,
         })?;
-        Ok(Self { place, packages: Arc::new(packages), commands, builtin, listed: Mutex::default() })
+        Ok(Self { places, packages: Arc::new(packages), commands, builtin, listed: Mutex::default() })
     }
 
     /// The sources of the packages and the builtin ones. Returns the same `Arc` as long as the packages do not change.

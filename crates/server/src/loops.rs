@@ -183,8 +183,8 @@ async fn forget_snapshots(now: Timestamp, homes: &Homes, store: &Store) -> Resul
         // One day more than promised, so that a revert at the last moment still finds its snapshots.
         let then = now.minus_seconds((retention.snapshot_days() + 1) * DAY_SECONDS);
         let (bytes_max, spared) = (retention.snapshot_bytes_max.unwrap_or(u64::MAX), now.minus_seconds(SNAPSHOT_SECONDS_MIN));
-        for place in homes.places(std::slice::from_ref(&org.id)) {
-            match tokio::task::spawn_blocking(move || place.forget(then, bytes_max, spared)).await {
+        for places in homes.places(std::slice::from_ref(&org.id)) {
+            match tokio::task::spawn_blocking(move || places.forget(then, bytes_max, spared)).await {
                 Err(_) => {}
                 Ok(Ok(kept)) => all.add(kept),
                 Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),

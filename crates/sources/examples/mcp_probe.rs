@@ -104,6 +104,7 @@ fn context() -> CallContext {
     CallContext {
         org: OrgId::new(at, [1; 10]),
         space: SpaceId::new(at, [2; 10]),
+        has_own_workspace: false,
         session: SessionId::new(at, [3; 10]),
         invocation: InvocationId::new(at, [4; 10]),
         attempt: 1,

@@ -1,12 +1,13 @@
 //! Tests that apply to every builtin source, and helpers that the sources' tests share.
 
 use super::email::{Email, Sender};
-use super::files::{Files, FilesConfig};
+use super::files::Files;
 use super::http::{Http, HttpConfig};
 use super::notify::Notify;
 use super::*;
 use crate::mail::{Mailer, Route};
 use crate::words::patience;
+use crate::workspace::Folders;
 use countersign_core::action::{Preview, Repeatability, Reversibility, SafetyClass};
 use countersign_core::effect::Scope;
 use countersign_core::limits::{CALL_TIMEOUT_MS, LOW_TIMEOUT_MS, MEDIUM_TIMEOUT_MS};
@@ -27,6 +28,7 @@ pub(crate) fn context() -> CallContext {
     CallContext {
         org: OrgId::new(at, [1; 10]),
         space: SpaceId::new(at, [2; 10]),
+        has_own_workspace: false,
         session: SessionId::new(at, [3; 10]),
         invocation: InvocationId::new(at, random),
         attempt: 1,
@@ -106,8 +108,7 @@ impl Notifier for Nobody {
 fn sources() -> (tempfile::TempDir, Vec<Box<dyn Source>>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let scratch = tempfile::tempdir().unwrap();
-    let config = FilesConfig { root: scratch.path().join("root"), snapshots: scratch.path().join("snapshots") };
-    let files = Files::open(config, &SeededRandom::default()).unwrap();
+    let files = Files::open(Folders::below(scratch.path()), Arc::new(SeededRandom::default())).unwrap();
     let http = Http::new(HttpConfig::default()).unwrap();
     let notify = Notify::new(Arc::new(Nobody), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
     let route = Route { server: "smtps://mail.example.com".parse().unwrap(), login: None };

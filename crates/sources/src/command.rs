@@ -4,7 +4,7 @@
 use crate::program::{PLACES, Programs, SCRATCH, libraries};
 use crate::words::{last_line, patience, said, shown};
 use crate::workspace::path::WorkspacePath;
-use crate::workspace::view;
+use crate::workspace::{Places, view};
 use countersign_core::Future;
 use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
@@ -12,7 +12,6 @@ use countersign_core::effect::{Check, Scope};
 use countersign_core::jail::{self, Confinement, Ended, Jail, Turn};
 use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_MEMORY_MB_DEFAULT};
 use countersign_core::source::{CallContext, Error};
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -59,14 +58,14 @@ impl FromStr for AllowedCommand {
 pub struct CommandRunner {
     allowed: Vec<AllowedCommand>,
     jail: Arc<dyn Jail>,
-    workspace: PathBuf,
+    places: Arc<Places>,
     may_run_code: bool,
     programs: Programs,
 }
 
 impl CommandRunner {
-    pub fn new(allowed: Vec<AllowedCommand>, jail: Arc<dyn Jail>, workspace: PathBuf, may_run_code: bool) -> Self {
-        Self { allowed, jail, workspace, may_run_code, programs: Programs::default() }
+    pub fn new(allowed: Vec<AllowedCommand>, jail: Arc<dyn Jail>, places: Arc<Places>, may_run_code: bool) -> Self {
+        Self { allowed, jail, places, may_run_code, programs: Programs::default() }
     }
 
     /// The words to run, the program first, if the command is on the list.
@@ -121,7 +120,8 @@ impl CommandRunner {
             progress: context.progress.clone(),
             egress: None,
         };
-        view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await.map_err(|error| error.to_string())?;
+        let place = self.places.of(context).map_err(|error| error.to_string())?;
+        view::show(place.folder(), WORKSPACE, &context.scope, &mut confinement).await.map_err(|error| error.to_string())?;
         let confined = self.jail.confine(confinement).await.map_err(|error| match error {
             jail::Error::Busy { message } => Unfit::NoTurn(message),
             jail::Error::Unavailable { .. } | jail::Error::Refused { .. } | jail::Error::Lost { .. } => Unfit::Failed(error.to_string()),
@@ -193,9 +193,12 @@ impl Commands for CommandRunner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::{Folders, ID_FILE};
+    use countersign_core::fault::Faults;
     use countersign_core::jail::{Confined, Error};
     use countersign_core::source;
     use std::path::Path;
+    use testkit::SeededRandom;
 
     struct NoJail;
 
@@ -207,7 +210,11 @@ mod tests {
 
     fn runner(allowed: &[&str]) -> CommandRunner {
         let allowed = allowed.iter().map(|text| text.parse().unwrap()).collect();
-        CommandRunner::new(allowed, Arc::new(NoJail), "/nowhere".into(), true)
+        CommandRunner::new(allowed, Arc::new(NoJail), places(tempfile::tempdir().unwrap().path()), true)
+    }
+
+    fn places(home: &Path) -> Arc<Places> {
+        Arc::new(Places::open(Folders::below(home), Arc::new(SeededRandom::default()), &Faults::default()).unwrap())
     }
 
     #[test]
@@ -258,22 +265,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_sees_of_the_workspace_what_the_scope_of_its_call_permits() {
-        let folder = tempfile::tempdir().unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let places = places(home.path());
+        let folder = places.shared().folder().to_owned();
         for name in ["a", "b"] {
-            std::fs::write(folder.path().join(name), name).unwrap();
+            std::fs::write(folder.join(name), name).unwrap();
         }
         let jail = Arc::new(Seen::default());
         let allowed = vec!["true".parse().unwrap()];
-        let runner = CommandRunner::new(allowed, Arc::clone(&jail) as Arc<dyn Jail>, folder.path().to_owned(), true);
+        let runner = CommandRunner::new(allowed, Arc::clone(&jail) as Arc<dyn Jail>, places, true);
         let scope = Scope { forbidden_files: vec!["b".to_owned()], ..Scope::default() };
         for scope in [Scope::default(), scope] {
             let context = CallContext { scope, ..crate::builtin::tests::context() };
             assert!(!runner.run(&context, "files", "true").await.unwrap().ok);
         }
         let asked = jail.0.lock();
-        let shown = |index: usize| (asked[index].read_only.iter().any(|(host, _)| host == folder.path()), asked[index].views.clone());
-        let only = vec!["a".to_owned()];
-        let part = countersign_core::jail::View { host: folder.path().to_owned(), jail: WORKSPACE.into(), only };
+        let shown = |index: usize| (asked[index].read_only.iter().any(|(host, _)| *host == folder), asked[index].views.clone());
+        let only = vec![ID_FILE.to_owned(), "a".to_owned()];
+        let part = countersign_core::jail::View { host: folder.clone(), jail: WORKSPACE.into(), only };
         assert_eq!((shown(0), shown(1)), ((true, vec![]), (false, vec![part])));
         assert!(asked.iter().all(|asked| asked.starts_in.as_deref() == Some(Path::new(WORKSPACE))), "{asked:?}");
     }
@@ -291,7 +300,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_had_no_turn_has_not_looked() {
         let folder = tempfile::tempdir().unwrap();
-        let runner = CommandRunner::new(vec!["true".parse().unwrap()], Arc::new(Crowded), folder.path().to_owned(), true);
+        let runner = CommandRunner::new(vec!["true".parse().unwrap()], Arc::new(Crowded), places(folder.path()), true);
         let context = crate::builtin::tests::context();
         let error = runner.run(&context, "files", "true").await.unwrap_err();
         assert_eq!(error.why_no_turn(), Some("as many programs run as may at once"));

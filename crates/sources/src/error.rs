@@ -7,8 +7,8 @@ use countersign_core::action::InvalidActionId;
 pub enum Error {
     #[error("folder `{path}` cannot be used: {message}")]
     Folder { path: String, message: String },
-    #[error("`{snapshots}` cannot keep snapshots of `{root}`: one lies inside the other")]
-    FoldersOverlap { root: String, snapshots: String },
+    #[error("`{one}` and `{other}` cannot both be used: one lies inside the other")]
+    FoldersOverlap { one: String, other: String },
     /// Without an id, it could not be told later in which workspace a change was made.
     #[error("the id of the workspace, `{path}`, cannot be used: {message}")]
     WorkspaceId { path: String, message: String },

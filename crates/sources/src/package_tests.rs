@@ -3,10 +3,11 @@
 use super::*;
 use crate::builtin::tests::context;
 use crate::web::HostRule;
-use crate::workspace::Place;
+use crate::workspace::{Folders, Place, Places};
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
+use countersign_core::fault::Faults;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile, Turn};
 use countersign_core::ports::sources::{Variable, VariableValue};
 use countersign_core::source::{AfterError, CallContext, Error, OrgSources, Output, Past, Source, SourceRegistry};
@@ -95,18 +96,22 @@ fn bench(tier: &str) -> Bench {
 
 /// Opens a place with a workspace id of its own.
 fn open_place(folder: &std::path::Path) -> Place {
+    Place::open(&folder.join("workspace"), &folder.join("snapshots"), &another_random()).unwrap()
+}
+
+/// Draws other workspace ids than those before it.
+fn another_random() -> SeededRandom {
     static OPENED: AtomicU64 = AtomicU64::new(0);
-    let random = SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst));
-    Place::open(&folder.join("workspace"), &folder.join("snapshots"), &random).unwrap()
+    SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst))
 }
 
 fn open_bench(jail: Arc<dyn Jail>, allowed_hosts: Vec<HostRule>) -> Bench {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
-    let place = open_place(folder.path());
+    let places = Places::open(Folders::below(folder.path()), Arc::new(another_random()), &Faults::default()).unwrap();
     let packages = Packages::open(PackagesConfig {
         folder: folder.path().join("packages"),
-        place: Arc::new(place),
+        places: Arc::new(places),
         jail,
         commands: Arc::new(NoCommands),
         may_run_code: true,
@@ -428,6 +433,32 @@ async fn an_effect_is_taken_back_by_what_was_kept_once_its_package_is_another_or
         assert_eq!((bench.read("a").as_deref(), bench.read("b")), (Some("old"), None));
         assert_eq!(bench.puppet.asked.lock().len(), runs, "code was run");
     }
+}
+
+#[tokio::test]
+async fn for_a_space_with_members_a_package_sees_and_changes_the_workspace_of_that_space_alone() {
+    let bench = bench("R2");
+    bench.write("a", "for all");
+    bench.will_leave(&[("a", "new")], json!({ "output": {} }));
+    let opened = bench.context().await;
+    let mut closed = CallContext { has_own_workspace: true, ..opened.clone() };
+    closed.prepared = bench.source().prepare(&closed, &act(), &json!({})).await.unwrap();
+    let evidence = closed.prepared.clone().unwrap();
+    bench.source().call(&closed, &act(), &json!({})).await.unwrap();
+    let output = Output::new(json!({}));
+    bench.will_leave(&[], json!({ "ok": true }));
+    assert!(bench.source().verify(&closed, &act(), &json!({}), &output).await.unwrap().iter().all(|check| check.ok));
+    let own = bench.folder.path().canonicalize().unwrap().join("spaces").join(closed.space.as_str()).join("workspace");
+    assert_eq!((bench.read("a").as_deref(), std::fs::read_to_string(own.join("a")).unwrap().as_str()), (Some("for all"), "new"));
+    for asked in bench.puppet.asked.lock().iter() {
+        let shown: Vec<_> = asked.read_only.iter().filter(|(_, jail)| jail.ends_with("workspace")).map(|(host, _)| host.clone()).collect();
+        assert_eq!(shown, [own.clone()]);
+    }
+    // It is reverted where it was made, also without the package, and after its space was opened.
+    assert_eq!(bench.packages.remove("kit"), Ok(true));
+    let Past { source: past, .. } = bench.packages.past(&opened.org, &act(), &evidence).await.unwrap();
+    past.revert(&opened, &act(), &evidence).await.unwrap();
+    assert_eq!((bench.read("a").as_deref(), own.join("a").exists()), (Some("for all"), false));
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! A folder in which actions work, and a folder for the content they replace. Sources that change files share one `Place`, so that two
 //! changes see each other.
 //!
-//! Read `path` (which spellings are accepted), then `root` (how paths are opened), then `evidence` (how a change is reverted).
+//! Read `places` (which workspace is whose), then `path` (which spellings are accepted), then `root` (how paths are opened), then `evidence` (how a
+//! change is reverted).
 
 pub(crate) mod commitment;
 pub(crate) mod diff;
@@ -11,6 +12,7 @@ pub(crate) mod made;
 pub(crate) mod mounts;
 pub(crate) mod outcome;
 pub(crate) mod path;
+pub(crate) mod places;
 pub(crate) mod regular;
 pub(crate) mod root;
 pub(crate) mod scope;
@@ -21,12 +23,13 @@ pub(crate) mod visit;
 pub(crate) mod workers;
 
 pub use id::ID_FILE;
+pub use places::{Folders, Places};
 pub use root::{Spelling, spelling_of};
 pub use snapshot::Kept;
 
+use countersign_core::Random;
 use countersign_core::fault::Faults;
 use countersign_core::source::Error;
-use countersign_core::{Random, Timestamp};
 use id::WorkspaceId;
 use root::Workspace;
 use snapshot::Snapshots;
@@ -66,12 +69,6 @@ impl Place {
         self.faults = faults.clone();
         self.snapshots.listen(faults);
         self
-    }
-
-    /// Removes snapshots that were kept before `then`, and the oldest ones beyond `bytes_max`, but none that was kept since `spared`. Reports
-    /// how many were removed and how many are left.
-    pub fn forget(&self, then: Timestamp, bytes_max: u64, spared: Timestamp) -> std::io::Result<Kept> {
-        Ok(self.snapshots.forget(then, bytes_max, spared)?)
     }
 
     /// Whether a change was made in this workspace. Evidence without an id is from the time before workspaces had ids, when there was only

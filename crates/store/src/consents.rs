@@ -4,7 +4,7 @@ use crate::db::{Columns, Row, Val, only, vals};
 use crate::orgs::not_among;
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::consent::Consent;
+use countersign_core::consent::{Consent, KINDS_OF_ACTIONS};
 use countersign_core::{ConsentId, OrgId, PrincipalId, SpaceId, UserId, random_bytes};
 use receipt::body::RuleChange;
 use std::collections::BTreeSet;
@@ -104,12 +104,19 @@ impl Store {
         org: &OrgId,
         user: Option<&UserId>,
         hidden: &BTreeSet<SpaceId>,
+        hidden_sources: &BTreeSet<String>,
         request: &PageRequest,
     ) -> Result<Page<Consent>, Error> {
         let user = user.map_or("", UserId::as_str);
         let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~"), user].to_vec();
         // A consent without a space is for all of them.
-        let visible = not_among("COALESCE(space_id, '')", hidden, &mut params);
+        let mut visible = not_among("COALESCE(space_id, '')", hidden, &mut params);
+        for (source, kind) in hidden_sources.iter().flat_map(|source| KINDS_OF_ACTIONS.map(|kind| (source, kind))) {
+            // The ids of its actions begin with its name and a dot.
+            let begins = format!("{kind}{source}.");
+            params.push(Val::from(begins.as_str()));
+            visible.push_str(&format!(" AND substr(purpose, 1, {}) <> ${}", begins.len(), params.len()));
+        }
         params.push(Val::from(i64::from(request.limit) + 1));
         let which = concat!(select_consent!(), " AND id < $2 AND ($3 = '' OR user_id = $3)");
         let sql = format!("{which}{visible} ORDER BY id DESC LIMIT ${}", params.len());

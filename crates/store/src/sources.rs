@@ -165,6 +165,12 @@ impl Store {
         only(self.db.read(sql, &vals![org.as_str(), id.as_str()]).await?, read_source)
     }
 
+    /// Every source that was ever added, by name, also those that were removed.
+    pub async fn all_sources(&self, org: &OrgId) -> Result<Arc<Vec<AddedSource>>, Error> {
+        let sql = concat!(select_source!(), " ORDER BY id");
+        self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| all(rows, read_source)).await
+    }
+
     /// Lists sources by name, without those that were removed, and without these.
     pub async fn list_sources(&self, org: &OrgId, hidden: &BTreeSet<String>, request: &PageRequest) -> Result<Page<AddedSource>, Error> {
         let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or_default()].to_vec();

@@ -23,10 +23,10 @@ Examples:
 
 /// Shown after a backup. Secrets in the file stay sealed under the master key, which is not in the file.
 const KEY_NOTE: &str = "the master key and the owner's token are not in the file: keep master.key and owner.token of the data folder in \
-    another place; copy workspace, snapshots, packages and orgs beside the backup";
+    another place; copy workspace, snapshots, packages, spaces and orgs beside the backup";
 
 /// Shown after a restore. The file holds only hashes of tokens, so a token cannot be recovered from it.
-const RESTORED_NOTE: &str = "owner.token, workspace, snapshots, packages and orgs are not in a backup: copy them from the old data folder. Every \
+const RESTORED_NOTE: &str = "owner.token, workspace, snapshots, packages, spaces and orgs are not in a backup: copy them from the old data folder. Every \
     token works as before: without owner.token, log in with another one of yours (`countersign login`)";
 
 /// The file of the SQLite database in the data folder.

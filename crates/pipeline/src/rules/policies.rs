@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use countersign_core::OrgId;
-use countersign_core::consent::is_purpose;
+use countersign_core::consent::{action_of, is_purpose};
 use countersign_core::policies::PolicyTexts;
 use policy::{Policies, PolicyProblem};
 use std::collections::BTreeSet;
@@ -18,8 +18,14 @@ pub struct KnownPurposes {
 
 impl KnownPurposes {
     pub fn contains(&self, purpose: &str) -> bool {
-        let of_action = purpose.strip_prefix("action:").or_else(|| purpose.strip_prefix("redaction:"));
-        self.of_policies.contains(purpose) || of_action.is_some_and(|action| self.actions.contains(action))
+        self.of_policies.contains(purpose) || action_of(purpose).is_some_and(|action| self.actions.contains(action))
+    }
+
+    /// The same without the actions of these sources, for whom they do not exist.
+    #[must_use]
+    pub fn without(mut self, sources: &BTreeSet<String>) -> Self {
+        self.actions.retain(|action| action.split('.').next().is_none_or(|source| !sources.contains(source)));
+        self
     }
 }
 

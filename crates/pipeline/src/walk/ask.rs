@@ -60,10 +60,11 @@ impl<'a> Subject<'a> {
     /// The context for verifying, reconciling and reverting. The caller's shorter timeout does not apply, so it cannot leave an effect
     /// unchecked or in place.
     fn context(&self, walk: &Walk) -> CallContext {
-        let Invocation { org, space, session, id, attempts, evidence, call, trace_id, .. } = self.invocation;
+        let Invocation { org, space, has_own_workspace, session, id, attempts, evidence, call, trace_id, .. } = self.invocation;
         CallContext {
             org: org.clone(),
             space: space.clone(),
+            has_own_workspace: *has_own_workspace,
             session: session.clone(),
             invocation: id.clone(),
             attempt: (*attempts).max(1),
@@ -110,7 +111,8 @@ impl Walk {
 
     pub(crate) async fn ask_for_preview(&self, gated: &Gated, invocation: &Invocation) -> Result<Output, Error> {
         let subject = Subject::of(gated, invocation);
-        let context = subject.context_of_effect(self);
+        // The row of a pending call may be older than the members of its space.
+        let context = CallContext { has_own_workspace: gated.has_own_workspace(), ..subject.context_of_effect(self) };
         self.bounded(&subject, &context, subject.source.preview(&context, &subject.definition.action.id, subject.params)).await
     }
 

@@ -82,6 +82,11 @@ impl Gated {
         Older { inputs: inputs.map(|inputs| truncate(inputs, PARAMS_STORED_BYTES_MAX)), ..older.clone() }
     }
 
+    /// Whether the call works in the workspace of its space, which only spaces with members have.
+    pub(crate) fn has_own_workspace(&self) -> bool {
+        self.validated.resolved.admitted.space.members.is_some()
+    }
+
     /// The invocation row as it is stored from here on; later stages fill in the rest.
     pub(crate) fn to_invocation(&self, status: Status, decision: &Decision) -> Box<Invocation> {
         let resolved = &self.validated.resolved;
@@ -90,6 +95,7 @@ impl Gated {
             id: id.clone(),
             org: session.org.clone(),
             space: session.space.clone(),
+            has_own_workspace: self.has_own_workspace(),
             session: session.id.clone(),
             principal: request.principal.id.clone(),
             owner: request.principal.owner.clone(),

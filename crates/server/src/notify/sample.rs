@@ -20,6 +20,7 @@ pub(super) fn sample(by: &Principal, channel: &str, now: Timestamp, random: [u8;
         id: InvocationId::new(now, random),
         org: by.org.clone(),
         space: SpaceId::new(now, random),
+        has_own_workspace: false,
         session: SessionId::new(now, random),
         principal: by.id.clone(),
         owner: None,

@@ -1,6 +1,6 @@
 //! Consents: people give and withdraw their own consents.
 
-use super::{Error, must, must_be_person, sight, spaces, words};
+use super::{Error, must, must_be_person, sight, sources, spaces, words};
 use crate::App;
 use countersign_core::consent::{Consent, is_purpose};
 use countersign_core::limits::CONSENT_SECONDS_MAX;
@@ -12,7 +12,8 @@ use store::{NewConsent, Page, PageRequest};
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Consent>, Error> {
     must(by, Permission::Read)?;
     let own = by.owner.as_ref().filter(|_| by.role.is_some() && !by.may(Permission::ManageIdentity));
-    Ok(app.store().list_consents(&by.org, own, &sight::hidden(app, by).await?, request).await?)
+    let (spaces, sources) = (sight::hidden(app, by).await?, sources::hidden(app, by).await?);
+    Ok(app.store().list_consents(&by.org, own, &spaces, &sources, request).await?)
 }
 
 pub(crate) async fn give(
@@ -27,7 +28,7 @@ pub(crate) async fn give(
     if !is_purpose(&purpose) {
         return Err(Error::invalid("`purpose` must be a kind and a name, such as `action:files.write_text`"));
     }
-    let known = app.pipeline().known_purposes(&by.org).await?;
+    let known = app.pipeline().known_purposes(&by.org).await?.without(&sources::hidden(app, by).await?);
     if !known.contains(&purpose) {
         return Err(Error::UnknownPurpose { purpose, of_policies: known.of_policies });
     }

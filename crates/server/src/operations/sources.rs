@@ -7,8 +7,10 @@ use super::{Error, must, must_be_person, must_read, reviews, sight};
 use crate::App;
 use crate::packages::{OURS, findings_of};
 use api::source::{EditSourceRequest, NewSourceRequest, ReviewedActionRequest, SourceReviewRequest};
+use countersign_core::consent::action_of;
 use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
+use countersign_core::ports::events::Event;
 use countersign_core::ports::sources::{AddedSource, SourceSettings};
 use countersign_core::ports::{AddedSources, Breakers, Invocations, Rules};
 use countersign_core::principal::Permission;
@@ -65,14 +67,20 @@ async fn find_any(app: &App, by: &Principal, name: &str) -> Result<AddedSource, 
     found.and_then(|source| seen(source, &hidden)).ok_or_else(|| unknown(name))
 }
 
-/// The names of the sources that are only for spaces which do not exist for this principal.
+/// The names of the sources that are only for spaces which do not exist for this principal. So are the names of those that were removed, since
+/// their reviews and consents stay, until something else has the name.
 pub(crate) async fn hidden(app: &App, by: &Principal) -> Result<BTreeSet<String>, Error> {
-    let spaces = sight::hidden(app, by).await?;
+    let (spaces, mut hidden) = (sight::hidden(app, by).await?, BTreeSet::new());
     if spaces.is_empty() {
-        return Ok(BTreeSet::new());
+        return Ok(hidden);
     }
-    let added = app.store().added_sources(&by.org).await?;
-    Ok(added.iter().filter(|source| seen(AddedSource::clone(source), &spaces).is_none()).map(|source| source.id.to_string()).collect())
+    for source in app.store().all_sources(&by.org).await?.iter() {
+        let is_hidden = seen(AddedSource::clone(source), &spaces).is_none();
+        if is_hidden && (source.removed_at.is_none() || !app.pipeline().catalogue().has_source(&by.org, source.id.as_str()).await) {
+            hidden.insert(source.id.to_string());
+        }
+    }
+    Ok(hidden)
 }
 
 /// The refusal of an action that does not exist, or not for this principal. It suggests none of a source that they do not see.
@@ -88,15 +96,26 @@ pub(crate) async fn unknown_action(app: &App, by: &Principal, eyes: Eyes<'_>, na
     unknown.into()
 }
 
-/// Whether an event with this name and key is about a source that is only for these spaces, also after it was removed.
-pub(super) async fn is_event_of_hidden(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, name: &str, key: &str) -> Result<bool, Error> {
-    if !["source.", "action.", "breaker.", "switch."].iter().any(|group| name.starts_with(group)) {
+/// Whether an event is about a source that is only for these spaces, also after it was removed.
+pub(super) async fn is_event_of_hidden(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, event: &Event) -> Result<bool, Error> {
+    let named = if event.name == "consent.given" {
+        purpose_in(&event.body).as_deref().and_then(action_of).map(str::to_owned)
+    } else if ["source.", "action.", "breaker.", "switch."].iter().any(|group| event.name.starts_with(group)) {
+        // Of a switch, the key says what it stops; of an action, it begins with the source.
+        Some(event.key.split_once(':').map_or(event.key.as_str(), |(_, named)| named).to_owned())
+    } else {
+        None
+    };
+    let Some(id) = named.as_deref().and_then(|named| named.split('.').next()).and_then(|source| SourceId::parse(source).ok()) else {
         return Ok(false);
-    }
-    // Of a switch, the key says what it stops; of an action, it begins with the source.
-    let named = key.split_once(':').map_or(key, |(_, named)| named);
-    let Some(id) = named.split('.').next().and_then(|source| SourceId::parse(source).ok()) else { return Ok(false) };
+    };
     Ok(app.store().find_source(org, &id).await?.is_some_and(|source| seen(source, spaces).is_none()))
+}
+
+/// What somebody consented to, in the body of the event.
+fn purpose_in(body: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    Some(body["change"]["purpose"].as_str()?.to_owned())
 }
 
 /// The source without the spaces that are hidden; `None` if it is for those only.

@@ -5,10 +5,11 @@ use countersign_core::OrgId;
 use countersign_core::source::{Error, Source};
 use serde_json::{Value, json};
 use sources::builtin::email::{Email, Sender};
-use sources::builtin::files::{Files, FilesConfig};
+use sources::builtin::files::Files;
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use sources::mail::Route;
+use sources::workspace::Folders;
 use std::sync::Arc;
 use testkit::{FakeSource, FixedClock, SeededRandom};
 
@@ -408,12 +409,8 @@ async fn drift_of_read(server: &TestServer) -> Value {
 #[tokio::test]
 async fn nothing_is_odd_about_the_builtin_definitions() {
     let folder = tempfile::tempdir().unwrap();
-    let (root, snapshots) = (folder.path().join("workspace"), folder.path().join("snapshots"));
-    for made in [&root, &snapshots] {
-        std::fs::create_dir(made).unwrap();
-    }
     let store = TestServer::empty(Kind::Sqlite).await;
-    let files = Files::open(FilesConfig { root, snapshots }, &testkit::SeededRandom::default()).unwrap();
+    let files = Files::open(Folders::below(folder.path()), Arc::new(testkit::SeededRandom::default())).unwrap();
     let http = Http::new(HttpConfig { allowed_hosts: Vec::new(), allowed_networks: Vec::new() }).unwrap();
     let notify = Notify::new(Arc::new(store), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
     let route = Route { server: "smtps://mail.example.com".parse().unwrap(), login: None };

@@ -11,12 +11,13 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts};
 use sources::builtin::email::{Email, Sender};
-use sources::builtin::files::{Files, FilesConfig};
+use sources::builtin::files::Files;
 use sources::connection::{Connected, ConnectedConfig};
 use sources::mail::{Mailer, Route};
 use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::web::HostRule;
+use sources::workspace::Folders;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -194,11 +195,8 @@ impl Home {
     }
 
     fn with_files(mut self) -> Self {
-        let (root, snapshots) = (self.workspace(), self.folder.path().join("snapshots"));
-        for made in [&root, &snapshots] {
-            std::fs::create_dir(made).unwrap();
-        }
-        self.files = Some(Arc::new(Files::open(FilesConfig { root, snapshots }, &SeededRandom::new(5)).unwrap()));
+        let folders = Folders::below(self.folder.path());
+        self.files = Some(Arc::new(Files::open(folders, Arc::new(SeededRandom::new(5))).unwrap()));
         self
     }
 }

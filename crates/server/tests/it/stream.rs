@@ -345,6 +345,7 @@ async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
     server.owner.send(reqwest::Method::DELETE, "/api/v1/connections/bank", None).await.ok();
     let vault = json!({ "name": "vault", "url": upstream.mcp(), "trust_hints": true, "spaces": [space] });
     server.owner.post("/api/v1/sources", vault).await.ok();
+    robin.post("/api/v1/consents", json!({ "purpose": "action:vault.look" })).await.ok();
     server.owner.send(reqwest::Method::DELETE, "/api/v1/sources/vault", None).await.ok();
     let seen = server.agent().await.pending("fake.write", json!({ "text": "b" })).await;
     let told = format!("{:?}", theirs.until_held(&hidden).await);

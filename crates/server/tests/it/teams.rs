@@ -13,6 +13,9 @@ on_both_engines!(
     what_is_for_a_hidden_space_only_is_hidden_too,
     no_page_and_no_cursor_tells_of_what_is_hidden,
     a_source_for_a_hidden_space_cannot_be_told_from_none,
+    consents_and_reviews_tell_nothing_of_a_source_for_a_hidden_space,
+    what_is_written_in_a_space_with_members_is_read_in_no_other,
+    a_call_is_reverted_where_it_was_made_whether_its_space_was_closed_or_opened_since,
     the_stats_of_an_action_leave_out_what_is_hidden,
     a_grant_does_not_name_the_hidden_call_it_came_from,
     a_request_learns_nothing_of_a_hidden_space_by_its_name,
@@ -224,6 +227,111 @@ async fn a_source_for_a_hidden_space_cannot_be_told_from_none(kind: Kind) {
     assert!(like_it.status == 404 && !like_it.body.to_string().contains("bank.look"), "{like_it:?}");
     robin.get("/api/v1/actions/bank.look/stats").await.ok();
     robin.post("/api/v1/sessions", with("bank")).await.ok();
+}
+
+async fn consents_and_reviews_tell_nothing_of_a_source_for_a_hidden_space(kind: Kind) {
+    let upstream = Upstream::start().await;
+    let server = TestServer::start_reaching(kind, &[&upstream.url]).await;
+    let (robin, eve) = (server.owner.person("robin", "approver").await, server.owner.person("eve", "approver").await);
+    let auditor = server.owner.post("/api/v1/tokens", json!({ "name": "auditor", "scopes": ["read", "read_session"] })).await.ok();
+    let auditor = server.owner.with_token(auditor["token"].as_str().unwrap());
+    payroll(&server, &[&robin]).await;
+    let bank = json!({ "name": "bank", "url": upstream.mcp(), "trust_hints": true, "spaces": ["payroll"] });
+    server.owner.post("/api/v1/sources", bank).await.ok();
+    let text = |answer: Answer| {
+        let fields = ["code", "detail", "hint", "errors", "suggestions"];
+        (answer.status, fields.map(|field| answer.body[field].to_string().replace("bank", "none")))
+    };
+    for kind in ["action", "redaction"] {
+        let consent = |source: &str| json!({ "purpose": format!("{kind}:{source}.look") });
+        let hidden = eve.post("/api/v1/consents", consent("bank")).await;
+        assert!(hidden.status >= 400, "{hidden:?}");
+        assert_eq!(text(hidden), text(eve.post("/api/v1/consents", consent("none")).await), "{kind}");
+        robin.post("/api/v1/consents", consent("bank")).await.ok();
+    }
+    let names_it = async |client: &Client, list: &str| client.get(&format!("/api/v1/{list}")).await.ok().to_string().contains("bank.look");
+    assert!(names_it(&robin, "consents").await && names_it(&server.owner, "consents").await);
+    assert!(!names_it(&auditor, "consents").await);
+
+    server.owner.send(Method::DELETE, "/api/v1/sources/bank", None).await.ok();
+    assert!(names_it(&robin, "reviews").await && names_it(&server.owner, "reviews").await, "reviews stay");
+    for client in [&eve, &auditor] {
+        for list in ["consents", "reviews", "actions", "sources"] {
+            assert!(!names_it(client, list).await, "{list}");
+        }
+        for path in ["reviews/bank.look", "actions/bank.look", "actions/bank.look/stats", "sources/bank"] {
+            let hidden = client.get(&format!("/api/v1/{path}")).await;
+            assert_eq!(hidden.status, 404, "{path}: {hidden:?}");
+            assert_eq!(text(hidden), text(client.get(&format!("/api/v1/{}", path.replace("bank", "none"))).await), "{path}");
+        }
+    }
+}
+
+fn id_in(answer: &Value) -> String {
+    answer["invocation"]["id"].as_str().unwrap().to_owned()
+}
+
+/// A server on whose workspaces agents write without being asked.
+async fn with_files(kind: Kind) -> TestServer {
+    let server = TestServer::start_with_files(kind).await;
+    server.owner.set_mode("files.write_text", "allow").await;
+    server
+}
+
+async fn what_is_written_in_a_space_with_members_is_read_in_no_other(kind: Kind) {
+    let server = with_files(kind).await;
+    let (robin, eve) = (server.owner.person("robin", "approver").await, server.owner.person("eve", "approver").await);
+    let space = payroll(&server, &[&robin]).await;
+    let (inside, outside) = (agent_in(&robin, &space).await, eve.new_session(json!({})).await);
+    inside.invoke("files.write_text", json!({ "path": "salaries.md", "text": "for members" })).await.ok();
+    outside.invoke("files.write_text", json!({ "path": "notes.md", "text": "for all" })).await.ok();
+    // A dry run compares with the file that the call would replace, and tells no other.
+    for (agent, path) in [(&outside, "salaries.md"), (&inside, "notes.md")] {
+        let call = json!({ "action": "files.write_text", "params": { "path": path, "text": "new" }, "dry_run": true });
+        let foreseen = agent.invoke_with(call).await.ok().to_string();
+        assert!(!foreseen.contains("for members") && !foreseen.contains("for all"), "{foreseen}");
+        let read = agent.invoke("files.read_text", json!({ "path": path })).await;
+        assert!(read.body.to_string().contains("file_not_found"), "{read:?}");
+    }
+    let (own, all) = (json!({ "path": "salaries.md" }), json!({ "path": "notes.md" }));
+    assert!(inside.invoke("files.read_text", own).await.ok().to_string().contains("for members"));
+    let open = server.owner.post("/api/v1/spaces", json!({ "name": "lab" })).await.ok()["id"].as_str().unwrap().to_owned();
+    let other = agent_in(&robin, &open).await;
+    assert!(other.invoke("files.read_text", all).await.ok().to_string().contains("for all"), "spaces without members share one");
+    let names = |folder: &std::path::Path| {
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| !name.starts_with('.')).collect::<Vec<_>>()
+    };
+    let workspace = server.home.workspace();
+    assert_eq!(names(&workspace), ["notes.md"]);
+    assert_eq!(names(&workspace.with_file_name("spaces").join(&space).join("workspace")), ["salaries.md"]);
+    server.verify().await;
+}
+
+async fn a_call_is_reverted_where_it_was_made_whether_its_space_was_closed_or_opened_since(kind: Kind) {
+    let server = with_files(kind).await;
+    let robin = server.owner.person("robin", "approver").await;
+    let space = payroll(&server, &[]).await;
+    let agent = agent_in(&robin, &space).await;
+    let write = async |text: &str| agent.invoke("files.write_text", json!({ "path": "a.md", "text": text })).await;
+    let read = async || agent.invoke("files.read_text", json!({ "path": "a.md" })).await.body.to_string();
+    let open = async || server.owner.send(Method::DELETE, &format!("/api/v1/spaces/{space}/members"), None).await.ok();
+
+    let before = id_in(&write("open").await.ok());
+    join(&server, &space, &robin).await.ok();
+    assert!(read().await.contains("file_not_found"), "what was written before stays in the shared workspace");
+    let after = id_in(&write("closed").await.ok());
+    robin.post(&format!("/api/v1/invocations/{before}/revert"), json!({})).await.ok();
+    assert!(read().await.contains("closed"), "it is another file");
+    assert!(!server.home.workspace().join("a.md").exists());
+
+    open().await;
+    write("open again").await.ok();
+    robin.post(&format!("/api/v1/invocations/{after}/revert"), json!({})).await.ok();
+    assert!(read().await.contains("open again"));
+    join(&server, &space, &robin).await.ok();
+    assert!(read().await.contains("file_not_found"), "the closed one was reverted, where it was");
+    server.verify().await;
 }
 
 async fn the_stats_of_an_action_leave_out_what_is_hidden(kind: Kind) {

@@ -10,35 +10,28 @@ mod read;
 mod write;
 
 use crate::builtin::{read_params, source_id, unknown_action};
-use crate::workspace::Place;
 use crate::workspace::commitment::blocking;
 use crate::workspace::evidence::{self, Evidence, Found};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::scope::check_spelling;
 use crate::workspace::staged;
 use crate::workspace::workers::Workers;
+use crate::workspace::{Folders, Place, Places};
 use countersign_core::effect::{Check, Reconciled};
+use countersign_core::fault::Faults;
 use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, Random, SourceId};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use crate::workspace::root::Spelling;
-
-/// The folder of the workspace, and the folder where replaced content is kept. Neither may lie inside the other.
-#[derive(Clone, Debug)]
-pub struct FilesConfig {
-    pub root: PathBuf,
-    pub snapshots: PathBuf,
-}
 
 /// The source `files`.
 pub struct Files {
     id: SourceId,
     actions: Vec<Arc<Action>>,
-    place: Arc<Place>,
+    places: Arc<Places>,
     reading: Workers,
     writing: Workers,
 }
@@ -49,30 +42,30 @@ const READING_THREADS: usize = 2;
 const WRITING_THREADS: usize = 8;
 
 impl Files {
-    /// Opens both folders, creates them (0700) if they are missing, and removes files that a crash left half-written.
-    pub fn open(config: FilesConfig, random: &dyn Random) -> Result<Self, crate::Error> {
-        Self::on(Arc::new(Place::open(&config.root, &config.snapshots, random)?))
+    /// Opens the folders, creates them (0700) if they are missing, and removes files that a crash left half-written.
+    pub fn open(folders: Folders, random: Arc<dyn Random>) -> Result<Self, crate::Error> {
+        Self::on(Arc::new(Places::open(folders, random, &Faults::default())?))
     }
 
-    /// The same on a place that is already open, for sources that share it.
-    pub fn on(place: Arc<Place>) -> Result<Self, crate::Error> {
+    /// The same on workspaces that are already open, for sources that share them.
+    pub fn on(places: Arc<Places>) -> Result<Self, crate::Error> {
         let workers = |name, threads| Workers::start("files", name, threads);
         Ok(Self {
             id: source_id("files")?,
             actions: definition::actions()?,
-            place,
+            places,
             reading: workers("files-reading", READING_THREADS)?,
             writing: workers("files-writing", WRITING_THREADS)?,
         })
     }
 
-    /// Whether the workspace distinguishes `A.txt` from `a.txt`, as probed when it was opened.
+    /// Whether the shared workspace distinguishes `A.txt` from `a.txt`, as probed when it was opened.
     pub fn spelling(&self) -> Spelling {
-        self.place.workspace.spelling()
+        self.places.shared.workspace.spelling()
     }
 
     async fn perform(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
-        let place = self.place.clone();
+        let place = self.places.of(context)?;
         match action.as_str() {
             "files.read_text" => {
                 let params = read_params(action, params)?;
@@ -116,7 +109,7 @@ impl Files {
     }
 
     async fn keep(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
-        let (place, temporary, scope) = (self.place.clone(), staged::temporary_name(context), context.scope.clone());
+        let (place, temporary, scope) = (self.places.of(context)?, staged::temporary_name(context), context.scope.clone());
         let kept = match action.as_str() {
             "files.write_text" => {
                 let params = read_params(action, params)?;
@@ -135,11 +128,17 @@ impl Files {
         kept.map(|evidence| Some(evidence.to_value()))
     }
 
+    /// The evidence of a change, and the workspace in which it was collected.
+    fn kept_by(&self, context: &CallContext, evidence: &Value) -> Result<(Arc<Place>, Evidence), Error> {
+        let evidence = Evidence::read(evidence)?;
+        Ok((self.places.with(context, evidence.workspace.as_ref())?, evidence))
+    }
+
     async fn look_back(&self, context: &CallContext, output: &Output) -> Result<Vec<Check>, Error> {
         let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref()) else {
             return Ok(Vec::new());
         };
-        let (place, evidence) = (self.place.clone(), Evidence::read(evidence)?);
+        let (place, evidence) = self.kept_by(context, evidence)?;
         if evidence.is_at_hand(&place) {
             return evidence::verify(&place, &evidence);
         }
@@ -147,12 +146,12 @@ impl Files {
     }
 
     async fn put_back(&self, context: &CallContext, evidence: &Value) -> Result<Output, Error> {
-        let (place, evidence, temporary) = (self.place.clone(), Evidence::read(evidence)?, staged::temporary_name(context));
+        let ((place, evidence), temporary) = (self.kept_by(context, evidence)?, staged::temporary_name(context));
         blocking(&self.writing, context, move |commitment| evidence::revert(&place, &evidence, &temporary, commitment)).await
     }
 
     async fn could_put_back(&self, context: &CallContext, evidence: &Value) -> Result<(), Error> {
-        let (place, evidence) = (self.place.clone(), Evidence::read(evidence)?);
+        let (place, evidence) = self.kept_by(context, evidence)?;
         blocking(&self.reading, context, move |_| evidence::check_revert(&place, &evidence)).await
     }
 
@@ -162,7 +161,7 @@ impl Files {
         let Some(prepared) = &context.prepared else {
             return Ok(Reconciled::Unknown);
         };
-        let (place, evidence) = (self.place.clone(), Evidence::read(prepared)?);
+        let (place, evidence) = self.kept_by(context, prepared)?;
         if !place.is(evidence.workspace.as_ref()) {
             return Ok(Reconciled::Unknown);
         }
@@ -184,7 +183,7 @@ impl Files {
     }
 
     async fn foresee(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
-        let (place, scope) = (self.place.clone(), context.scope.clone());
+        let (place, scope) = (self.places.of(context)?, context.scope.clone());
         match action.as_str() {
             "files.read_text" | "files.list" => Err(Error::PreviewUnsupported { action: action.clone() }),
             "files.write_text" => {

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use testkit::SeededRandom;
@@ -69,7 +69,8 @@ fn open(folder: &Path) -> Result<Files, crate::Error> {
 /// Opens a workspace with an id of its own.
 fn open_at(root: PathBuf, snapshots: PathBuf) -> Result<Files, crate::Error> {
     static OPENED: AtomicU64 = AtomicU64::new(0);
-    Files::open(FilesConfig { root, snapshots }, &SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst)))
+    let spaces = snapshots.with_file_name("spaces");
+    Files::open(Folders { root, snapshots, spaces }, Arc::new(SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst))))
 }
 
 /// The number of entries of a folder, without the id of the workspace.
@@ -294,7 +295,7 @@ async fn a_new_file_is_written_with_its_folders_and_can_be_read() {
     assert_eq!(
         output.evidence,
         Some(json!({ "path": "a/b/c.txt", "previous_sha256": null, "new_sha256": digest, "mode": null, "made_folders": ["a", "a/b"],
-            "workspace": scratch.files.place.id }))
+            "workspace": scratch.files.places.shared.id }))
     );
     assert_eq!(output.quality_thousandths, 1_000);
     let read = call(&scratch.files, "files.read_text", json!({ "path": "a/b/c.txt" })).await.unwrap();
@@ -315,7 +316,7 @@ async fn what_a_write_replaces_is_kept_under_its_digest() {
     assert_eq!(
         output.evidence.unwrap(),
         json!({ "path": "run.sh", "previous_sha256": previous, "new_sha256": sha256("new"), "mode": 0o755, "made_folders": [],
-            "workspace": scratch.files.place.id })
+            "workspace": scratch.files.places.shared.id })
     );
     assert_eq!(fs::read(scratch.snapshots().join(&previous)).unwrap(), [0xff, 0xfe, b'o', b'l', b'd']);
     let metadata = fs::metadata(scratch.root().join("run.sh")).unwrap();
@@ -337,14 +338,14 @@ async fn what_was_kept_long_ago_is_forgotten_and_nothing_else() {
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
     }
-    let kept = scratch.files.place.forget(then, u64::MAX, then).unwrap();
+    let kept = scratch.files.places.forget(then, u64::MAX, then).unwrap();
     assert_eq!(kept, Kept { files: 1, bytes: 3, forgotten: 1 });
     assert_eq!((snapshot("old").exists(), snapshot("new").exists()), (false, true));
     assert!(scratch.snapshots().join("README").exists());
     // Keeping the same content again renews its age.
     scratch.put("x", "new");
     call(&scratch.files, "files.write_text", json!({ "path": "x", "text": "other" })).await.unwrap();
-    assert_eq!(scratch.files.place.forget(then.plus_seconds(60), u64::MAX, then).unwrap(), Kept { forgotten: 0, ..kept });
+    assert_eq!(scratch.files.places.forget(then.plus_seconds(60), u64::MAX, then).unwrap(), Kept { forgotten: 0, ..kept });
 }
 
 #[tokio::test]
@@ -360,10 +361,10 @@ async fn of_too_many_bytes_the_oldest_snapshots_go_but_none_that_is_young() {
     }
     let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
     let there = || ["a", "bb", "ccc"].map(|text| snapshot(text).exists());
-    assert_eq!(scratch.files.place.forget(at(0), 6, at(9_000)).unwrap(), Kept { files: 3, bytes: 6, forgotten: 0 });
-    assert_eq!(scratch.files.place.forget(at(0), 5, at(9_000)).unwrap(), Kept { files: 2, bytes: 4, forgotten: 1 });
+    assert_eq!(scratch.files.places.forget(at(0), 6, at(9_000)).unwrap(), Kept { files: 3, bytes: 6, forgotten: 0 });
+    assert_eq!(scratch.files.places.forget(at(0), 5, at(9_000)).unwrap(), Kept { files: 2, bytes: 4, forgotten: 1 });
     assert_eq!(there(), [true, false, true], "the oldest is gone");
-    assert_eq!(scratch.files.place.forget(at(0), 0, at(3_000)).unwrap(), Kept { files: 1, bytes: 1, forgotten: 1 });
+    assert_eq!(scratch.files.places.forget(at(0), 0, at(3_000)).unwrap(), Kept { files: 1, bytes: 1, forgotten: 1 });
     assert_eq!(there(), [true, false, false], "what was kept since then stays");
 }
 
@@ -453,13 +454,13 @@ async fn a_write_that_was_given_up_leaves_nothing_behind() {
     let before = picture(&scratch.root());
     for path in ["x", "new/folders/y"] {
         let params = read_params(&ActionId::parse("files.write_text").unwrap(), &json!({ "path": path, "text": "late" })).unwrap();
-        let evidence = write::prepare(&scratch.files.place, &params, &Scope::default(), ".countersign-t").unwrap();
-        let error = write::write_text(&scratch.files.place, &params, &evidence, ".countersign-t", &commitment).unwrap_err();
+        let evidence = write::prepare(&scratch.files.places.shared, &params, &Scope::default(), ".countersign-t").unwrap();
+        let error = write::write_text(&scratch.files.places.shared, &params, &evidence, ".countersign-t", &commitment).unwrap_err();
         assert!(matches!(error, Error::NoTurn { .. }), "{error}");
     }
     let params = read_params(&ActionId::parse("files.delete").unwrap(), &json!({ "path": "x" })).unwrap();
-    let evidence = delete::prepare(&scratch.files.place, &params, &Scope::default(), ".countersign-t").unwrap();
-    assert!(matches!(delete::delete(&scratch.files.place, &params, &evidence, &commitment), Err(Error::NoTurn { .. })));
+    let evidence = delete::prepare(&scratch.files.places.shared, &params, &Scope::default(), ".countersign-t").unwrap();
+    assert!(matches!(delete::delete(&scratch.files.places.shared, &params, &evidence, &commitment), Err(Error::NoTurn { .. })));
     assert_eq!(picture(&scratch.root()), before);
 }
 
@@ -511,7 +512,7 @@ async fn a_deleted_file_is_kept_and_cannot_be_deleted_twice() {
     assert_eq!(
         output.evidence,
         Some(json!({ "path": "a/x", "previous_sha256": digest, "new_sha256": null, "mode": 0o644, "made_folders": [],
-            "workspace": scratch.files.place.id }))
+            "workspace": scratch.files.places.shared.id }))
     );
     assert_eq!(fs::read_to_string(scratch.snapshots().join(digest)).unwrap(), "content");
     assert!(scratch.root().join("a").exists() && !scratch.root().join("a/x").exists());
@@ -635,7 +636,8 @@ async fn names_that_differ_in_case_or_letters_are_different_files() {
 async fn where_case_does_not_count_only_the_spelling_on_disk_is_accepted() {
     let mut scratch = Scratch::new();
     scratch.put("Notes/Today.md", "x");
-    Arc::get_mut(&mut scratch.files.place).unwrap().workspace.pretend(Spelling::CaseInsensitive);
+    let places = Arc::get_mut(&mut scratch.files.places).unwrap();
+    Arc::get_mut(&mut places.shared).unwrap().workspace.pretend(Spelling::CaseInsensitive);
     let before = picture(&scratch.root());
     for path in ["notes/Today.md", "NOTES/Today.md", "Notes/today.md", "Notes/TODAY.MD"] {
         for (action, params) in reaching_for(path) {
@@ -694,7 +696,7 @@ async fn a_folder_removed_under_a_write_fails_it_cleanly() {
     let scratch = Scratch::new();
     scratch.put("a/x", "before");
     let path = crate::workspace::path::WorkspacePath::parse("a/y").unwrap();
-    let reached = scratch.files.place.workspace.reach(&path, path.folders()).unwrap();
+    let reached = scratch.files.places.shared.workspace.reach(&path, path.folders()).unwrap();
     fs::remove_dir_all(scratch.root().join("a")).unwrap();
     let staged = staged::Staged::create(&reached.folder, ".countersign-t", Mode::RUSR, &path);
     assert_eq!(staged.err().map(|error| error.code()), Some("file_not_found"));
@@ -738,7 +740,7 @@ fn only_small_regular_files_of_the_same_disk_are_read_in_place() {
     symlink(scratch.outside().join("secret.txt"), scratch.root().join("link")).unwrap();
     symlink(scratch.outside(), scratch.root().join("out")).unwrap();
     rustix::fs::mknodat(CWD, scratch.root().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let workspace = &scratch.files.place.workspace;
+    let workspace = &scratch.files.places.shared.workspace;
     let at_hand = |path: &str| workspace.is_at_hand(&crate::workspace::path::WorkspacePath::parse(path).unwrap());
     // Read once, so that the kernel has the names cached. The machine decides which file system this is; if it is not a local one, nothing
     // is at hand.

@@ -47,7 +47,7 @@ pub struct AllowedProgram {
     /// The hosts that it may reach. None: it has no network.
     #[serde(default)]
     pub hosts: Vec<HostRule>,
-    /// Whether it sees the workspace of the org, read-only.
+    /// Whether it sees the workspace that spaces without members share, read-only.
     #[serde(default)]
     pub workspace: bool,
     #[serde(default = "default_memory_mb")]
@@ -111,7 +111,7 @@ pub struct Started {
     pub source: SourceId,
     pub command: Vec<String>,
     pub env: Vec<Variable>,
-    /// The workspace of the org, if it has one.
+    /// The workspace that spaces without members share, if the org has one.
     pub workspace: Option<PathBuf>,
     pub secrets: Arc<dyn Secrets>,
 }

@@ -3,7 +3,6 @@
 
 use super::plan::result_path;
 use crate::words::{failed, shown};
-use crate::workspace::Place;
 use crate::workspace::commitment::Commitment;
 use crate::workspace::evidence::{self, Evidence, Found};
 use crate::workspace::id::WorkspaceId;
@@ -12,14 +11,16 @@ use crate::workspace::outcome::{changed, changed_since, content_changed, unchang
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::root::sync_folder;
 use crate::workspace::staged::Staged;
+use crate::workspace::{Place, Places};
 use countersign_core::Digest;
 use countersign_core::effect::Check;
-use countersign_core::source::{Error, Output};
+use countersign_core::source::{CallContext, Error, Output};
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,6 +88,11 @@ impl Journal {
 
     pub(super) fn to_value(&self) -> Value {
         json!(self)
+    }
+
+    /// The workspace of the changes.
+    pub(super) fn place(&self, places: &Places, context: &CallContext) -> Result<Arc<Place>, Error> {
+        places.with(context, self.workspace.as_ref())
     }
 
     /// Checks that the journal belongs to this workspace.

@@ -5,7 +5,6 @@ use super::journal::{Desk, Journal, Standing};
 use super::loaded::READ_BACK;
 use super::registry::Shared;
 use crate::words::{failed, refused};
-use crate::workspace::Place;
 use crate::workspace::commitment::blocking;
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::staged::temporary_name;
@@ -16,17 +15,18 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Keeps a copy of the definition that an effect is about to be made under. A definition that was kept before is not written again.
-pub(super) fn keep(place: &Place, definition: &Action, temporary: &str) -> Result<Digest, Error> {
+/// Keeps a copy of the definition that an effect is about to be made under. A definition that was kept before is not written again. It is among
+/// the snapshots of the shared workspace, whatever space the effect is for: a definition is the org's.
+pub(super) fn keep(shared: &Shared, definition: &Action, temporary: &str) -> Result<Digest, Error> {
     let text = serde_json::to_vec(definition).map_err(|error| failed("package_invalid", format!("its definition has no text: {error}")))?;
-    place.snapshots.keep_once(&text, &definition_path()?, temporary)
+    shared.places.shared().snapshots.keep_once(&text, &definition_path()?, temporary)
 }
 
 /// The definition that was kept together with a journal.
-fn definition_of(place: &Place, evidence: &Value) -> Option<Action> {
+fn definition_of(shared: &Shared, evidence: &Value) -> Option<Action> {
     let digest = Journal::read(evidence).ok()?.definition_sha256?;
     let mut text = Vec::new();
-    let copied = place.snapshots.copy(digest, &definition_path().ok()?, |chunk| {
+    let copied = shared.places.shared().snapshots.copy(digest, &definition_path().ok()?, |chunk| {
         text.extend_from_slice(chunk);
         Ok(())
     });
@@ -41,22 +41,22 @@ fn definition_path() -> Result<WorkspacePath, Error> {
 
 /// The definition that an effect was made under, with a source that can revert it; `None` if no definition was kept.
 pub(super) fn find(shared: &Arc<Shared>, action: &ActionId, evidence: &Value) -> Option<Past> {
-    let definition = definition_of(&shared.place, evidence)?;
+    let definition = definition_of(shared, evidence)?;
     let id = SourceId::parse(action.source()).ok()?;
     Some(Past { source: Arc::new(Former { id, shared: Arc::clone(shared) }), action: Arc::new(definition) })
 }
 
 /// Restores every file from the snapshots.
 pub(super) async fn revert_files(shared: &Arc<Shared>, context: &CallContext, journal: Journal) -> Result<Output, Error> {
-    let (own, temporary) = (Arc::clone(shared), temporary_name(context));
-    blocking(&shared.workers, context, move |commitment| journal.revert(&Desk { place: &own.place, temporary: &temporary, commitment }))
-        .await
+    let (place, temporary) = (journal.place(&shared.places, context)?, temporary_name(context));
+    blocking(&shared.workers, context, move |commitment| journal.revert(&Desk { place: &place, temporary: &temporary, commitment })).await
 }
 
 /// Checks whether `revert_files` could succeed with the files as they are now.
 pub(super) async fn check_revert_files(shared: &Arc<Shared>, context: &CallContext, evidence: &Value) -> Result<(), Error> {
-    let (journal, own) = (Journal::read(evidence)?, Arc::clone(shared));
-    blocking(&shared.workers, context, move |_| journal.check_revert(&own.place)).await
+    let journal = Journal::read(evidence)?;
+    let place = journal.place(&shared.places, context)?;
+    blocking(&shared.workers, context, move |_| journal.check_revert(&place)).await
 }
 
 /// Reconciles a call by looking at the files. If they lie in another workspace, the outcome is unknown. Half-made changes are completed or,
@@ -65,19 +65,20 @@ pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Res
     let Some(prepared) = &context.prepared else {
         return Ok(Reconciled::Unknown);
     };
-    let (journal, own, temporary) = (Journal::read(prepared)?, Arc::clone(shared), temporary_name(context));
-    if journal.check_is_of(&shared.place).is_err() {
+    let (journal, temporary) = (Journal::read(prepared)?, temporary_name(context));
+    let place = journal.place(&shared.places, context)?;
+    if journal.check_is_of(&place).is_err() {
         return Ok(Reconciled::Unknown);
     }
     blocking(&shared.workers, context, move |commitment| {
-        let desk = Desk { place: &own.place, temporary: &temporary, commitment };
-        Ok(match journal.standing(&own.place)? {
-            Standing::Made => Reconciled::Happened(journal.output(&own.place)?),
+        let desk = Desk { place: &place, temporary: &temporary, commitment };
+        Ok(match journal.standing(&place)? {
+            Standing::Made => Reconciled::Happened(journal.output(&place)?),
             Standing::NotMade => {
                 journal.revert(&desk)?;
                 Reconciled::DidNot
             }
-            Standing::Half if journal.commit(&desk).is_ok() => Reconciled::Happened(journal.output(&own.place)?),
+            Standing::Half if journal.commit(&desk).is_ok() => Reconciled::Happened(journal.output(&place)?),
             Standing::Half if journal.revert(&desk).is_ok() => Reconciled::DidNot,
             Standing::Half | Standing::Other => Reconciled::Unknown,
         })
@@ -97,8 +98,9 @@ impl Former {
         let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref()) else {
             return Ok(Vec::new());
         };
-        let (journal, shared) = (Journal::read(evidence)?, Arc::clone(&self.shared));
-        let check = blocking(&self.shared.workers, context, move |_| journal.read_back(&shared.place, READ_BACK)).await?;
+        let journal = Journal::read(evidence)?;
+        let place = journal.place(&self.shared.places, context)?;
+        let check = blocking(&self.shared.workers, context, move |_| journal.read_back(&place, READ_BACK)).await?;
         Ok(vec![check])
     }
 }

@@ -1,7 +1,6 @@
 //! Checks the files on a script's stage against the paths the call may write, before any of them is applied.
 
 use super::journal::Journal;
-use super::past;
 use super::run::UNCHANGED;
 use crate::words::{failed, refused, shown};
 use crate::workspace::Place;
@@ -10,13 +9,13 @@ use crate::workspace::evidence::Evidence;
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::regular::Regular;
 use crate::workspace::scope::check_scope;
+use countersign_core::Digest;
 use countersign_core::changed_file::warn;
 use countersign_core::effect::Scope;
 use countersign_core::jail::StagedFile;
 use countersign_core::json::in_plain_words;
 use countersign_core::limits::{FILE_READ_BYTES_MAX, PACKAGE_CHANGES_MAX};
 use countersign_core::source::{Error, Output};
-use countersign_core::{Action, Digest};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -112,8 +111,8 @@ impl Plan {
         Ok(Self { changes, output: answer.output, quality: answer.quality })
     }
 
-    /// Stores the old and the new contents as snapshots, so that a crash loses neither.
-    pub(super) fn keep(&self, place: &Place, definition: &Action, temporary: &str) -> Result<Journal, Error> {
+    /// Stores the old and the new contents as snapshots, so that a crash loses neither. `definition` is the digest of the kept definition.
+    pub(super) fn keep(&self, place: &Place, definition: Digest, temporary: &str) -> Result<Journal, Error> {
         for change in &self.changes {
             if let Some((file, digest)) = &change.previous {
                 place.snapshots.keep(file, *digest, &change.path, temporary)?;
@@ -123,7 +122,7 @@ impl Plan {
             }
         }
         let result_sha256 = place.snapshots.keep_bytes(self.output.to_string().as_bytes(), &result_path()?, temporary)?;
-        let definition_sha256 = Some(past::keep(place, definition, temporary)?);
+        let definition_sha256 = Some(definition);
         let files = self.changes.iter().map(|change| change.evidence.clone()).collect();
         let quality_thousandths = self.quality.thousandths;
         Ok(Journal { files, result_sha256, definition_sha256, workspace: Some(place.id.clone()), quality_thousandths })

@@ -13,7 +13,7 @@ use crate::egress::{NamedIn, Network};
 use crate::program::Programs;
 use crate::web::HostRule;
 use crate::words::refused;
-use crate::workspace::Place;
+use crate::workspace::Places;
 use crate::workspace::root::{folder_error, make_folder};
 use crate::workspace::workers::Workers;
 use countersign_core::checks::Commands;
@@ -28,7 +28,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,7 +37,7 @@ const THREADS: usize = 4;
 /// Everything the packages need from the server.
 pub struct PackagesConfig {
     pub folder: PathBuf,
-    pub place: Arc<Place>,
+    pub places: Arc<Places>,
     pub jail: Arc<dyn Jail>,
     pub commands: Arc<dyn Commands>,
     /// If false, packages are listed but none of their code runs.
@@ -57,7 +56,7 @@ pub type CheckSchema = fn(&Value) -> Result<(), String>;
 
 /// What all packages share.
 pub(super) struct Shared {
-    pub(super) place: Arc<Place>,
+    pub(super) places: Arc<Places>,
     pub(super) runner: Runner,
     pub(super) commands: Arc<dyn Commands>,
     pub(super) workers: Workers,
@@ -116,17 +115,17 @@ fn counted(mistakes: &[Mistake]) -> String {
 impl Packages {
     /// Opens the folder, removes what an interrupted installation or removal left, and reads the packages.
     pub fn open(config: PackagesConfig) -> Result<Self, crate::Error> {
-        let PackagesConfig { folder, place, jail, commands, may_run_code, allowed_hosts, allowed_networks, taken, check_schema } = config;
+        let PackagesConfig { folder, places, jail, commands, may_run_code, allowed_hosts, allowed_networks, taken, check_schema } = config;
         make_folder(&folder)?;
         if may_run_code {
-            show_workspace(&place)?;
+            places.shared().show_to_code()?;
         }
         let workers = Workers::start("packages", "packages", THREADS)?;
-        let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
+        let runner = Runner { jail, programs: Programs::default(), places: Arc::clone(&places) };
         let named_in = NamedIn { hosts: "package_allowed_hosts", networks: "package_allowed_networks" };
         let network = Arc::new(Network::new(allowed_hosts, allowed_networks, named_in)?);
         let kept = Kept::new(folder.join(kept::FOLDER));
-        let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network, kept });
+        let shared = Arc::new(Shared { places, runner, commands, workers, may_run_code, network, kept });
         let packages = Self {
             folder,
             taken,
@@ -355,16 +354,6 @@ fn clear(leftover: &Path) {
     if let Err(error) = fs::remove_dir_all(leftover) {
         tracing::warn!(%error, folder = %leftover.display(), "what a package left could not be taken away yet");
     }
-}
-
-/// If the server runs as root, package code runs under another uid and must be able to read the workspace. The folder that contains the
-/// workspace stays private.
-fn show_workspace(place: &Place) -> Result<(), crate::Error> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    let shown = fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o755));
-    shown.map_err(|error| folder_error(&place.folder, &error))
 }
 
 /// One org's packages. A server with several orgs has one `Packages` for each.

@@ -7,7 +7,7 @@ use super::manifest::Filesystem;
 use crate::egress::WayOut;
 use crate::program::{Program, Programs, SCRATCH, libraries, system_libraries};
 use crate::words::{failed, last_line, refused, said};
-use crate::workspace::view;
+use crate::workspace::{Places, view};
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
 use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile, Turn};
@@ -15,7 +15,7 @@ use countersign_core::json::parse_strict;
 use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_STAGE_BYTES_MAX};
 use countersign_core::source::{CallContext, Error};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -51,7 +51,7 @@ impl Script {
 pub(super) struct Runner {
     pub(super) jail: Arc<dyn Jail>,
     pub(super) programs: Programs,
-    pub(super) workspace: PathBuf,
+    pub(super) places: Arc<Places>,
 }
 
 /// The result of a script that ended well.
@@ -116,7 +116,7 @@ impl Runner {
             confinement.read_only = system_libraries();
         }
         if action.manifest.permissions.filesystem == Filesystem::Workspace {
-            view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await?;
+            view::show(self.places.of(context)?.folder(), WORKSPACE, &context.scope, &mut confinement).await?;
         }
         confinement.inputs = inputs_of(&action.files);
         confinement.stdin = input.to_string().into_bytes();

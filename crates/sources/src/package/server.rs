@@ -209,7 +209,8 @@ impl PackageServer {
         };
         args.extend(words.iter().map(|word| if files.contains_key(word) { format!("{CODE}/{word}") } else { word.clone() }));
         if manifest.sees_workspace() {
-            read_only.push((self.shared.runner.workspace.clone(), WORKSPACE.into()));
+            // SECURITY: it answers several spaces for as long as it runs, so it must not see the workspace of a space with members.
+            read_only.push((self.shared.places.shared().folder().to_owned(), WORKSPACE.into()));
         }
         Ok(ServerProgram { program, args, read_only, inputs: inputs_of(files), memory_bytes })
     }

@@ -166,8 +166,8 @@ impl PackageSource {
         let input = json!({ "input": params, "failedChecks": context.failed_checks, "dryRun": dry_run });
         let ran = self.runner().run(context, action, Script::Execute, &input, way_out).await?;
         let answer = Answer::read(ran.result)?;
-        let (shared, scope, may_write) = (Arc::clone(&self.shared), context.scope.clone(), action.manifest.is_write());
-        blocking(&self.shared.workers, context, move |_| Plan::new(&shared.place, ran.staged, answer, &scope, may_write)).await
+        let (place, scope, may_write) = (self.shared.places.of(context)?, context.scope.clone(), action.manifest.is_write());
+        blocking(&self.shared.workers, context, move |_| Plan::new(&place, ran.staged, answer, &scope, may_write)).await
     }
 
     async fn keep(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
@@ -177,9 +177,13 @@ impl PackageSource {
             return Ok(None);
         }
         let plan = self.plan(context, &action, params, false).await?;
-        let (shared, temporary) = (Arc::clone(&self.shared), temporary_name(context));
+        let (shared, place, temporary) = (Arc::clone(&self.shared), self.shared.places.of(context)?, temporary_name(context));
         let definition = Arc::clone(&action.action);
-        let journal = blocking(&self.shared.workers, context, move |_| plan.keep(&shared.place, &definition, &temporary)).await?;
+        let kept = blocking(&self.shared.workers, context, move |_| {
+            let definition = past::keep(&shared, &definition, &temporary)?;
+            plan.keep(&place, definition, &temporary)
+        });
+        let journal = kept.await?;
         Ok(Some(journal.to_value()))
     }
 
@@ -195,11 +199,11 @@ impl PackageSource {
             }
             return Ok(self.plan(context, &action, params, false).await?.into_output());
         };
-        let (journal, shared, temporary) = (Journal::read(prepared)?, Arc::clone(&self.shared), temporary_name(context));
+        let (journal, place, temporary) = (Journal::read(prepared)?, self.shared.places.of(context)?, temporary_name(context));
         blocking(&self.shared.workers, context, move |commitment| {
-            let desk = Desk { place: &shared.place, temporary: &temporary, commitment };
+            let desk = Desk { place: &place, temporary: &temporary, commitment };
             journal.commit(&desk)?;
-            journal.output(&shared.place)
+            journal.output(&place)
         })
         .await
     }
@@ -244,9 +248,10 @@ impl PackageSource {
         if action.manifest.is_write()
             && let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref())
         {
-            let (journal, shared) = (Journal::read(evidence)?, Arc::clone(&self.shared));
-            let is_here = journal.check_is_of(&shared.place).is_ok();
-            checks.push(blocking(&self.shared.workers, context, move |_| journal.read_back(&shared.place, READ_BACK)).await?);
+            let journal = Journal::read(evidence)?;
+            let place = journal.place(&self.shared.places, context)?;
+            let is_here = journal.check_is_of(&place).is_ok();
+            checks.push(blocking(&self.shared.workers, context, move |_| journal.read_back(&place, READ_BACK)).await?);
             if !is_here {
                 // The effect is in another workspace. The script and the commands would look at this one, so their results would mean
                 // nothing.
@@ -296,7 +301,7 @@ impl PackageSource {
     /// Runs the package's `rollback` script for its report, then restores every file from the snapshots, whatever the script said.
     async fn put_back(&self, context: &CallContext, id: &ActionId, evidence: &Value) -> Result<Output, Error> {
         let journal = Journal::read(evidence)?;
-        journal.check_is_of(&self.shared.place)?;
+        journal.check_is_of(&journal.place(&self.shared.places, context)?)?;
         let said = self.say_rollback(context, id, &journal).await;
         let mut output = past::revert_files(&self.shared, context, journal).await?;
         if let Some(ok) = said {

@@ -236,11 +236,11 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), SetupError> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| folder_error(path, &error))
 }
 
-pub(crate) fn check_apart(root: &Path, snapshots: &Path) -> Result<(), SetupError> {
+pub(crate) fn check_apart(one: &Path, other: &Path) -> Result<(), SetupError> {
     let real = |path: &Path| path.canonicalize().map_err(|error| folder_error(path, &error));
-    let (root, snapshots) = (real(root)?, real(snapshots)?);
-    if root.starts_with(&snapshots) || snapshots.starts_with(&root) {
-        return Err(SetupError::FoldersOverlap { root: root.display().to_string(), snapshots: snapshots.display().to_string() });
+    let (one, other) = (real(one)?, real(other)?);
+    if one.starts_with(&other) || other.starts_with(&one) {
+        return Err(SetupError::FoldersOverlap { one: one.display().to_string(), other: other.display().to_string() });
     }
     Ok(())
 }

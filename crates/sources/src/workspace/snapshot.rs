@@ -105,33 +105,35 @@ impl Snapshots {
         rustix::fs::utimensat(&self.folder, digest.to_string(), &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Removes the snapshots that were kept before `then`; then the oldest ones, while all together have more than `bytes_max`. Those kept
-    /// since `spared` stay.
-    pub(crate) fn forget(&self, then: Timestamp, bytes_max: u64, spared: Timestamp) -> Result<Kept, Errno> {
+    /// Removes the snapshots of all these that were kept before `then`; then the oldest ones, while all together have more than `bytes_max`.
+    /// Those kept since `spared` stay.
+    pub(crate) fn forget(all: &[&Self], then: Timestamp, bytes_max: u64, spared: Timestamp) -> Result<Kept, Errno> {
         let mut kept = Kept::default();
         let mut old = Vec::new();
-        for entry in Dir::read_from(&self.folder)? {
-            let entry = entry?;
-            let name = entry.file_name().to_str().ok().filter(|name| Digest::parse(name).is_some());
-            let Some(name) = name else { continue };
-            match self.forget_one(name, seconds(then))? {
-                None => kept.forgotten += 1,
-                Some((age, bytes)) => {
-                    kept.files += 1;
-                    kept.bytes += bytes;
-                    if age < seconds(spared) {
-                        old.push((age, bytes, name.to_owned()));
+        for (index, snapshots) in all.iter().enumerate() {
+            for entry in Dir::read_from(&snapshots.folder)? {
+                let entry = entry?;
+                let name = entry.file_name().to_str().ok().filter(|name| Digest::parse(name).is_some());
+                let Some(name) = name else { continue };
+                match snapshots.forget_one(name, seconds(then))? {
+                    None => kept.forgotten += 1,
+                    Some((age, bytes)) => {
+                        kept.files += 1;
+                        kept.bytes += bytes;
+                        if age < seconds(spared) {
+                            old.push((age, bytes, name.to_owned(), index));
+                        }
                     }
                 }
             }
         }
         old.sort_unstable();
-        for (age, bytes, name) in old {
+        for (age, bytes, name, index) in old {
             if kept.bytes <= bytes_max {
                 break;
             }
             // It may have been kept again meanwhile; then it is young, and stays.
-            if self.forget_one(&name, age + 1)?.is_none() {
+            if all[index].forget_one(&name, age + 1)?.is_none() {
                 kept.forgotten += 1;
                 kept.files -= 1;
                 kept.bytes -= bytes;

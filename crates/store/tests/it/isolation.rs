@@ -346,6 +346,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_source: store.find_source(org, &remote()).await.unwrap();
         list_sources: store.list_sources(org, &BTreeSet::new(), &all).await.unwrap();
         added_sources: store.added_sources(org).await.unwrap();
+        all_sources: store.all_sources(org).await.unwrap();
         find_channel: store.find_channel(org, &theirs.channel).await.unwrap();
         find_channel_by_name: store.find_channel_by_name(org, "channel of theirs").await.unwrap();
         list_channels: store.list_channels(org, &BTreeSet::new(), &all).await.unwrap();
@@ -354,8 +355,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_deliveries: store.list_deliveries(org, &DeliveryFilter { channel: Some(theirs.channel.clone()), ..DeliveryFilter::default() }, &all).await.unwrap();
         list_deliveries: store.list_deliveries(org, &DeliveryFilter::default(), &all).await.unwrap();
         count_deliveries: store.count_deliveries(org, &theirs.channel, DeliveryState::Waiting).await.unwrap();
-        list_consents: store.list_consents(org, None, &BTreeSet::new(), &all).await.unwrap();
-        list_consents: store.list_consents(org, Some(&theirs.tenant.owner), &BTreeSet::new(), &all).await.unwrap();
+        list_consents: store.list_consents(org, None, &BTreeSet::new(), &BTreeSet::new(), &all).await.unwrap();
+        list_consents: store.list_consents(org, Some(&theirs.tenant.owner), &BTreeSet::new(), &BTreeSet::new(), &all).await.unwrap();
         list_crossings: store.list_crossings(org).await.unwrap();
         list_policy_versions: store.list_policy_versions(org, &all).await.unwrap();
         list_quarantines: store.list_quarantines(org, None, &BTreeSet::new(), &all).await.unwrap();
