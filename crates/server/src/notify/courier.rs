@@ -320,7 +320,7 @@ impl Courier {
             Some(Deadline::At(at)) => at.millis_since(self.0.clock.now()) / 1_000,
             Some(Deadline::Stopped { .. }) | None => LINK_SECONDS_MAX,
         };
-        let made = match self.0.pipeline.make_link(&person, &invocation.id, left.min(LINK_SECONDS_MAX)).await {
+        let made = match self.0.pipeline.make_link_for(&delivery.channel, &person, &invocation.id, left.min(LINK_SECONDS_MAX)).await {
             Ok(made) => format!("{}/answer/{}", self.0.address.address(), made.text),
             // They may not answer it, or not by a link.
             Err(why) => {
