@@ -114,6 +114,22 @@ mod tests {
         drop(listener);
     }
 
+    #[tokio::test]
+    async fn an_answer_without_end_is_cut() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let _heard = connection.read(&mut [0; 4_096]).await;
+            let mut written = connection.write_all(b"HTTP/1.1 500 Oops\r\n\r\n").await;
+            while written.is_ok() {
+                written = connection.write_all(&[b'x'; 4_096]).await;
+            }
+        });
+        let answered = outbound(&[&url]).post(&url, &[], Vec::new()).await.unwrap();
+        assert_eq!((answered.status, answered.body.len()), (500, OUTBOUND_ANSWER_BYTES_MAX));
+    }
+
     #[test]
     fn an_address_is_allowed_private_and_no_credential() {
         let outbound =
