@@ -362,9 +362,11 @@ class People:
         self.revoked[token] = when
 
     def on_link_made(self, change, when, by, **_):
-        self.may(by, "approve", when)
         token = change.get("token")
-        need(self.was_valid(token, when) and self.tokens[token]["holder"] == by, "the token is not theirs, or is not valid")
+        need(self.was_valid(token, when), "the token is not valid")
+        holder = self.tokens[token]["holder"]
+        self.may(holder, "approve", when)
+        need(by == (None if change.get("channel") is not None else holder), "the link is made by somebody else")
 
     def on_secret_set(self, change, when, by, **_):
         self.may(by, "manage_identity", when)

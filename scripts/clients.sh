@@ -24,6 +24,7 @@ main() {
     scripts/client-types.sh --check
     typescript
     python
+    verified
     say "the clients passed after $SECONDS s"
 }
 
@@ -62,6 +63,13 @@ python() {
         "$run/python/journey.py" "$run/python/checks.py"
     quietly "$run/python/venv/bin/python" "$run/python/journey.py"
     quietly "$run/python/venv/bin/python" "$run/python/checks.py"
+}
+
+# The log of the journeys verifies, with the server and without one.
+verified() {
+    quietly "$binary" receipt verify
+    quietly "$binary" receipt export "$run/log.jsonl"
+    quietly "$binary" receipt verify "$run/log.jsonl" --key "$run/data/receipt.pub"
 }
 
 main

@@ -45,5 +45,6 @@ scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
 [ -z "$whole" ] || scripts/clients.sh
 [ -z "$whole" ] || scripts/oauth.sh
 [ -z "$whole" ] || scripts/webhooks.sh
+[ -z "$whole" ] || scripts/approvals.sh
 [ -z "$whole" ] || scripts/mcp.sh ${all:+--all}
 [ -z "$whole" ] || scripts/mcp-door.sh ${all:+--all}

@@ -37,6 +37,10 @@ with ThreadPoolExecutor() as pool:
     done = asked.result()
     print(done["invocation"]["status"], done.get("result"))
 
+    # Reads are allowed at once.
+    read = agent.invoke(session["id"], "files.read_text", {"path": "python.txt"})
+    assert read["result"]["text"] == "hello, world"
+
     # Every call ends with one signed receipt.
     reference = done["invocation"].get("receipt")
     assert reference is not None

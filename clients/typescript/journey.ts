@@ -26,6 +26,10 @@ await owner.request("post", "/api/v1/invocations/{invocation}/approve", { path: 
 const done = await asked;
 console.log(done.invocation.status, done.result);
 
+// Reads are allowed at once.
+const read = await agent.invoke(session.id, "files.read_text", { path: "typescript.txt" });
+if ((read.result as { text: string }).text !== "hello, world") throw new Error("it was not written");
+
 // Every call ends with one signed receipt.
 const receipt = await owner.request("get", "/api/v1/receipts/{receipt}", { path: { receipt: done.invocation.receipt?.id ?? "" } });
 console.log(receipt.id, receipt.kind);

@@ -9,7 +9,7 @@ pub use crate::ports::invocations::{
     KeyFate, NewQuarantine, NewReservation, Reservation, Row, SealedPayload, SignedAnswer, SignedIntent,
 };
 pub use crate::ports::lines::{AskedAgain, Joined, NewLine};
-pub use crate::ports::principals::NewLink;
+pub use crate::ports::principals::{LinkMaker, NewLink};
 pub use crate::ports::quarantines::{Settled, Settling};
 pub use crate::ports::rules::{ModeRow, ModeRows};
 use crate::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Lines, Principals, Quarantines, Rules, Sessions};

@@ -33,8 +33,20 @@ pub(crate) struct Notice {
 pub(crate) enum DeliveryError {
     /// It may succeed later.
     Again(String),
+    /// It may succeed later, and the other side has said how long to stay away.
+    Later { problem: String, asked_ms: u64 },
     /// It will fail until somebody changes something.
     Never(String),
+}
+
+impl DeliveryError {
+    /// It may succeed later; `asked_ms` is how long the other side asked us to stay away, if it did.
+    fn again(problem: String, asked_ms: Option<u64>) -> Self {
+        match asked_ms {
+            Some(asked_ms) => Self::Later { problem, asked_ms },
+            None => Self::Again(problem),
+        }
+    }
 }
 
 /// Delivers the notices of one kind of channel.

@@ -3,7 +3,7 @@
 
 use crate::Error as SetupError;
 use crate::oauth::is_private_to_read;
-use crate::web::{Allowed, Deadline, Exchange, HostList, HostRule, Sent, Target};
+use crate::web::{Allowed, Deadline, Exchange, HostList, HostRule, Sent, Target, asks_to_come_back};
 use crate::words::refused;
 use countersign_core::Secret;
 use countersign_core::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_ANSWER_MS};
@@ -24,6 +24,8 @@ pub struct Outbound {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub status: u16,
+    /// How long it asked us to stay away (`Retry-After` of 429 and 503); `u64::MAX` for a date.
+    pub retry_after_ms: Option<u64>,
     pub body: Vec<u8>,
 }
 
@@ -66,9 +68,9 @@ impl Outbound {
         }
         let sent = Sent { method: Method::POST, headers: sent, body: Some(body) };
         let response = self.exchange.send(sent, &target, &self.allowed, deadline).await?;
-        let status = response.status().as_u16();
+        let (status, retry_after_ms) = (response.status().as_u16(), asks_to_come_back(&response).flatten());
         let body = self.exchange.read(response, OUTBOUND_ANSWER_BYTES_MAX, deadline).await;
-        Ok(Answered { status, body: body.bytes })
+        Ok(Answered { status, retry_after_ms, body: body.bytes })
     }
 }
 
@@ -98,7 +100,7 @@ mod tests {
         });
         let headers = [("webhook-id", Secret::new("dlv_1".to_owned()))];
         let answered = outbound(&[&url]).post(&format!("{url}/hook"), &headers, b"{}".to_vec()).await.unwrap();
-        assert_eq!(answered, Answered { status: 302, body: b"no".to_vec() }, "a redirect is an answer");
+        assert_eq!(answered, Answered { status: 302, retry_after_ms: None, body: b"no".to_vec() }, "a redirect is an answer");
         let heard = heard.await.unwrap();
         assert!(heard.starts_with("post /hook ") && heard.contains("webhook-id: dlv_1"), "{heard}");
     }
@@ -110,6 +112,22 @@ mod tests {
         let refused = outbound(&[&url]).post(&url, &[], Vec::new()).await.unwrap_err();
         assert!(matches!(refused, Error::TimedOut { .. }), "{refused}");
         drop(listener);
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_cut() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let _heard = connection.read(&mut [0; 4_096]).await;
+            let mut written = connection.write_all(b"HTTP/1.1 500 Oops\r\n\r\n").await;
+            while written.is_ok() {
+                written = connection.write_all(&[b'x'; 4_096]).await;
+            }
+        });
+        let answered = outbound(&[&url]).post(&url, &[], Vec::new()).await.unwrap();
+        assert_eq!((answered.status, answered.body.len()), (500, OUTBOUND_ANSWER_BYTES_MAX));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::db::{Columns, Row, all, only, vals};
 use crate::rules::{self, RuleEvent};
 use crate::tokens::TokenKind;
 use crate::{Error, Store};
-use countersign_core::ports::principals::NewLink;
+use countersign_core::ports::principals::{LinkMaker, NewLink};
 use countersign_core::ports::{Principals, Sessions as _};
 use countersign_core::principal::{Device, Permission, Role, Standing};
 use countersign_core::{Band, Future, OrgId, Principal, PrincipalId, TokenId, UserId};
@@ -116,8 +116,12 @@ impl Principals for Store {
             Box::pin(async move {
                 let NewLink { invocation, by, token, expires_at } = link;
                 let told = RuleEvent { name: "link.created", key: invocation.to_string() };
-                let change = IdentityChange::LinkMade { invocation_id: invocation, token, expires_at };
-                rules::record_identity(&store, tx, &org, Some(by), change, told).await.map(|_| ())
+                let (by, channel) = match by {
+                    LinkMaker::Person(person) => (Some(person), None),
+                    LinkMaker::Channel(channel) => (None, Some(channel)),
+                };
+                let change = IdentityChange::LinkMade { invocation_id: invocation, token, expires_at, channel };
+                rules::record_identity(&store, tx, &org, by, change, told).await.map(|_| ())
             })
         }))
     }

@@ -67,6 +67,7 @@ mod source_package;
 mod source_program;
 mod sources;
 mod step_crash;
+mod sum_crash;
 mod terminal;
 mod two_processes;
 mod two_workspaces;

@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::principal::Standing;
-use crate::{Future, InvocationId, OrgId, Principal, PrincipalId, Timestamp, TokenId, UserId};
+use crate::{ChannelId, Future, InvocationId, OrgId, Principal, PrincipalId, Timestamp, TokenId, UserId};
 use std::sync::Arc;
 
 /// Principals and what they may do now.
@@ -15,7 +15,7 @@ pub trait Principals: Send + Sync {
     fn find_standing<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Standing, Error>>;
     /// Everyone who may approve calls.
     fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>>;
-    /// Signs into the audit log that somebody made a link that answers a call in their name.
+    /// Signs into the audit log that there is a link that answers a call in the name of whoever the token is of.
     fn record_link(&self, org: &OrgId, link: NewLink) -> Future<'_, Result<(), Error>>;
 }
 
@@ -23,8 +23,17 @@ pub trait Principals: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLink {
     pub invocation: InvocationId,
-    pub by: PrincipalId,
-    /// The token it was made with.
+    pub by: LinkMaker,
+    /// It answers in the name of whoever this token is of, for as long as the token works.
     pub token: TokenId,
     pub expires_at: Timestamp,
+}
+
+/// Who made a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkMaker {
+    /// The person in whose name it answers.
+    Person(PrincipalId),
+    /// The server, for a notice of this channel to that person.
+    Channel(ChannelId),
 }

@@ -6,9 +6,9 @@ use super::approve::must_approve;
 use crate::error::{Conflict, Error, ParamError};
 use crate::pipeline::Pipeline;
 use countersign_core::action::Class;
-use countersign_core::ledger::NewLink;
+use countersign_core::ledger::{LinkMaker, NewLink};
 use countersign_core::limits::LINK_SECONDS_MAX;
-use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, Status, Timestamp, TokenId};
+use countersign_core::{ChannelId, Digest, Invocation, InvocationId, OrgId, Principal, Status, Timestamp, TokenId};
 
 /// A new link.
 pub struct AnswerLink {
@@ -30,7 +30,7 @@ pub struct OpenedLink {
 struct Link {
     org: OrgId,
     invocation: InvocationId,
-    /// The token it was made with.
+    /// A token of the person in whose name it answers.
     token: TokenId,
     expires_at: Timestamp,
 }
@@ -52,8 +52,29 @@ impl Link {
 }
 
 impl Pipeline {
-    /// Makes a link that answers this one invocation as this person.
+    /// Makes a link that answers this one invocation as this person, who wants it.
     pub async fn make_link(&self, principal: &Principal, id: &InvocationId, lifetime_seconds: u64) -> Result<AnswerLink, Error> {
+        self.make_link_by(LinkMaker::Person(principal.id.clone()), principal, id, lifetime_seconds).await
+    }
+
+    /// Makes a link that answers this one invocation as this person, for a notice of this channel to them. The audit log says so.
+    pub async fn make_link_for(
+        &self,
+        channel: &ChannelId,
+        principal: &Principal,
+        id: &InvocationId,
+        lifetime_seconds: u64,
+    ) -> Result<AnswerLink, Error> {
+        self.make_link_by(LinkMaker::Channel(channel.clone()), principal, id, lifetime_seconds).await
+    }
+
+    async fn make_link_by(
+        &self,
+        by: LinkMaker,
+        principal: &Principal,
+        id: &InvocationId,
+        lifetime_seconds: u64,
+    ) -> Result<AnswerLink, Error> {
         must_approve(principal)?;
         let token = principal.token.clone().ok_or(Error::MayNotApprove)?;
         self.must_be_let_in(principal, id).await?;
@@ -73,7 +94,7 @@ impl Pipeline {
         let expires_at = self.ledger().now().await?.plus_seconds(lifetime_seconds);
         let link = Link { org: found.org.clone(), invocation: found.id.clone(), token, expires_at };
         let mac = self.link_mac(&link, &found).await?;
-        let new = NewLink { invocation: found.id, by: principal.id.clone(), token: link.token.clone(), expires_at };
+        let new = NewLink { invocation: found.id, by, token: link.token.clone(), expires_at };
         self.ledger().record_link(&principal.org, new).await?;
         Ok(AnswerLink { text: link.text(mac), expires_at })
     }

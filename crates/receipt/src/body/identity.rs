@@ -3,7 +3,9 @@
 use countersign_core::invocation::Beyond;
 use countersign_core::ports::connections::ConnectionKind;
 use countersign_core::principal::{Device, Permission, Role};
-use countersign_core::{ApprovalId, ConnectionId, Digest, InvocationId, PrincipalId, SecretId, SpaceId, Timestamp, TokenId, UserId};
+use countersign_core::{
+    ApprovalId, ChannelId, ConnectionId, Digest, InvocationId, PrincipalId, SecretId, SpaceId, Timestamp, TokenId, UserId,
+};
 use serde::{Deserialize, Serialize};
 
 /// A change of who may act: people, their tokens, the links that answer in their name, the secrets and connections with which calls act
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentityBody {
-    /// Absent for the org's first owner, and for a person who redeems an invitation: they have no token yet.
+    /// Absent for the org's first owner and for a person who redeems an invitation, who have no token yet, and where the server itself acts.
     pub by: Option<PrincipalId>,
     pub change: IdentityChange,
 }
@@ -55,11 +57,14 @@ pub enum IdentityChange {
     TokenRevoked {
         token: TokenId,
     },
-    /// A link that answers one call in the name of the person who made it.
+    /// A link that answers one call in the name of the person whose token this is.
     LinkMade {
         invocation_id: InvocationId,
         token: TokenId,
         expires_at: Timestamp,
+        /// The channel for whose notice the server made it; absent if the person made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        channel: Option<ChannelId>,
     },
     /// A secret was made, with its first value. Neither the value nor a digest of it is in the log: a digest of a guessable text would
     /// give it away.

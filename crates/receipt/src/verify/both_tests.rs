@@ -10,7 +10,7 @@ use countersign_core::grant::{Covers, GrantScope};
 use countersign_core::invocation::Beyond;
 use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval};
-use countersign_core::{ActionId, Band, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId};
+use countersign_core::{ActionId, Band, ChannelId, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId};
 use serde_json::json;
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -191,16 +191,28 @@ fn source_removed(by: u8, version: i64) -> Told {
     rule(by, version, json!({ "rule": "source_removed", "source": "github", "version": 1 }))
 }
 
+fn channel() -> ChannelId {
+    ChannelId::new(second(0), [9; 10])
+}
+
 /// A channel, as somebody adds it.
 fn channel_set(by: PrincipalId, version: i64) -> Told {
-    let channel = countersign_core::ChannelId::new(second(0), [9; 10]);
-    let change = json!({ "rule": "channel_set", "channel": channel, "name": "night", "kind": "webhook", "settings": digest("settings") });
+    let change = json!({ "rule": "channel_set", "channel": channel(), "name": "night", "kind": "webhook", "settings": digest("settings") });
     (Kind::Rule, json!({ "by": by, "change": change, "version": version }))
 }
 
 fn channel_removed(by: u8, version: i64) -> Told {
-    let channel = countersign_core::ChannelId::new(second(0), [9; 10]);
-    rule(by, version, json!({ "rule": "channel_removed", "channel": channel }))
+    rule(by, version, json!({ "rule": "channel_removed", "channel": channel() }))
+}
+
+/// A link that answers in the name of whoever has this token.
+fn link_made(by: Option<u8>, token: TokenId, channel: Option<ChannelId>) -> Told {
+    let mut change =
+        json!({ "identity": "link_made", "invocation_id": call(&[]).invocation_id, "token": token, "expires_at": second(1_000) });
+    if let Some(channel) = channel {
+        change["channel"] = json!(channel);
+    }
+    identity(by.map(person), change)
 }
 
 fn granted(by: u8, givers: &[u8], expires_at: Timestamp) -> Told {
@@ -320,6 +332,23 @@ fn both_refuse_tokens_that_nobody_could_make() {
     both_refuse_the_last("for a service that approves", vec![service(&["approve"])]);
     let by_member = token_made(Some(person(ROBIN)), &PrincipalId::Service(token(90)), &["read"], Some(token(ROBIN)), None);
     both_refuse_the_last("for a service, by a member", [joined(ROBIN, Role::Member), vec![by_member]].concat());
+}
+
+#[test]
+fn both_refuse_links_in_the_name_of_somebody_else() {
+    let joined = |role, last: &[Told]| [&joined(ROBIN, role)[..], last].concat();
+    let right = [link_made(Some(ROBIN), token(ROBIN), None), link_made(None, token(ROBIN), Some(channel()))];
+    both_accept("their own, and that of a channel's notice", &story(joined(Role::Approver, &right)));
+    for (what, role, made) in [
+        ("by another person", Role::Approver, link_made(Some(OWNER), token(ROBIN), None)),
+        ("for a channel, by another person", Role::Approver, link_made(Some(OWNER), token(ROBIN), Some(channel()))),
+        ("for a channel, by the person", Role::Approver, link_made(Some(ROBIN), token(ROBIN), Some(channel()))),
+        ("by nobody, for no channel", Role::Approver, link_made(None, token(ROBIN), None)),
+        ("for a channel, of who may not approve", Role::Member, link_made(None, token(ROBIN), Some(channel()))),
+        ("for a channel, with a token that was never made", Role::Approver, link_made(None, token(89), Some(channel()))),
+    ] {
+        both_refuse_the_last(what, joined(role, &[made]));
+    }
 }
 
 #[test]

@@ -99,10 +99,14 @@ impl People {
                     held.revoked_at = Some(now);
                 }
             }
-            IdentityChange::LinkMade { token, .. } => {
-                self.may(now, by, Permission::Approve)?;
-                if !self.tokens.get(&token).is_some_and(|held| Some(&held.holder) == by && held.was_live(now)) {
-                    return Err(unfounded("it was made with a token that was not theirs, or not valid then".to_owned()));
+            IdentityChange::LinkMade { token, channel, .. } => {
+                let held = self.tokens.get(&token).filter(|held| held.was_live(now));
+                let holder = held.map(|held| &held.holder).ok_or_else(|| unfounded("its token was not valid then".to_owned()))?;
+                self.may(now, Some(holder), Permission::Approve)?;
+                // Nobody makes a link in the name of somebody else but the server, which does it for a channel.
+                let maker = if channel.is_some() { None } else { Some(holder) };
+                if by != maker {
+                    return Err(unfounded("it was made by somebody else than the person whose token it has".to_owned()));
                 }
             }
             IdentityChange::SecretSet { .. }

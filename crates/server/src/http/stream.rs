@@ -41,9 +41,9 @@ pub(super) struct StreamQuery {
 pub(super) async fn follow(
     State(app): State<App>,
     Extension(trace): Extension<TraceId>,
-    shown: Shown,
     headers: HeaderMap,
     Asked(query): Asked<StreamQuery>,
+    shown: Shown,
 ) -> Result<Response, Refusal> {
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|last| !last.is_empty());
     let teller = Teller::open(app, shown, last.or(query.after.as_deref()), trace.0).await?;

@@ -123,7 +123,7 @@ impl Courier {
                 by: None,
             };
             self.send(&channel, &notice, None).await.map_err(|error| match error {
-                DeliveryError::Again(problem) | DeliveryError::Never(problem) => problem,
+                DeliveryError::Again(problem) | DeliveryError::Later { problem, .. } | DeliveryError::Never(problem) => problem,
             })?;
         }
         Ok(())
@@ -250,7 +250,8 @@ impl Courier {
         Ok(match self.send(&channel, &notice, claimed.earlier.as_ref()).await {
             Ok(remembered) => DeliveryEnd::Sent(remembered),
             Err(DeliveryError::Never(problem)) => DeliveryEnd::Dead { problem: short(&problem) },
-            Err(DeliveryError::Again(problem)) => self.again(delivery, &problem),
+            Err(DeliveryError::Again(problem)) => self.again(delivery, &problem, WAIT_MS_MIN),
+            Err(DeliveryError::Later { problem, asked_ms }) => self.again(delivery, &problem, asked_ms),
         })
     }
 
@@ -291,13 +292,14 @@ impl Courier {
         }
     }
 
-    /// Tries again later, unless it has failed for too long.
-    fn again(&self, delivery: &Delivery, problem: &str) -> DeliveryEnd {
+    /// Tries again later, unless it has failed for too long. Whoever asks for a longer wait than there is between two attempts is not believed.
+    fn again(&self, delivery: &Delivery, problem: &str, asked_ms: u64) -> DeliveryEnd {
         let (now, problem) = (self.0.clock.now(), short(problem));
         if delivery.tried_at.is_some_and(|at| at.plus_seconds(DELIVERY_GIVE_UP_SECONDS) <= now) {
             return DeliveryEnd::Dead { problem };
         }
-        let wait = LADDER.wait(delivery.attempts, u64::from_be_bytes(random_bytes(&*self.0.random)), WAIT_MS_MIN);
+        let asked_ms = asked_ms.clamp(WAIT_MS_MIN, DELIVERY_RETRY_MS_MAX);
+        let wait = LADDER.wait(delivery.attempts, u64::from_be_bytes(random_bytes(&*self.0.random)), asked_ms);
         let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX);
         DeliveryEnd::Again { due_at: Timestamp::from_micros(now.as_micros().saturating_add(micros)), problem }
     }
@@ -318,7 +320,7 @@ impl Courier {
             Some(Deadline::At(at)) => at.millis_since(self.0.clock.now()) / 1_000,
             Some(Deadline::Stopped { .. }) | None => LINK_SECONDS_MAX,
         };
-        let made = match self.0.pipeline.make_link(&person, &invocation.id, left.min(LINK_SECONDS_MAX)).await {
+        let made = match self.0.pipeline.make_link_for(&delivery.channel, &person, &invocation.id, left.min(LINK_SECONDS_MAX)).await {
             Ok(made) => format!("{}/answer/{}", self.0.address.address(), made.text),
             // They may not answer it, or not by a link.
             Err(why) => {

@@ -156,7 +156,7 @@ fn update(posted: &Posted, message: &Message) -> Vec<(&'static str, String)> {
 /// Slack answers 200 to what it understood, with `ok` and, if it refused, an `error` in one word.
 fn said(answered: &Answered) -> Result<Said, DeliveryError> {
     if answered.status != 200 {
-        return Err(DeliveryError::Again(format!("Slack answered {}", answered.status)));
+        return Err(DeliveryError::again(format!("Slack answered {}", answered.status), answered.retry_after_ms));
     }
     let said: Said =
         serde_json::from_slice(&answered.body).map_err(|_| DeliveryError::Again("Slack answered something else than JSON".to_owned()))?;

@@ -69,7 +69,7 @@ fn taken(answered: &Answered) -> Result<(), DeliveryError> {
         200..=299 => Ok(()),
         // The specification: whoever answers this wants no further messages.
         410 => Err(DeliveryError::Never("it answered 410: it wants no more messages".to_owned())),
-        status => Err(DeliveryError::Again(format!("it answered {status}"))),
+        status => Err(DeliveryError::again(format!("it answered {status}"), answered.retry_after_ms)),
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_the_other_side_answers_says_whether_to_try_again() {
-        let answered = |status| taken(&Answered { status, body: Vec::new() });
+        let answered = |status| taken(&Answered { status, retry_after_ms: None, body: Vec::new() });
         for status in [200, 201, 204, 299] {
             assert_eq!(answered(status), Ok(()), "{status}");
         }
@@ -193,5 +193,7 @@ mod tests {
             assert_eq!(answered(status), Err(DeliveryError::Again(format!("it answered {status}"))));
         }
         assert!(matches!(answered(410), Err(DeliveryError::Never(_))));
+        let busy = taken(&Answered { status: 503, retry_after_ms: Some(7_000), body: Vec::new() });
+        assert_eq!(busy, Err(DeliveryError::Later { problem: "it answered 503".to_owned(), asked_ms: 7_000 }));
     }
 }

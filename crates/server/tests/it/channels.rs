@@ -5,7 +5,8 @@ use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgr
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::routing::post;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,6 +33,7 @@ on_sqlite!(
     a_test_message_says_what_became_of_it,
     one_server_has_few_deliveries_of_a_channel_under_way,
     who_wants_no_more_messages_gets_none_until_somebody_asks,
+    who_says_when_to_come_back_is_left_alone_until_then,
     a_call_that_was_denied_at_once_is_told_to_nobody,
 );
 
@@ -52,6 +54,7 @@ struct Receiver {
 struct Memory {
     heard: Vec<(HeaderMap, String)>,
     answers: Option<StatusCode>,
+    retry_after: Option<&'static str>,
     takes: Duration,
     now: u32,
     most_at_once: u32,
@@ -89,17 +92,17 @@ impl Receiver {
     }
 }
 
-async fn hear(State(memory): State<Arc<Mutex<Memory>>>, headers: HeaderMap, body: Bytes) -> StatusCode {
-    let (takes, status) = {
+async fn hear(State(memory): State<Arc<Mutex<Memory>>>, headers: HeaderMap, body: Bytes) -> (StatusCode, HeaderMap) {
+    let (takes, status, retry_after) = {
         let mut memory = memory.lock();
         memory.heard.push((headers, String::from_utf8(body.to_vec()).unwrap()));
         memory.now += 1;
         memory.most_at_once = memory.most_at_once.max(memory.now);
-        (memory.takes, memory.answers.unwrap_or(StatusCode::NO_CONTENT))
+        (memory.takes, memory.answers.unwrap_or(StatusCode::NO_CONTENT), memory.retry_after)
     };
     tokio::time::sleep(takes).await;
     memory.lock().now -= 1;
-    status
+    (status, retry_after.map(|after| (RETRY_AFTER, HeaderValue::from_static(after))).into_iter().collect())
 }
 
 fn signed(headers: &HeaderMap, body: &str) -> Value {
@@ -370,6 +373,28 @@ async fn who_wants_no_more_messages_gets_none_until_somebody_asks(kind: Kind) {
     server.courier.deliver_due().await.unwrap();
     assert!(receiver.types()[1..].iter().all(|told| told == "invocation.denied"), "{:?}", receiver.types());
     server.owner.post(path, json!({ "delivery": letters[0]["id"] })).await.problem(404, "not_found");
+}
+
+async fn who_says_when_to_come_back_is_left_alone_until_then(kind: Kind) {
+    let longest = DELIVERY_RETRY_MS_MAX / 1_000;
+    for (status, says, waits) in [
+        (StatusCode::TOO_MANY_REQUESTS, "120", 120),
+        (StatusCode::SERVICE_UNAVAILABLE, "3600", longest),
+        (StatusCode::SERVICE_UNAVAILABLE, "Wed, 21 Oct 2026 07:28:00 GMT", longest),
+    ] {
+        let receiver = Receiver::start().await;
+        let server = start(kind, &[&receiver]).await;
+        receiver.answers(status);
+        receiver.memory.lock().retry_after = Some(says);
+        add(&server.owner, webhook("pager", &receiver)).await;
+        waiting(&unattended(&server).await, "a").await;
+        server.courier.deliver_due().await.unwrap();
+        for (seconds, heard) in [(waits - 1, 1), (1, 2)] {
+            server.clock.advance_seconds(seconds);
+            server.courier.deliver_due().await.unwrap();
+            assert_eq!(receiver.ids().len(), heard, "{status} {says}");
+        }
+    }
 }
 
 async fn a_call_that_was_denied_at_once_is_told_to_nobody(kind: Kind) {

@@ -45,10 +45,13 @@ async fn a_mail_asks_its_link_answers_and_a_mail_tells_how_it_ended(kind: Kind) 
     let server = TestServer::start_mailing(kind).await;
     let robin = address(kind, "robin");
     server.owner.person(&robin, "approver").await;
-    server.owner.post("/api/v1/channels", channel(&[&robin])).await.ok();
+    let channel = server.owner.post("/api/v1/channels", channel(&[&robin])).await.ok();
     let id = server.agent().await.pending("fake.write", json!({ "text": "refund" })).await;
     let asked = mails(&server, &robin, 1).await.remove(0);
     assert!(asked.text.contains("fake.write waits for an approval") && asked.text.contains("refund"), "{}", asked.text);
+    let log = server.log().await;
+    let (_, made) = log.iter().find(|(_, body)| body["change"]["identity"] == "link_made").unwrap();
+    assert_eq!((&made["by"], &made["change"]["channel"]), (&Value::Null, &channel["id"]), "the server made it, for the channel");
     let link = asked.text.split_whitespace().find(|word| word.starts_with(&format!("{}/answer/", server.url))).unwrap();
     let (status, page) = press(&server, link.trim_start_matches(&server.url), "answer=approve").await;
     assert_eq!((status, server.source.effects()), (200, 1), "{page}");

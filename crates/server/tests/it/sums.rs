@@ -205,6 +205,12 @@ async fn an_agent_may_ask_for_a_bounded_sum(kind: Kind) {
     server.owner.post(&format!("/api/v1/grants/{id}/approve"), json!({})).await.ok();
     assert!(runs(&agent, json!({ "count": 12 })).await);
     assert!(!runs(&agent, json!({ "count": 1 })).await);
+    // Both lists say what is bound and what is used of it.
+    for path in ["/api/v1/grants".to_owned(), format!("/api/v1/sessions/{}/actions/grants", agent.session)] {
+        let listed = agent.client.get(&path).await.ok();
+        let sum = json!({ "of": "/count", "max": "12.5", "per_seconds": 604_800, "spent": "12" });
+        assert_eq!(listed["items"][0]["sum_max"], sum, "{path}");
+    }
     let revoked = server.owner.revoke(id).await.ok();
     assert_eq!(revoked["state"], "revoked");
     server.verify().await;

@@ -8,8 +8,8 @@ use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::invocation::revert_key;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{
-    Approved, AskedAgain, Begin, Begun, Finished, Held, Hold, Joined, NewDrift, NewLine, NewLink, NewQuarantine, OpenedBatch, Pin, Row,
-    SealedPayload, Settling, Wording,
+    Approved, AskedAgain, Begin, Begun, Finished, Held, Hold, Joined, LinkMaker, NewDrift, NewLine, NewLink, NewQuarantine, OpenedBatch,
+    Pin, Row, SealedPayload, Settling, Wording,
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
@@ -662,7 +662,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.disable_user(org, &them.owner, &them.person()).await, Ok(None));
     assert!(store.invite(&ours.tenant.as_owner, &them.owner, None).await.unwrap().is_none());
     let (token, expires_at) = (ours.tenant.as_owner.token.clone().unwrap(), store.now().await.unwrap());
-    let link = NewLink { invocation: theirs.pending.id.clone(), by: ours.tenant.person(), token, expires_at };
+    let link = NewLink { invocation: theirs.pending.id.clone(), by: LinkMaker::Person(ours.tenant.person()), token, expires_at };
     store.record_link(org, link).await.unwrap();
     let theirs_open = format!("link of {}", them.org);
     assert_eq!(store.bind_link(org, &theirs_open, "another", expires_at.plus_seconds(60)).await, Ok(true), "links are the org's own");
