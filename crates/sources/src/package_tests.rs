@@ -452,7 +452,7 @@ async fn for_a_space_with_members_a_package_sees_and_changes_the_workspace_of_th
     assert_eq!((bench.read("a").as_deref(), std::fs::read_to_string(own.join("a")).unwrap().as_str()), (Some("for all"), "new"));
     for asked in bench.puppet.asked.lock().iter() {
         let shown: Vec<_> = asked.read_only.iter().filter(|(_, jail)| jail.ends_with("workspace")).map(|(host, _)| host.clone()).collect();
-        assert_eq!(shown, [own.clone()]);
+        assert_eq!(shown, std::slice::from_ref(&own));
     }
     // It is reverted where it was made, also without the package, and after its space was opened.
     assert_eq!(bench.packages.remove("kit"), Ok(true));

@@ -301,7 +301,8 @@ impl PackageSource {
     /// Runs the package's `rollback` script for its report, then restores every file from the snapshots, whatever the script said.
     async fn put_back(&self, context: &CallContext, id: &ActionId, evidence: &Value) -> Result<Output, Error> {
         let journal = Journal::read(evidence)?;
-        journal.check_is_of(&journal.place(&self.shared.places, context)?)?;
+        let place = journal.place(&self.shared.places, context)?;
+        journal.check_is_of(&place)?;
         let said = self.say_rollback(context, id, &journal).await;
         let mut output = past::revert_files(&self.shared, context, journal).await?;
         if let Some(ok) = said {

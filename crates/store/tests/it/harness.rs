@@ -390,7 +390,6 @@ impl Tenant {
             id: self.draw(BatchId::new),
             org: self.org.clone(),
             space: self.space.clone(),
-            has_own_workspace: false,
             session: self.session.id.clone(),
             principal: PrincipalId::Agent(self.session.id.clone()),
             device: None,
