@@ -1,7 +1,7 @@
 //! How a command ends: with an exit code that scripts can rely on, and an error in three lines that a person can act on. Every API error
 //! code and every status of an invocation is mapped here and nowhere else.
 
-use crate::hints::hint_of;
+use crate::hints::{hint_for_agent, hint_of};
 use crate::style::clean;
 use api::problem::FieldError;
 use api::{Code, Problem};
@@ -192,6 +192,15 @@ impl Failure {
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure for whoever uses the commands of an agent. A hint about this very call stays.
+    #[must_use]
+    pub(crate) fn for_agent(mut self) -> Self {
+        if let Some(problem) = self.problem().filter(|problem| self.hint == hint_of(problem)) {
+            self.hint = hint_for_agent(&problem);
+        }
         self
     }
 

@@ -123,6 +123,11 @@ Examples:
 
 impl Actions {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        // Whoever uses these commands is told of these, and not of those for people.
+        self.perform(client, terminal).await.map_err(Failure::for_agent)
+    }
+
+    async fn perform(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::List { source } => {
                 let next = "countersign actions guide --integration SOURCE";

@@ -266,10 +266,13 @@ impl State {
 
 /// Shows a grant that was just asked for, and says if a person has to approve it first.
 pub(super) async fn requested(answer: &Answer<GrantView>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    resource::tell(answer, client, terminal).await?;
     if answer.read.state != GrantStateName::Requested {
+        resource::tell(answer, client, terminal).await?;
         return Ok(Exit::Ok);
     }
+    // Whoever has to request a grant cannot approve it.
+    let next = "countersign actions grants list --state requested".to_owned();
+    resource::tell_then(answer, |record| record, Some(next), client, terminal).await?;
     terminal.remark(Tone::Warn.paint("◷ requested: it allows nothing until a person approves it"));
     Ok(Exit::Pending)
 }

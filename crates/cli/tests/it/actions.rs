@@ -141,6 +141,34 @@ fn an_agent_lists_learns_and_runs_what_its_session_has() {
 }
 
 #[test]
+fn an_agent_is_told_of_the_commands_that_it_has_and_not_of_those_for_people() {
+    let server = Server::start();
+    let owner = server.owner();
+    let (_, agent) = agent(&owner, "notes", &[]);
+    let read = ["actions", "run", "--integration", "files", "--action", "read_text"];
+    let write = [&RUN_WRITE[..], &["path=a.txt", "text=x", "--no-wait"]].concat();
+    let request = ["actions", "grant", "request", "--integration", "files", "--action", "write_text"];
+    for (words, code, expected) in [
+        (&["actions", "guide", "--integration", "nope"][..], 3, "countersign actions list"),
+        (&["actions", "run", "--integration", "files", "--action", "lst"], 3, "--integration files --action list"),
+        (&read, 8, "countersign actions list --integration files --json"),
+        (&[&read[..], &["path=nowhere.txt"]].concat(), 1, "countersign actions run --integration files --action list"),
+        (&[&read[..], &["--params", "notjson"]].concat(), 2, "--params @FILE"),
+        (&write, 6, "countersign invocation watch inv_"),
+        (&request, 6, "countersign actions grants list --state requested"),
+    ] {
+        let told = agent.run(words).exits(code).stderr;
+        assert!(told.contains(expected), "{words:?}: {told}");
+        for others in ["approve inv_", "grant approve", "action list", "action show", "action invoke", "source list", "'{"] {
+            assert!(!told.contains(others), "{words:?} names `{others}`: {told}");
+        }
+    }
+    // A person who uses the same command can approve the call.
+    let told = owner.run(&write).exits(6).stderr;
+    assert!(told.contains("(countersign approve inv_"), "{told}");
+}
+
+#[test]
 fn an_agent_requests_grants_and_people_find_them_in_their_inbox() {
     let server = Server::start();
     let owner = server.owner();
