@@ -41,7 +41,7 @@ pub(super) fn tell(answer: &Answer<InvokeResponse>, client: &Client, terminal: &
         terminal.line(clean::line(&invocation.id))?;
         terminal.note(if is_settled(invocation) { line(invocation) } else { waiting(invocation, client) });
     }
-    Ok(if is_settled(invocation) { Exit::of_status(invocation.status) } else { Exit::Pending })
+    Ok(if is_settled(invocation) { Exit::of_call(invocation) } else { Exit::Pending })
 }
 
 /// Where it is in its life.
@@ -94,7 +94,7 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
     problem.invocation = Some(Box::new(invocation.clone()));
     let raw = serde_json::to_value(&problem).unwrap_or_default();
     let mut failure = Failure::of_problem(&problem, raw);
-    failure.exit = Exit::of_status(invocation.status);
+    failure.exit = Exit::of_call(invocation);
     Some(failure)
 }
 
