@@ -149,7 +149,7 @@ impl Resource for GrantView {
         Field::both("used", Column::Whole, |one, _| {
             text(one.calls_max.map_or_else(|| format!("{} of any", one.calls_used), |most| format!("{} of {most}", one.calls_used)))
         }),
-        Field::line("sum", |one, _| maybe(one.sum_max.as_ref().map(|sum| format!("{} of {}", clean::line(&sum.spent), sum::words(sum))))),
+        Field::line("sum", spent),
         Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
         Field::both("expires", Column::Whole, |one, view| match one.state {
             GrantStateName::Requested | GrantStateName::Active => view.future(one.expires_at),
@@ -164,6 +164,8 @@ impl Resource for GrantView {
         Field::both("given by", Column::Extra, |one, view| view.who(one.given_by.as_ref()?)),
         Field::column("requested by", Column::Below, requester),
         Field::column("reason given", Column::Cut, |one, _| maybe(one.reason.as_ref())),
+        // Scripts count columns, so this one is the last.
+        Field::column("sum", Column::Below, spent),
         Field::line("given", |one, view| view.past(one.given_at?)),
         Field::line("given with", |one, _| maybe(one.invocation_id.as_ref())),
         Field::line("ended by", |one, view| view.who(one.ended_by.as_ref()?)),
@@ -187,6 +189,11 @@ impl Resource for GrantView {
         let requested = items.iter().find(|grant| grant.state == GrantStateName::Requested)?;
         Some(format!("countersign grant show {}", requested.id))
     }
+}
+
+/// How much of its sum is spent, if it bounds one.
+fn spent(grant: &GrantView, _: &View<'_>) -> Option<Cell> {
+    maybe(grant.sum_max.as_ref().map(|sum| format!("{} of {}", clean::line(&sum.spent), sum::words(sum))))
 }
 
 /// Who requested the grant: an agent by the title of its session, a person by name.

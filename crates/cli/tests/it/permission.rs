@@ -70,6 +70,14 @@ fn a_grant_bounds_a_sum() {
     write("39.5").ok();
     let shown = owner.run(&["grant", "show", given["id"].as_str().unwrap()]).ok().stdout;
     assert!(shown.contains("100 of 100 of /text per 24h"), "{shown}");
+    let session = owner.run(&["session", "create", "--title", "notes", "--json=id"]).ok().json();
+    let usable = ["actions", "grants", "list", "--session", session["id"].as_str().unwrap()];
+    for list in [&["grant", "list"][..], &usable] {
+        let listed = owner.run(list).ok().stdout;
+        assert!(listed.contains("\t2 of any\t") && listed.ends_with("\t100 of 100 of /text per 24h\n"), "{list:?}: {listed}");
+        let narrow = owner.on_screen(80, list, "").ok().stdout;
+        assert!(narrow.contains("100 of 100 of /text per 24h"), "{list:?}: {narrow}");
+    }
     // The three flags are one bound.
     for lacking in [&["--sum-max", "100"][..], &["--of", "/text", "--per", "1h"], &["--sum-max", "100", "--of", "/text"]] {
         owner.run(&[&give[..], lacking].concat()).exits(2);
