@@ -92,10 +92,19 @@ fn a_space_observes_and_its_report_suggests_rules() {
     let owner = server.owner();
     let write =
         |more: &'static [&'static str]| owner.run(&[&["action", "invoke", "files.write_text", "path=a", "text=b"][..], more].concat());
-    assert!(owner.run(&["observe", "report"]).ok().stderr.contains("nobody would have been asked anything"));
+    assert!(owner.run(&["observe", "report"]).ok().stderr.contains("space `main` does not observe"));
+    assert!(owner.run(&["space", "list"]).ok().stdout.ends_with("\tno\n"));
     let refused = owner.run(&["observe", "on", "main"]).exits(2);
     assert!(refused.stderr.contains("run without asking anybody?"), "{}", refused.stderr);
     assert_eq!(owner.run(&["observe", "on", "main", "--yes", "--json=observes"]).ok().json()["observes"], true);
+    assert!(owner.run(&["observe", "report"]).ok().stderr.contains("nobody would have been asked anything"));
+    // Nobody forgets that a space asks nobody.
+    assert!(owner.run(&["space", "list"]).ok().stdout.ends_with("\tyes\n"));
+    let status = owner.run(&["status"]).ok().stdout;
+    assert!(status.contains("observes\tspace `main`: it asks nobody, but about R4\n"), "{status}");
+    let doctor = owner.run(&["doctor", "--json"]).json();
+    let found = doctor["items"].as_array().unwrap().iter().find(|item| item["subject"] == "space").unwrap();
+    assert_eq!((&found["verdict"], &found["found"]), (&json!("look"), &json!("`main` observes: it asks nobody, but about R4")));
     for _ in 0..3 {
         write(&[]).ok();
     }
@@ -105,6 +114,7 @@ fn a_space_observes_and_its_report_suggests_rules() {
     assert!(report.stderr.contains("countersign mode set files.write_text allow"), "{}", report.stderr);
     assert_eq!(owner.run(&["observe", "report", "--json"]).ok().json()["asked"], 3);
     owner.run(&["observe", "off", "main"]).ok();
+    assert!(!owner.run(&["status"]).ok().stdout.contains("observes"));
     write(&["--no-wait"]).exits(6);
     owner.run(&["receipt", "verify"]).ok();
 }
