@@ -7,7 +7,6 @@ use api::identity::{SessionView, SpaceView};
 use api::invocation::GrantScopeName;
 use api::rules::{GrantStateName, GrantView, NewGrantRequest};
 use clap::{Args, Subcommand, ValueEnum};
-use countersign_core::Amount;
 use countersign_core::limits::PAGE_ROWS_MAX;
 
 #[derive(Debug, Subcommand)]
@@ -76,15 +75,8 @@ pub(crate) struct Bounds {
     /// Calls it is good for; any number when absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     calls: Option<u32>,
-    /// How much of a param its calls may add up to, such as 500 or 12.50
-    #[arg(long, value_name = "AMOUNT", requires = "of", requires = "per", value_parser = sum::amount)]
-    sum_max: Option<Amount>,
-    /// The param that is added up, as a JSON pointer such as /amount
-    #[arg(long, value_name = "POINTER", requires = "sum_max")]
-    of: Option<String>,
-    /// The time in which it is added up, such as 24h
-    #[arg(long, value_name = "TIME", requires = "sum_max", value_parser = Span::parse)]
-    per: Option<Span>,
+    #[command(flatten)]
+    sum: sum::Bound,
     /// How long it lasts, such as 2h; 24h when absent
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     expires: Option<Span>,
@@ -311,7 +303,7 @@ impl Bounds {
             condition,
             calls_max: self.calls,
             max_calls: None,
-            sum_max: sum::request(self.sum_max, self.of.as_deref(), self.per.as_ref()),
+            sum_max: self.sum.request(),
             expires_in: self.expires.as_ref().map(Span::text),
             reason: self.reason,
         })

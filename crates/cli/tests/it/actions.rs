@@ -197,6 +197,9 @@ fn an_agent_requests_grants_and_people_find_them_in_their_inbox() {
     }
     let asked = request(&[]).exits(6);
     assert!(asked.stderr.contains("it allows nothing until a person approves it"), "{}", asked.stderr);
+    let bounded = request(&["--sum-max", "12.50", "--of", "/text", "--per", "24h", "--json"]).exits(6).json();
+    assert_eq!(bounded["sum_max"], json!({ "of": "/text", "max": "12.5", "per_seconds": 86_400, "spent": "0" }));
+    request(&["--sum-max", "12.50"]).exits(2);
     for wrong in [&["--max-calls", "0"][..], &["--max-calls", "-1"], &["--scope", "automation"], &["--expires", "soon"]] {
         request(wrong).exits(2);
     }

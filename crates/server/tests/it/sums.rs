@@ -213,6 +213,10 @@ async fn an_agent_may_ask_for_a_bounded_sum(kind: Kind) {
     }
     let revoked = server.owner.revoke(id).await.ok();
     assert_eq!(revoked["state"], "revoked");
+    // An agent that asks in the words of the older contract can bound a sum, too.
+    let wanted = json!({ "integration": "fake", "action": "write", "sum_max": { "of": "/count", "max": "3", "per": "1h" } });
+    let asked = agent.client.post(&format!("/api/v1/sessions/{}/actions/grants", agent.session), wanted).await;
+    assert_eq!((asked.status, &asked.body["sum_max"]["max"]), (202, &json!("3")), "{asked:?}");
     server.verify().await;
 }
 
