@@ -83,6 +83,8 @@ fn a_grant_bounds_a_sum() {
         owner.run(&[&give[..], lacking].concat()).exits(2);
     }
     owner.run(&[&give[..], &["--sum-max", "1e3", "--of", "/text", "--per", "24h"]].concat()).exits(2);
+    let nowhere = owner.run(&[&give[..], &["--sum-max", "100", "--of", "/nope", "--per", "24h"]].concat()).exits(8);
+    assert!(nowhere.stderr.contains("`/sum_max/of`: `files.write_text` has no param there"), "{nowhere:?}");
     owner.run(&["approve", "inv_1", "--sum-max", "100", "--of", "/text", "--per", "24h"]).exits(2);
 }
 
