@@ -110,7 +110,10 @@ fn an_agent_lists_learns_and_runs_what_its_session_has() {
     let (_, agent) = agent(&owner, "notes", &["--source", "files"]);
     let listed = agent.run(&["actions", "list", "-o", "name"]).ok().stdout;
     assert!(listed.contains("files.write_text\n") && listed.lines().all(|id| id.starts_with("files.")), "{listed}");
-    assert_eq!(agent.run(&["actions", "list", "--integration", "http", "-o", "name"]).ok().stdout, "");
+    for absent in ["http", "nope"] {
+        let missing = agent.run(&["actions", "list", "--integration", absent, "-o", "name"]).exits(3);
+        assert!(missing.stdout.is_empty() && missing.stderr.contains(&format!("there is no source `{absent}`")), "{missing:?}");
+    }
     assert!(agent.run(&["actions", "guide", "--integration", "files"]).ok().stdout.contains("write_text"));
     assert_eq!(agent.run(&["actions", "guide", "--integration", "http"]).exits(3).stdout, "");
 

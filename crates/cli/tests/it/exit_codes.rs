@@ -150,7 +150,8 @@ fn several_answers_are_given_one_by_one_and_the_first_failure_is_the_exit_code()
     assert!(ran.stderr.contains("there is no invocation `inv_1`"), "{}", ran.stderr);
 
     let (third, fourth) = (ask("three"), ask("four"));
-    let ran = owner.run(&["deny", &third, "inv_1", &fourth, "--json"]).exits(3);
+    // Several are denied at once; a script that confirms everything in advance may say so here too.
+    let ran = owner.run(&["deny", &third, "inv_1", &fourth, "--yes", "--json"]).exits(3);
     let document = ran.json();
     let codes: Vec<_> = document["items"].as_array().unwrap().iter().map(|item| item["error"]["code"].as_str()).collect();
     assert_eq!(codes, [None, Some("not_found"), None]);
