@@ -191,9 +191,7 @@ impl Resource for SpaceView {
         Field::line("members", |one, _| text(member::told(one.members.as_deref()))),
         Field::line("observes", |one, _| one.observes.then(|| Cell::text("yes: it asks nobody, but about R4").toned(Tone::Warn))),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
-        Field::column("observes", Column::Whole, |one, _| {
-            Some(if one.observes { Cell::text("yes").toned(Tone::Warn) } else { Cell::text("no").toned(Tone::Muted) })
-        }),
+        Field::column("observes", Column::Below, |one, _| one.observes.then(|| Cell::text("yes").toned(Tone::Warn))),
     ];
 
     fn id(&self) -> &str {

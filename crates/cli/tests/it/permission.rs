@@ -95,13 +95,14 @@ fn a_space_observes_and_its_report_suggests_rules() {
     let write =
         |more: &'static [&'static str]| owner.run(&[&["action", "invoke", "files.write_text", "path=a", "text=b"][..], more].concat());
     assert!(owner.run(&["observe", "report"]).ok().stderr.contains("space `main` does not observe"));
-    assert!(owner.run(&["space", "list"]).ok().stdout.ends_with("\tno\n"));
+    assert!(!owner.run(&["space", "list"]).ok().stdout.contains("yes"));
     let refused = owner.run(&["observe", "on", "main"]).exits(2);
     assert!(refused.stderr.contains("run without asking anybody?"), "{}", refused.stderr);
     assert_eq!(owner.run(&["observe", "on", "main", "--yes", "--json=observes"]).ok().json()["observes"], true);
     assert!(owner.run(&["observe", "report"]).ok().stderr.contains("nobody would have been asked anything"));
     // Nobody forgets that a space asks nobody.
     assert!(owner.run(&["space", "list"]).ok().stdout.ends_with("\tyes\n"));
+    assert!(owner.on_screen(60, &["space", "list"], "").ok().stdout.contains("observes  yes"));
     let status = owner.run(&["status"]).ok().stdout;
     assert!(status.contains("observes\tspace `main`: it asks nobody, but about R4\n"), "{status}");
     let doctor = owner.run(&["doctor", "--json"]).json();
