@@ -106,6 +106,9 @@ pub struct DeliveryView {
     pub id: String,
     /// The id of the channel.
     pub channel: String,
+    /// Its name, also after it was removed.
+    #[serde(default)]
+    pub channel_name: Option<String>,
     pub invocation_id: String,
     /// One of the people whom the channel names; null: the channel as a whole.
     pub recipient: Option<String>,
@@ -122,12 +125,13 @@ pub struct DeliveryView {
     pub ended_at: Option<Timestamp>,
 }
 
-impl From<Delivery> for DeliveryView {
-    fn from(delivery: Delivery) -> Self {
+impl DeliveryView {
+    pub fn new(delivery: Delivery, channel_name: Option<String>) -> Self {
         let waits = delivery.state == DeliveryState::Waiting;
         Self {
             id: delivery.id.to_string(),
             channel: delivery.channel.to_string(),
+            channel_name,
             invocation_id: delivery.invocation.to_string(),
             recipient: delivery.recipient,
             moment: delivery.moment,

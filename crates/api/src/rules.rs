@@ -203,6 +203,15 @@ pub struct GrantView {
     pub ended_at: Option<Timestamp>,
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
+    /// The source that it covers, in the words of an older contract. This member and the next two are told where grants are of a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integration: Option<String>,
+    /// The name of the action in its source, or `*`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// What `calls_max` is.
+    #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<u32>,
 }
 
 /// A grant for the calls of one session or of the whole org, in the words of an older contract: an integration is a source.
@@ -221,6 +230,9 @@ pub struct SessionGrantRequest {
     /// Calls it is good for; without it, any number until it expires.
     #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
+    /// How much of a param its calls may add up to in a window; without it, any amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_max: Option<SumMaxRequest>,
     /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<String>,

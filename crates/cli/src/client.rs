@@ -83,6 +83,11 @@ impl Client {
         self.mode == Rehearsal::On
     }
 
+    /// Whether it sends the token of an agent, who can neither approve nor change rules.
+    pub(crate) fn is_agents(&self) -> bool {
+        self.token.as_ref().is_some_and(|token| token.expose().starts_with(AGENT_TOKEN))
+    }
+
     /// Sends a GET request. `path` holds the segments after `/api/v1`; each is escaped.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str], query: &[(&str, String)]) -> Result<Answer<T>, Failure> {
         let request = self.request(Method::GET, path)?.query(query).timeout(Duration::from_secs(ANSWER_SECONDS));
@@ -223,8 +228,11 @@ impl Client {
 
     /// Adds to a refused token what the server cannot know: where the token came from, or where the command line looked for one.
     fn refused(&self, failure: Failure) -> Failure {
-        let is_agents = self.token.as_ref().is_some_and(|token| token.expose().starts_with(AGENT_TOKEN));
-        if is_agents { refused::to_agent(failure, &self.base, &self.origin) } else { refused::told(failure, &self.base, &self.origin) }
+        if self.is_agents() {
+            refused::to_agent(failure, &self.base, &self.origin)
+        } else {
+            refused::told(failure, &self.base, &self.origin)
+        }
     }
 
     fn unreachable(&self, error: &reqwest::Error, effect: Effect) -> Failure {

@@ -1,8 +1,9 @@
 //! How a command ends: with an exit code that scripts can rely on, and an error in three lines that a person can act on. Every API error
 //! code and every status of an invocation is mapped here and nowhere else.
 
-use crate::hints::hint_of;
+use crate::hints::{hint_for_agent, hint_of};
 use crate::style::clean;
+use api::invocation::InvocationView;
 use api::problem::FieldError;
 use api::{Code, Problem};
 use countersign_core::Status;
@@ -72,7 +73,14 @@ impl Exit {
         }
     }
 
-    pub(crate) const fn of_status(status: Status) -> Self {
+    /// The exit code of a call by how it ended. Params that its source refused are as invalid as those that do not fit its schema.
+    pub(crate) fn of_call(invocation: &InvocationView) -> Self {
+        let is_refused = matches!(invocation.status, Status::Denied | Status::Failed);
+        let is_invalid = invocation.error.as_ref().is_some_and(|error| error.code == Code::InvalidParams.as_str());
+        if is_refused && is_invalid { Self::Invalid } else { Self::of_status(invocation.status) }
+    }
+
+    const fn of_status(status: Status) -> Self {
         match status {
             Status::Succeeded => Self::Ok,
             Status::Failed | Status::Reverted => Self::Failed,
@@ -165,7 +173,7 @@ impl Failure {
         };
         let cause = with_id(cause, problem);
         // A call that ended has the exit code of how it ended.
-        let exit = problem.invocation.as_ref().map_or_else(|| Exit::of_code(problem.code), |ended| Exit::of_status(ended.status));
+        let exit = problem.invocation.as_ref().map_or_else(|| Exit::of_code(problem.code), |ended| Exit::of_call(ended));
         Self {
             exit,
             message: problem.detail.clone(),
@@ -192,6 +200,15 @@ impl Failure {
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure for whoever uses the commands of an agent. A hint about this very call stays.
+    #[must_use]
+    pub(crate) fn for_agent(mut self) -> Self {
+        if let Some(problem) = self.problem().filter(|problem| self.hint == hint_of(problem)) {
+            self.hint = hint_for_agent(&problem);
+        }
         self
     }
 

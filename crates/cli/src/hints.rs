@@ -9,6 +9,21 @@ use countersign_core::Mode;
 use countersign_core::decision::ModeSource;
 use countersign_core::switch::SwitchScope;
 
+/// What an agent does with the commands that it has, where the general hint is for a person. `{source}` stands for that of the action.
+const FOR_AGENTS: [(Code, &str); 11] = [
+    (Code::InvalidParams, "see its schema with `countersign actions list --integration {source} --json`"),
+    (Code::UnknownAction, "list what there is for you with `countersign actions list`"),
+    (Code::UnknownSource, "list what there is for you with `countersign actions list`"),
+    (Code::FileNotFound, "see what is there with `countersign actions run --integration files --action list`"),
+    (Code::NotARegularFile, "see what is there with `countersign actions run --integration files --action list`"),
+    (Code::PathOutsideWorkspace, "name files relative to the workspace, such as `notes/today.md`"),
+    (Code::PathNotAllowed, "name files relative to the workspace, such as `notes/today.md`"),
+    (Code::NotGrantable, "call the action: a person decides about each call of it"),
+    (Code::TooManyPending, "wait until people have answered the calls that are pending"),
+    (Code::Quarantined, "do not send it again: tell the person you work for"),
+    (Code::DefinitionMismatch, "the action has changed, and a person has to review it first: tell the person you work for"),
+];
+
 /// What can be listed, by the noun the server names it with. A "quarantined invocation" is a quarantine, so that noun comes first.
 const LISTED: [&str; 15] = [
     "quarantine",
@@ -40,6 +55,17 @@ pub(crate) fn hint_of(problem: &Problem) -> Option<String> {
     // Who may do it is the server's to say.
     let of_role = (problem.code == Code::Forbidden).then(from_server).flatten();
     of_role.or(own).or_else(from_server).or_else(of_batch).or_else(|| filled("countersign explain {invocation}", problem))
+}
+
+/// The hint for whoever uses the commands of an agent, who can neither approve nor change rules.
+pub(crate) fn hint_for_agent(problem: &Problem) -> Option<String> {
+    if let Some((source, name)) = problem.suggestions.first().and_then(|meant| meant.split_once('.')) {
+        return Some(format!("did you mean `--integration {source} --action {name}`? all of them: countersign actions list"));
+    }
+    let action = problem.invocation.as_deref().map(|named| &named.action).or(problem.action.as_ref());
+    let source = action.and_then(|action| action.split_once('.')).map_or("SOURCE", |(source, _)| source);
+    let own = FOR_AGENTS.into_iter().find(|(code, _)| *code == problem.code);
+    own.map(|(_, row)| row.replace("{source}", source)).or_else(|| hint_of(problem))
 }
 
 /// Hints that are made of what the problem carries.
@@ -289,6 +315,25 @@ mod tests {
             Some("correct that and approve it again, or deny it with `countersign deny inv_1`"),
         );
     }
+
+    #[test]
+    fn an_agent_is_told_of_its_own_commands() {
+        let told = |problem: &Problem| hint_for_agent(problem).unwrap();
+        let mut invalid = Problem::new(Code::InvalidParams, "the params do not fit");
+        assert_eq!(told(&invalid), "see its schema with `countersign actions list --integration SOURCE --json`");
+        invalid.action = Some("files.read_text".into());
+        assert_eq!(told(&invalid), "see its schema with `countersign actions list --integration files --json`");
+        let mut unknown = Problem::new(Code::UnknownAction, "there is no action `files.lst`");
+        unknown.suggestions = vec!["files.list".into()];
+        assert_eq!(told(&unknown), "did you mean `--integration files --action list`? all of them: countersign actions list");
+        assert_eq!(told(&Problem::new(Code::RulesChanging, "no")), "do it again: nothing was done");
+        for (code, row) in FOR_AGENTS {
+            for others in ["approve", "action ", "grant ", "source list", "quarantine show", "inbox"] {
+                assert!(!row.contains(&format!("countersign {others}")), "{code:?}: {row}");
+            }
+        }
+    }
+
     #[test]
     fn a_hint_names_what_the_problem_names() {
         let in_use = "secret `crm-token` is used by source `crm`; nothing was deleted";

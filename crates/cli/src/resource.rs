@@ -236,10 +236,21 @@ pub(crate) async fn tell_with<R: Resource>(
     client: &Client,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
+    tell_then(answer, more, answer.read.next(), client, terminal).await
+}
+
+/// Like `tell_with`, with another suggestion for the next command.
+pub(crate) async fn tell_then<R: Resource>(
+    answer: &Answer<R>,
+    more: impl FnOnce(Record) -> Record,
+    next: Option<String>,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
     let people = People::load(client, terminal).await;
     let record = more(record(&answer.read, &people, terminal));
     terminal.record(&selectable::<R>(answer.raw.clone(), terminal), &record)?;
-    if let Some(next) = answer.read.next() {
+    if let Some(next) = next {
         terminal.next(next);
     }
     Ok(())

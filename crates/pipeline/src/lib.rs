@@ -36,7 +36,7 @@ pub use preview::revert::RevertForesight;
 pub use preview::what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 pub use progress::{Follower, Next, ProgressEvent};
 pub use request::{Outcome, Request};
-pub use rules::grants::check_bounds;
+pub use rules::grants::{check_bounds, check_sum_of};
 pub use rules::observe::{Suggestion, Suggestions, suggest};
 pub use rules::policies::KnownPurposes;
 pub use rules::review::{DefinitionNow, Reviewed};

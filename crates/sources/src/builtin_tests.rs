@@ -196,13 +196,11 @@ async fn every_guide_shows_every_action_of_its_source() {
     for source in sources {
         let guide = source.guide().unwrap();
         assert!(!source.title().is_empty() && guide.starts_with("# "));
+        // An agent is told never to put JSON together by hand.
+        assert!(!guide.contains("--params '") && !guide.contains("action invoke"), "{guide}");
         for action in source.list(&context().org).await.unwrap() {
-            assert!(
-                guide.contains(&format!("countersign action invoke {}", action.id)),
-                "the guide of {} lacks {}",
-                source.id(),
-                action.id
-            );
+            let call = format!("countersign actions run --integration {} --action {} ", source.id(), action.id.name());
+            assert!(guide.contains(&call), "the guide of {} lacks `{call}`", source.id());
         }
     }
 }

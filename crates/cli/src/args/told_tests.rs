@@ -31,6 +31,8 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
 fn documents() -> Vec<PathBuf> {
     let mut found = files(&root().join("docs"), "md");
     found.extend(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name)));
+    // The guides of the builtin sources.
+    found.extend(files(&root().join("crates/sources/src"), "md"));
     found
 }
 

@@ -101,6 +101,12 @@ pub(super) async fn list(
     terminal: &mut Terminal,
 ) -> Result<Exit, Failure> {
     let answer = available(session, client).await?;
+    if let Some(named) = source
+        && answer.read.sources.iter().all(|listed| listed.id != named)
+    {
+        return Err(Failure::new(Exit::NotFound, format!("there is no source `{}`", clean::line(named)))
+            .hint("leave it out to list the actions of all sources there are"));
+    }
     let mut table = Table::new(COLUMNS, "no actions");
     let mut items = Vec::new();
     let raw_sources = answer.raw.get("sources").and_then(Value::as_array).cloned().unwrap_or_default();

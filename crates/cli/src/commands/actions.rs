@@ -5,6 +5,7 @@ pub(super) mod guide;
 
 use super::action::{self, invoke::Call};
 use super::grant::{self, State};
+use super::sum;
 use crate::shared::*;
 use api::Page;
 use api::invocation::GrantScopeName;
@@ -71,7 +72,8 @@ pub(crate) enum Requested {
     #[command(before_help = "\
 Examples:
   countersign actions grant request --integration files --action write_text --max-calls 5 --reason 'five notes to write'
-  countersign actions grant request --integration files --action '*' --scope org")]
+  countersign actions grant request --integration files --action '*' --scope org
+  countersign actions grant request --integration shop --action refund --sum-max 500 --of /amount --per 24h")]
     Request(Request),
 }
 
@@ -85,6 +87,8 @@ pub(crate) struct Request {
     /// Calls it is good for; any number when absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_calls: Option<u32>,
+    #[command(flatten)]
+    sum: sum::Bound,
     /// How long it lasts, such as 2h; 24h when absent
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     expires: Option<Span>,
@@ -123,6 +127,11 @@ Examples:
 
 impl Actions {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        // Whoever uses these commands is told of these, and not of those for people.
+        self.perform(client, terminal).await.map_err(Failure::for_agent)
+    }
+
+    async fn perform(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::List { source } => {
                 let next = "countersign actions guide --integration SOURCE";
@@ -165,6 +174,7 @@ impl Request {
                 Scope::Org => GrantScopeName::Org,
             },
             max_calls: self.max_calls,
+            sum_max: self.sum.request(),
             expires_in: self.expires.as_ref().map(Span::text),
             reason: self.reason,
         };

@@ -32,7 +32,8 @@ Examples:
 
 pub(crate) const DENY_EXAMPLES: &str = "\
 Examples:
-  countersign deny inv_… --reason 'wrong folder'            the reason is told to the requester";
+  countersign deny inv_… --reason 'wrong folder'            the reason is told to the requester
+  countersign deny inv_… inv_…                              several; nothing is asked first";
 
 /// The number of ids that one request may answer.
 const BULK_MAX: usize = countersign_core::limits::BULK_ANSWERS_MAX;
@@ -68,6 +69,8 @@ pub(crate) struct Deny {
     /// Why; told to the requester
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    _unasked: Unasked,
 }
 
 const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("ACTION"), Column::Extra("RECEIPT")];

@@ -199,6 +199,12 @@ impl Resource for ChannelView {
     }
 }
 
+/// The channels that have dead letters; none if the list cannot be read.
+pub(super) async fn with_dead_letters(client: &Client) -> Vec<ChannelView> {
+    let channels = client.pages::<ChannelView>(ChannelView::PATH, &[]).all().await.unwrap_or_default();
+    channels.into_iter().map(|(channel, _)| channel).filter(|channel| channel.dead > 0).collect()
+}
+
 /// Whom or what a channel tells.
 fn tells(one: &ChannelView) -> String {
     let setting = |name: &str| one.settings.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -235,7 +241,8 @@ impl Resource for DeliveryView {
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["state", "moment"]);
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
-        Field::both("invocation", Column::Whole, |one, _| text(&one.invocation_id)),
+        Field::both("channel", Column::Whole, |one, _| text(named(one))),
+        Field::both("invocation", Column::Below, |one, _| text(&one.invocation_id)),
         Field::both("moment", Column::Whole, |one, _| text(one.moment.as_str())),
         Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
         Field::both("attempts", Column::Whole, |one, _| text(one.attempts.to_string())),
@@ -251,8 +258,13 @@ impl Resource for DeliveryView {
 
     fn next_of(items: &[Self]) -> Option<String> {
         let dead = items.iter().find(|one| one.state == DeliveryState::Dead)?;
-        Some(format!("countersign channel retry {} {}", dead.channel, dead.id))
+        Some(format!("countersign channel retry {} {}", named(dead), dead.id))
     }
+}
+
+/// The channel of a delivery by its name, or by its id if the server tells no name.
+fn named(delivery: &DeliveryView) -> &str {
+    delivery.channel_name.as_deref().unwrap_or(&delivery.channel)
 }
 
 fn state(state: DeliveryState) -> Cell {

@@ -106,6 +106,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("server", &["server", "clock", "token", "versions", "code"]),
     ("store", &["store", "servers", "receipts", "in doubt", "inbox"]),
     ("sources", &["source", "package", "connection"]),
+    ("people", &["space", "channel"]),
 ];
 
 /// The short report: one line for each group for the findings that are fine, and every other finding in full. Where something is not fine,

@@ -7,7 +7,6 @@ use api::identity::{SessionView, SpaceView};
 use api::invocation::GrantScopeName;
 use api::rules::{GrantStateName, GrantView, NewGrantRequest};
 use clap::{Args, Subcommand, ValueEnum};
-use countersign_core::Amount;
 use countersign_core::limits::PAGE_ROWS_MAX;
 
 #[derive(Debug, Subcommand)]
@@ -76,15 +75,8 @@ pub(crate) struct Bounds {
     /// Calls it is good for; any number when absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     calls: Option<u32>,
-    /// How much of a param its calls may add up to, such as 500 or 12.50
-    #[arg(long, value_name = "AMOUNT", requires = "of", requires = "per", value_parser = sum::amount)]
-    sum_max: Option<Amount>,
-    /// The param that is added up, as a JSON pointer such as /amount
-    #[arg(long, value_name = "POINTER", requires = "sum_max")]
-    of: Option<String>,
-    /// The time in which it is added up, such as 24h
-    #[arg(long, value_name = "TIME", requires = "sum_max", value_parser = Span::parse)]
-    per: Option<Span>,
+    #[command(flatten)]
+    sum: sum::Bound,
     /// How long it lasts, such as 2h; 24h when absent
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     expires: Option<Span>,
@@ -149,7 +141,7 @@ impl Resource for GrantView {
         Field::both("used", Column::Whole, |one, _| {
             text(one.calls_max.map_or_else(|| format!("{} of any", one.calls_used), |most| format!("{} of {most}", one.calls_used)))
         }),
-        Field::line("sum", |one, _| maybe(one.sum_max.as_ref().map(|sum| format!("{} of {}", clean::line(&sum.spent), sum::words(sum))))),
+        Field::line("sum", spent),
         Field::both("state", Column::Whole, |one, _| Some(state(one.state))),
         Field::both("expires", Column::Whole, |one, view| match one.state {
             GrantStateName::Requested | GrantStateName::Active => view.future(one.expires_at),
@@ -164,6 +156,8 @@ impl Resource for GrantView {
         Field::both("given by", Column::Extra, |one, view| view.who(one.given_by.as_ref()?)),
         Field::column("requested by", Column::Below, requester),
         Field::column("reason given", Column::Cut, |one, _| maybe(one.reason.as_ref())),
+        // Scripts count columns, so this one is the last.
+        Field::column("sum", Column::Below, spent),
         Field::line("given", |one, view| view.past(one.given_at?)),
         Field::line("given with", |one, _| maybe(one.invocation_id.as_ref())),
         Field::line("ended by", |one, view| view.who(one.ended_by.as_ref()?)),
@@ -187,6 +181,11 @@ impl Resource for GrantView {
         let requested = items.iter().find(|grant| grant.state == GrantStateName::Requested)?;
         Some(format!("countersign grant show {}", requested.id))
     }
+}
+
+/// How much of its sum is spent, if it bounds one.
+fn spent(grant: &GrantView, _: &View<'_>) -> Option<Cell> {
+    maybe(grant.sum_max.as_ref().map(|sum| format!("{} of {}", clean::line(&sum.spent), sum::words(sum))))
 }
 
 /// Who requested the grant: an agent by the title of its session, a person by name.
@@ -266,10 +265,13 @@ impl State {
 
 /// Shows a grant that was just asked for, and says if a person has to approve it first.
 pub(super) async fn requested(answer: &Answer<GrantView>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    resource::tell(answer, client, terminal).await?;
     if answer.read.state != GrantStateName::Requested {
+        resource::tell(answer, client, terminal).await?;
         return Ok(Exit::Ok);
     }
+    // Whoever has to request a grant cannot approve it.
+    let next = "countersign actions grants list --state requested".to_owned();
+    resource::tell_then(answer, |record| record, Some(next), client, terminal).await?;
     terminal.remark(Tone::Warn.paint("◷ requested: it allows nothing until a person approves it"));
     Ok(Exit::Pending)
 }
@@ -301,7 +303,7 @@ impl Bounds {
             condition,
             calls_max: self.calls,
             max_calls: None,
-            sum_max: sum::request(self.sum_max, self.of.as_deref(), self.per.as_ref()),
+            sum_max: self.sum.request(),
             expires_in: self.expires.as_ref().map(Span::text),
             reason: self.reason,
         })

@@ -190,7 +190,7 @@ async fn settle(id: &str, how: How, reason: String, agreed: Agreed, client: &Cli
     terminal.consent(&question, agreed.consent(client)).await?;
     let request = SettleDoubtRequest { settlement, reason };
     let answer = client.post::<InvokeResponse>(&["invocations", id, "settle"], &request).await?;
-    let exit = outcome::tell(&answer, terminal)?;
+    let exit = outcome::tell(&answer, client, terminal)?;
     // The user settled the call as failed. Recording that succeeded, so the exit code is 0.
     Ok(if how == How::Failed { Exit::Ok } else { exit })
 }

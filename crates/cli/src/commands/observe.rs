@@ -62,13 +62,24 @@ impl Observe {
     }
 }
 
+/// The spaces that only observe; none if the list cannot be read.
+pub(super) async fn observing(client: &Client) -> Vec<SpaceView> {
+    let spaces = client.pages::<SpaceView>(SpaceView::PATH, &[]).all().await.unwrap_or_default();
+    spaces.into_iter().map(|(space, _)| space).filter(|space| space.observes).collect()
+}
+
 async fn report(space: &str, since: Option<String>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let id = id_of::<SpaceView>(space, client).await?;
     let query: Vec<_> = since.into_iter().map(|since| ("since", since)).collect();
     let answer = client.get::<ObserveReport>(&["spaces", &id, "observed"], &query).await?;
     let report = &answer.read;
     let columns = [Column::Whole("action"), Column::Whole("tier"), Column::Number("calls"), Column::Whole("spared by"), Column::Cut("by")];
-    let mut table = Table::new(columns, "nobody would have been asked anything");
+    let empty = if report.observes {
+        "nobody would have been asked anything".to_owned()
+    } else {
+        format!("space `{}` does not observe: people are asked, and there is nothing to report", clean::line(space))
+    };
+    let mut table = Table::new(columns, empty);
     for row in &report.rows {
         let calls = Cell::text(row.calls.to_string());
         table.row([Cell::text(&row.action), Cell::tier(row.tier), calls, spared_by(row.observed), by(row)]);

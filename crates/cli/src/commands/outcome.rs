@@ -33,15 +33,15 @@ pub(super) fn of_another_kind(id: &str) -> Option<Failure> {
 }
 
 /// Writes the id to stdout and a line for people to stderr. The exit code says how the call ended.
-pub(super) fn tell(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+pub(super) fn tell(answer: &Answer<InvokeResponse>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if terminal.is_document() {
         terminal.document(&answer.raw)?;
     } else {
         terminal.line(clean::line(&invocation.id))?;
-        terminal.note(if is_settled(invocation) { line(invocation) } else { waiting(invocation) });
+        terminal.note(if is_settled(invocation) { line(invocation) } else { waiting(invocation, client) });
     }
-    Ok(if is_settled(invocation) { Exit::of_status(invocation.status) } else { Exit::Pending })
+    Ok(if is_settled(invocation) { Exit::of_call(invocation) } else { Exit::Pending })
 }
 
 /// Where it is in its life.
@@ -94,7 +94,7 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
     problem.invocation = Some(Box::new(invocation.clone()));
     let raw = serde_json::to_value(&problem).unwrap_or_default();
     let mut failure = Failure::of_problem(&problem, raw);
-    failure.exit = Exit::of_status(invocation.status);
+    failure.exit = Exit::of_call(invocation);
     Some(failure)
 }
 
@@ -106,14 +106,15 @@ pub(super) fn line(invocation: &InvocationView) -> String {
     format!("{} {}", tone.paint(word), clean::line(&rest))
 }
 
-/// The line that says what the call waits for, and how to approve it if it is pending.
-pub(super) fn waiting(invocation: &InvocationView) -> String {
+/// The line that says what the call waits for. If it is pending, a person is told how to approve it, and an agent how to wait for it.
+pub(super) fn waiting(invocation: &InvocationView, client: &Client) -> String {
     let id = clean::line(&invocation.id);
     if matches!(invocation.status, Status::Approved | Status::Running) {
         return format!("{} {id}", Tone::Primary.paint("● running:"));
     }
     let why = asked_because(invocation).map(|why| format!(", because {}", clean::line(&why))).unwrap_or_default();
-    format!("{} {id} (countersign approve {id}){why}", Tone::Warn.paint("◷ waiting for approval:"))
+    let next = if client.is_agents() { "invocation watch" } else { "approve" };
+    format!("{} {id} (countersign {next} {id}){why}", Tone::Warn.paint("◷ waiting for approval:"))
 }
 
 /// What made the mode stricter, with the rule if it was a gate; `None` if the mode itself asks.

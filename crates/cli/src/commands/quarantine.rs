@@ -170,7 +170,7 @@ async fn release(id: &str, reason: String, agreed: Agreed, client: &Client, term
             .hint("countersign quarantine list")
     };
     let read = InvokeResponse::deserialize(&raw).map_err(unreadable)?;
-    outcome::tell(&Answer { read, raw }, terminal)
+    outcome::tell(&Answer { read, raw }, client, terminal)
 }
 
 /// Writes the quarantined content unchanged.

@@ -191,6 +191,7 @@ impl Resource for SpaceView {
         Field::line("members", |one, _| text(member::told(one.members.as_deref()))),
         Field::line("observes", |one, _| one.observes.then(|| Cell::text("yes: it asks nobody, but about R4").toned(Tone::Warn))),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
+        Field::column("observes", Column::Below, |one, _| one.observes.then(|| Cell::text("yes").toned(Tone::Warn))),
     ];
 
     fn id(&self) -> &str {

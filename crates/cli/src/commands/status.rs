@@ -1,6 +1,6 @@
 //! `countersign status` and `countersign whoami`: the state of the server, and whose token is used.
 
-use super::kill_switch;
+use super::{channel, kill_switch, observe};
 use crate::shared::*;
 use api::identity::{StatusResponse, WhoamiResponse};
 
@@ -26,6 +26,17 @@ pub(crate) async fn status(client: &Client, terminal: &mut Terminal) -> Result<E
         let line = kill_switch::line(switch);
         record.with("kill switch", Cell::shown(format!("■ on: {line}"), format!("on: {line}")).toned(Tone::Danger))
     });
+    let (observing, undelivered) = if terminal.is_for_words() {
+        (observe::observing(client).await, channel::with_dead_letters(client).await)
+    } else {
+        (Vec::new(), Vec::new())
+    };
+    let record = observing.iter().fold(record, |record, space| {
+        record.with("observes", Cell::text(format!("space `{}`: it asks nobody, but about R4", space.name)).toned(Tone::Warn))
+    });
+    let record = undelivered.iter().fold(record, |record, channel| {
+        record.with("dead letters", Cell::text(format!("{} of channel `{}`", channel.dead, channel.name)).toned(Tone::Warn))
+    });
     terminal.record(&answer.raw, &record)?;
     if !switches.is_empty() {
         terminal.next("countersign kill-switch list");
@@ -35,6 +46,9 @@ pub(crate) async fn status(client: &Client, terminal: &mut Terminal) -> Result<E
     }
     if status.in_doubt > 0 {
         terminal.next("countersign invocation list --status in_doubt");
+    }
+    if !undelivered.is_empty() {
+        terminal.next("countersign channel deliveries --state dead");
     }
     Ok(if status.ready { Exit::Ok } else { Exit::Failed })
 }

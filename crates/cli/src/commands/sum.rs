@@ -2,7 +2,28 @@
 
 use crate::shared::*;
 use api::rules::{SumMaxRequest, SumMaxView};
+use clap::Args;
 use countersign_core::Amount;
+
+/// The three flags.
+#[derive(Debug, Args)]
+pub(crate) struct Bound {
+    /// How much of a param its calls may add up to, such as 500 or 12.50
+    #[arg(long, value_name = "AMOUNT", requires = "of", requires = "per", value_parser = amount)]
+    sum_max: Option<Amount>,
+    /// The param that is added up, as a JSON pointer such as /amount
+    #[arg(long, value_name = "POINTER", requires = "sum_max")]
+    of: Option<String>,
+    /// The time in which it is added up, such as 24h
+    #[arg(long, value_name = "TIME", requires = "sum_max", value_parser = Span::parse)]
+    per: Option<Span>,
+}
+
+impl Bound {
+    pub(super) fn request(&self) -> Option<SumMaxRequest> {
+        request(self.sum_max, self.of.as_deref(), self.per.as_ref())
+    }
+}
 
 /// What the three flags ask for. The parser takes all of them or none.
 pub(super) fn request(max: Option<Amount>, of: Option<&str>, per: Option<&Span>) -> Option<SumMaxRequest> {

@@ -98,7 +98,7 @@ impl Waiting {
 /// Waits for the call if it is not settled, and writes its result, or that it is still waiting.
 pub(super) async fn settled(first: Answer<InvokeResponse>, asked: &Wait<'_>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let last = if outcome::is_settled(&first.read.invocation) { first } else { wait(first, asked, terminal).await? };
-    if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
+    if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, asked.client, terminal) }
 }
 
 /// Waits until the call is settled or the patience runs out. On an interrupt, says that the call goes on.
@@ -135,7 +135,7 @@ impl Wait<'_> {
         let mut last = first;
         let mut failures = 0;
         let mut seen = self.shows_lines.then_some(0);
-        tell_waiting(&last.read.invocation, terminal);
+        tell_waiting(&last.read.invocation, self.client, terminal);
         while !outcome::is_settled(&last.read.invocation) {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
@@ -273,20 +273,20 @@ fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exi
 }
 
 /// Writes the id to stdout as data: a caller who does not wait needs it to ask for the call later.
-fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+fn still_waiting(answer: &Answer<InvokeResponse>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if terminal.is_document() {
         terminal.document(&answer.raw)?;
         return Ok(Exit::Pending);
     }
     terminal.line(clean::line(&invocation.id))?;
-    tell_waiting(invocation, terminal);
+    tell_waiting(invocation, client, terminal);
     Ok(Exit::Pending)
 }
 
 /// Says what the call waits for. In a log the deadline is on the same line; on a terminal it has its own short line that can be redrawn.
-fn tell_waiting(invocation: &InvocationView, terminal: &mut Terminal) {
-    let (line, deadline) = (outcome::waiting(invocation), outcome::deadline(invocation, terminal));
+fn tell_waiting(invocation: &InvocationView, client: &Client, terminal: &mut Terminal) {
+    let (line, deadline) = (outcome::waiting(invocation, client), outcome::deadline(invocation, terminal));
     match (terminal.is_document(), terminal.is_watched() || deadline.is_empty()) {
         (true, _) => {}
         (false, true) => terminal.note(line),

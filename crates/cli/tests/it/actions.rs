@@ -110,7 +110,10 @@ fn an_agent_lists_learns_and_runs_what_its_session_has() {
     let (_, agent) = agent(&owner, "notes", &["--source", "files"]);
     let listed = agent.run(&["actions", "list", "-o", "name"]).ok().stdout;
     assert!(listed.contains("files.write_text\n") && listed.lines().all(|id| id.starts_with("files.")), "{listed}");
-    assert_eq!(agent.run(&["actions", "list", "--integration", "http", "-o", "name"]).ok().stdout, "");
+    for absent in ["http", "nope"] {
+        let missing = agent.run(&["actions", "list", "--integration", absent, "-o", "name"]).exits(3);
+        assert!(missing.stdout.is_empty() && missing.stderr.contains(&format!("there is no source `{absent}`")), "{missing:?}");
+    }
     assert!(agent.run(&["actions", "guide", "--integration", "files"]).ok().stdout.contains("write_text"));
     assert_eq!(agent.run(&["actions", "guide", "--integration", "http"]).exits(3).stdout, "");
 
@@ -138,6 +141,34 @@ fn an_agent_lists_learns_and_runs_what_its_session_has() {
         let ran = agent.run(&[&["actions", "run"], words].concat()).exits(code);
         assert_eq!(ran.stdout, "", "{words:?}");
     }
+}
+
+#[test]
+fn an_agent_is_told_of_the_commands_that_it_has_and_not_of_those_for_people() {
+    let server = Server::start();
+    let owner = server.owner();
+    let (_, agent) = agent(&owner, "notes", &[]);
+    let read = ["actions", "run", "--integration", "files", "--action", "read_text"];
+    let write = [&RUN_WRITE[..], &["path=a.txt", "text=x", "--no-wait"]].concat();
+    let request = ["actions", "grant", "request", "--integration", "files", "--action", "write_text"];
+    for (words, code, expected) in [
+        (&["actions", "guide", "--integration", "nope"][..], 3, "countersign actions list"),
+        (&["actions", "run", "--integration", "files", "--action", "lst"], 3, "--integration files --action list"),
+        (&read, 8, "countersign actions list --integration files --json"),
+        (&[&read[..], &["path=nowhere.txt"]].concat(), 1, "countersign actions run --integration files --action list"),
+        (&[&read[..], &["--params", "notjson"]].concat(), 2, "--params @FILE"),
+        (&write, 6, "countersign invocation watch inv_"),
+        (&request, 6, "countersign actions grants list --state requested"),
+    ] {
+        let told = agent.run(words).exits(code).stderr;
+        assert!(told.contains(expected), "{words:?}: {told}");
+        for others in ["approve inv_", "grant approve", "action list", "action show", "action invoke", "source list", "'{"] {
+            assert!(!told.contains(others), "{words:?} names `{others}`: {told}");
+        }
+    }
+    // A person who uses the same command can approve the call.
+    let told = owner.run(&write).exits(6).stderr;
+    assert!(told.contains("(countersign approve inv_"), "{told}");
 }
 
 #[test]
@@ -169,6 +200,9 @@ fn an_agent_requests_grants_and_people_find_them_in_their_inbox() {
     }
     let asked = request(&[]).exits(6);
     assert!(asked.stderr.contains("it allows nothing until a person approves it"), "{}", asked.stderr);
+    let bounded = request(&["--sum-max", "12.50", "--of", "/text", "--per", "24h", "--json"]).exits(6).json();
+    assert_eq!(bounded["sum_max"], json!({ "of": "/text", "max": "12.5", "per_seconds": 86_400, "spent": "0" }));
+    request(&["--sum-max", "12.50"]).exits(2);
     for wrong in [&["--max-calls", "0"][..], &["--max-calls", "-1"], &["--scope", "automation"], &["--expires", "soon"]] {
         request(wrong).exits(2);
     }

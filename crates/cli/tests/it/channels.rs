@@ -95,7 +95,15 @@ fn a_channel_is_added_tested_told_and_removed() {
     owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"]).exits(6);
     let letter = until(&owner, "dead");
     let listed = owner.run(&["channel", "deliveries", "--state", "dead"]).ok();
+    assert!(listed.stdout.starts_with(&format!("{letter}\tpager\tinv_")), "{listed:?}");
     assert!(listed.stdout.contains("it answered 410") && listed.stdout.contains("pending"), "{listed:?}");
+    let status = owner.run(&["status"]).ok();
+    assert!(status.stdout.contains("dead letters\t1 of channel `pager`\n"), "{status:?}");
+    assert!(status.stderr.contains("next: countersign channel deliveries --state dead"), "{status:?}");
+    let doctor = owner.run(&["doctor", "--json"]).json();
+    let found = doctor["items"].as_array().unwrap().iter().find(|item| item["subject"] == "channel").unwrap();
+    let expected = (&json!("`pager` has 1 dead letter"), &json!("countersign channel deliveries pager --state dead"));
+    assert_eq!((&found["found"], &found["fix"]), expected);
     assert_eq!(owner.run(&["channel", "show", "pager", "--json=dead"]).ok().json()["dead"], 1);
     receiver.status.store(204, Ordering::SeqCst);
     let retried = owner.run(&["channel", "retry", "pager", &letter]).ok();

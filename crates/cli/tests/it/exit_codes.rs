@@ -44,6 +44,23 @@ fn every_way_to_end_has_its_exit_code() {
 }
 
 #[test]
+fn params_that_only_the_source_can_refuse_are_invalid_too() {
+    let server = Server::start_with(&[
+        ("COUNTERSIGN_EMAIL_SERVER", "smtp://127.0.0.1:1?tls=none"),
+        ("COUNTERSIGN_EMAIL_FROM", "countersign@example.com"),
+    ]);
+    let owner = server.owner();
+    // They are refused before a person is asked, and the server that would send the mail is not asked for it.
+    for words in [[r#"to:=["Robin <robin@example.com>"]"#, "subject=a"], [r#"to:=["robin@example.com"]"#, "subject=a\r\nBcc: b@x.org"]] {
+        let refused = owner.run(&[&["action", "invoke", "email.send", "text=b"], &words[..]].concat()).exits(8);
+        assert_eq!(refused.stdout, "", "{words:?}");
+        assert!(refused.stderr.contains("hint: see the schema with `countersign action show email.send`"), "{refused:?}");
+    }
+    owner.run(&["mode", "set", "notify.send", "allow"]).ok();
+    owner.run(&["action", "invoke", "notify.send", "title= ", "body=x"]).exits(8);
+}
+
+#[test]
 fn an_interrupt_exits_with_130_and_says_what_still_waits() {
     let server = Server::start();
     let waiting = server.owner().start_waiting(&["action", "invoke", "files.write_text", "path=a", "text=b"]);
@@ -133,7 +150,8 @@ fn several_answers_are_given_one_by_one_and_the_first_failure_is_the_exit_code()
     assert!(ran.stderr.contains("there is no invocation `inv_1`"), "{}", ran.stderr);
 
     let (third, fourth) = (ask("three"), ask("four"));
-    let ran = owner.run(&["deny", &third, "inv_1", &fourth, "--json"]).exits(3);
+    // Several are denied at once; a script that confirms everything in advance may say so here too.
+    let ran = owner.run(&["deny", &third, "inv_1", &fourth, "--yes", "--json"]).exits(3);
     let document = ran.json();
     let codes: Vec<_> = document["items"].as_array().unwrap().iter().map(|item| item["error"]["code"].as_str()).collect();
     assert_eq!(codes, [None, Some("not_found"), None]);

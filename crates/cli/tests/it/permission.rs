@@ -70,11 +70,21 @@ fn a_grant_bounds_a_sum() {
     write("39.5").ok();
     let shown = owner.run(&["grant", "show", given["id"].as_str().unwrap()]).ok().stdout;
     assert!(shown.contains("100 of 100 of /text per 24h"), "{shown}");
+    let session = owner.run(&["session", "create", "--title", "notes", "--json=id"]).ok().json();
+    let usable = ["actions", "grants", "list", "--session", session["id"].as_str().unwrap()];
+    for list in [&["grant", "list"][..], &usable] {
+        let listed = owner.run(list).ok().stdout;
+        assert!(listed.contains("\t2 of any\t") && listed.ends_with("\t100 of 100 of /text per 24h\n"), "{list:?}: {listed}");
+        let narrow = owner.on_screen(80, list, "").ok().stdout;
+        assert!(narrow.contains("100 of 100 of /text per 24h"), "{list:?}: {narrow}");
+    }
     // The three flags are one bound.
     for lacking in [&["--sum-max", "100"][..], &["--of", "/text", "--per", "1h"], &["--sum-max", "100", "--of", "/text"]] {
         owner.run(&[&give[..], lacking].concat()).exits(2);
     }
     owner.run(&[&give[..], &["--sum-max", "1e3", "--of", "/text", "--per", "24h"]].concat()).exits(2);
+    let nowhere = owner.run(&[&give[..], &["--sum-max", "100", "--of", "/nope", "--per", "24h"]].concat()).exits(8);
+    assert!(nowhere.stderr.contains("`/sum_max/of`: `files.write_text` has no param there"), "{nowhere:?}");
     owner.run(&["approve", "inv_1", "--sum-max", "100", "--of", "/text", "--per", "24h"]).exits(2);
 }
 
@@ -84,10 +94,20 @@ fn a_space_observes_and_its_report_suggests_rules() {
     let owner = server.owner();
     let write =
         |more: &'static [&'static str]| owner.run(&[&["action", "invoke", "files.write_text", "path=a", "text=b"][..], more].concat());
-    assert!(owner.run(&["observe", "report"]).ok().stderr.contains("nobody would have been asked anything"));
+    assert!(owner.run(&["observe", "report"]).ok().stderr.contains("space `main` does not observe"));
+    assert!(!owner.run(&["space", "list"]).ok().stdout.contains("yes"));
     let refused = owner.run(&["observe", "on", "main"]).exits(2);
     assert!(refused.stderr.contains("run without asking anybody?"), "{}", refused.stderr);
     assert_eq!(owner.run(&["observe", "on", "main", "--yes", "--json=observes"]).ok().json()["observes"], true);
+    assert!(owner.run(&["observe", "report"]).ok().stderr.contains("nobody would have been asked anything"));
+    // Nobody forgets that a space asks nobody.
+    assert!(owner.run(&["space", "list"]).ok().stdout.ends_with("\tyes\n"));
+    assert!(owner.on_screen(60, &["space", "list"], "").ok().stdout.contains("observes  yes"));
+    let status = owner.run(&["status"]).ok().stdout;
+    assert!(status.contains("observes\tspace `main`: it asks nobody, but about R4\n"), "{status}");
+    let doctor = owner.run(&["doctor", "--json"]).json();
+    let found = doctor["items"].as_array().unwrap().iter().find(|item| item["subject"] == "space").unwrap();
+    assert_eq!((&found["verdict"], &found["found"]), (&json!("look"), &json!("`main` observes: it asks nobody, but about R4")));
     for _ in 0..3 {
         write(&[]).ok();
     }
@@ -97,6 +117,7 @@ fn a_space_observes_and_its_report_suggests_rules() {
     assert!(report.stderr.contains("countersign mode set files.write_text allow"), "{}", report.stderr);
     assert_eq!(owner.run(&["observe", "report", "--json"]).ok().json()["asked"], 3);
     owner.run(&["observe", "off", "main"]).ok();
+    assert!(!owner.run(&["status"]).ok().stdout.contains("observes"));
     write(&["--no-wait"]).exits(6);
     owner.run(&["receipt", "verify"]).ok();
 }

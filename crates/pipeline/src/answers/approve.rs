@@ -3,7 +3,7 @@
 use crate::error::{Conflict, Error, ParamError};
 use crate::pipeline::Pipeline;
 use crate::request::Outcome;
-use crate::rules::grants::check_bounds;
+use crate::rules::grants::{check_bounds, check_sum_of};
 use crate::walk::admit::must_be_let_in;
 use crate::walk::drift::drift_from;
 use crate::walk::ending::{Ending, conflict_with};
@@ -225,7 +225,7 @@ impl Pipeline {
         if pending.tier.class() == Class::Danger || now.as_ref().is_some_and(|now| now.is_never_granted) {
             return refused("such an action is approved one call at a time");
         }
-        if pin.is_none() && now.is_some_and(|now| now.needs_review) {
+        if pin.is_none() && now.as_ref().is_some_and(|now| now.needs_review) {
             return refused("nobody has reviewed it since it appeared; review it first");
         }
         let is_drifted = pin.is_some_and(|pin| drift_from(&pin, pending.digests.structural, pending.digests.textual) != Drift::None);
@@ -244,6 +244,9 @@ impl Pipeline {
             BeyondAsked::Always => Ok(Beyond::Always),
             BeyondAsked::Grant { to, calls_max, sum_max, lifetime_seconds } => {
                 check_bounds("/grant", calls_max, sum_max.as_ref(), lifetime_seconds)?;
+                if let Some(now) = &now {
+                    check_sum_of("/grant", sum_max.as_ref(), &now.action)?;
+                }
                 let scope = match to {
                     GrantFor::Org => GrantScope::Org,
                     GrantFor::Session => GrantScope::Session(pending.session.clone()),

@@ -7,7 +7,7 @@ use crate::walk::drift::drift_from;
 use countersign_core::decision::Drift;
 use countersign_core::ledger::{Pin, Wording};
 use countersign_core::source::Source;
-use countersign_core::{ActionId, Digest, OrgId, Principal, PrincipalId};
+use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId};
 use std::sync::Arc;
 
 impl Pipeline {
@@ -94,6 +94,7 @@ impl Pipeline {
             textual: definition.textual,
             text: policy::digest::textual_body(&definition.action),
             is_never_granted: policy::is_never_granted(definition.action.tier, definition.action.profile),
+            action: Arc::clone(&definition.action),
         }))
     }
 
@@ -108,6 +109,7 @@ impl Pipeline {
 pub struct DefinitionNow {
     pub structural: Digest,
     pub textual: Digest,
+    pub action: Arc<Action>,
     /// Canonical JSON.
     pub text: String,
     /// Whether no grant can cover the action: its calls must be approved one at a time.

@@ -90,6 +90,22 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
 }
 
 pub(super) fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
-    T::deserialize(Named(value))
-        .map_err(|error| Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}")))
+    T::deserialize(Named(value)).map_err(|error| {
+        let error = in_words(&error.to_string());
+        Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}"))
+    })
+}
+
+/// The error without the names of our types of numbers.
+fn in_words(error: &str) -> String {
+    const NUMBERS: [(&str, &str); 6] = [
+        ("u8", "a whole number from 0 to 255"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number that is not negative"),
+        ("i64", "a whole number"),
+        ("f64", "a number"),
+    ];
+    let said = NUMBERS.into_iter().find_map(|(name, words)| Some((error.strip_suffix(format!("expected {name}").as_str())?, words)));
+    said.map_or_else(|| error.to_owned(), |(what, words)| format!("{what}expected {words}"))
 }

@@ -11,7 +11,7 @@ use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::channel::{Channel, DeliveryState};
+use countersign_core::channel::{Channel, Delivery, DeliveryState};
 use countersign_core::limits::CHANNEL_AFTER_SECONDS_MAX;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -113,7 +113,12 @@ pub(super) async fn deliveries(
     let DeliveriesQuery { channel, state, limit, after } = query;
     let request = page_request(limit, after)?;
     let page = channels::deliveries(&app, &caller.principal, channel.as_deref(), state, &request).await?;
-    Ok(Json(Page { items: page.items.into_iter().map(DeliveryView::from).collect(), next: page.next }))
+    let names = channels::names_of(&app, &caller.principal, &page.items).await?;
+    let view = |delivery: Delivery| {
+        let name = names.get(&delivery.channel).cloned();
+        DeliveryView::new(delivery, name)
+    };
+    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
 
 async fn view(app: &App, channel: Channel) -> Result<ChannelView, Refusal> {

@@ -94,7 +94,8 @@ pub(super) async fn list_of_session(
     let filter = GrantFilter { state, session: Some(session.id), ..GrantFilter::default() };
     let request = page_request(query.limit, query.after)?;
     let page = grants::list(&app, &caller.principal, filter, &request).await?;
-    Ok(Json(shown(&app, &caller.principal.org, page).await))
+    let Page { items, next } = shown(&app, &caller.principal.org, page).await;
+    Ok(Json(Page { items: items.into_iter().map(in_both_words).collect(), next }))
 }
 
 /// Gives a grant to this session or to the org; for an agent, requests one. A request allows nothing until a person approves it.
@@ -112,7 +113,8 @@ pub(super) async fn create_in_session(
 ) -> Result<(StatusCode, Json<GrantView>), Refusal> {
     let session = caller.readable_session(&app, &session).await?;
     let body = in_our_words(body, &session.id)?;
-    create(State(app), caller, Strict(body)).await
+    let (status, Json(grant)) = create(State(app), caller, Strict(body)).await.map_err(in_their_words)?;
+    Ok((status, Json(in_both_words(grant))))
 }
 
 /// One grant.
@@ -184,8 +186,27 @@ fn in_our_words(body: SessionGrantRequest, session: &SessionId) -> Result<NewGra
     if !Covers::parse(&covers).is_some_and(is_both) {
         return wrong("`integration` must be a source such as `files` and `action` a name such as `write_text`; either may be `*`");
     }
-    let (scope, calls_max, expires_in, reason) = (body.scope, body.max_calls, body.expires_in, body.reason);
-    Ok(NewGrantRequest { covers, scope, session_id, calls_max, expires_in, reason, ..NewGrantRequest::default() })
+    let (scope, calls_max, sum_max, expires_in, reason) = (body.scope, body.max_calls, body.sum_max, body.expires_in, body.reason);
+    Ok(NewGrantRequest { covers, scope, session_id, calls_max, sum_max, expires_in, reason, ..NewGrantRequest::default() })
+}
+
+/// A refusal that names the members of the older contract.
+fn in_their_words(mut refusal: Refusal) -> Refusal {
+    for error in refusal.0.errors.iter_mut().filter(|error| error.pointer == "/calls_max") {
+        error.pointer = "/maxCalls".to_owned();
+    }
+    refusal
+}
+
+/// A grant with the members of the older contract beside our own.
+fn in_both_words(grant: GrantView) -> GrantView {
+    let covers = Covers::parse(&grant.covers);
+    GrantView {
+        integration: covers.as_ref().map(|covers| covers.source().to_owned()),
+        action: covers.as_ref().map(|covers| covers.name().to_owned()),
+        max_calls: grant.calls_max,
+        ..grant
+    }
 }
 
 async fn shown(app: &App, org: &OrgId, page: store::Page<Grant>) -> Page<GrantView> {
@@ -241,5 +262,8 @@ fn view(grant: &Grant) -> GrantView {
         ended_at: grant.ended_at,
         expires_at: grant.expires_at,
         created_at: grant.created_at,
+        integration: None,
+        action: None,
+        max_calls: None,
     }
 }

@@ -18,7 +18,7 @@ impl<'de> Deserializer<'de> for Named {
                 let read = visitor.visit_seq(&mut items)?;
                 if items.0.len() == 0 { Ok(read) } else { Err(Error::custom("the list is longer than expected")) }
             }
-            Value::Object(members) => visitor.visit_map(Members { members: members.into_iter(), value: None }),
+            Value::Object(members) => visitor.visit_map(Members { members: members.into_iter(), member: None }),
             plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain.deserialize_any(visitor),
         }
     }
@@ -79,8 +79,8 @@ impl<'de> SeqAccess<'de> for Items {
 
 struct Members {
     members: <Map<String, Value> as IntoIterator>::IntoIter,
-    /// Of the key that was read last.
-    value: Option<Value>,
+    /// The member whose key was read last.
+    member: Option<(String, Value)>,
 }
 
 impl<'de> MapAccess<'de> for Members {
@@ -90,13 +90,23 @@ impl<'de> MapAccess<'de> for Members {
         let Some((key, value)) = self.members.next() else {
             return Ok(None);
         };
-        self.value = Some(value);
+        self.member = Some((key.clone(), value));
         let key: StringDeserializer<Error> = key.into_deserializer();
         seed.deserialize(key).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        seed.deserialize(Named(self.value.take().unwrap_or_default()))
+        let (key, value) = self.member.take().unwrap_or_default();
+        seed.deserialize(Named(value)).map_err(|error| within(&key, &error.to_string()))
+    }
+}
+
+/// The same error with its place, as a pointer from the member that is read.
+fn within(key: &str, error: &str) -> Error {
+    let key = key.replace('~', "~0").replace('/', "~1");
+    match error.strip_prefix("at `/") {
+        Some(deeper) => Error::custom(format!("at `/{key}/{deeper}")),
+        None => Error::custom(format!("at `/{key}`: {error}")),
     }
 }
 
@@ -178,7 +188,12 @@ mod tests {
             *value.pointer_mut(pointer).unwrap() = wrong;
             let error = read(value.clone()).unwrap_err().to_string();
             assert!(error.contains("invalid type"), "{pointer}: {error}");
+            let member = pointer.trim_end_matches("/0");
+            assert!(error.starts_with(&format!("at `{member}`: ")), "{pointer}: {error}");
         }
+        let mut deep = whole();
+        deep["inner"] = json!({ "one": "1" });
+        assert!(read(deep).unwrap_err().to_string().starts_with("at `/inner/one`: invalid type"), "a place is told whole");
         let mut unknown = whole();
         unknown["other"] = json!(1);
         assert!(read(unknown).unwrap_err().to_string().contains("unknown field `other`"));

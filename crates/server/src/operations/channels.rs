@@ -9,7 +9,7 @@ use countersign_core::channel::{Channel, Delivery, DeliveryState};
 use countersign_core::limits::CHANNELS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, DeliveryId, Principal, SpaceId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{AddedChannel, DeliveryFilter, NewChannel, Page, PageRequest};
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Channel>, Error> {
@@ -106,6 +106,17 @@ pub(crate) async fn deliveries(
     };
     let filter = DeliveryFilter { channel, state, hidden: sight::hidden(app, by).await? };
     Ok(app.store().list_deliveries(&by.org, &filter, request).await?)
+}
+
+/// The names of the channels that these are or were on their way to, also of those that were removed.
+pub(crate) async fn names_of(app: &App, by: &Principal, deliveries: &[Delivery]) -> Result<BTreeMap<ChannelId, String>, Error> {
+    let mut names = BTreeMap::new();
+    for id in deliveries.iter().map(|delivery| &delivery.channel).collect::<BTreeSet<_>>() {
+        if let Some(channel) = app.store().find_channel(&by.org, id).await? {
+            names.insert(channel.id, channel.name);
+        }
+    }
+    Ok(names)
 }
 
 /// Has dead letters of a channel delivered once more: the named one, or all. Returns how many.

@@ -156,7 +156,7 @@ async fn checked(app: &App, by: &Principal, asked: Asked) -> Result<NewGrant, Er
     }
     let reason = words("reason", asked.reason.as_deref())?;
     pipeline::check_bounds("", asked.calls_max, asked.sum_max.as_ref(), asked.lifetime_seconds)?;
-    let definition = definition_of(app, by, &covers).await?;
+    let definition = definition_of(app, by, &covers, asked.sum_max.as_ref()).await?;
     let (condition, calls_max, sum_max) = (asked.condition, asked.calls_max, asked.sum_max);
     let terms = GrantTerms { scope, space, covers, condition, calls_max, sum_max, definition };
     Ok(NewGrant { terms, lifetime_seconds: asked.lifetime_seconds, reason })
@@ -189,8 +189,8 @@ async fn scope_of(app: &App, by: &Principal, asked: AskedScope) -> Result<GrantS
     }
 }
 
-/// A grant of one action is bound to the action's current definition.
-async fn definition_of(app: &App, by: &Principal, covers: &Covers) -> Result<Option<GrantedDefinition>, Error> {
+/// A grant of one action is bound to the action's current definition, and its sum is made of a param that the action can have.
+async fn definition_of(app: &App, by: &Principal, covers: &Covers, sum_max: Option<&SumMax>) -> Result<Option<GrantedDefinition>, Error> {
     let Some(action) = covers.action() else {
         return Ok(None);
     };
@@ -208,5 +208,6 @@ async fn definition_of(app: &App, by: &Principal, covers: &Covers) -> Result<Opt
     if now.is_never_granted {
         return Err(Error::NeverGranted { action });
     }
+    pipeline::check_sum_of("", sum_max, &now.action)?;
     Ok(Some(GrantedDefinition { structural: now.structural, textual: now.textual }))
 }

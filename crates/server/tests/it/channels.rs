@@ -183,6 +183,7 @@ async fn a_person_is_told_of_a_call_that_waits_and_of_how_it_ended(kind: Kind) {
     let mut states: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| one["state"].as_str().unwrap()).collect();
     states.sort_unstable();
     assert_eq!(states, ["sent", "sent", "sent", "skipped"]);
+    assert_eq!(listed["items"][0]["channel_name"], "pager");
     server.verify().await;
 }
 

@@ -33,6 +33,10 @@ async fn an_agent_requests_a_grant_and_a_person_answers(kind: Kind) {
         assert_eq!((requested.status, &requested.body["state"]), (202, &json!("requested")), "{requested:?}");
         assert_eq!((&requested.body["covers"], &requested.body["scope"]), (&json!("fake.write"), &json!(covered)));
         assert_eq!((&requested.body["calls_max"], &requested.body["session_title"]), (&json!(2), &json!("session")));
+        // Whoever asked in the words of the older contract is answered in them too.
+        let in_theirs = |body: &Value| json!([body["integration"], body["action"], body["maxCalls"]]);
+        assert_eq!(in_theirs(&requested.body), json!(["fake", "write", 2]));
+        assert_eq!(in_theirs(&listed(&agent, "?state=requested").await[0]), json!(["fake", "write", 2]));
         assert_eq!(agent.invoke("fake.write", json!({})).await.status, 202, "a request allows nothing");
         assert_eq!(listed(&agent, "").await, Vec::<Value>::new());
         let id = requested.body["id"].as_str().unwrap();
@@ -108,6 +112,15 @@ async fn a_request_that_makes_no_sense_is_refused(kind: Kind) {
         let refused = agent.client.post(&path(&agent), body.clone()).await;
         assert!(matches!(refused.status, 400 | 422), "{body}: {refused:?}");
     }
+    // What is wrong is named as it was sent.
+    let sent = |calls: Value| json!({ "integration": "fake", "action": "write", "maxCalls": calls });
+    let none = agent.client.post(&path(&agent), sent(json!(0))).await;
+    none.problem(400, "invalid_request");
+    assert_eq!(none.body["errors"][0]["pointer"], "/maxCalls", "{none:?}");
+    let text = agent.client.post(&path(&agent), sent(json!("3"))).await;
+    text.problem(400, "invalid_request");
+    let told = text.body["detail"].as_str().unwrap();
+    assert!(told.contains("at `/maxCalls`") && told.ends_with("expected a whole number from 0 to 4294967295"), "{told}");
     agent.client.post(&path(&agent), json!({ "integration": "fake", "action": "nothing" })).await.problem(404, "unknown_action");
     agent.client.post(&path(&agent), json!({ "integration": "fake", "action": "destroy" })).await.problem(422, "not_grantable");
     agent.client.get(&format!("{}?state=nonsense", path(&agent))).await.problem(400, "invalid_query");

@@ -187,6 +187,10 @@ async fn an_approval_may_come_with_a_bounded_sum(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
     let id = agent.pending("fake.write", json!({ "count": 900 })).await;
+    let offer = json!({ "mode": "grant", "grant": { "sum_max": { "of": "/nope", "max": "100", "per": "1h" } } });
+    let refused = server.owner.approve_with(&id, offer).await;
+    refused.problem(400, "invalid_request");
+    assert_eq!(refused.body["errors"][0]["pointer"], "/grant/sum_max/of", "{refused:?}");
     let offer = json!({ "mode": "grant", "grant": { "sum_max": { "of": "/count", "max": "100", "per": "1h" } } });
     let approved = server.owner.approve_with(&id, offer).await.ok();
     assert_eq!(approved["grant"]["sum_max"], json!({ "of": "/count", "max": "100", "per_seconds": 3_600, "spent": "0" }));
@@ -213,6 +217,10 @@ async fn an_agent_may_ask_for_a_bounded_sum(kind: Kind) {
     }
     let revoked = server.owner.revoke(id).await.ok();
     assert_eq!(revoked["state"], "revoked");
+    // An agent that asks in the words of the older contract can bound a sum, too.
+    let wanted = json!({ "integration": "fake", "action": "write", "sum_max": { "of": "/count", "max": "3", "per": "1h" } });
+    let asked = agent.client.post(&format!("/api/v1/sessions/{}/actions/grants", agent.session), wanted).await;
+    assert_eq!((asked.status, &asked.body["sum_max"]["max"]), (202, &json!("3")), "{asked:?}");
     server.verify().await;
 }
 
@@ -229,10 +237,14 @@ async fn a_sum_that_makes_no_sense_is_refused(kind: Kind) {
         ("/count", "500", "0s"),
         ("/count", "500", "91d"),
         ("/count", "500", "soon"),
+        ("/nope", "500", "24h"),
+        ("/count/deep", "500", "24h"),
     ] {
         server.owner.post("/api/v1/grants", bounded("fake.write", of, max, per)).await.problem(400, "invalid_request");
     }
     let unknown = json!({ "covers": "fake.write", "scope": "org", "sum_max": { "of": "/count", "max": "5", "per": "1h", "more": 1 } });
     assert_eq!(server.owner.post("/api/v1/grants", unknown).await.status, 400);
     assert_eq!(server.owner.get("/api/v1/grants").await.ok()["items"], json!([]));
+    // Of a whole source, some action may have it.
+    server.owner.grant(bounded("fake.*", "/nope", "500", "24h")).await;
 }

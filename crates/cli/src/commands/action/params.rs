@@ -25,7 +25,7 @@ pub(in crate::commands) async fn text(given: String, terminal: &Terminal) -> Res
 }
 
 fn join(text: Option<&str>, words: &[String]) -> Result<Map<String, Value>, Failure> {
-    const SUCH_AS: &str = "such as --params '{\"path\": \"a.txt\"}', or --params @FILE for what a file holds";
+    const SUCH_AS: &str = "have a program write it to a file, such as jq, and give that file: --params @FILE";
     let mut params = match text.map(|text| strict(text, "the params are")).transpose().map_err(|failure| failure.hint(SUCH_AS))? {
         None => Map::new(),
         Some(Value::Object(members)) => members,

@@ -1,12 +1,14 @@
 //! Checks that need the server: whether it answers, who the token belongs to, its clock, its store, its newest checkpoint.
 
 use super::Finding;
+use crate::commands::{channel, observe};
 use crate::shared::*;
 use crate::style::time;
 use api::Page;
 use api::action::{AvailableResponse, SourceView};
+use api::channel::ChannelView;
 use api::connection::ConnectionView;
-use api::identity::{ServerView, StatusResponse, WhoamiResponse};
+use api::identity::{ServerView, SpaceView, StatusResponse, WhoamiResponse};
 use api::package::PackageView;
 use api::receipt::{CheckpointResponse, KeyPurpose, KeyView};
 use api::source::AddedSourceView;
@@ -51,6 +53,8 @@ pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp)
     findings.extend(sources(client).await);
     findings.extend(packages(client).await);
     findings.extend(connections(client).await);
+    findings.extend(observing(client).await);
+    findings.extend(undelivered(client).await);
     findings
 }
 
@@ -205,6 +209,24 @@ fn connection_finding(connection: &ConnectionView) -> Finding {
         (ConnectionState::Ready, Some(why)) => Finding::look("connection", format!("`{name}`: {why}")).fix(login()),
         (ConnectionState::Ready | ConnectionState::Revoked, _) => Finding::ok("connection", format!("`{name}` is `{}`", state.as_str())),
     }
+}
+
+/// A finding for each space in which nobody is asked.
+async fn observing(client: &Client) -> Vec<Finding> {
+    let finding = |space: SpaceView| {
+        let found = format!("`{}` observes: it asks nobody, but about R4", space.name);
+        Finding::look("space", found).fix(format!("countersign observe report --space {0}, or countersign observe off {0}", space.name))
+    };
+    observe::observing(client).await.into_iter().map(finding).collect()
+}
+
+/// A finding for each channel that could not tell people of everything.
+async fn undelivered(client: &Client) -> Vec<Finding> {
+    let finding = |channel: ChannelView| {
+        let found = format!("`{}` has {}", channel.name, counted(channel.dead, "dead letter", "dead letters"));
+        Finding::look("channel", found).fix(format!("countersign channel deliveries {} --state dead", channel.name))
+    };
+    channel::with_dead_letters(client).await.into_iter().map(finding).collect()
 }
 
 #[cfg(test)]
