@@ -8,7 +8,7 @@ pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
     action::Action, actions::Actions, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, channel::Channel, completions,
-    connect, connection::Connection, consent::Consent, context, doctor, explain, grant::Grant, help as help_command, inbox,
+    connect, connection::Connection, consent::Consent, context, demo, doctor, explain, grant::Grant, help as help_command, inbox,
     invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification,
     observe::Observe, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, secret::Secret, serve,
     session::Session, show, snooze, source::Source, space::Space, token::Token, user::User,
@@ -27,6 +27,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See what Countersign does, in five minutes, on a server that is deleted afterwards
+    #[command(before_help = demo::EXAMPLES)]
+    Demo(demo::Demo),
     /// Start the server
     #[command(before_help = serve::EXAMPLES)]
     Serve(serve::Serve),

@@ -15,6 +15,7 @@ pub(crate) mod connect;
 pub(crate) mod connection;
 pub(crate) mod consent;
 pub(crate) mod context;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 mod given;

@@ -38,7 +38,7 @@ const STACK_BYTES: usize = 8 * 1024 * 1024;
 
 fn start(cli: Cli, environment: Environment, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
-    let serves = matches!(command, Command::Serve(_));
+    let serves = matches!(command, Command::Serve(_) | Command::Demo(_));
     // A server uses every core; a client needs only one thread.
     let mut builder = if serves { tokio::runtime::Builder::new_multi_thread() } else { tokio::runtime::Builder::new_current_thread() };
     // A call over MCP is many calls deep, above all in a build with checks.
@@ -47,7 +47,7 @@ fn start(cli: Cli, environment: Environment, terminal: &mut Terminal) -> Result<
     let setting = Setting { global: &global, environment: &environment, terminal };
     let ended = runtime.block_on(async {
         if serves {
-            // A server handles interrupts itself, and first finishes the calls that are running.
+            // A server handles interrupts itself, and first finishes the calls that are running. So does the demo.
             return perform(command, setting).await;
         }
         // Interrupts are handled from the start, so that none leaves the terminal without echo or a file half written.
@@ -67,6 +67,7 @@ fn start(cli: Cli, environment: Environment, terminal: &mut Terminal) -> Result<
 
 async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure> {
     match command {
+        Command::Demo(demo) => demo.run(setting).await,
         Command::Serve(serve) => serve.run(setting).await,
         Command::Doctor(doctor) => doctor.run(setting).await,
         Command::Status => status::status(&setting.client_introduced()?, setting.terminal).await,

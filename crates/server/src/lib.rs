@@ -4,6 +4,7 @@
 //! in: HTTP and others), and `loops` has the background work.
 
 pub mod config;
+pub mod demo;
 pub mod http;
 pub mod packages;
 
@@ -40,7 +41,7 @@ pub use loops::measure;
 pub use master_key::MasterKeyFiles;
 pub use notify::{Courier, CourierConfig};
 pub use policy::scan::sentence_of;
-pub use ports::{OsRandom, SystemClock};
+pub use ports::{OsRandom, SystemClock, asked_to_stop};
 pub use telemetry::{init_logs, init_metrics};
 pub use tls::{Look, Tls, TlsError, TlsFiles};
 
@@ -153,6 +154,15 @@ async fn sign_in_url(app: &App, data: &data_dir::DataDir) -> Option<String> {
 
 /// Serves until the process is asked to stop, then waits for running calls to end.
 pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Result<(), Error> {
+    serve_until(config, started, asked_to_stop).await
+}
+
+/// Like `serve`, until what `asked_to_stop` returns resolves. It is called right before `started`.
+pub async fn serve_until<Stop: Future<Output = ()> + Send>(
+    config: Config,
+    started: impl FnOnce(&Started) + Send,
+    asked_to_stop: impl FnOnce() -> Stop + Send,
+) -> Result<(), Error> {
     let metrics = telemetry::init_metrics();
     ports::allow_open_files();
     let data = data_dir::DataDir::open(&config)?;
@@ -194,7 +204,7 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     }
     // The signal handlers are installed before `started` reports the server: a signal before that would kill the process without a clean
     // shutdown.
-    let asked_to_stop = ports::asked_to_stop();
+    let asked_to_stop = asked_to_stop();
     started(&told);
     let way = http::Way { tls, trusted_proxies: config.trusted_proxies.clone(), proxy_headers: config.proxy_headers.clone() };
     http::serve_over(listener, way, app.clone(), asked_to_stop).await;

@@ -69,7 +69,7 @@ pub(crate) fn allow_open_files() {
 }
 
 /// Listens for SIGINT and SIGTERM from now on; the future resolves at the first of them.
-pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
+pub fn asked_to_stop() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     async move {

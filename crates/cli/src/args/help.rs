@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _};
 
 /// Every command is in exactly one group. Groups and commands are shown in this order.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
+    ("Start", &["demo", "serve", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "connect", "mcp", "token", "session", "space", "user", "org"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification", "channel"]),
     ("Actions", &["action", "actions", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),
@@ -18,6 +18,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 const EXAMPLES: &str = "\
 Examples:
+  countersign demo                                               see what it does, in five minutes
   countersign serve                                              start, with nothing configured
   countersign action invoke files.write_text path=a text=b       invoke an action; it needs approval
   countersign inbox                                              list pending calls

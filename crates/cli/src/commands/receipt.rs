@@ -5,6 +5,9 @@ mod prove;
 mod show;
 mod verify;
 
+pub(super) use export::to_file as export_to;
+pub(super) use verify::offline as verify_offline;
+
 use super::explain::key_id;
 use super::{batch, outcome};
 use crate::shared::*;

@@ -97,13 +97,17 @@ fn tell(started: &server::Started, log_format: server::LogFormat, terminal: &mut
 
 /// Says how to reach the server from another folder. It is also written if stderr goes to a file, unless the log there is in JSON.
 fn reach(started: &server::Started, log_format: server::LogFormat, terminal: &mut Terminal) {
-    let token = std::path::absolute(&started.owner_token_file).unwrap_or_else(|_| started.owner_token_file.clone());
-    let export = format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", started.url, quoted(&token.display().to_string()));
     match log_format {
-        server::LogFormat::Text => terminal.note(Tone::Muted.paint(format!("from another folder: {export}"))),
+        server::LogFormat::Text => terminal.note(Tone::Muted.paint(format!("from another folder: {}", export(started)))),
         // The log line `serving` names the folder already.
         server::LogFormat::Json => {}
     }
+}
+
+/// What leads every later command of a shell to this server, as its owner.
+pub(super) fn export(started: &server::Started) -> String {
+    let token = std::path::absolute(&started.owner_token_file).unwrap_or_else(|_| started.owner_token_file.clone());
+    format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", started.url, quoted(&token.display().to_string()))
 }
 
 /// Quotes a text for a shell.

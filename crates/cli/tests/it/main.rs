@@ -14,6 +14,7 @@ mod connect;
 mod connections;
 mod countersign;
 mod crash;
+mod demo;
 mod effects;
 mod exit_codes;
 mod fault_points;

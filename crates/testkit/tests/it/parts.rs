@@ -70,6 +70,7 @@ const SERVER: Crate = Crate {
         ("stream", &["tries"]),
         ("followed", &[]),
         ("one_time_login", &[]),
+        ("demo", &[]),
         ("data_dir", &[]),
         ("master_key", &["data_dir"]),
         ("look", &["data_dir"]),

@@ -200,6 +200,11 @@ test('several are approved once each, and each says what became of it', async ()
   })
 })
 
+test('an inbox with nothing in it offers the demo', async () => {
+  open([])
+  expect(await screen.findByTitle('Copy countersign demo')).toBeTruthy()
+})
+
 test('the palette goes to what is typed', async () => {
   const { user, router: own } = open([call('inv_a')])
   await screen.findByRole('article')

@@ -214,6 +214,8 @@ function NothingHere({ tab, isFiltered }: { tab: Tab; isFiltered: boolean }) {
     <Empty title="Nothing waits for you">
       <p>When an agent asks for something that needs a person, it appears here by itself. To connect one:</p>
       <Copy text="countersign connect claude-code --write" className="mt-3" />
+      <p className="mt-3">To see first what happens then, in five minutes, on a server of its own:</p>
+      <Copy text="countersign demo" className="mt-3" />
       <p className="mt-3">
         Or{' '}
         <Link to="/actions" search={{ action: 'files.write_text' }} className="text-primary underline">

@@ -67,6 +67,13 @@ impl Broken {
     }
 }
 
+/// Writes the whole export to a file.
+pub(in crate::commands) async fn to_file(path: &Path, client: &Client) -> Result<(), Failure> {
+    let file = std::fs::File::create(path).map_err(|error| Failure::file(path, &error))?;
+    stream(client, file).await.map_err(|broken| broken.of(path))?;
+    Ok(())
+}
+
 /// Copies the whole export and returns its size in bytes.
 pub(super) async fn stream(client: &Client, mut to: impl Write) -> Result<u64, Broken> {
     let mut pieces = client.stream(&["receipts", "export"]).await.map_err(Broken::Read)?;

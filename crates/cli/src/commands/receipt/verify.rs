@@ -83,6 +83,12 @@ impl Verify {
     }
 }
 
+/// Checks a file with the key in another one. Returns the number of its entries; what does not hold first is a failure.
+pub(in crate::commands) fn offline(file: &Path, key: &Path) -> Result<u64, Failure> {
+    let report = receipt::verify::verify(lines(BufReader::new(open_bundle(file)?)), &read_key(key)?, None);
+    report.first_bad.as_ref().map_or(Ok(report.entries), |finding| Err(found::failure(finding, report.entries, report.lines)))
+}
+
 /// The key that was used for a check, and the file that was checked.
 struct Checked<'a> {
     key_id: &'a str,
