@@ -114,11 +114,11 @@ impl ChannelKind {
                 (vec![url], vec![Some(("secret", secret))])
             }
             Self::Slack => {
-                let SlackSettings { channel, token, signing_secret, users, api_url } = read(settings)?;
+                let SlackSettings { channel, token, signing_secret, users } = read(settings)?;
                 if users.len() > CHANNEL_RECIPIENTS_MAX {
                     return Err(format!("`users` has at most {CHANNEL_RECIPIENTS_MAX} members"));
                 }
-                let texts: Vec<_> = users.into_iter().flat_map(|(theirs, ours)| [theirs, ours]).chain([channel]).chain(api_url).collect();
+                let texts: Vec<_> = users.into_iter().flat_map(|(theirs, ours)| [theirs, ours]).chain([channel]).collect();
                 (texts, vec![Some(("token", token)), Some(("signing_secret", signing_secret))])
             }
             Self::Email => {
@@ -174,8 +174,6 @@ struct SlackSettings {
     signing_secret: String,
     #[serde(default)]
     users: BTreeMap<String, String>,
-    #[serde(default)]
-    api_url: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -372,6 +370,7 @@ mod tests {
             (ChannelKind::Webhook, but(&channel().settings, "secret", json!("a/b")), "`secret` must be the name"),
             (ChannelKind::Webhook, but(&channel().settings, "secret", json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), "not its value"),
             (ChannelKind::Slack, but(&slack, "token", json!("xoxb-1-2-abc")), "not its value"),
+            (ChannelKind::Slack, but(&slack, "api_url", json!("https://elsewhere.example.com/api")), "unknown field"),
             (ChannelKind::Webhook, but(&channel().settings, "url", json!("")), "1 to"),
             (ChannelKind::Slack, but(&slack, "channel", json!("C1\nX")), "no control characters"),
             (ChannelKind::Email, but(&mail, "to", json!([])), "`to` names"),

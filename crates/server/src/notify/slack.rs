@@ -39,11 +39,18 @@ const PASSING: [&str; 8] = [
     "internal_error",
 ];
 
+/// Where Slack is, if the operator names no other place.
+const API: &str = "https://slack.com/api";
+/// How the token of a bot begins.
+const TOKEN_PREFIX: &str = "xoxb-";
+
 pub(crate) struct SlackWire {
     secrets: Arc<dyn Secrets>,
     outbound: Arc<Outbound>,
     /// Where people reach this server.
     address: Own,
+    /// Where Slack is. SECURITY: the operator alone says it, because tokens are sent there.
+    api: String,
 }
 
 /// Where the message about a call is, so that it can be updated.
@@ -74,17 +81,22 @@ impl Wire for SlackWire {
     }
 
     fn refusal(&self, settings: &Value) -> Option<String> {
-        let settings = match Settings::read(settings) {
-            Ok(settings) => settings,
-            Err(wrong) => return Some(wrong),
-        };
-        self.outbound.check(&settings.method("chat.postMessage")).err().map(|error| error.without_conclusion())
+        match Settings::read(settings) {
+            Ok(_) => self.outbound.check(&self.method("chat.postMessage")).err().map(|error| error.without_conclusion()),
+            Err(wrong) => Some(wrong),
+        }
     }
 }
 
 impl SlackWire {
-    pub(crate) fn new(secrets: Arc<dyn Secrets>, outbound: Arc<Outbound>, address: Own) -> Self {
-        Self { secrets, outbound, address }
+    /// `api` is where Slack is, if it is elsewhere than usual.
+    pub(crate) fn new(secrets: Arc<dyn Secrets>, outbound: Arc<Outbound>, address: Own, api: Option<&str>) -> Self {
+        Self { secrets, outbound, address, api: api.unwrap_or(API).trim_end_matches('/').to_owned() }
+    }
+
+    /// The address of one of Slack's methods.
+    fn method(&self, name: &str) -> String {
+        format!("{}/{name}", self.api)
     }
 
     async fn tell(&self, channel: &Channel, notice: &Notice, earlier: Option<&Value>) -> Result<Option<Value>, DeliveryError> {
@@ -119,12 +131,19 @@ impl SlackWire {
 
     async fn ask(&self, org: &OrgId, settings: &Settings, method: &str, form: &[(&str, String)]) -> Result<Said, DeliveryError> {
         let token = secret::open(&*self.secrets, org, &settings.token).await?;
+        // SECURITY: whoever sets a channel names the secret, and must not have another one sent away.
+        if !token.expose().starts_with(TOKEN_PREFIX) {
+            return Err(DeliveryError::Never(format!(
+                "the secret `{}` is no token of a bot: these begin with `{TOKEN_PREFIX}`",
+                settings.token
+            )));
+        }
         let headers = [
             ("authorization", Secret::new(format!("Bearer {}", token.expose()))),
             ("content-type", Secret::new("application/x-www-form-urlencoded".to_owned())),
         ];
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
-        match self.outbound.post(&settings.method(method), &headers, body.into_bytes()).await {
+        match self.outbound.post(&self.method(method), &headers, body.into_bytes()).await {
             Ok(answered) => said(&answered),
             // The operator does not allow the address, or the address is none.
             Err(error @ Error::Refused { .. }) => Err(DeliveryError::Never(error.without_conclusion())),

@@ -42,7 +42,7 @@ struct Slacked {
 /// A server with a channel that names three people, of whom Robin has agreed to answer there.
 async fn start(kind: Kind) -> Slacked {
     let slack = FakeSlack::start().await;
-    let server = TestServer::start_reaching(kind, &[slack.host()]).await;
+    let server = TestServer::start_with_slack(kind, &slack.api_url).await;
     for (name, value) in [("bot", TOKEN), ("sign", SIGNING_SECRET)] {
         server.owner.send(Method::PUT, &format!("/api/v1/secrets/{name}"), Some(json!({ "value": value }))).await.ok();
     }
@@ -50,14 +50,14 @@ async fn start(kind: Kind) -> Slacked {
     server.owner.person("ada", "approver").await;
     let vera = server.owner.person("vera", "viewer").await;
     let users = json!({ ROBIN: "robin", ADA: "ada", VERA: "vera" });
-    let channel = add(&server.owner, "approvals", &slack, users, "sign").await;
+    let channel = add(&server.owner, "approvals", users, "sign").await;
     agree(&robin, &channel, ROBIN).await;
     agree(&vera, &channel, VERA).await;
     Slacked { server, slack, channel, robin }
 }
 
-async fn add(by: &Client, name: &str, slack: &FakeSlack, users: Value, secret: &str) -> String {
-    let settings = json!({ "channel": CHANNEL, "token": "bot", "signing_secret": secret, "users": users, "api_url": slack.api_url });
+async fn add(by: &Client, name: &str, users: Value, secret: &str) -> String {
+    let settings = json!({ "channel": CHANNEL, "token": "bot", "signing_secret": secret, "users": users });
     let added = by.post("/api/v1/channels", json!({ "name": name, "kind": "slack", "settings": settings })).await.ok();
     added["id"].as_str().unwrap().to_owned()
 }
@@ -259,7 +259,7 @@ async fn an_admin_cannot_answer_as_somebody_else(kind: Kind) {
     // Mallory makes a channel whose requests only Mallory can sign, and names Robin in it: under Robin's user of Slack and under another.
     let (own, secret) = ("U0MALLORY00", "known to mallory");
     mallory.send(Method::PUT, "/api/v1/secrets/mine", Some(json!({ "value": secret }))).await.ok();
-    let channel = add(&mallory, "mine", &slacked.slack, json!({ own: "robin", ROBIN: "robin" }), "mine").await;
+    let channel = add(&mallory, "mine", json!({ own: "robin", ROBIN: "robin" }), "mine").await;
     agree(&mallory, &channel, own).await;
     for user in [own, ROBIN] {
         let (body, timestamp) = (fake::pressed(user, &approve), slacked.seconds(0));

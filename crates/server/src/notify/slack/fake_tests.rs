@@ -28,6 +28,8 @@ pub(crate) struct FakeSlack {
 
 #[derive(Default)]
 struct Told {
+    /// How many requests came in.
+    asked: usize,
     /// The method and the form of each request that was taken.
     taken: Vec<(String, BTreeMap<String, String>)>,
     /// What is answered instead of taking the next requests: a status and an error.
@@ -51,6 +53,11 @@ impl FakeSlack {
 
     pub(crate) fn refuse(&self, refuse: Option<(u16, &'static str)>) {
         self.state.lock().refuse = refuse;
+    }
+
+    /// How many requests came in so far, taken or not.
+    pub(crate) fn asked(&self) -> usize {
+        self.state.lock().asked
     }
 
     /// The requests of this method so far.
@@ -97,7 +104,11 @@ pub(crate) fn signature(secret: &str, timestamp: &str, body: &str) -> String {
 }
 
 async fn answer(State(state): State<Arc<Mutex<Told>>>, Path(method): Path<String>, headers: HeaderMap, body: String) -> Response {
-    let refused = state.lock().refuse;
+    let refused = {
+        let mut told = state.lock();
+        told.asked += 1;
+        told.refuse
+    };
     if let Some((status, error)) = refused {
         let status = StatusCode::from_u16(status).unwrap();
         return (status, axum::Json(json!({ "ok": false, "error": error }))).into_response();
