@@ -88,6 +88,14 @@ pub enum ChannelKind {
     Email,
 }
 
+/// How the names of the tokens begin with which people agree to answer in a channel of Slack's. Such a token is for that alone.
+pub const SLACK_CONSENT_PREFIX: &str = "slack chn_";
+
+/// The name of the token with which a person agrees to answer in this channel as this user of Slack.
+pub fn slack_consent(channel: &ChannelId, user: &str) -> String {
+    format!("slack {channel} {user}")
+}
+
 /// How the values of secrets begin that a channel needs: those of webhooks, and the tokens of Slack.
 const VALUES: [&str; 2] = ["whsec_", "xox"];
 
@@ -330,6 +338,12 @@ mod tests {
         ] {
             assert_eq!(channel.tells_of(&call), told, "{channel:?}");
         }
+    }
+
+    #[test]
+    fn the_token_of_an_agreement_is_known_by_its_name() {
+        let name = slack_consent(&channel().id, "U1");
+        assert!(name.starts_with(SLACK_CONSENT_PREFIX) && name.ends_with(" U1"), "{name}");
     }
 
     #[test]

@@ -273,10 +273,10 @@ impl Courier {
         let Some(recipient) = delivery.recipient.as_deref() else {
             return Ok(true);
         };
-        Ok(self.person(&channel.org, recipient).await?.is_some_and(|person| space.lets_in(person.owner.as_ref())))
+        Ok(self.0.store.find_active_user(&channel.org, recipient).await?.is_some_and(|person| space.lets_in(Some(&person.id))))
     }
 
-    /// The person with this name, as the bearer of one of their tokens.
+    /// The person with this name, as the bearer of a token that a link of theirs can stand on.
     async fn person(&self, org: &OrgId, name: &str) -> Result<Option<Principal>, store::Error> {
         match self.0.store.find_token_of(org, name).await? {
             Some(token) => self.0.store.find_bearer(org, &token).await,

@@ -9,7 +9,7 @@ use crate::App;
 use crate::notify::slack::interaction::{self, Interaction, Pressed};
 use crate::notify::slack::signature::{self, Wrong};
 use crate::notify::slack::{Settings, SlackWire};
-use countersign_core::channel::Channel;
+use countersign_core::channel::{Channel, slack_consent};
 use countersign_core::limits::{SLACK_ANSWER_MS, SLACK_WINDOW_SECONDS};
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::{Invocations, Principals, Secrets};
@@ -73,7 +73,7 @@ async fn answer(app: &App, channel: &Channel, settings: &Settings, interaction: 
 async fn person(app: &App, channel: &Channel, settings: &Settings, user: &str) -> Result<Principal, Error> {
     // It stands in messages, so it is shown as what it should be.
     let shown: String = user.chars().filter(char::is_ascii_alphanumeric).take(USER_CHARS_MAX).collect();
-    let token = format!("slack {} {shown}", channel.id);
+    let token = slack_consent(&channel.id, &shown);
     let unknown = || Error::SlackUserUnknown { user: shown.clone(), token: token.clone() };
     let named = settings.users.get(user).filter(|_| shown == user).ok_or_else(unknown)?;
     let token = app.store().find_token_named(&channel.org, named, &token).await?.ok_or_else(unknown)?;
