@@ -204,16 +204,19 @@ pub enum Moment {
     Pending,
     /// A person has approved it, and it has not ended yet.
     Decided,
+    /// It may have happened, and nobody knows: a person has to find out.
+    InDoubt,
     Ended,
 }
 
 impl Moment {
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Decided, Self::Ended];
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Decided, Self::InDoubt, Self::Ended];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Decided => "decided",
+            Self::InDoubt => "in_doubt",
             Self::Ended => "ended",
         }
     }
@@ -222,13 +225,14 @@ impl Moment {
         Self::ALL.into_iter().find(|moment| moment.as_str() == text)
     }
 
-    /// What there is to tell of a call that has just come to this status, if it waited before.
+    /// What there is to tell of a call that has just come to this status: that it needs somebody, and to whom that was told, how it went on.
     pub const fn of(status: Status) -> Option<Self> {
         match status {
             Status::Pending => Some(Self::Pending),
             Status::Approved => Some(Self::Decided),
-            // Nobody is told that a call runs, nor that its end is not known yet.
-            Status::Running | Status::InDoubt => None,
+            Status::InDoubt => Some(Self::InDoubt),
+            // Nobody is told that a call runs.
+            Status::Running => None,
             Status::Succeeded
             | Status::Failed
             | Status::Reverted
@@ -236,6 +240,23 @@ impl Moment {
             | Status::Quarantined
             | Status::Expired
             | Status::Cancelled => Some(Self::Ended),
+        }
+    }
+
+    /// Whether a person has to do something, so that everybody is told whom it concerns. The others are told to those who heard of such a one.
+    pub const fn needs_somebody(self) -> bool {
+        match self {
+            Self::Pending | Self::InDoubt => true,
+            Self::Decided | Self::Ended => false,
+        }
+    }
+
+    /// Whether there is nothing left to do, now that the call has this status.
+    pub const fn is_over(self, now: Status) -> bool {
+        match self {
+            Self::Pending => !matches!(now, Status::Pending),
+            Self::InDoubt => !matches!(now, Status::InDoubt),
+            Self::Decided | Self::Ended => false,
         }
     }
 }
@@ -271,7 +292,8 @@ pub enum DeliveryState {
     /// It is delivered when it is due.
     Waiting,
     Sent,
-    /// There was nothing left to tell, or nobody to be told: the call no longer waited, the channel was removed, or the space is closed to it.
+    /// There was nothing left to tell, or nobody to be told: the call no longer needed anybody, the channel was removed, or the space is closed
+    /// to it.
     Skipped,
     /// It was given up: a dead letter, until somebody asks for it once more.
     Dead,

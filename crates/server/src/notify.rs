@@ -13,15 +13,17 @@ mod webhook;
 pub use courier::{Courier, CourierConfig};
 
 use countersign_core::channel::{Channel, Moment};
-use countersign_core::{Future, Invocation, OrgId, PrincipalId};
+use countersign_core::{Future, Invocation, OrgId, PrincipalId, Timestamp};
 use serde_json::Value;
 
-/// What a channel tells: a call that waits, and later how it ended.
+/// What a channel tells: a call that waits or is in doubt, and later how it ended.
 pub(crate) struct Notice {
     pub(crate) org: OrgId,
     /// As it is now.
     pub(crate) invocation: Box<Invocation>,
     pub(crate) moment: Moment,
+    /// When it was made, shortly after what it tells of.
+    pub(crate) made_at: Timestamp,
     /// The address at which this channel's recipient, and nobody else, answers this one call.
     pub(crate) link: Option<String>,
     /// Who answered it.

@@ -13,7 +13,7 @@ use countersign_core::limits::{
     DELIVERY_RETRY_MS_MAX, LINK_SECONDS_MAX,
 };
 use countersign_core::ports::{Invocations, Principals, Rules, Secrets};
-use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Status, Timestamp, random_bytes};
+use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes};
 use durable::{Claims, Ladder};
 use futures_util::future::join_all;
 use ipnet::IpNet;
@@ -122,6 +122,7 @@ impl Courier {
                 org: channel.org.clone(),
                 invocation: Box::new(invocation.clone()),
                 moment: Moment::Pending,
+                made_at: now,
                 link: None,
                 by: None,
             };
@@ -234,8 +235,7 @@ impl Courier {
         if !self.may_tell(channel, delivery, &invocation).await? {
             return Ok(DeliveryEnd::Skipped);
         }
-        let is_late = delivery.moment == Moment::Pending && invocation.status != Status::Pending;
-        let moment = match (is_late, &delivery.retried_by, &delivery.problem) {
+        let moment = match (delivery.moment.is_over(invocation.status), &delivery.retried_by, &delivery.problem) {
             (false, _, _) => delivery.moment,
             // Whoever asks for it once more is told what there is to tell now.
             (true, Some(_), _) => Moment::of(invocation.status).unwrap_or(Moment::Decided),
@@ -248,7 +248,8 @@ impl Courier {
         };
         let link = self.link(delivery, moment, &invocation).await?;
         let by = invocation.answer.as_ref().map(|answer| answer.by.clone());
-        let notice = Notice { org: channel.org.clone(), invocation: Box::new(invocation), moment, link, by };
+        let (org, made_at) = (channel.org.clone(), delivery.created_at);
+        let notice = Notice { org, invocation: Box::new(invocation), moment, made_at, link, by };
         let channel = channel.only_to(delivery.recipient.as_deref());
         Ok(match self.send(&channel, &notice, claimed.earlier.as_ref()).await {
             Ok(remembered) => DeliveryEnd::Sent(remembered),

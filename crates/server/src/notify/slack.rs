@@ -103,15 +103,16 @@ impl SlackWire {
         let settings = Settings::read(&channel.settings).map_err(DeliveryError::Never)?;
         let posted = earlier.and_then(|earlier| Posted::deserialize(earlier).ok());
         match (notice.moment, posted) {
-            (Moment::Pending, None) => {
+            (Moment::Pending | Moment::InDoubt, None) => {
                 // SECURITY: everybody in the channel sees the message, so it has the page that asks for a login and never a link that answers.
                 let page = format!("{}/inbox/{}", self.address.address(), notice.invocation.id);
-                let form = post(&settings, &message::pending(notice, &page));
+                let message = if notice.moment == Moment::Pending { message::pending(notice, &page) } else { message::outcome(notice) };
+                let form = post(&settings, &message);
                 let said = self.ask(&channel.org, &settings, "chat.postMessage", &form).await?;
                 let posted = Posted { channel: said.channel.unwrap_or(settings.channel), ts: said.ts.unwrap_or_default() };
                 Ok(Some(json!(posted)))
             }
-            (Moment::Decided | Moment::Ended, Some(posted)) => {
+            (Moment::Decided | Moment::InDoubt | Moment::Ended, Some(posted)) => {
                 let form = update(&posted, &message::outcome(notice));
                 self.ask(&channel.org, &settings, "chat.update", &form).await?;
                 Ok(Some(json!(posted)))

@@ -71,7 +71,7 @@ fn call(tier: Tier, params: Value) -> Invocation {
 
 fn notice(invocation: Invocation, moment: Moment) -> Notice {
     let link = Some("https://countersign.example.com/answer/x".to_owned());
-    Notice { org: invocation.org.clone(), invocation: Box::new(invocation), moment, link, by: None }
+    Notice { org: invocation.org.clone(), invocation: Box::new(invocation), moment, made_at: START, link, by: None }
 }
 
 fn labels(form: &std::collections::BTreeMap<String, String>) -> Vec<&'static str> {
@@ -106,6 +106,14 @@ async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outco
     assert_eq!((slack.taken("chat.postMessage").len(), updates.len()), (1, 2));
     assert!(updates.iter().all(|form| form["ts"] == posted["ts"] && labels(form).is_empty()), "{updates:?}");
     assert!(updates[1]["blocks"].contains("has ended: failed") && updates[1]["blocks"].contains("it broke"), "{updates:?}");
+    // In doubt it needs somebody, also where nobody was asked before.
+    let doubted = Invocation { status: Status::InDoubt, ..ended.clone() };
+    for earlier in [Some(&posted), None] {
+        assert!(wire.deliver(&channel, &notice(doubted.clone(), Moment::InDoubt), earlier).await.unwrap().is_some());
+    }
+    let (posts, updates) = (slack.taken("chat.postMessage"), slack.taken("chat.update"));
+    assert_eq!((posts.len(), updates.len()), (2, 3));
+    assert!([&posts[1], &updates[2]].iter().all(|form| form["text"].contains("is in doubt") && labels(form).is_empty()), "{posts:?}");
     // Nobody was told of it here, so there is nothing to update.
     assert_eq!(wire.deliver(&channel, &notice(ended, Moment::Ended), None).await, Ok(None));
 }

@@ -72,7 +72,8 @@ impl SmtpWire {
         let settings = Settings::deserialize(&channel.settings).map_err(|error| DeliveryError::Never(error.to_string()))?;
         let checked = settings.checked().map_err(DeliveryError::Never)?;
         let (id, answers) = match (notice.moment, earlier) {
-            (Moment::Pending, _) => (notice.invocation.id.to_string(), None),
+            (Moment::Pending, _) | (Moment::InDoubt, None) => (notice.invocation.id.to_string(), None),
+            (Moment::InDoubt, Some(_)) => (format!("{}.doubted", notice.invocation.id), Some(notice.invocation.id.to_string())),
             // Who was asked is told how it ended. That somebody else has approved it is no reason for a mail.
             (Moment::Ended, Some(_)) => (format!("{}.ended", notice.invocation.id), Some(notice.invocation.id.to_string())),
             (Moment::Decided, _) | (Moment::Ended, None) => return Ok(earlier.cloned()),
@@ -130,6 +131,7 @@ fn written(notice: &Notice, address: &Own) -> Written {
     let became = match notice.moment {
         Moment::Pending => "waits for an approval".to_owned(),
         Moment::Decided => "is approved".to_owned(),
+        Moment::InDoubt => "is in doubt: nobody knows whether it happened".to_owned(),
         Moment::Ended => format!("has ended: {}", invocation.status),
     };
     let title = format!("{} {became}", invocation.action);
@@ -139,7 +141,7 @@ fn written(notice: &Notice, address: &Own) -> Written {
     let (how, url) = match (&notice.link, notice.moment) {
         (Some(link), Moment::Pending) => ("Answer it here. Whoever has this link answers in your name.", link.clone()),
         (None, Moment::Pending) => ("Answer it here, after a login.", page(invocation, address)),
-        (_, Moment::Decided | Moment::Ended) => ("See it here, after a login.", page(invocation, address)),
+        (_, Moment::Decided | Moment::InDoubt | Moment::Ended) => ("See it here, after a login.", page(invocation, address)),
     };
     let lines: String = facts.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     let text = format!("{title}\n\n{lines}\n{params}\n{cut}\n{how}\n{url}\n");

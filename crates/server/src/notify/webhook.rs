@@ -112,6 +112,7 @@ fn message(notice: &Notice, address: &Own) -> Value {
     let (status, at) = match notice.moment {
         Moment::Pending => (Status::Pending, Some(invocation.created_at)),
         Moment::Decided => (Status::Approved, invocation.answer.as_ref().map(|answer| answer.at)),
+        Moment::InDoubt => (Status::InDoubt, Some(notice.made_at)),
         Moment::Ended => (invocation.status, invocation.ended_at),
     };
     json!({

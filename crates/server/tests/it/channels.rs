@@ -11,6 +11,7 @@ use axum::routing::post;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::limits::{DELIVERIES_AT_ONCE, DELIVERY_GIVE_UP_SECONDS, DELIVERY_RETRY_MS_MAX};
+use countersign_core::source::Error;
 use hmac::{Hmac, KeyInit, Mac};
 use parking_lot::Mutex;
 use reqwest::Method;
@@ -24,6 +25,7 @@ on_both_engines!(
     a_person_is_told_of_a_call_that_waits_and_of_how_it_ended,
     a_channel_that_hangs_fails_or_is_gone_keeps_nobody_waiting,
     a_channel_is_told_of_its_own_calls_and_in_its_turn,
+    a_call_in_doubt_needs_somebody,
     what_happens_in_a_closed_space_is_for_those_it_exists_for,
 );
 
@@ -274,6 +276,49 @@ async fn a_channel_is_told_of_its_own_calls_and_in_its_turn(kind: Kind) {
     server.clock.advance_seconds(1);
     server.courier.deliver_due().await.unwrap();
     assert_eq!(heard(), ["all", "band", "interactive", "later", "tier"]);
+}
+
+async fn a_call_in_doubt_needs_somebody(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    add(&server.owner, webhook("pager", &receiver)).await;
+    let later = add(&server.owner, but(webhook("later", &receiver), json!({ "after": "1m" }))).await;
+    let agent = unattended(&server).await;
+    let settle = async |id: &str| {
+        let body = json!({ "as": "succeeded", "reason": "I looked" });
+        server.owner.post(&format!("/api/v1/invocations/{id}/settle"), body).await.ok();
+        server.courier.deliver_due().await.unwrap();
+    };
+    let broke = || Error::Broken { source_id: "fake".into(), message: "cut".into() };
+    let id = waiting(&agent, "a").await;
+    server.courier.deliver_due().await.unwrap();
+    server.source.will_fail(broke());
+    server.owner.approve(&id).await.problem(409, "in_doubt");
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(receiver.types(), ["invocation.held", "invocation.approved", "invocation.doubted"]);
+    assert_eq!(receiver.heard()[2]["data"]["status"], "in_doubt");
+    settle(&id).await;
+    assert_eq!(receiver.types()[3..], ["invocation.succeeded"]);
+
+    // A call that nobody was asked about needs somebody as well; the next channel has its turn if nobody has looked by then.
+    server.owner.set_mode("fake.write", "allow").await;
+    let mut doubted = Vec::new();
+    for text in ["b", "c"] {
+        server.source.will_fail(broke());
+        let answer = agent.invoke("fake.write", json!({ "text": text })).await;
+        answer.problem(409, "in_doubt");
+        doubted.push(answer.body["invocation"]["id"].as_str().unwrap().to_owned());
+    }
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(receiver.types()[4..], ["invocation.doubted", "invocation.doubted"]);
+    settle(&doubted[0]).await;
+    server.clock.advance_seconds(60);
+    server.courier.deliver_due().await.unwrap();
+    let told: Vec<_> = receiver.ids().into_iter().filter(|sent| sent.starts_with(&later)).collect();
+    assert_eq!(told, [format!("{later}-{}-in_doubt", doubted[1])]);
+    settle(&doubted[1]).await;
+    assert_eq!(receiver.types().iter().filter(|told| *told == "invocation.succeeded").count(), 4, "{:?}", receiver.types());
+    server.verify().await;
 }
 
 async fn what_happens_in_a_closed_space_is_for_those_it_exists_for(kind: Kind) {
