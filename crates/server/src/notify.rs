@@ -9,12 +9,14 @@ mod secret;
 pub(crate) mod slack;
 mod smtp;
 mod webhook;
+mod who;
 
 pub use courier::{Courier, CourierConfig};
 
 use countersign_core::channel::{Channel, Moment};
-use countersign_core::{Future, Invocation, OrgId, PrincipalId, Timestamp};
+use countersign_core::{Future, Invocation, OrgId, Timestamp};
 use serde_json::Value;
+use who::Who;
 
 /// What a channel tells: a call that waits or is in doubt, and later how it ended.
 pub(crate) struct Notice {
@@ -26,8 +28,7 @@ pub(crate) struct Notice {
     pub(crate) made_at: Timestamp,
     /// The address at which this channel's recipient, and nobody else, answers this one call.
     pub(crate) link: Option<String>,
-    /// Who answered it.
-    pub(crate) by: Option<PrincipalId>,
+    pub(crate) who: Who,
 }
 
 /// Why a notice was not delivered. The text is stored and shown, so it holds no secret.

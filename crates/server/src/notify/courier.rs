@@ -5,7 +5,7 @@ use super::sample::sample;
 use super::slack::SlackWire;
 use super::smtp::SmtpWire;
 use super::webhook::WebhookWire;
-use super::{DeliveryError, Notice, Wire};
+use super::{DeliveryError, Notice, Who, Wire};
 use countersign_core::channel::{Channel, ChannelKind, Delivery, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::limits::{
@@ -124,7 +124,7 @@ impl Courier {
                 moment: Moment::Pending,
                 made_at: now,
                 link: None,
-                by: None,
+                who: Who { requester: by.name.clone(), ..Who::default() },
             };
             self.send(&channel, &notice, None).await.map_err(|error| match error {
                 DeliveryError::Again(problem) | DeliveryError::Later { problem, .. } | DeliveryError::Never(problem) => problem,
@@ -247,9 +247,9 @@ impl Courier {
             }
         };
         let link = self.link(delivery, moment, &invocation).await?;
-        let by = invocation.answer.as_ref().map(|answer| answer.by.clone());
+        let who = Who::of(&self.0.store, &invocation).await?;
         let (org, made_at) = (channel.org.clone(), delivery.created_at);
-        let notice = Notice { org, invocation: Box::new(invocation), moment, made_at, link, by };
+        let notice = Notice { org, invocation: Box::new(invocation), moment, made_at, link, who };
         let channel = channel.only_to(delivery.recipient.as_deref());
         Ok(match self.send(&channel, &notice, claimed.earlier.as_ref()).await {
             Ok(remembered) => DeliveryEnd::Sent(remembered),

@@ -2,6 +2,7 @@
 
 use super::fake::{self, CHANNEL, FakeSlack, TOKEN};
 use super::*;
+use crate::notify::Who;
 use crate::notify::sample::sample;
 use countersign_core::channel::ChannelKind;
 use countersign_core::invocation::{Answer, Beyond, Binding, Failure};
@@ -71,7 +72,9 @@ fn call(tier: Tier, params: Value) -> Invocation {
 
 fn notice(invocation: Invocation, moment: Moment) -> Notice {
     let link = Some("https://countersign.example.com/answer/x".to_owned());
-    Notice { org: invocation.org.clone(), invocation: Box::new(invocation), moment, made_at: START, link, by: None }
+    let (requester, owner) = ("agent:ses_1".to_owned(), Some("robin".to_owned()));
+    let who = Who { session_title: Some("nightly refunds".to_owned()), requester, owner, answered_by: Some("sam".to_owned()) };
+    Notice { org: invocation.org.clone(), invocation: Box::new(invocation), moment, made_at: START, link, who }
 }
 
 fn labels(form: &std::collections::BTreeMap<String, String>) -> Vec<&'static str> {
@@ -89,6 +92,7 @@ async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outco
     let page = format!("https://countersign.example.com/inbox/{}", pending.id);
     assert_eq!(fake::button(&form, "Open").unwrap()["url"], page, "everybody there sees it: it answers in nobody's name");
     let text = form["blocks"].as_str();
+    assert!(text.contains("Requested by: nightly refunds, agent:ses_1, for robin"), "{text}");
     assert!(text.contains("because <!channel> said\\\\nso") && text.contains("a\\\\u202eb"), "{text}");
     let pressed = interaction::read(fake::pressed("U1", &fake::button(&form, "Approve once").unwrap()).as_bytes()).unwrap();
     let shown = interaction::Shown { invocation: pending.id.clone(), binding: Digest::new([8; 32]) };
@@ -105,6 +109,7 @@ async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outco
     let updates = slack.taken("chat.update");
     assert_eq!((slack.taken("chat.postMessage").len(), updates.len()), (1, 2));
     assert!(updates.iter().all(|form| form["ts"] == posted["ts"] && labels(form).is_empty()), "{updates:?}");
+    assert!(updates[1]["blocks"].contains("Answered by: sam"), "{updates:?}");
     assert!(updates[1]["blocks"].contains("has ended: failed") && updates[1]["blocks"].contains("it broke"), "{updates:?}");
     // In doubt it needs somebody, also where nobody was asked before.
     let doubted = Invocation { status: Status::InDoubt, ..ended.clone() };

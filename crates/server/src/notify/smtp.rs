@@ -165,17 +165,12 @@ fn page(invocation: &Invocation, address: &Own) -> String {
 
 fn facts(notice: &Notice) -> Vec<(&'static str, String)> {
     let invocation: &Invocation = &notice.invocation;
-    let mut facts = vec![
-        ("Call", invocation.id.to_string()),
-        ("Tier", invocation.tier.to_string()),
-        ("Requested by", invocation.principal.to_string()),
-    ];
+    let mut facts = vec![("Call", invocation.id.to_string()), ("Tier", invocation.tier.to_string()), ("Requested by", notice.who.asks())];
     facts.extend(invocation.call.reason.as_deref().map(|reason| ("Reason given", clean::line(reason))));
     if let (Moment::Pending, Some(Deadline::At(at))) = (notice.moment, invocation.deadline) {
         facts.push(("Answer until", at.to_string()));
     }
-    let by = notice.by.as_ref().or(invocation.answer.as_ref().map(|answer| &answer.by));
-    facts.extend(by.map(|by| ("Answered by", by.to_string())));
+    facts.extend(notice.who.answered_by.as_ref().map(|by| ("Answered by", clean::line(by))));
     facts.extend(invocation.failure.as_ref().map(|failure| ("Because", clean::line(&failure.message))));
     facts
 }

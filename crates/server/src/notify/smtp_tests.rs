@@ -1,6 +1,7 @@
 //! Tests of the wire with the mail server of `make test`.
 
 use super::*;
+use crate::notify::Who;
 use crate::notify::sample::sample;
 use countersign_core::channel::ChannelKind;
 use countersign_core::ports::secrets::{SecretName, SecretValue};
@@ -61,6 +62,11 @@ fn channel(settings: Value) -> Channel {
     }
 }
 
+fn who() -> Who {
+    let (requester, owner) = ("agent:ses_1".to_owned(), Some("robin".to_owned()));
+    Who { session_title: Some("nightly\nrefunds".to_owned()), requester, owner, answered_by: Some("sam".to_owned()) }
+}
+
 fn notice(moment: Moment) -> Notice {
     let sample = sample(&robin(), "mail", START, [5; 10]).unwrap();
     let call = Call { reason: Some("<b>now</b>\r\nBcc: eve@wire.test".to_owned()), ..Call::new(json!({ "to": "<script>" })) };
@@ -71,7 +77,7 @@ fn notice(moment: Moment) -> Notice {
     };
     let invocation = Box::new(Invocation { call, status, ..sample });
     let link = Some("https://countersign.example.com/answer/abc".to_owned());
-    Notice { org: robin().org, invocation, moment, made_at: START, link, by: None }
+    Notice { org: robin().org, invocation, moment, made_at: START, link, who: who() }
 }
 
 #[tokio::test]
@@ -84,6 +90,7 @@ async fn a_call_that_waits_is_a_mail_with_its_link_and_its_end_continues_it() {
         "{}",
         asked.text
     );
+    assert!(asked.text.contains("Requested by: nightly\\nrefunds, agent:ses_1, for robin"), "{}", asked.text);
     assert!(!asked.text.contains("<script>\"\n}</pre>") && asked.text.contains("&lt;script&gt;"), "{}", asked.text);
     assert!(!asked.text.lines().any(|line| line.starts_with("Bcc:")) && mail::to("eve@wire.test").is_empty(), "{}", asked.text);
 

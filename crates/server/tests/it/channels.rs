@@ -157,7 +157,7 @@ async fn a_person_is_told_of_a_call_that_waits_and_of_how_it_ended(kind: Kind) {
     let receiver = Receiver::start().await;
     let server = start(kind, &[&receiver]).await;
     add(&server.owner, webhook("pager", &receiver)).await;
-    let agent = server.agent().await;
+    let agent = server.owner.new_session(json!({ "title": "refunds" })).await;
     let body = json!({ "action": "fake.write", "params": { "text": "not told" }, "reason": "a refund" });
     let id = agent.invoke_with(body).await.id();
     server.courier.deliver_due().await.unwrap();
@@ -167,6 +167,7 @@ async fn a_person_is_told_of_a_call_that_waits_and_of_how_it_ended(kind: Kind) {
     let data = &heard[0]["data"];
     assert_eq!((&heard[0]["type"], &data["invocation_id"], &data["status"]), (&json!("invocation.held"), &json!(id), &json!("pending")));
     assert_eq!((&data["action"], &data["tier"], &data["reason"]), (&json!("fake.write"), &json!("R2"), &json!("a refund")));
+    assert_eq!((&data["session_title"], &data["owner"]), (&json!("refunds"), &json!("owner")));
     assert_eq!(data["url"], format!("{}/api/v1/invocations/{id}", server.url));
     assert!(!heard[0].to_string().contains("not told"), "params are for those who may read them");
 
@@ -174,7 +175,8 @@ async fn a_person_is_told_of_a_call_that_waits_and_of_how_it_ended(kind: Kind) {
     server.courier.deliver_due().await.unwrap();
     assert_eq!(receiver.types(), ["invocation.held", "invocation.approved", "invocation.succeeded"]);
     let me = server.owner.get("/api/v1/whoami").await.ok()["principal"].clone();
-    assert_eq!(receiver.heard()[2]["data"]["answered_by"], me);
+    let ended = &receiver.heard()[2]["data"];
+    assert_eq!((&ended["answered_by"], &ended["answered_by_name"]), (&me, &json!("owner")));
     assert_eq!(receiver.ids().into_iter().collect::<BTreeSet<_>>().len(), 3, "each message has an id of its own");
 
     let denied = waiting(&agent, "a").await;

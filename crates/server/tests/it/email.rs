@@ -49,6 +49,7 @@ async fn a_mail_asks_its_link_answers_and_a_mail_tells_how_it_ended(kind: Kind) 
     let channel = server.owner.post("/api/v1/channels", channel(&[&robin])).await.ok();
     let id = server.agent().await.pending("fake.write", json!({ "text": "refund" })).await;
     let asked = mails(&server, &robin, 1).await.remove(0);
+    assert!(asked.text.contains("for owner") && !asked.text.contains("usr_"), "{}", asked.text);
     assert!(asked.text.contains("fake.write waits for an approval") && asked.text.contains("refund"), "{}", asked.text);
     let log = server.log().await;
     let (_, made) = log.iter().find(|(_, body)| body["change"]["identity"] == "link_made").unwrap();

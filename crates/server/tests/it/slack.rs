@@ -122,7 +122,7 @@ async fn a_call_is_approved_and_another_denied_with_a_button_and_the_messages_te
     server.courier.deliver_due().await.unwrap();
     let updates = slacked.slack.taken("chat.update");
     let last = updates.last().unwrap();
-    assert!(last["blocks"].contains("has ended: succeeded") && last["blocks"].contains(robin.as_str().unwrap()), "{updates:?}");
+    assert!(last["blocks"].contains("has ended: succeeded") && last["blocks"].contains("Answered by: robin"), "{updates:?}");
     assert!(updates.iter().all(|update| fake::button(update, "Approve once").is_none() && fake::button(update, "Deny").is_none()));
 
     let other = agent.pending("fake.write", json!({})).await;
