@@ -29,6 +29,8 @@ pub(crate) struct Notice {
     /// The address at which this channel's recipient, and nobody else, answers this one call.
     pub(crate) link: Option<String>,
     pub(crate) who: Who,
+    /// Whether it only tries the channel: there is no such call.
+    pub(crate) is_test: bool,
 }
 
 /// Why a notice was not delivered. The text is stored and shown, so it holds no secret.

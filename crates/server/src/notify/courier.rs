@@ -125,6 +125,7 @@ impl Courier {
                 made_at: now,
                 link: None,
                 who: Who { requester: by.name.clone(), ..Who::default() },
+                is_test: true,
             };
             self.send(&channel, &notice, None).await.map_err(|error| match error {
                 DeliveryError::Again(problem) | DeliveryError::Later { problem, .. } | DeliveryError::Never(problem) => problem,
@@ -249,7 +250,7 @@ impl Courier {
         let link = self.link(delivery, moment, &invocation).await?;
         let who = Who::of(&self.0.store, &invocation).await?;
         let (org, made_at) = (channel.org.clone(), delivery.created_at);
-        let notice = Notice { org, invocation: Box::new(invocation), moment, made_at, link, who };
+        let notice = Notice { org, invocation: Box::new(invocation), moment, made_at, link, who, is_test: false };
         let channel = channel.only_to(delivery.recipient.as_deref());
         Ok(match self.send(&channel, &notice, claimed.earlier.as_ref()).await {
             Ok(remembered) => DeliveryEnd::Sent(remembered),

@@ -106,7 +106,11 @@ impl SlackWire {
             (Moment::Pending | Moment::InDoubt, None) => {
                 // SECURITY: everybody in the channel sees the message, so it has the page that asks for a login and never a link that answers.
                 let page = format!("{}/inbox/{}", self.address.address(), notice.invocation.id);
-                let message = if notice.moment == Moment::Pending { message::pending(notice, &page) } else { message::outcome(notice) };
+                let message = match (notice.is_test, notice.moment) {
+                    (true, _) => message::test(notice),
+                    (false, Moment::Pending) => message::pending(notice, &page),
+                    (false, Moment::Decided | Moment::InDoubt | Moment::Ended) => message::outcome(notice),
+                };
                 let form = post(&settings, &message);
                 let said = self.ask(&channel.org, &settings, "chat.postMessage", &form).await?;
                 let posted = Posted { channel: said.channel.unwrap_or(settings.channel), ts: said.ts.unwrap_or_default() };

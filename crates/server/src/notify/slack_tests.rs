@@ -74,7 +74,7 @@ fn notice(invocation: Invocation, moment: Moment) -> Notice {
     let link = Some("https://countersign.example.com/answer/x".to_owned());
     let (requester, owner) = ("agent:ses_1".to_owned(), Some("robin".to_owned()));
     let who = Who { session_title: Some("nightly refunds".to_owned()), requester, owner, answered_by: Some("sam".to_owned()) };
-    Notice { org: invocation.org.clone(), invocation: Box::new(invocation), moment, made_at: START, link, who }
+    Notice { org: invocation.org.clone(), invocation: Box::new(invocation), moment, made_at: START, link, who, is_test: false }
 }
 
 fn labels(form: &std::collections::BTreeMap<String, String>) -> Vec<&'static str> {

@@ -128,6 +128,9 @@ struct Written {
 /// SECURITY: text of others is cleaned, stands in lines of its own, and in HTML is escaped. The address is ours.
 fn written(notice: &Notice, address: &Own) -> Written {
     let invocation = &*notice.invocation;
+    if notice.is_test {
+        return test(notice, address);
+    }
     let became = match notice.moment {
         Moment::Pending => "waits for an approval".to_owned(),
         Moment::Decided => "is approved".to_owned(),
@@ -156,6 +159,15 @@ fn written(notice: &Notice, address: &Own) -> Written {
     );
     // Only the name of an action can be long.
     let subject = title.chars().take(EMAIL_SUBJECT_CHARS_MAX).collect();
+    Written { subject, text, html }
+}
+
+/// A mail that only tries the channel. It has nothing that looks like a call.
+fn test(notice: &Notice, address: &Own) -> Written {
+    let subject = "This is a test: no call waits".to_owned();
+    let reason = notice.invocation.call.reason.as_deref().map(clean::line).unwrap_or_default();
+    let text = format!("{reason}\n\nSent by: {}\nServer: {}\n", clean::line(&notice.who.requester), address.address());
+    let html = format!("<!doctype html><html lang=\"en\"><body><pre>{}</pre></body></html>", escaped(&text));
     Written { subject, text, html }
 }
 

@@ -77,7 +77,7 @@ fn notice(moment: Moment) -> Notice {
     };
     let invocation = Box::new(Invocation { call, status, ..sample });
     let link = Some("https://countersign.example.com/answer/abc".to_owned());
-    Notice { org: robin().org, invocation, moment, made_at: START, link, who: who() }
+    Notice { org: robin().org, invocation, moment, made_at: START, link, who: who(), is_test: false }
 }
 
 #[tokio::test]
@@ -115,6 +115,12 @@ async fn a_call_that_waits_is_a_mail_with_its_link_and_its_end_continues_it() {
         assert!(doubted.contains("is in doubt: nobody knows") && !doubted.contains("/answer/"), "{doubted}");
         assert_eq!(doubted.contains(&format!("In-Reply-To: <{id}@example.com>")), answers, "{doubted}");
     }
+    // A test looks like no call.
+    let test = Notice { is_test: true, link: None, ..notice(Moment::Pending) };
+    wire().deliver(&self::channel(settings("test@wire.test")), &test, None).await.unwrap();
+    let tested = mail::to("test@wire.test").remove(0).text;
+    assert!(tested.contains("Subject: This is a test: no call waits") && !tested.contains("waits for an approval"), "{tested}");
+    assert!(!tested.contains("/inbox/") && !tested.contains("Answer it here"), "{tested}");
     // Who was never asked is not told.
     assert_eq!(wire().deliver(&channel, &notice(Moment::Ended), None).await, Ok(None));
     assert_eq!(mail::to("asked@wire.test").len(), 2);

@@ -463,8 +463,10 @@ async fn a_test_message_says_what_became_of_it(kind: Kind) {
     let test = async || server.owner.post("/api/v1/channels/pager/test", json!({})).await.ok();
     let before = server.counts().await;
     assert_eq!(test().await, json!({ "delivered": true, "problem": null }));
-    let reason = receiver.heard()[0]["data"]["reason"].clone();
-    assert!(reason.as_str().unwrap().contains("test of the channel `pager`"), "{reason}");
+    let heard = receiver.heard().remove(0);
+    let (told, data) = (&heard["type"], &heard["data"]);
+    assert_eq!((told, &data["channel"], &data["invocation_id"]), (&json!("channel.test"), &json!("pager"), &Value::Null), "{heard}");
+    assert!(data["reason"].as_str().unwrap().contains("test of the channel `pager`"), "{heard}");
     receiver.answers(StatusCode::BAD_GATEWAY);
     assert_eq!(test().await, json!({ "delivered": false, "problem": "it answered 502" }));
     let short = json!({ "value": "whsec_c2hvcnQ=", "version": 1 });

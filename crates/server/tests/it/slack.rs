@@ -303,7 +303,9 @@ async fn a_message_that_slack_refuses_keeps_nobody_waiting(kind: Kind) {
     assert_eq!((&tested["delivered"], &tested["problem"]), (&json!(false), &json!("Slack refused it: channel_not_found")));
     slacked.slack.refuse(None);
     assert_eq!(server.owner.post(&test, json!({})).await.ok()["delivered"], true);
-    assert!(slacked.slack.taken("chat.postMessage").pop().unwrap()["blocks"].contains("This is a test of the channel"));
+    let message = slacked.slack.taken("chat.postMessage").pop().unwrap();
+    assert!(message["blocks"].contains("This is a test of the channel") && message["text"].contains("no call waits"), "{message:?}");
+    assert!(!message["blocks"].contains("waits for an approval") && fake::button(&message, "Open").is_none(), "{message:?}");
 }
 
 async fn a_request_counts_once_on_all_servers(kind: Kind) {

@@ -53,6 +53,14 @@ pub(super) fn pending(notice: &Notice, page: &str) -> Message {
     Message { text: escaped(&title), blocks }
 }
 
+/// A message that only tries the channel. It has nothing that looks like a call.
+pub(super) fn test(notice: &Notice) -> Message {
+    let title = "This is a test: no call waits";
+    let mut lines = vec![format!("Sent by: {}", clean::line(&notice.who.requester))];
+    lines.extend(notice.invocation.call.reason.as_deref().map(clean::line));
+    Message { text: escaped(title), blocks: vec![header(title), section(&lines.join("\n"))] }
+}
+
 /// What became of it. The buttons are gone.
 pub(super) fn outcome(notice: &Notice) -> Message {
     let invocation = &*notice.invocation;
