@@ -150,9 +150,12 @@ fn message(notice: &Notice, address: &Own) -> Value {
             "expires_at": expires_at(invocation),
             "answered_by": invocation.answer.as_ref().map(|answer| answer.by.to_string()),
             "answered_by_name": notice.who.answered_by,
+            "answer_reason": invocation.answer.as_ref().and_then(|answer| answer.reason.as_deref()),
+            "error_code": invocation.failure.as_ref().map(|failure| failure.code.as_str()),
             "ended_at": invocation.ended_at,
             "receipt_id": invocation.receipt.as_ref().map(|receipt| receipt.id.to_string()),
             "url": format!("{}/api/v1/invocations/{}", address.address(), invocation.id),
+            "page_url": format!("{}/inbox/{}", address.address(), invocation.id),
         },
     })
 }
