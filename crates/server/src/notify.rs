@@ -52,6 +52,13 @@ impl DeliveryError {
             None => Self::Again(problem),
         }
     }
+
+    /// What went wrong.
+    fn problem(self) -> String {
+        match self {
+            Self::Again(problem) | Self::Later { problem, .. } | Self::Never(problem) => problem,
+        }
+    }
 }
 
 /// Delivers the notices of one kind of channel.
@@ -69,5 +76,10 @@ pub(crate) trait Wire: Send + Sync {
     /// What is wrong with the settings of a new channel, which fit its kind. What cannot be known before a notice is sent is not asked.
     fn refusal(&self, _settings: &Value) -> Option<String> {
         None
+    }
+
+    /// What is wrong with the value of a secret that the settings name. That there is no such secret is not for the wire to say.
+    fn secret_refusal<'a>(&'a self, _org: &'a OrgId, _settings: &'a Value) -> Future<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
     }
 }

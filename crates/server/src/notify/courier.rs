@@ -105,10 +105,13 @@ impl Courier {
     }
 
     /// Why a channel of this kind cannot have these settings, which fit the kind.
-    pub(crate) fn refusal(&self, kind: ChannelKind, settings: &Value) -> Option<String> {
-        match self.0.wires.get(&kind) {
-            Some(wire) => wire.refusal(settings),
-            None => Some(format!("this server has no channels of the kind `{kind}`")),
+    pub(crate) async fn refusal(&self, org: &OrgId, kind: ChannelKind, settings: &Value) -> Option<String> {
+        let Some(wire) = self.0.wires.get(&kind) else {
+            return Some(format!("this server has no channels of the kind `{kind}`"));
+        };
+        match wire.refusal(settings) {
+            Some(refusal) => Some(refusal),
+            None => wire.secret_refusal(org, settings).await,
         }
     }
 
@@ -127,9 +130,7 @@ impl Courier {
                 who: Who { requester: by.name.clone(), ..Who::default() },
                 is_test: true,
             };
-            self.send(&channel, &notice, None).await.map_err(|error| match error {
-                DeliveryError::Again(problem) | DeliveryError::Later { problem, .. } | DeliveryError::Never(problem) => problem,
-            })?;
+            self.send(&channel, &notice, None).await.map_err(DeliveryError::problem)?;
         }
         Ok(())
     }

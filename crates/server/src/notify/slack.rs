@@ -86,6 +86,17 @@ impl Wire for SlackWire {
             Err(wrong) => Some(wrong),
         }
     }
+
+    fn secret_refusal<'a>(&'a self, org: &'a OrgId, settings: &'a Value) -> Future<'a, Option<String>> {
+        Box::pin(async move {
+            let name = settings.get("token").and_then(Value::as_str).unwrap_or_default();
+            match secret::find(&*self.secrets, org, name).await {
+                Ok(Some(token)) => must_be_of_a_bot(name, &token).err().map(DeliveryError::problem),
+                Ok(None) => None,
+                Err(error) => Some(error.problem()),
+            }
+        })
+    }
 }
 
 impl SlackWire {
@@ -136,13 +147,7 @@ impl SlackWire {
 
     async fn ask(&self, org: &OrgId, settings: &Settings, method: &str, form: &[(&str, String)]) -> Result<Said, DeliveryError> {
         let token = secret::open(&*self.secrets, org, &settings.token).await?;
-        // SECURITY: whoever sets a channel names the secret, and must not have another one sent away.
-        if !token.expose().starts_with(TOKEN_PREFIX) {
-            return Err(DeliveryError::Never(format!(
-                "the secret `{}` is no token of a bot: these begin with `{TOKEN_PREFIX}`",
-                settings.token
-            )));
-        }
+        must_be_of_a_bot(&settings.token, &token)?;
         let headers = [
             ("authorization", Secret::new(format!("Bearer {}", token.expose()))),
             ("content-type", Secret::new("application/x-www-form-urlencoded".to_owned())),
@@ -155,6 +160,14 @@ impl SlackWire {
             Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
         }
     }
+}
+
+/// SECURITY: whoever sets a channel names the secret, and must not have another one sent away.
+fn must_be_of_a_bot(name: &str, token: &Secret<String>) -> Result<(), DeliveryError> {
+    if token.expose().starts_with(TOKEN_PREFIX) {
+        return Ok(());
+    }
+    Err(DeliveryError::Never(format!("the secret `{name}` is no token of a bot: these begin with `{TOKEN_PREFIX}`")))
 }
 
 fn post(settings: &Settings, message: &Message) -> Vec<(&'static str, String)> {

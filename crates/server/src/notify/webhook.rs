@@ -8,7 +8,7 @@ use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
 use countersign_core::source::Error;
-use countersign_core::{Clock, Future, Invocation, Secret, Status};
+use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status};
 use hmac::{Hmac, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -60,6 +60,17 @@ impl Wire for WebhookWire {
     fn refusal(&self, settings: &Value) -> Option<String> {
         let url = settings.get("url").and_then(Value::as_str).unwrap_or_default();
         self.outbound.check(url).err().map(|error| error.without_conclusion())
+    }
+
+    fn secret_refusal<'a>(&'a self, org: &'a OrgId, settings: &'a Value) -> Future<'a, Option<String>> {
+        Box::pin(async move {
+            let name = settings.get("secret").and_then(Value::as_str).unwrap_or_default();
+            match secret::find(&*self.secrets, org, name).await {
+                Ok(Some(secret)) => signatures(&secret, "", 0, &[]).err().map(DeliveryError::problem),
+                Ok(None) => None,
+                Err(error) => Some(error.problem()),
+            }
+        })
     }
 }
 

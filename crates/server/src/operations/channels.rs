@@ -4,12 +4,14 @@
 use super::sessions::space_of;
 use super::{Error, must, must_read, named, sight};
 use crate::App;
+use crate::notify::slack::Settings;
 use api::channel::NewChannelRequest;
-use countersign_core::channel::{Channel, Delivery, DeliveryState};
+use countersign_core::channel::{Channel, ChannelKind, Delivery, DeliveryState};
 use countersign_core::limits::CHANNELS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, DeliveryId, Principal, SpaceId};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{AddedChannel, DeliveryFilter, NewChannel, Page, PageRequest};
 
 pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Channel>, Error> {
@@ -53,9 +55,10 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewChannelRequest, a
         return Err(Error::BadName);
     }
     let secrets = kind.check(&settings).map_err(Error::invalid)?;
-    if let Some(refusal) = app.parts.courier.refusal(kind, &settings) {
+    if let Some(refusal) = app.parts.courier.refusal(&by.org, kind, &settings).await {
         return Err(Error::invalid(refusal));
     }
+    must_name_people(app, by, kind, &settings).await?;
     let space = match space {
         Some(space) => Some(space_of(app, by, &space).await?.id),
         None => None,
@@ -71,6 +74,20 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewChannelRequest, a
         AddedChannel::NoSecret(secret) => Err(Error::not_found("secret", secret.as_str())),
         AddedChannel::TooMany => Err(Error::invalid(format!("an org has at most {CHANNELS_MAX} channels"))),
     }
+}
+
+/// Checks that there is everybody whom the channel lets answer.
+async fn must_name_people(app: &App, by: &Principal, kind: ChannelKind, settings: &Value) -> Result<(), Error> {
+    let users = match kind {
+        ChannelKind::Slack => Settings::read(settings).map_err(Error::invalid)?.users,
+        ChannelKind::Webhook | ChannelKind::Email => BTreeMap::new(),
+    };
+    for person in users.values() {
+        if app.store().find_active_user(&by.org, person).await?.is_none() {
+            return Err(Error::invalid(format!("`users` names `{person}`, and there is no person of this name or id")));
+        }
+    }
+    Ok(())
 }
 
 /// Removes a channel. What waits to be delivered by it is not.

@@ -495,6 +495,7 @@ async fn what_is_no_channel_is_refused(kind: Kind) {
     let server = start(kind, &[&receiver]).await;
     let good = webhook("pager", &receiver);
     let settings = |url: &str, secret: &str| json!({ "settings": { "url": url, "secret": secret } });
+    server.owner.send(Method::PUT, "/api/v1/secrets/short", Some(json!({ "value": "whsec_c2hvcnQ=" }))).await.ok();
     for (wrong, says) in [
         (json!({ "name": "" }), "a name has"),
         (json!({ "name": "chn_00000000000000000000000000" }), "a name has"),
@@ -503,6 +504,7 @@ async fn what_is_no_channel_is_refused(kind: Kind) {
         (settings("https://elsewhere.example.com/hook", "hook"), "source_allowed_hosts"),
         (settings(&format!("{}/hook?key=1", receiver.url), "hook"), "could be a credential"),
         (settings(&format!("{}/hook", receiver.url), KEY), "name of a secret"),
+        (settings(&format!("{}/hook", receiver.url), "short"), "24 to 64 bytes"),
         (json!({ "after": "25h" }), "after"),
         (json!({ "tiers": ["R9"] }), "R9"),
     ] {

@@ -285,9 +285,17 @@ async fn requests_that_make_no_sense_are_refused(kind: Kind) {
         let signature = fake::signature(SIGNING_SECRET, &timestamp, &body);
         assert_eq!(code(&slacked.send(&slacked.channel, &timestamp, &signature, &body).await), expected);
     }
-    let settings = json!({ "channel": CHANNEL, "token": "bot", "signing_secret": "sign", "users": { "robin": "robin" } });
-    let body = json!({ "name": "wrong", "kind": "slack", "settings": settings });
-    slacked.server.owner.post("/api/v1/channels", body).await.problem(400, "invalid_request");
+    for (token, users, says) in [
+        ("bot", json!({ "robin": "robin" }), "Slack's ids"),
+        ("bot", json!({ ROBIN: "robin", ADA: "nobody-here" }), "`nobody-here`"),
+        ("sign", json!({}), "`xoxb-`"),
+    ] {
+        let settings = json!({ "channel": CHANNEL, "token": token, "signing_secret": "sign", "users": users });
+        let body = json!({ "name": "wrong", "kind": "slack", "settings": settings });
+        let refused = slacked.server.owner.post("/api/v1/channels", body).await;
+        refused.problem(400, "invalid_request");
+        assert!(refused.body["detail"].as_str().unwrap().contains(says), "{refused:?}");
+    }
 }
 
 async fn a_message_that_slack_refuses_keeps_nobody_waiting(kind: Kind) {
