@@ -90,7 +90,7 @@ async fn must_name_people(app: &App, by: &Principal, kind: ChannelKind, settings
     Ok(())
 }
 
-/// Removes a channel. What waits to be delivered by it is not.
+/// Removes a channel. What waits to be delivered by it is not, and its dead letters are gone.
 pub(crate) async fn remove(app: &App, by: &Principal, text: &str) -> Result<(), Error> {
     let channel = find_present(app, by, text).await?;
     let removed = app.store().remove_channel(&by.org, &channel.id, &by.id).await?;
