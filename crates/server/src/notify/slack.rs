@@ -17,7 +17,6 @@ pub(crate) use settings::Settings;
 use super::{DeliveryError, Notice, Wire, secret};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::ports::Secrets;
-use countersign_core::source::Error;
 use countersign_core::{Future, OrgId, Secret};
 use message::Message;
 use serde::{Deserialize, Serialize};
@@ -155,9 +154,7 @@ impl SlackWire {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
         match self.outbound.post(&self.method(method), &headers, body.into_bytes()).await {
             Ok(answered) => said(&answered),
-            // The operator does not allow the address, or the address is none.
-            Err(error @ Error::Refused { .. }) => Err(DeliveryError::Never(error.without_conclusion())),
-            Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
+            Err(error) => Err(DeliveryError::outside(&error)),
         }
     }
 }

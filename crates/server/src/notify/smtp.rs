@@ -5,7 +5,6 @@ use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::limits::{EMAIL_SUBJECT_CHARS_MAX, MAIL_SEND_MS};
 use countersign_core::ports::Secrets;
-use countersign_core::source::Error;
 use countersign_core::{Clock, Future, Invocation, OrgId, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -84,9 +83,7 @@ impl SmtpWire {
         let mail = Mail { from: checked.from, to: checked.to, subject, text, html: Some(html), id, answers, at: self.clock.now() };
         match self.mailer.send(&route, &mail, Duration::from_millis(MAIL_SEND_MS)).await {
             Ok(()) => Ok(Some(json!({ "message_id": notice.invocation.id }))),
-            // The server says no, or the operator does.
-            Err(error @ (Error::Refused { .. } | Error::Failed { .. })) => Err(DeliveryError::Never(error.without_conclusion())),
-            Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
+            Err(error) => Err(DeliveryError::outside(&error)),
         }
     }
 

@@ -7,7 +7,6 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
-use countersign_core::source::Error;
 use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status};
 use hmac::{Hmac, Mac};
 use serde_json::{Value, json};
@@ -50,9 +49,7 @@ impl Wire for WebhookWire {
             ];
             match self.outbound.post(text("url"), &headers, body.into_bytes()).await {
                 Ok(answered) => taken(&answered).map(|()| None),
-                // The operator does not allow the address, or the address is none.
-                Err(error @ Error::Refused { .. }) => Err(DeliveryError::Never(error.without_conclusion())),
-                Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
+                Err(error) => Err(DeliveryError::outside(&error)),
             }
         })
     }
