@@ -18,6 +18,7 @@ use super::{DeliveryError, Notice, Wire, secret};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::ports::Secrets;
 use countersign_core::{Future, OrgId, Secret};
+use interaction::Interaction;
 use message::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -137,10 +138,10 @@ impl SlackWire {
         }
     }
 
-    /// Tells one user, whom nobody else hears.
-    pub(crate) async fn whisper(&self, org: &OrgId, settings: &Settings, user: &str, text: &str) -> Result<(), DeliveryError> {
-        let text = message::escaped(text);
-        let form = [("channel", settings.channel.clone()), ("user", user.to_owned()), ("text", text), ("link_names", "false".to_owned())];
+    /// Tells whoever pressed a button, where they pressed it. Nobody else hears it.
+    pub(crate) async fn whisper(&self, org: &OrgId, settings: &Settings, to: &Interaction, text: &str) -> Result<(), DeliveryError> {
+        let (place, text) = (to.place.as_ref().unwrap_or(&settings.channel).clone(), message::escaped(text));
+        let form = [("channel", place), ("user", to.user.clone()), ("text", text), ("link_names", "false".to_owned())];
         self.ask(org, settings, "chat.postEphemeral", &form).await.map(|_| ())
     }
 

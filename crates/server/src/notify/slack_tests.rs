@@ -96,7 +96,8 @@ async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outco
     assert!(text.contains("because <!channel> said\\\\nso") && text.contains("a\\\\u202eb"), "{text}");
     let pressed = interaction::read(fake::pressed("U1", &fake::button(&form, "Approve once").unwrap()).as_bytes()).unwrap();
     let shown = interaction::Shown { invocation: pending.id.clone(), binding: Digest::new([8; 32]) };
-    assert_eq!(pressed, interaction::Interaction { user: "U1".to_owned(), pressed: interaction::Pressed::Approve(shown) });
+    let (user, place) = ("U1".to_owned(), Some(fake::PRESSED_IN.to_owned()));
+    assert_eq!(pressed, interaction::Interaction { user, place, pressed: interaction::Pressed::Approve(shown) });
 
     // Told again, it is not posted again. The outcome takes its place, without buttons.
     assert_eq!(wire.deliver(&channel, &notice(pending.clone(), Moment::Pending), Some(&posted)).await, Ok(Some(posted.clone())));

@@ -18,6 +18,8 @@ use url::form_urlencoded;
 pub(crate) const TOKEN: &str = "xoxb-of-the-tests";
 pub(crate) const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 pub(crate) const CHANNEL: &str = "C0123456789";
+/// Where people press buttons: an app has one address for all of its channels, so it need not be the channel of that address.
+pub(crate) const PRESSED_IN: &str = "C9876543210";
 
 /// Clones share everything.
 #[derive(Clone)]
@@ -88,8 +90,8 @@ pub(crate) fn pressed(user: &str, button: &Value) -> String {
         "team": { "id": "T0123456789", "domain": "example" },
         "user": { "id": user, "username": "somebody", "team_id": "T0123456789" },
         "api_app_id": "A0123456789",
-        "container": { "type": "message", "channel_id": CHANNEL, "message_ts": "1548261231.000200" },
-        "channel": { "id": CHANNEL, "name": "approvals" },
+        "container": { "type": "message", "channel_id": PRESSED_IN, "message_ts": "1548261231.000200" },
+        "channel": { "id": PRESSED_IN, "name": "approvals" },
         "response_url": "https://hooks.slack.com/actions/T0123456789/1/x",
         "actions": [action],
     });
