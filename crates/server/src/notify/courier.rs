@@ -13,6 +13,7 @@ use countersign_core::limits::{
     DELIVERY_RETRY_MS_MAX, LINK_SECONDS_MAX,
 };
 use countersign_core::ports::{Invocations, Principals, Rules, Secrets};
+use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes};
 use durable::{Claims, Ladder};
 use futures_util::future::join_all;
@@ -308,6 +309,18 @@ impl Courier {
         let wait = LADDER.wait(delivery.attempts, u64::from_be_bytes(random_bytes(&*self.0.random)), asked_ms);
         let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX);
         DeliveryEnd::Again { due_at: Timestamp::from_micros(now.as_micros().saturating_add(micros)), problem }
+    }
+
+    /// The recipients of mail who never get a link of their own, as people and their tokens are now.
+    pub(crate) async fn unlinked(&self, channel: &Channel) -> Result<Vec<String>, store::Error> {
+        let mut unlinked = Vec::new();
+        for recipient in channel.recipients().into_iter().flatten() {
+            let person = self.person(&channel.org, &recipient).await?;
+            if !person.is_some_and(|person| person.may(Permission::Approve)) {
+                unlinked.push(recipient);
+            }
+        }
+        Ok(unlinked)
     }
 
     /// The address at which the recipient answers the call. Only an address of mail that is the name of a person has one: that mail reaches

@@ -98,9 +98,28 @@ pub(crate) async fn remove(app: &App, by: &Principal, text: &str) -> Result<(), 
 }
 
 /// Sends a test message now. `Err` within says what went wrong with it.
-pub(crate) async fn test(app: &App, by: &Principal, text: &str) -> Result<Result<(), String>, Error> {
+pub(crate) async fn test(app: &App, by: &Principal, text: &str) -> Result<(Channel, Result<(), String>), Error> {
     let channel = find_present(app, by, text).await?;
-    Ok(app.parts.courier.test(&channel, by).await)
+    let sent = app.parts.courier.test(&channel, by).await;
+    Ok((channel, sent))
+}
+
+/// What works otherwise than whoever set the channel may think, and is noticed when a call is missed.
+pub(crate) async fn warnings(app: &App, channel: &Channel) -> Result<Vec<String>, Error> {
+    let mut warnings = Vec::new();
+    if channel.removed_at.is_some() {
+        return Ok(warnings);
+    }
+    if !app.parts.has_public_url {
+        let address = app.parts.address.address();
+        warnings.push(format!("links in its messages begin with {address}: an operator sets `public_url` if people reach it elsewhere"));
+    }
+    let unlinked = app.parts.courier.unlinked(channel).await?;
+    if !unlinked.is_empty() {
+        let why = "a link takes an approver of that name who has a working token, of no device and not made for Slack";
+        warnings.push(format!("these recipients get no link that answers, but the page with a login: {}; {why}", unlinked.join(", ")));
+    }
+    Ok(warnings)
 }
 
 /// How many notices of a channel were given up.

@@ -91,8 +91,15 @@ async fn a_link_in_a_mail_does_not_stand_on_an_agreement_for_slack(kind: Kind) {
 
 async fn whoever_has_no_link_of_their_own_is_sent_to_the_page_with_a_login(kind: Kind) {
     let server = TestServer::start_mailing(kind).await;
-    let list = address(kind, "everybody");
-    server.owner.post("/api/v1/channels", channel(&[&list])).await.ok();
+    let (list, robin, vera) = (address(kind, "everybody"), address(kind, "linked"), address(kind, "viewer"));
+    server.owner.person(&robin, "approver").await;
+    server.owner.person(&vera, "viewer").await;
+    let added = server.owner.post("/api/v1/channels", channel(&[&list, &robin, &vera])).await.ok();
+    let shown = server.owner.get("/api/v1/channels/mail").await.ok();
+    for warnings in [&added["warnings"], &shown["warnings"]] {
+        let warned = warnings.to_string();
+        assert!(warned.contains(&format!("{list}, {vera};")) && !warned.contains(&robin), "who gets no link is named: {warned}");
+    }
     let id = server.agent().await.pending("fake.write", json!({})).await;
     let asked = mails(&server, &list, 1).await.remove(0);
     assert!(asked.text.contains(&format!("{}/inbox/{id}", server.url)) && !asked.text.contains("/answer/"), "{}", asked.text);
