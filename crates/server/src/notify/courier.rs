@@ -245,7 +245,7 @@ impl Courier {
             (true, None, None) => return Ok(DeliveryEnd::Skipped),
             (true, None, Some(problem)) => {
                 return Ok(DeliveryEnd::Dead {
-                    problem: short(&format!("the call no longer waits, and nobody was told of it: {problem}")),
+                    problem: short(&format!("the call needs nobody any more, and nobody was told of it: {problem}")),
                 });
             }
         };
@@ -316,7 +316,7 @@ impl Courier {
         let mut unlinked = Vec::new();
         for recipient in channel.recipients().into_iter().flatten() {
             let person = self.person(&channel.org, &recipient).await?;
-            if !person.is_some_and(|person| person.may(Permission::Approve)) {
+            if person.is_none_or(|person| !person.may(Permission::Approve)) {
                 unlinked.push(recipient);
             }
         }
