@@ -18,7 +18,7 @@ main() {
     printf '%s' "$secret" | "$binary" secret set pager-key --stdin >"$run/log" 2>&1 || fail "the secret: $(cat "$run/log")"
     "$binary" channel add pager --webhook "$receiver/hook" --secret pager-key >"$run/log" 2>&1 || fail "the channel: $(cat "$run/log")"
     "$binary" channel test pager >"$run/log" 2>&1 || fail "the test message was refused: $(cat "$run/log")"
-    took countersign.test_channel invocation.held
+    took pager channel.test
     local call
     call=$("$binary" action invoke files.write_text path=a text=b --no-wait -o name 2>/dev/null || true)
     # The first attempt was answered with 503.

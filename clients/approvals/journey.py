@@ -267,7 +267,12 @@ try:
     )  # fmt: skip
     mail_server = f"smtp://127.0.0.1:{mailing.stdout.readline().split()[0]}?tls=none"
     shop, slack = Shop.start(), Slack.start()
-    allowed = {"SOURCE_ALLOWED_HOSTS": f"{shop},{slack}", "SOURCE_ALLOWED_NETWORKS": "127.0.0.1/32", "EMAIL_ALLOWED_SERVERS": mail_server}
+    allowed = {
+        "SOURCE_ALLOWED_HOSTS": f"{shop},{slack}",
+        "SOURCE_ALLOWED_NETWORKS": "127.0.0.1/32",
+        "EMAIL_ALLOWED_SERVERS": mail_server,
+        "SLACK_API_URL": f"{slack}/api",
+    }
     serving = start(
         BINARY, "serve", "--data", FOLDER / "data", "--listen", "127.0.0.1:0", stdout=subprocess.DEVNULL, stderr=(FOLDER / "log").open("w"),
         env={"PATH": os.environ["PATH"], **{f"COUNTERSIGN_{name}": value for name, value in allowed.items()}},
@@ -284,7 +289,7 @@ try:
     robin = api("POST", "invitations/redeem", owner, invitation=invited["invitation"]["invitation"])["token"]
     countersign("secret", "set", "bot", "--stdin", stdin=BOT)
     countersign("secret", "set", "signs", "--stdin", stdin=SIGNING_SECRET)
-    settings = {"channel": SLACK_CHANNEL, "token": "bot", "signing_secret": "signs", "users": {SLACK_USER: ROBIN}, "api_url": f"{slack}/api"}
+    settings = {"channel": SLACK_CHANNEL, "token": "bot", "signing_secret": "signs", "users": {SLACK_USER: ROBIN}}
     channel = api("POST", "channels", owner, name="approvals", kind="slack", settings=settings)["id"]
     countersign("token", "create", f"slack {channel} {SLACK_USER}", token=robin)
     countersign("channel", "add", "mail", "--email", ROBIN, "--from", "countersign@refunds.test", "--server", mail_server)

@@ -55,6 +55,9 @@ pub struct ChannelView {
     pub removed_at: Option<Timestamp>,
     /// Notices that were given up and can be asked for once more.
     pub dead: u64,
+    /// What would be noticed late, such as a recipient of mail who gets no link. Empty in lists.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 impl ChannelView {
@@ -88,6 +91,7 @@ impl ChannelView {
             created_at,
             removed_at,
             dead,
+            warnings: Vec::new(),
         }
     }
 }
@@ -98,6 +102,9 @@ pub struct ChannelTestResponse {
     pub delivered: bool,
     /// What went wrong.
     pub problem: Option<String>,
+    /// What would be noticed late, as where the channel is shown.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// One notice on its way to one recipient of a channel.

@@ -88,6 +88,14 @@ pub enum ChannelKind {
     Email,
 }
 
+/// How the names of the tokens begin with which people agree to answer in a channel of Slack's. Such a token is for that alone.
+pub const SLACK_CONSENT_PREFIX: &str = "slack chn_";
+
+/// The name of the token with which a person agrees to answer in this channel as this user of Slack.
+pub fn slack_consent(channel: &ChannelId, user: &str) -> String {
+    format!("slack {channel} {user}")
+}
+
 /// How the values of secrets begin that a channel needs: those of webhooks, and the tokens of Slack.
 const VALUES: [&str; 2] = ["whsec_", "xox"];
 
@@ -114,11 +122,11 @@ impl ChannelKind {
                 (vec![url], vec![Some(("secret", secret))])
             }
             Self::Slack => {
-                let SlackSettings { channel, token, signing_secret, users, api_url } = read(settings)?;
+                let SlackSettings { channel, token, signing_secret, users } = read(settings)?;
                 if users.len() > CHANNEL_RECIPIENTS_MAX {
                     return Err(format!("`users` has at most {CHANNEL_RECIPIENTS_MAX} members"));
                 }
-                let texts: Vec<_> = users.into_iter().flat_map(|(theirs, ours)| [theirs, ours]).chain([channel]).chain(api_url).collect();
+                let texts: Vec<_> = users.into_iter().flat_map(|(theirs, ours)| [theirs, ours]).chain([channel]).collect();
                 (texts, vec![Some(("token", token)), Some(("signing_secret", signing_secret))])
             }
             Self::Email => {
@@ -174,8 +182,6 @@ struct SlackSettings {
     signing_secret: String,
     #[serde(default)]
     users: BTreeMap<String, String>,
-    #[serde(default)]
-    api_url: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -198,16 +204,19 @@ pub enum Moment {
     Pending,
     /// A person has approved it, and it has not ended yet.
     Decided,
+    /// It may have happened, and nobody knows: a person has to find out.
+    InDoubt,
     Ended,
 }
 
 impl Moment {
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Decided, Self::Ended];
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Decided, Self::InDoubt, Self::Ended];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Decided => "decided",
+            Self::InDoubt => "in_doubt",
             Self::Ended => "ended",
         }
     }
@@ -216,13 +225,14 @@ impl Moment {
         Self::ALL.into_iter().find(|moment| moment.as_str() == text)
     }
 
-    /// What there is to tell of a call that has just come to this status, if it waited before.
+    /// What there is to tell of a call that has just come to this status: that it needs somebody, and to whom that was told, how it went on.
     pub const fn of(status: Status) -> Option<Self> {
         match status {
             Status::Pending => Some(Self::Pending),
             Status::Approved => Some(Self::Decided),
-            // Nobody is told that a call runs, nor that its end is not known yet.
-            Status::Running | Status::InDoubt => None,
+            Status::InDoubt => Some(Self::InDoubt),
+            // Nobody is told that a call runs.
+            Status::Running => None,
             Status::Succeeded
             | Status::Failed
             | Status::Reverted
@@ -230,6 +240,23 @@ impl Moment {
             | Status::Quarantined
             | Status::Expired
             | Status::Cancelled => Some(Self::Ended),
+        }
+    }
+
+    /// Whether a person has to do something, so that everybody is told whom it concerns. The others are told to those who heard of such a one.
+    pub const fn needs_somebody(self) -> bool {
+        match self {
+            Self::Pending | Self::InDoubt => true,
+            Self::Decided | Self::Ended => false,
+        }
+    }
+
+    /// Whether there is nothing left to do, now that the call has this status.
+    pub const fn is_over(self, now: Status) -> bool {
+        match self {
+            Self::Pending => !matches!(now, Status::Pending),
+            Self::InDoubt => !matches!(now, Status::InDoubt),
+            Self::Decided | Self::Ended => false,
         }
     }
 }
@@ -265,7 +292,8 @@ pub enum DeliveryState {
     /// It is delivered when it is due.
     Waiting,
     Sent,
-    /// There was nothing left to tell, or nobody to be told: the call no longer waited, the channel was removed, or the space is closed to it.
+    /// There was nothing left to tell, or nobody to be told: the call no longer needed anybody, the channel was removed, or the space is closed
+    /// to it.
     Skipped,
     /// It was given up: a dead letter, until somebody asks for it once more.
     Dead,
@@ -335,6 +363,12 @@ mod tests {
     }
 
     #[test]
+    fn the_token_of_an_agreement_is_known_by_its_name() {
+        let name = slack_consent(&channel().id, "U1");
+        assert!(name.starts_with(SLACK_CONSENT_PREFIX) && name.ends_with(" U1"), "{name}");
+    }
+
+    #[test]
     fn each_recipient_of_a_mail_has_a_delivery_of_their_own() {
         assert_eq!(channel().recipients(), [None]);
         let settings = json!({ "to": ["robin@example.com", "sam"], "from": "c@example.com", "server": "smtp://127.0.0.1:25" });
@@ -372,6 +406,7 @@ mod tests {
             (ChannelKind::Webhook, but(&channel().settings, "secret", json!("a/b")), "`secret` must be the name"),
             (ChannelKind::Webhook, but(&channel().settings, "secret", json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), "not its value"),
             (ChannelKind::Slack, but(&slack, "token", json!("xoxb-1-2-abc")), "not its value"),
+            (ChannelKind::Slack, but(&slack, "api_url", json!("https://elsewhere.example.com/api")), "unknown field"),
             (ChannelKind::Webhook, but(&channel().settings, "url", json!("")), "1 to"),
             (ChannelKind::Slack, but(&slack, "channel", json!("C1\nX")), "no control characters"),
             (ChannelKind::Email, but(&mail, "to", json!([])), "`to` names"),

@@ -350,6 +350,7 @@ fn courier(
         allowed_hosts: config.source_allowed_hosts.clone(),
         allowed_networks: config.source_allowed_networks.clone(),
         mailer,
+        slack_api_url: config.slack_api_url.clone(),
         patience: CourierConfig::PATIENCE,
     });
     courier.map_err(|error| Error::Source(error.to_string()))

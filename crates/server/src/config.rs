@@ -60,6 +60,8 @@ pub struct Config {
     pub source_allowed_networks: Vec<IpNet>,
     /// The address at which people and authorization servers reach this server, if it is not the one it listens on.
     pub public_url: Option<String>,
+    /// Where Slack is, if it is elsewhere than usual. The tokens of channels are sent there.
+    pub slack_api_url: Option<String>,
     /// The programs that may be MCP servers.
     pub mcp_commands: Vec<AllowedProgram>,
     /// How many sources the admins of one org may add.
@@ -153,6 +155,7 @@ struct File {
     source_allowed_hosts: Option<Vec<String>>,
     source_allowed_networks: Option<Vec<String>>,
     public_url: Option<String>,
+    slack_api_url: Option<String>,
     #[serde(default)]
     mcp_commands: Vec<AllowedProgram>,
     max_sources: Option<u32>,
@@ -229,6 +232,7 @@ impl Config {
             source_allowed_hosts: parse_all("source_allowed_hosts", &source_hosts)?,
             source_allowed_networks: parse_networks("source_allowed_networks", &source_networks)?,
             public_url: env.public_url.or(file.public_url).map(|text| public_url(text, tls.as_ref())).transpose()?,
+            slack_api_url: env.slack_api_url.or(file.slack_api_url).map(|text| base_url("slack_api_url", &text)).transpose()?,
             tls,
             mcp_commands: mcp_commands(file.mcp_commands)?,
             max_sources: max_sources(env.max_sources.or(file.max_sources))?,
@@ -270,6 +274,7 @@ struct Environment {
     source_allowed_hosts: Option<Vec<String>>,
     source_allowed_networks: Option<Vec<String>>,
     public_url: Option<String>,
+    slack_api_url: Option<String>,
     max_sources: Option<u32>,
     command_allowlist: Option<Vec<String>>,
     reward_weights: Option<Vec<String>>,
@@ -302,6 +307,7 @@ const VARIABLES: &[&str] = &[
     "SOURCE_ALLOWED_HOSTS",
     "SOURCE_ALLOWED_NETWORKS",
     "PUBLIC_URL",
+    "SLACK_API_URL",
     "MAX_SOURCES",
     "COMMAND_ALLOWLIST",
     "REWARD_WEIGHTS",
@@ -352,6 +358,7 @@ impl Environment {
                 "SOURCE_ALLOWED_HOSTS" => read.source_allowed_hosts = Some(list()),
                 "SOURCE_ALLOWED_NETWORKS" => read.source_allowed_networks = Some(list()),
                 "PUBLIC_URL" => read.public_url = Some(value),
+                "SLACK_API_URL" => read.slack_api_url = Some(value),
                 "MAX_SOURCES" => read.max_sources = Some(whole_number(name, &value)?),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
                 "REWARD_WEIGHTS" => read.reward_weights = Some(list()),
@@ -396,19 +403,24 @@ fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, 
     }
 }
 
-/// Checks that the setting is the beginning of an address, to which paths can be added. A server with a certificate answers no plain HTTP.
+/// A server with a certificate answers no plain HTTP.
 fn public_url(text: String, tls: Option<&TlsFiles>) -> Result<String, ConfigError> {
     if tls.is_some() && text.starts_with("http://") {
         let message = format!("`{text}` is not encrypted, and this server has a certificate: begin it with https://");
         return Err(ConfigError::InvalidValue { name: "public_url".into(), message });
     }
+    base_url("public_url", &text)
+}
+
+/// Checks that the setting is the beginning of an address, to which paths can be added.
+fn base_url(name: &str, text: &str) -> Result<String, ConfigError> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let is_plain = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#', '@', ' ']));
     if is_plain {
         return Ok(text.trim_end_matches('/').to_owned());
     }
     let message = format!("`{text}` is not an address, such as https://countersign.example.com");
-    Err(ConfigError::InvalidValue { name: "public_url".into(), message })
+    Err(ConfigError::InvalidValue { name: name.into(), message })
 }
 
 /// Checks each program, so that a mistake is noticed at the start and not when somebody adds a source.

@@ -123,7 +123,11 @@ fn what_connections_may_reach_and_where_people_come_back_to_is_the_operators_to_
     assert_eq!(config.public_url.as_deref(), Some("https://cs.example.com"));
     assert!(config.http_allowed_hosts.is_empty() && config.package_allowed_hosts.is_empty());
     let config = load(Flags::default(), &[("COUNTERSIGN_SOURCE_ALLOWED_HOSTS", "a.example.com, b.example.com")]).unwrap();
-    assert_eq!((config.source_allowed_hosts.len(), config.public_url), (2, None));
+    assert_eq!((config.source_allowed_hosts.len(), config.public_url, config.slack_api_url), (2, None, None));
+    let config = load(Flags::default(), &[("COUNTERSIGN_SLACK_API_URL", "https://slack.internal/api/")]).unwrap();
+    assert_eq!(config.slack_api_url.as_deref(), Some("https://slack.internal/api"));
+    let refused = load(Flags::default(), &[("COUNTERSIGN_SLACK_API_URL", "slack.internal")]).unwrap_err().to_string();
+    assert!(refused.contains("`slack_api_url` is not valid"), "{refused}");
     for (address, network) in [("127.0.0.1", "`127.0.0.1/32`"), ("::1", "`::1/128`")] {
         let refused = load(Flags::default(), &[("COUNTERSIGN_SOURCE_ALLOWED_NETWORKS", address)]).unwrap_err().to_string();
         assert!(refused.contains(&format!("write {network}")), "{refused}");

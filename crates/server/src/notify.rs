@@ -9,23 +9,28 @@ mod secret;
 pub(crate) mod slack;
 mod smtp;
 mod webhook;
+mod who;
 
 pub use courier::{Courier, CourierConfig};
 
 use countersign_core::channel::{Channel, Moment};
-use countersign_core::{Future, Invocation, OrgId, PrincipalId};
+use countersign_core::{Future, Invocation, OrgId, Timestamp, source};
 use serde_json::Value;
+use who::Who;
 
-/// What a channel tells: a call that waits, and later how it ended.
+/// What a channel tells: a call that waits or is in doubt, and later how it ended.
 pub(crate) struct Notice {
     pub(crate) org: OrgId,
     /// As it is now.
     pub(crate) invocation: Box<Invocation>,
     pub(crate) moment: Moment,
+    /// When it was made, shortly after what it tells of.
+    pub(crate) made_at: Timestamp,
     /// The address at which this channel's recipient, and nobody else, answers this one call.
     pub(crate) link: Option<String>,
-    /// Who answered it.
-    pub(crate) by: Option<PrincipalId>,
+    pub(crate) who: Who,
+    /// Whether it only tries the channel: there is no such call.
+    pub(crate) is_test: bool,
 }
 
 /// Why a notice was not delivered. The text is stored and shown, so it holds no secret.
@@ -47,6 +52,27 @@ impl DeliveryError {
             None => Self::Again(problem),
         }
     }
+
+    /// What became of a request to the other side. It is no source, so it is not called one.
+    fn outside(error: &source::Error) -> Self {
+        use source::Error;
+        match error {
+            // The operator does not allow the address, the address is none, or the other side has said no.
+            Error::Refused { .. } | Error::Failed { .. } => Self::Never(error.without_conclusion()),
+            Error::Unreachable { message, .. } => Self::Again(format!("it could not be reached: {message}")),
+            Error::TimedOut { timeout_ms, .. } => Self::Again(format!("it did not answer within {timeout_ms} ms")),
+            Error::Broken { message, .. } => Self::Again(format!("the connection broke: {message}")),
+            Error::Busy { message, .. } | Error::NoTurn { message, .. } | Error::Reported { message, .. } => Self::Again(message.clone()),
+            Error::WorkspaceElsewhere | Error::PreviewUnsupported { .. } => Self::Again(error.without_conclusion()),
+        }
+    }
+
+    /// What went wrong.
+    fn problem(self) -> String {
+        match self {
+            Self::Again(problem) | Self::Later { problem, .. } | Self::Never(problem) => problem,
+        }
+    }
 }
 
 /// Delivers the notices of one kind of channel.
@@ -64,5 +90,32 @@ pub(crate) trait Wire: Send + Sync {
     /// What is wrong with the settings of a new channel, which fit its kind. What cannot be known before a notice is sent is not asked.
     fn refusal(&self, _settings: &Value) -> Option<String> {
         None
+    }
+
+    /// What is wrong with the value of a secret that the settings name. That there is no such secret is not for the wire to say.
+    fn secret_refusal<'a>(&'a self, _org: &'a OrgId, _settings: &'a Value) -> Future<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_outside_is_not_called_a_source() {
+        let (source_id, message) = ("channel".to_owned(), "connection refused".to_owned());
+        for (error, expected) in [
+            (
+                source::Error::Unreachable { source_id: source_id.clone(), message: message.clone() },
+                "it could not be reached: connection refused",
+            ),
+            (source::Error::TimedOut { source_id: source_id.clone(), timeout_ms: 8 }, "it did not answer within 8 ms"),
+            (source::Error::Broken { source_id, message: message.clone() }, "the connection broke: connection refused"),
+        ] {
+            assert_eq!(DeliveryError::outside(&error), DeliveryError::Again(expected.to_owned()));
+        }
+        let refused = source::Error::Refused { code: "host_not_allowed", message: message.clone() };
+        assert_eq!(DeliveryError::outside(&refused), DeliveryError::Never(message));
     }
 }

@@ -70,7 +70,7 @@ impl Store {
         self.db.write(org.clone(), move |tx| Box::pin(async move { add(&store, tx, &org, new, secrets, by).await })).await
     }
 
-    /// Removes a channel. What waits to be delivered by it is skipped. `None` if there is none with this id, or it was removed already.
+    /// Removes a channel. What waits to be delivered by it, and what was given up, is skipped. `None` if there is none with this id, or it was removed already.
     pub async fn remove_channel(&self, org: &OrgId, channel: &ChannelId, by: &PrincipalId) -> Result<Option<Channel>, Error> {
         let (store, org, channel, by) = (self.clone(), org.clone(), channel.clone(), by.clone());
         self.db.write(org.clone(), move |tx| Box::pin(async move { remove(&store, tx, &org, &channel, by).await })).await
@@ -162,7 +162,9 @@ async fn remove(store: &Store, tx: &mut Tx, org: &OrgId, channel: &ChannelId, by
     let now = tx.now();
     let sql = "UPDATE channels SET removed_at = $1 WHERE org_id = $2 AND id = $3";
     tx.exec(sql, &vals![now, org.as_str(), channel.as_str()]).await?;
-    let sql = "UPDATE deliveries SET state = 'skipped', ended_at = $1 WHERE org_id = $2 AND channel_id = $3 AND state = 'waiting'";
+    // Dead letters go too: nobody can ask for them once more.
+    let sql =
+        "UPDATE deliveries SET state = 'skipped', ended_at = $1 WHERE org_id = $2 AND channel_id = $3 AND state IN ('waiting', 'dead')";
     tx.exec(sql, &vals![now, org.as_str(), channel.as_str()]).await?;
     let told = RuleEvent { name: "channel.removed", key: channel.to_string() };
     rules::record(store, tx, org, Some(by), RuleChange::ChannelRemoved { channel: channel.clone() }, told).await?;

@@ -62,7 +62,7 @@ struct News {
     at: Timestamp,
     invocation: InvocationId,
     moment: Moment,
-    /// The channels and recipients that are told that it waits.
+    /// The channels and recipients that are told that it needs somebody.
     tell: Vec<(ChannelId, Option<String>, u32)>,
 }
 
@@ -83,7 +83,7 @@ impl Store {
         for event in events {
             let moment = Status::ALL.into_iter().find(|status| status.event_name() == event.name).and_then(Moment::of);
             let (Some(moment), Ok(invocation)) = (moment, InvocationId::parse(&event.key)) else { continue };
-            let tell = if moment == Moment::Pending { self.told_that(org, &channels, event.seq, &invocation).await? } else { Vec::new() };
+            let tell = if moment.needs_somebody() { self.told_that(org, &channels, event.seq, &invocation).await? } else { Vec::new() };
             if moment != Moment::Pending || !tell.is_empty() {
                 news.push(News { seq: event.seq, at: event.at, invocation, moment, tell });
             }
@@ -112,7 +112,7 @@ impl Store {
             .await
     }
 
-    /// Who is told that this call waits.
+    /// Who is told that this call needs somebody.
     async fn told_that(
         &self,
         org: &OrgId,
@@ -238,19 +238,12 @@ const SELECT_REACHED: &str = "SELECT seq FROM outboxes WHERE org_id = $1";
 /// Puts what happened to a call into the outbox.
 async fn put(store: &Store, tx: &mut Tx, org: &OrgId, news: News) -> Result<(), Error> {
     let News { seq, at, invocation, moment, tell } = news;
-    if moment == Moment::Pending {
-        for (channel, recipient, after_seconds) in tell {
-            let due_at = at.plus_seconds(u64::from(after_seconds));
-            insert(store, tx, org, &channel, recipient.as_deref().unwrap_or_default(), &invocation, (moment, seq, due_at)).await?;
-        }
-        return Ok(());
-    }
-    // Whoever was to be told later that it waits is not told at all.
-    let sql = "UPDATE deliveries SET state = 'skipped', ended_at = $1 WHERE org_id = $2 AND invocation_id = $3 AND moment = 'pending'
-               AND state = 'waiting' AND attempts = 0 AND retried_by IS NULL";
-    tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str()]).await?;
-    // Who heard that it waits, or may yet, hears how it went on.
-    let sql = "SELECT channel_id, recipient FROM deliveries WHERE org_id = $1 AND invocation_id = $2 AND moment = 'pending'
+    // Whoever was to be told later that it needs somebody is not told of that at all.
+    let sql = "UPDATE deliveries SET state = 'skipped', ended_at = $1 WHERE org_id = $2 AND invocation_id = $3
+               AND moment IN ('pending', 'in_doubt') AND moment <> $4 AND state = 'waiting' AND attempts = 0 AND retried_by IS NULL";
+    tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str(), moment.as_str()]).await?;
+    // Who heard of it, or may yet, hears at once how it went on.
+    let sql = "SELECT channel_id, recipient FROM deliveries WHERE org_id = $1 AND invocation_id = $2 AND moment IN ('pending', 'in_doubt')
                AND state <> 'skipped' ORDER BY id";
     let heard = all(tx.query(sql, &vals![org.as_str(), invocation.as_str()]).await?, |row| {
         let mut columns = Columns::of(row);
@@ -258,6 +251,10 @@ async fn put(store: &Store, tx: &mut Tx, org: &OrgId, news: News) -> Result<(), 
     })?;
     for (channel, recipient) in heard {
         insert(store, tx, org, &channel, &recipient, &invocation, (moment, seq, at)).await?;
+    }
+    for (channel, recipient, after_seconds) in tell {
+        let due_at = at.plus_seconds(u64::from(after_seconds));
+        insert(store, tx, org, &channel, recipient.as_deref().unwrap_or_default(), &invocation, (moment, seq, due_at)).await?;
     }
     Ok(())
 }
@@ -340,9 +337,9 @@ async fn end_in(tx: &mut Tx, org: &OrgId, delivery: &DeliveryId, end: DeliveryEn
     let params = vals![state.as_str(), due_at, problem, remembered, ended_at, org.as_str(), delivery.as_str(), tx.lease().id().as_str()];
     let is_ours = tx.exec(sql, &params).await? == 1;
     if is_ours && state == DeliveryState::Skipped {
-        // Who was not told that the call waits is not told how it ended either.
+        // Who was not told that the call waits is not told how it was answered and ended either.
         let sql = "UPDATE deliveries SET state = 'skipped', ended_at = $1 WHERE org_id = $2 AND state = 'waiting'
-                   AND moment <> 'pending' AND (channel_id, invocation_id, recipient) IN (SELECT channel_id, invocation_id, recipient
+                   AND moment IN ('decided', 'ended') AND (channel_id, invocation_id, recipient) IN (SELECT channel_id, invocation_id, recipient
                    FROM deliveries WHERE org_id = $2 AND id = $3 AND moment = 'pending')";
         tx.exec(sql, &vals![now, org.as_str(), delivery.as_str()]).await?;
     }

@@ -18,6 +18,7 @@ use crate::keys::Keychain;
 use crate::rules::{self, RuleEvent};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
+use countersign_core::channel::SLACK_CONSENT_PREFIX;
 use countersign_core::limits::INVITATION_SECONDS;
 use countersign_core::mcp::McpWishes;
 use countersign_core::principal::{Device, Permission};
@@ -212,12 +213,14 @@ impl Store {
         only(rows, |row| read_token(&self.keychain, row))
     }
 
-    /// A valid token of the person with this name. `None` if there is no such person, or they have none.
+    /// The newest valid token of the person with this name that links of theirs can stand on: none that they made to agree to something in Slack,
+    /// and none of a device, because a link is opened anywhere. `None` if there is no such person, or they have none.
     pub async fn find_token_of(&self, org: &OrgId, name: &str) -> Result<Option<TokenId>, Error> {
         let sql = "SELECT tokens.id FROM tokens JOIN users ON users.org_id = tokens.org_id AND users.id = tokens.user_id
                    WHERE tokens.org_id = $1 AND users.name = $2 AND users.disabled_at IS NULL AND tokens.kind = 'user'
-                   AND tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at > $3) ORDER BY tokens.id DESC LIMIT 1";
-        let params = vals![org.as_str(), name, self.db.now().await?];
+                   AND tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)
+                   AND tokens.device IS NULL AND tokens.name NOT LIKE $4 ORDER BY tokens.id DESC LIMIT 1";
+        let params = vals![org.as_str(), name, self.db.now().await?, format!("{SLACK_CONSENT_PREFIX}%")];
         only(self.db.read(sql, &params).await?, |row| Columns::of(row).id())
     }
 

@@ -58,6 +58,12 @@ impl Store {
         only(rows, read_user)
     }
 
+    /// The person with this id or name, unless they are disabled.
+    pub async fn find_active_user(&self, org: &OrgId, person: &str) -> Result<Option<User>, Error> {
+        let sql = concat!(select_user!(), " AND (id = $2 OR name = $2) AND disabled_at IS NULL ORDER BY id LIMIT 1");
+        only(self.db.read(sql, &vals![org.as_str(), person]).await?, read_user)
+    }
+
     pub async fn list_users(&self, org: &OrgId, request: &PageRequest) -> Result<Page<User>, Error> {
         let rows = self
             .db

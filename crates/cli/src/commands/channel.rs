@@ -190,6 +190,10 @@ impl Resource for ChannelView {
         &self.name
     }
 
+    fn more(&self, record: Record) -> Record {
+        warned(record, &self.warnings)
+    }
+
     fn next(&self) -> Option<String> {
         match (self.removed_at, self.dead) {
             (Some(_), _) => None,
@@ -203,6 +207,11 @@ impl Resource for ChannelView {
 pub(super) async fn with_dead_letters(client: &Client) -> Vec<ChannelView> {
     let channels = client.pages::<ChannelView>(ChannelView::PATH, &[]).all().await.unwrap_or_default();
     channels.into_iter().map(|(channel, _)| channel).filter(|channel| channel.dead > 0).collect()
+}
+
+/// What would be noticed late, one line each.
+fn warned(record: Record, warnings: &[String]) -> Record {
+    warnings.iter().fold(record, |record, warning| record.with("warning", Cell::text(warning).toned(Tone::Warn)))
 }
 
 /// Whom or what a channel tells.
@@ -348,11 +357,11 @@ impl Add {
 
 async fn test(channel: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.post::<ChannelTestResponse>(&["channels", channel, "test"], &json!({})).await?;
-    let ChannelTestResponse { delivered, problem } = &answer.read;
+    let ChannelTestResponse { delivered, problem, warnings } = &answer.read;
     let record = Record::new(channel)
         .with("delivered", Cell::text(if *delivered { "yes" } else { "no" }).toned(if *delivered { Tone::Ok } else { Tone::Danger }))
         .with_some("problem", problem.as_deref().map(Cell::text));
-    terminal.record(&answer.raw, &record)?;
+    terminal.record(&answer.raw, &warned(record, warnings))?;
     Ok(if *delivered { Exit::Ok } else { Exit::Failed })
 }
 

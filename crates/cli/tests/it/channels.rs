@@ -84,6 +84,9 @@ fn a_channel_is_added_tested_told_and_removed() {
     assert_eq!(owner.run(&["secret", "used-by", "hook", "-o", "name"]).ok().stdout, "pager\n");
     let shown = owner.run(&["channel", "show", "pager"]).ok().stdout;
     assert!(shown.contains(&url) && shown.contains("R2 interactive") && !shown.contains(KEY), "{shown}");
+    let warned = added["warnings"][0].as_str().unwrap();
+    assert!(warned.contains("begin with http://") && warned.contains("`public_url`"), "{warned}");
+    assert!(shown.contains("warning") && shown.contains("public_url"), "{shown}");
 
     assert!(owner.run(&["channel", "test", "pager"]).ok().stdout.contains("yes"));
     receiver.status.store(502, Ordering::SeqCst);

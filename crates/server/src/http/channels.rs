@@ -43,7 +43,9 @@ pub(super) async fn add(
     let after = body.after.as_deref().map_or(Ok(0), |text| seconds_of("after", text, u64::from(CHANNEL_AFTER_SECONDS_MAX)))?;
     let after_seconds = u32::try_from(after).unwrap_or(CHANNEL_AFTER_SECONDS_MAX);
     let added = channels::add(&app, &caller.principal, body, after_seconds).await?;
-    Ok((StatusCode::CREATED, Json(ChannelView::new(added, 0))))
+    // It is added, whatever becomes of these.
+    let warnings = channels::warnings(&app, &added).await.unwrap_or_default();
+    Ok((StatusCode::CREATED, Json(ChannelView { warnings, ..ChannelView::new(added, 0) })))
 }
 
 /// One channel by its name, or by its id, also after it was removed.
@@ -51,7 +53,8 @@ pub(super) async fn add(
     responses((status = 200, body = ChannelView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(channel): Path<String>) -> Result<Json<ChannelView>, Refusal> {
     let found = channels::find(&app, &caller.principal, &channel).await?;
-    Ok(Json(view(&app, found).await?))
+    let warnings = channels::warnings(&app, &found).await?;
+    Ok(Json(ChannelView { warnings, ..view(&app, found).await? }))
 }
 
 /// Removes a channel. What waits to be delivered by it is not.
@@ -70,8 +73,9 @@ pub(super) async fn test(
     caller: Caller,
     Path(channel): Path<String>,
 ) -> Result<Json<ChannelTestResponse>, Refusal> {
-    let problem = channels::test(&app, &caller.principal, &channel).await?.err();
-    Ok(Json(ChannelTestResponse { delivered: problem.is_none(), problem }))
+    let (tested, sent) = channels::test(&app, &caller.principal, &channel).await?;
+    let (problem, warnings) = (sent.err(), channels::warnings(&app, &tested).await.unwrap_or_default());
+    Ok(Json(ChannelTestResponse { delivered: problem.is_none(), problem, warnings }))
 }
 
 /// Delivers dead letters of a channel once more: one, or all.

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
         ("X-Slack-Signature" = String, Header, description = "`v0=` and the HMAC-SHA256 of `v0:timestamp:body` under the signing secret."),
     ),
     request_body(content = SlackInteraction, content_type = "application/x-www-form-urlencoded"),
-    responses((status = 200, description = "It was taken. What became of it is told in Slack."),
+    responses((status = 200, description = "It was taken. What became of it, or why nothing did, is told in Slack."),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn interact(State(app): State<App>, Path(channel): Path<String>, request: Request) -> Result<StatusCode, Refusal> {
     let (parts, body) = request.into_parts();

@@ -5,7 +5,7 @@ use super::sample::sample;
 use super::slack::SlackWire;
 use super::smtp::SmtpWire;
 use super::webhook::WebhookWire;
-use super::{DeliveryError, Notice, Wire};
+use super::{DeliveryError, Notice, Who, Wire};
 use countersign_core::channel::{Channel, ChannelKind, Delivery, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::limits::{
@@ -13,7 +13,8 @@ use countersign_core::limits::{
     DELIVERY_RETRY_MS_MAX, LINK_SECONDS_MAX,
 };
 use countersign_core::ports::{Invocations, Principals, Rules, Secrets};
-use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Status, Timestamp, random_bytes};
+use countersign_core::principal::Permission;
+use countersign_core::{ChannelId, Clock, DeliveryId, Invocation, OrgId, Principal, Random, Timestamp, random_bytes};
 use durable::{Claims, Ladder};
 use futures_util::future::join_all;
 use ipnet::IpNet;
@@ -51,6 +52,8 @@ pub struct CourierConfig {
     pub allowed_networks: Vec<IpNet>,
     /// Sends mail through the servers that the operator has named.
     pub mailer: Arc<Mailer>,
+    /// Where Slack is, if it is elsewhere than usual.
+    pub slack_api_url: Option<String>,
     /// How long one attempt may take.
     pub patience: Duration,
 }
@@ -81,10 +84,11 @@ struct Inner {
 impl Courier {
     /// Requires an installed rustls provider and, if an https host is allowed, the system's certificates.
     pub fn new(config: CourierConfig) -> Result<Self, sources::Error> {
-        let CourierConfig { store, pipeline, clock, random, address, allowed_hosts, allowed_networks, mailer, patience } = config;
+        let CourierConfig { store, pipeline, clock, random, address, allowed_hosts, allowed_networks, mailer, slack_api_url, patience } =
+            config;
         let outbound = Arc::new(Outbound::new(allowed_hosts, allowed_networks)?);
         let secrets: Arc<dyn Secrets> = Arc::new(store.clone());
-        let slack = Arc::new(SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone()));
+        let slack = Arc::new(SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone(), slack_api_url.as_deref()));
         let email = SmtpWire::new(Arc::clone(&secrets), mailer, Arc::clone(&clock), address.clone());
         let webhook = WebhookWire { secrets, outbound, clock: Arc::clone(&clock), address: address.clone() };
         let wires: [(ChannelKind, Arc<dyn Wire>); 3] = [
@@ -102,10 +106,13 @@ impl Courier {
     }
 
     /// Why a channel of this kind cannot have these settings, which fit the kind.
-    pub(crate) fn refusal(&self, kind: ChannelKind, settings: &Value) -> Option<String> {
-        match self.0.wires.get(&kind) {
-            Some(wire) => wire.refusal(settings),
-            None => Some(format!("this server has no channels of the kind `{kind}`")),
+    pub(crate) async fn refusal(&self, org: &OrgId, kind: ChannelKind, settings: &Value) -> Option<String> {
+        let Some(wire) = self.0.wires.get(&kind) else {
+            return Some(format!("this server has no channels of the kind `{kind}`"));
+        };
+        match wire.refusal(settings) {
+            Some(refusal) => Some(refusal),
+            None => wire.secret_refusal(org, settings).await,
         }
     }
 
@@ -119,12 +126,12 @@ impl Courier {
                 org: channel.org.clone(),
                 invocation: Box::new(invocation.clone()),
                 moment: Moment::Pending,
+                made_at: now,
                 link: None,
-                by: None,
+                who: Who { requester: by.name.clone(), ..Who::default() },
+                is_test: true,
             };
-            self.send(&channel, &notice, None).await.map_err(|error| match error {
-                DeliveryError::Again(problem) | DeliveryError::Later { problem, .. } | DeliveryError::Never(problem) => problem,
-            })?;
+            self.send(&channel, &notice, None).await.map_err(DeliveryError::problem)?;
         }
         Ok(())
     }
@@ -231,21 +238,21 @@ impl Courier {
         if !self.may_tell(channel, delivery, &invocation).await? {
             return Ok(DeliveryEnd::Skipped);
         }
-        let is_late = delivery.moment == Moment::Pending && invocation.status != Status::Pending;
-        let moment = match (is_late, &delivery.retried_by, &delivery.problem) {
+        let moment = match (delivery.moment.is_over(invocation.status), &delivery.retried_by, &delivery.problem) {
             (false, _, _) => delivery.moment,
             // Whoever asks for it once more is told what there is to tell now.
             (true, Some(_), _) => Moment::of(invocation.status).unwrap_or(Moment::Decided),
             (true, None, None) => return Ok(DeliveryEnd::Skipped),
             (true, None, Some(problem)) => {
                 return Ok(DeliveryEnd::Dead {
-                    problem: short(&format!("the call no longer waits, and nobody was told of it: {problem}")),
+                    problem: short(&format!("the call needs nobody any more, and nobody was told of it: {problem}")),
                 });
             }
         };
         let link = self.link(delivery, moment, &invocation).await?;
-        let by = invocation.answer.as_ref().map(|answer| answer.by.clone());
-        let notice = Notice { org: channel.org.clone(), invocation: Box::new(invocation), moment, link, by };
+        let who = Who::of(&self.0.store, &invocation).await?;
+        let (org, made_at) = (channel.org.clone(), delivery.created_at);
+        let notice = Notice { org, invocation: Box::new(invocation), moment, made_at, link, who, is_test: false };
         let channel = channel.only_to(delivery.recipient.as_deref());
         Ok(match self.send(&channel, &notice, claimed.earlier.as_ref()).await {
             Ok(remembered) => DeliveryEnd::Sent(remembered),
@@ -270,10 +277,10 @@ impl Courier {
         let Some(recipient) = delivery.recipient.as_deref() else {
             return Ok(true);
         };
-        Ok(self.person(&channel.org, recipient).await?.is_some_and(|person| space.lets_in(person.owner.as_ref())))
+        Ok(self.0.store.find_active_user(&channel.org, recipient).await?.is_some_and(|person| space.lets_in(Some(&person.id))))
     }
 
-    /// The person with this name, as the bearer of one of their tokens.
+    /// The person with this name, as the bearer of a token that a link of theirs can stand on.
     async fn person(&self, org: &OrgId, name: &str) -> Result<Option<Principal>, store::Error> {
         match self.0.store.find_token_of(org, name).await? {
             Some(token) => self.0.store.find_bearer(org, &token).await,
@@ -302,6 +309,18 @@ impl Courier {
         let wait = LADDER.wait(delivery.attempts, u64::from_be_bytes(random_bytes(&*self.0.random)), asked_ms);
         let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX);
         DeliveryEnd::Again { due_at: Timestamp::from_micros(now.as_micros().saturating_add(micros)), problem }
+    }
+
+    /// The recipients of mail who never get a link of their own, as people and their tokens are now.
+    pub(crate) async fn unlinked(&self, channel: &Channel) -> Result<Vec<String>, store::Error> {
+        let mut unlinked = Vec::new();
+        for recipient in channel.recipients().into_iter().flatten() {
+            let person = self.person(&channel.org, &recipient).await?;
+            if person.is_none_or(|person| !person.may(Permission::Approve)) {
+                unlinked.push(recipient);
+            }
+        }
+        Ok(unlinked)
     }
 
     /// The address at which the recipient answers the call. Only an address of mail that is the name of a person has one: that mail reaches

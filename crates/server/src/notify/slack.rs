@@ -17,8 +17,8 @@ pub(crate) use settings::Settings;
 use super::{DeliveryError, Notice, Wire, secret};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::ports::Secrets;
-use countersign_core::source::Error;
 use countersign_core::{Future, OrgId, Secret};
+use interaction::Interaction;
 use message::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -39,11 +39,18 @@ const PASSING: [&str; 8] = [
     "internal_error",
 ];
 
+/// Where Slack is, if the operator names no other place.
+const API: &str = "https://slack.com/api";
+/// How the token of a bot begins.
+const TOKEN_PREFIX: &str = "xoxb-";
+
 pub(crate) struct SlackWire {
     secrets: Arc<dyn Secrets>,
     outbound: Arc<Outbound>,
     /// Where people reach this server.
     address: Own,
+    /// Where Slack is. SECURITY: the operator alone says it, because tokens are sent there.
+    api: String,
 }
 
 /// Where the message about a call is, so that it can be updated.
@@ -74,32 +81,53 @@ impl Wire for SlackWire {
     }
 
     fn refusal(&self, settings: &Value) -> Option<String> {
-        let settings = match Settings::read(settings) {
-            Ok(settings) => settings,
-            Err(wrong) => return Some(wrong),
-        };
-        self.outbound.check(&settings.method("chat.postMessage")).err().map(|error| error.without_conclusion())
+        match Settings::read(settings) {
+            Ok(_) => self.outbound.check(&self.method("chat.postMessage")).err().map(|error| error.without_conclusion()),
+            Err(wrong) => Some(wrong),
+        }
+    }
+
+    fn secret_refusal<'a>(&'a self, org: &'a OrgId, settings: &'a Value) -> Future<'a, Option<String>> {
+        Box::pin(async move {
+            let name = settings.get("token").and_then(Value::as_str).unwrap_or_default();
+            match secret::find(&*self.secrets, org, name).await {
+                Ok(Some(token)) => must_be_of_a_bot(name, &token).err().map(DeliveryError::problem),
+                Ok(None) => None,
+                Err(error) => Some(error.problem()),
+            }
+        })
     }
 }
 
 impl SlackWire {
-    pub(crate) fn new(secrets: Arc<dyn Secrets>, outbound: Arc<Outbound>, address: Own) -> Self {
-        Self { secrets, outbound, address }
+    /// `api` is where Slack is, if it is elsewhere than usual.
+    pub(crate) fn new(secrets: Arc<dyn Secrets>, outbound: Arc<Outbound>, address: Own, api: Option<&str>) -> Self {
+        Self { secrets, outbound, address, api: api.unwrap_or(API).trim_end_matches('/').to_owned() }
+    }
+
+    /// The address of one of Slack's methods.
+    fn method(&self, name: &str) -> String {
+        format!("{}/{name}", self.api)
     }
 
     async fn tell(&self, channel: &Channel, notice: &Notice, earlier: Option<&Value>) -> Result<Option<Value>, DeliveryError> {
         let settings = Settings::read(&channel.settings).map_err(DeliveryError::Never)?;
         let posted = earlier.and_then(|earlier| Posted::deserialize(earlier).ok());
         match (notice.moment, posted) {
-            (Moment::Pending, None) => {
+            (Moment::Pending | Moment::InDoubt, None) => {
                 // SECURITY: everybody in the channel sees the message, so it has the page that asks for a login and never a link that answers.
                 let page = format!("{}/inbox/{}", self.address.address(), notice.invocation.id);
-                let form = post(&settings, &message::pending(notice, &page));
+                let message = match (notice.is_test, notice.moment) {
+                    (true, _) => message::test(notice),
+                    (false, Moment::Pending) => message::pending(notice, &page),
+                    (false, Moment::Decided | Moment::InDoubt | Moment::Ended) => message::outcome(notice),
+                };
+                let form = post(&settings, &message);
                 let said = self.ask(&channel.org, &settings, "chat.postMessage", &form).await?;
                 let posted = Posted { channel: said.channel.unwrap_or(settings.channel), ts: said.ts.unwrap_or_default() };
                 Ok(Some(json!(posted)))
             }
-            (Moment::Decided | Moment::Ended, Some(posted)) => {
+            (Moment::Decided | Moment::InDoubt | Moment::Ended, Some(posted)) => {
                 let form = update(&posted, &message::outcome(notice));
                 self.ask(&channel.org, &settings, "chat.update", &form).await?;
                 Ok(Some(json!(posted)))
@@ -110,27 +138,34 @@ impl SlackWire {
         }
     }
 
-    /// Tells one user, whom nobody else hears.
-    pub(crate) async fn whisper(&self, org: &OrgId, settings: &Settings, user: &str, text: &str) -> Result<(), DeliveryError> {
-        let text = message::escaped(text);
-        let form = [("channel", settings.channel.clone()), ("user", user.to_owned()), ("text", text), ("link_names", "false".to_owned())];
+    /// Tells whoever pressed a button, where they pressed it. Nobody else hears it.
+    pub(crate) async fn whisper(&self, org: &OrgId, settings: &Settings, to: &Interaction, text: &str) -> Result<(), DeliveryError> {
+        let (place, text) = (to.place.as_ref().unwrap_or(&settings.channel).clone(), message::escaped(text));
+        let form = [("channel", place), ("user", to.user.clone()), ("text", text), ("link_names", "false".to_owned())];
         self.ask(org, settings, "chat.postEphemeral", &form).await.map(|_| ())
     }
 
     async fn ask(&self, org: &OrgId, settings: &Settings, method: &str, form: &[(&str, String)]) -> Result<Said, DeliveryError> {
         let token = secret::open(&*self.secrets, org, &settings.token).await?;
+        must_be_of_a_bot(&settings.token, &token)?;
         let headers = [
             ("authorization", Secret::new(format!("Bearer {}", token.expose()))),
             ("content-type", Secret::new("application/x-www-form-urlencoded".to_owned())),
         ];
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
-        match self.outbound.post(&settings.method(method), &headers, body.into_bytes()).await {
+        match self.outbound.post(&self.method(method), &headers, body.into_bytes()).await {
             Ok(answered) => said(&answered),
-            // The operator does not allow the address, or the address is none.
-            Err(error @ Error::Refused { .. }) => Err(DeliveryError::Never(error.without_conclusion())),
-            Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
+            Err(error) => Err(DeliveryError::outside(&error)),
         }
     }
+}
+
+/// SECURITY: whoever sets a channel names the secret, and must not have another one sent away.
+fn must_be_of_a_bot(name: &str, token: &Secret<String>) -> Result<(), DeliveryError> {
+    if token.expose().starts_with(TOKEN_PREFIX) {
+        return Ok(());
+    }
+    Err(DeliveryError::Never(format!("the secret `{name}` is no token of a bot: these begin with `{TOKEN_PREFIX}`")))
 }
 
 fn post(settings: &Settings, message: &Message) -> Vec<(&'static str, String)> {

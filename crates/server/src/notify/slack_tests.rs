@@ -2,6 +2,7 @@
 
 use super::fake::{self, CHANNEL, FakeSlack, TOKEN};
 use super::*;
+use crate::notify::Who;
 use crate::notify::sample::sample;
 use countersign_core::channel::ChannelKind;
 use countersign_core::invocation::{Answer, Beyond, Binding, Failure};
@@ -10,13 +11,17 @@ use countersign_core::principal::Role;
 use countersign_core::{Call, ChannelId, Digest, Invocation, Principal, PrincipalId, Status, Tier, UserId, ports};
 use testkit::clock::START;
 
-/// Has one secret, the bot's token.
+/// Has the bot's token, and another secret of the org.
 struct Kept;
 
 impl Secrets for Kept {
     fn resolve_secret<'a>(&'a self, _org: &'a OrgId, name: &'a SecretName) -> Future<'a, Result<Option<SecretValue>, ports::Error>> {
-        let value = (name.as_str() == "bot").then(|| SecretValue::new(Secret::new(TOKEN.to_owned()))).flatten();
-        Box::pin(std::future::ready(Ok(value)))
+        let text = match name.as_str() {
+            "bot" => Some(TOKEN),
+            "other" => Some("a password of something else"),
+            _ => None,
+        };
+        Box::pin(std::future::ready(Ok(text.and_then(|text| SecretValue::new(Secret::new(text.to_owned()))))))
     }
 
     fn secret_version<'a>(&'a self, _org: &'a OrgId, _name: &'a SecretName) -> Future<'a, Result<Option<i64>, ports::Error>> {
@@ -27,7 +32,7 @@ impl Secrets for Kept {
 fn wire(slack: &FakeSlack) -> SlackWire {
     crate::init_process();
     let outbound = Outbound::new(vec![slack.host().parse().unwrap()], vec!["127.0.0.1/32".parse().unwrap()]).unwrap();
-    SlackWire::new(Arc::new(Kept), Arc::new(outbound), Own::new("https://countersign.example.com/"))
+    SlackWire::new(Arc::new(Kept), Arc::new(outbound), Own::new("https://countersign.example.com/"), Some(&slack.api_url))
 }
 
 fn robin() -> PrincipalId {
@@ -39,9 +44,8 @@ fn principal() -> Principal {
     Principal { org, id: robin(), name: "robin".to_owned(), role: Some(Role::Owner), owner: None, session, scopes, token, device: None }
 }
 
-fn channel(slack: &FakeSlack) -> Channel {
-    let settings =
-        json!({ "channel": CHANNEL, "token": "bot", "signing_secret": "sign", "users": { "U1": "robin" }, "api_url": slack.api_url });
+fn channel() -> Channel {
+    let settings = json!({ "channel": CHANNEL, "token": "bot", "signing_secret": "sign", "users": { "U1": "robin" } });
     Channel {
         id: ChannelId::new(START, [2; 10]),
         org: principal().org,
@@ -68,7 +72,9 @@ fn call(tier: Tier, params: Value) -> Invocation {
 
 fn notice(invocation: Invocation, moment: Moment) -> Notice {
     let link = Some("https://countersign.example.com/answer/x".to_owned());
-    Notice { org: invocation.org.clone(), invocation: Box::new(invocation), moment, link, by: None }
+    let (requester, owner) = ("agent:ses_1".to_owned(), Some("robin".to_owned()));
+    let who = Who { session_title: Some("nightly refunds".to_owned()), requester, owner, answered_by: Some("sam".to_owned()) };
+    Notice { org: invocation.org.clone(), invocation: Box::new(invocation), moment, made_at: START, link, who, is_test: false }
 }
 
 fn labels(form: &std::collections::BTreeMap<String, String>) -> Vec<&'static str> {
@@ -78,7 +84,7 @@ fn labels(form: &std::collections::BTreeMap<String, String>) -> Vec<&'static str
 #[tokio::test]
 async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outcome() {
     let slack = FakeSlack::start().await;
-    let (wire, channel) = (wire(&slack), channel(&slack));
+    let (wire, channel) = (wire(&slack), channel());
     let pending = call(Tier::R3, json!({ "to": "<!here> *bold* `code`", "hidden": "a\u{202e}b" }));
     let posted = wire.deliver(&channel, &notice(pending.clone(), Moment::Pending), None).await.unwrap().unwrap();
     let form = slack.taken("chat.postMessage").remove(0);
@@ -86,10 +92,12 @@ async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outco
     let page = format!("https://countersign.example.com/inbox/{}", pending.id);
     assert_eq!(fake::button(&form, "Open").unwrap()["url"], page, "everybody there sees it: it answers in nobody's name");
     let text = form["blocks"].as_str();
+    assert!(text.contains("Requested by: nightly refunds, agent:ses_1, for robin"), "{text}");
     assert!(text.contains("because <!channel> said\\\\nso") && text.contains("a\\\\u202eb"), "{text}");
     let pressed = interaction::read(fake::pressed("U1", &fake::button(&form, "Approve once").unwrap()).as_bytes()).unwrap();
     let shown = interaction::Shown { invocation: pending.id.clone(), binding: Digest::new([8; 32]) };
-    assert_eq!(pressed, interaction::Interaction { user: "U1".to_owned(), pressed: interaction::Pressed::Approve(shown) });
+    let (user, place) = ("U1".to_owned(), Some(fake::PRESSED_IN.to_owned()));
+    assert_eq!(pressed, interaction::Interaction { user, place, pressed: interaction::Pressed::Approve(shown) });
 
     // Told again, it is not posted again. The outcome takes its place, without buttons.
     assert_eq!(wire.deliver(&channel, &notice(pending.clone(), Moment::Pending), Some(&posted)).await, Ok(Some(posted.clone())));
@@ -102,7 +110,16 @@ async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outco
     let updates = slack.taken("chat.update");
     assert_eq!((slack.taken("chat.postMessage").len(), updates.len()), (1, 2));
     assert!(updates.iter().all(|form| form["ts"] == posted["ts"] && labels(form).is_empty()), "{updates:?}");
+    assert!(updates[1]["blocks"].contains("Answered by: sam"), "{updates:?}");
     assert!(updates[1]["blocks"].contains("has ended: failed") && updates[1]["blocks"].contains("it broke"), "{updates:?}");
+    // In doubt it needs somebody, also where nobody was asked before.
+    let doubted = Invocation { status: Status::InDoubt, ..ended.clone() };
+    for earlier in [Some(&posted), None] {
+        assert!(wire.deliver(&channel, &notice(doubted.clone(), Moment::InDoubt), earlier).await.unwrap().is_some());
+    }
+    let (posts, updates) = (slack.taken("chat.postMessage"), slack.taken("chat.update"));
+    assert_eq!((posts.len(), updates.len()), (2, 3));
+    assert!([&posts[1], &updates[2]].iter().all(|form| form["text"].contains("is in doubt") && labels(form).is_empty()), "{posts:?}");
     // Nobody was told of it here, so there is nothing to update.
     assert_eq!(wire.deliver(&channel, &notice(ended, Moment::Ended), None).await, Ok(None));
 }
@@ -110,7 +127,7 @@ async fn a_call_becomes_a_message_with_buttons_and_the_message_becomes_its_outco
 #[tokio::test]
 async fn what_is_not_shown_whole_is_not_approved_from_here() {
     let slack = FakeSlack::start().await;
-    let (wire, channel) = (wire(&slack), channel(&slack));
+    let (wire, channel) = (wire(&slack), channel());
     for (invocation, expected) in [
         (call(Tier::R3, json!({ "text": "x".repeat(10_000) })), vec!["Deny", "Open"]),
         (call(Tier::R3, json!({ "_truncated": true })), vec!["Deny", "Open"]),
@@ -126,7 +143,7 @@ async fn what_is_not_shown_whole_is_not_approved_from_here() {
 #[tokio::test]
 async fn what_slack_says_decides_whether_it_is_tried_again() {
     let slack = FakeSlack::start().await;
-    let (wire, channel) = (wire(&slack), channel(&slack));
+    let (wire, channel) = (wire(&slack), channel());
     let pending = notice(call(Tier::R3, json!({})), Moment::Pending);
     for (status, error, is_again) in [
         (200, "ratelimited", true),
@@ -144,17 +161,36 @@ async fn what_slack_says_decides_whether_it_is_tried_again() {
         assert!(!format!("{refused:?}").contains("script"), "{refused:?}");
     }
     slack.refuse(None);
-    let missing = |name: &str| Channel {
-        settings: json!({ "channel": CHANNEL, "token": name, "signing_secret": "s", "api_url": slack.api_url }),
-        ..channel.clone()
-    };
-    assert_eq!(wire.deliver(&missing("gone"), &pending, None).await, Err(DeliveryError::Never("there is no secret `gone`".to_owned())));
-    let elsewhere = json!({ "channel": CHANNEL, "token": "bot", "signing_secret": "s", "api_url": "https://slack.example.com/api" });
-    assert!(wire.refusal(&elsewhere).unwrap().contains("`source_allowed_hosts`"));
+    let named = |name: &str| Channel { settings: json!({ "channel": CHANNEL, "token": name, "signing_secret": "s" }), ..channel.clone() };
+    assert_eq!(wire.deliver(&named("gone"), &pending, None).await, Err(DeliveryError::Never("there is no secret `gone`".to_owned())));
     assert_eq!(wire.refusal(&channel.settings), None);
-    let refused = wire.deliver(&Channel { settings: elsewhere, ..channel }, &pending, None).await;
-    assert!(matches!(refused, Err(DeliveryError::Never(_))), "{refused:?}");
     assert!(slack.taken("chat.postMessage").is_empty());
+}
+
+#[tokio::test]
+async fn no_secret_but_the_token_of_a_bot_is_sent_and_only_to_where_the_operator_says() {
+    let slack = FakeSlack::start().await;
+    let (wire, channel) = (wire(&slack), channel());
+    let pending = notice(call(Tier::R3, json!({})), Moment::Pending);
+    let others = json!({ "channel": CHANNEL, "token": "other", "signing_secret": "s" });
+    let refused = wire.deliver(&Channel { settings: others, ..channel.clone() }, &pending, None).await.unwrap_err();
+    assert!(
+        matches!(&refused, DeliveryError::Never(why) if why.contains("`other` is no token") && !why.contains("password")),
+        "{refused:?}"
+    );
+    assert_eq!(slack.asked(), 0, "a secret of something else stays here");
+    // Whoever sets a channel cannot say where Slack is.
+    let mut elsewhere = channel.settings.clone();
+    elsewhere["api_url"] = json!(slack.api_url);
+    assert!(wire.refusal(&elsewhere).unwrap().contains("api_url"));
+    let refused = wire.deliver(&Channel { settings: elsewhere, ..channel.clone() }, &pending, None).await;
+    assert!(matches!(refused, Err(DeliveryError::Never(_))), "{refused:?}");
+    assert_eq!(slack.asked(), 0);
+    // The operator must also allow the host.
+    let outbound = Outbound::new(vec![slack.host().parse().unwrap()], vec!["127.0.0.1/32".parse().unwrap()]).unwrap();
+    let usual = SlackWire::new(Arc::new(Kept), Arc::new(outbound), Own::new("https://countersign.example.com"), None);
+    assert_eq!(usual.method("chat.update"), "https://slack.com/api/chat.update");
+    assert!(usual.refusal(&channel.settings).unwrap().contains("`source_allowed_hosts`"));
 }
 
 #[test]

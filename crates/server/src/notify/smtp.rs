@@ -5,7 +5,6 @@ use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::limits::{EMAIL_SUBJECT_CHARS_MAX, MAIL_SEND_MS};
 use countersign_core::ports::Secrets;
-use countersign_core::source::Error;
 use countersign_core::{Clock, Future, Invocation, OrgId, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -72,7 +71,8 @@ impl SmtpWire {
         let settings = Settings::deserialize(&channel.settings).map_err(|error| DeliveryError::Never(error.to_string()))?;
         let checked = settings.checked().map_err(DeliveryError::Never)?;
         let (id, answers) = match (notice.moment, earlier) {
-            (Moment::Pending, _) => (notice.invocation.id.to_string(), None),
+            (Moment::Pending, _) | (Moment::InDoubt, None) => (notice.invocation.id.to_string(), None),
+            (Moment::InDoubt, Some(_)) => (format!("{}.doubted", notice.invocation.id), Some(notice.invocation.id.to_string())),
             // Who was asked is told how it ended. That somebody else has approved it is no reason for a mail.
             (Moment::Ended, Some(_)) => (format!("{}.ended", notice.invocation.id), Some(notice.invocation.id.to_string())),
             (Moment::Decided, _) | (Moment::Ended, None) => return Ok(earlier.cloned()),
@@ -83,9 +83,7 @@ impl SmtpWire {
         let mail = Mail { from: checked.from, to: checked.to, subject, text, html: Some(html), id, answers, at: self.clock.now() };
         match self.mailer.send(&route, &mail, Duration::from_millis(MAIL_SEND_MS)).await {
             Ok(()) => Ok(Some(json!({ "message_id": notice.invocation.id }))),
-            // The server says no, or the operator does.
-            Err(error @ (Error::Refused { .. } | Error::Failed { .. })) => Err(DeliveryError::Never(error.without_conclusion())),
-            Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
+            Err(error) => Err(DeliveryError::outside(&error)),
         }
     }
 
@@ -127,9 +125,13 @@ struct Written {
 /// SECURITY: text of others is cleaned, stands in lines of its own, and in HTML is escaped. The address is ours.
 fn written(notice: &Notice, address: &Own) -> Written {
     let invocation = &*notice.invocation;
+    if notice.is_test {
+        return test(notice, address);
+    }
     let became = match notice.moment {
         Moment::Pending => "waits for an approval".to_owned(),
         Moment::Decided => "is approved".to_owned(),
+        Moment::InDoubt => "is in doubt: nobody knows whether it happened".to_owned(),
         Moment::Ended => format!("has ended: {}", invocation.status),
     };
     let title = format!("{} {became}", invocation.action);
@@ -139,7 +141,7 @@ fn written(notice: &Notice, address: &Own) -> Written {
     let (how, url) = match (&notice.link, notice.moment) {
         (Some(link), Moment::Pending) => ("Answer it here. Whoever has this link answers in your name.", link.clone()),
         (None, Moment::Pending) => ("Answer it here, after a login.", page(invocation, address)),
-        (_, Moment::Decided | Moment::Ended) => ("See it here, after a login.", page(invocation, address)),
+        (_, Moment::Decided | Moment::InDoubt | Moment::Ended) => ("See it here, after a login.", page(invocation, address)),
     };
     let lines: String = facts.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     let text = format!("{title}\n\n{lines}\n{params}\n{cut}\n{how}\n{url}\n");
@@ -157,23 +159,27 @@ fn written(notice: &Notice, address: &Own) -> Written {
     Written { subject, text, html }
 }
 
+/// A mail that only tries the channel. It has nothing that looks like a call.
+fn test(notice: &Notice, address: &Own) -> Written {
+    let subject = "This is a test: no call waits".to_owned();
+    let reason = notice.invocation.call.reason.as_deref().map(clean::line).unwrap_or_default();
+    let text = format!("{reason}\n\nSent by: {}\nServer: {}\n", clean::line(&notice.who.requester), address.address());
+    let html = format!("<!doctype html><html lang=\"en\"><body><pre>{}</pre></body></html>", escaped(&text));
+    Written { subject, text, html }
+}
+
 fn page(invocation: &Invocation, address: &Own) -> String {
     format!("{}/inbox/{}", address.address(), invocation.id)
 }
 
 fn facts(notice: &Notice) -> Vec<(&'static str, String)> {
     let invocation: &Invocation = &notice.invocation;
-    let mut facts = vec![
-        ("Call", invocation.id.to_string()),
-        ("Tier", invocation.tier.to_string()),
-        ("Requested by", invocation.principal.to_string()),
-    ];
+    let mut facts = vec![("Call", invocation.id.to_string()), ("Tier", invocation.tier.to_string()), ("Requested by", notice.who.asks())];
     facts.extend(invocation.call.reason.as_deref().map(|reason| ("Reason given", clean::line(reason))));
     if let (Moment::Pending, Some(Deadline::At(at))) = (notice.moment, invocation.deadline) {
         facts.push(("Answer until", at.to_string()));
     }
-    let by = notice.by.as_ref().or(invocation.answer.as_ref().map(|answer| &answer.by));
-    facts.extend(by.map(|by| ("Answered by", by.to_string())));
+    facts.extend(notice.who.answered_by.as_ref().map(|by| ("Answered by", clean::line(by))));
     facts.extend(invocation.failure.as_ref().map(|failure| ("Because", clean::line(&failure.message))));
     facts
 }

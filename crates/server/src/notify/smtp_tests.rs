@@ -1,6 +1,7 @@
 //! Tests of the wire with the mail server of `make test`.
 
 use super::*;
+use crate::notify::Who;
 use crate::notify::sample::sample;
 use countersign_core::channel::ChannelKind;
 use countersign_core::ports::secrets::{SecretName, SecretValue};
@@ -61,13 +62,22 @@ fn channel(settings: Value) -> Channel {
     }
 }
 
+fn who() -> Who {
+    let (requester, owner) = ("agent:ses_1".to_owned(), Some("robin".to_owned()));
+    Who { session_title: Some("nightly\nrefunds".to_owned()), requester, owner, answered_by: Some("sam".to_owned()) }
+}
+
 fn notice(moment: Moment) -> Notice {
     let sample = sample(&robin(), "mail", START, [5; 10]).unwrap();
     let call = Call { reason: Some("<b>now</b>\r\nBcc: eve@wire.test".to_owned()), ..Call::new(json!({ "to": "<script>" })) };
-    let status = if moment == Moment::Ended { Status::Succeeded } else { Status::Pending };
+    let status = match moment {
+        Moment::Pending | Moment::Decided => Status::Pending,
+        Moment::InDoubt => Status::InDoubt,
+        Moment::Ended => Status::Succeeded,
+    };
     let invocation = Box::new(Invocation { call, status, ..sample });
     let link = Some("https://countersign.example.com/answer/abc".to_owned());
-    Notice { org: robin().org, invocation, moment, link, by: None }
+    Notice { org: robin().org, invocation, moment, made_at: START, link, who: who(), is_test: false }
 }
 
 #[tokio::test]
@@ -80,6 +90,7 @@ async fn a_call_that_waits_is_a_mail_with_its_link_and_its_end_continues_it() {
         "{}",
         asked.text
     );
+    assert!(asked.text.contains("Requested by: nightly\\nrefunds, agent:ses_1, for robin"), "{}", asked.text);
     assert!(!asked.text.contains("<script>\"\n}</pre>") && asked.text.contains("&lt;script&gt;"), "{}", asked.text);
     assert!(!asked.text.lines().any(|line| line.starts_with("Bcc:")) && mail::to("eve@wire.test").is_empty(), "{}", asked.text);
 
@@ -95,6 +106,21 @@ async fn a_call_that_waits_is_a_mail_with_its_link_and_its_end_continues_it() {
     let unnamed = Notice { link: None, ..notice(Moment::Pending) };
     wire().deliver(&self::channel(settings("unnamed@wire.test")), &unnamed, None).await.unwrap();
     assert!(mail::to("unnamed@wire.test")[0].text.contains(&format!("https://countersign.example.com/inbox/{id}")));
+    // In doubt it needs somebody, also where nobody was asked before.
+    let id = id.to_string();
+    for (earlier, answers) in [(told.as_ref(), true), (None, false)] {
+        let to = if answers { "doubted@wire.test" } else { "unasked@wire.test" };
+        wire().deliver(&self::channel(settings(to)), &notice(Moment::InDoubt), earlier).await.unwrap();
+        let doubted = mail::to(to).remove(0).text;
+        assert!(doubted.contains("is in doubt: nobody knows") && !doubted.contains("/answer/"), "{doubted}");
+        assert_eq!(doubted.contains(&format!("In-Reply-To: <{id}@example.com>")), answers, "{doubted}");
+    }
+    // A test looks like no call.
+    let test = Notice { is_test: true, link: None, ..notice(Moment::Pending) };
+    wire().deliver(&self::channel(settings("test@wire.test")), &test, None).await.unwrap();
+    let tested = mail::to("test@wire.test").remove(0).text;
+    assert!(tested.contains("Subject: This is a test: no call waits") && !tested.contains("waits for an approval"), "{tested}");
+    assert!(!tested.contains("/inbox/") && !tested.contains("Answer it here"), "{tested}");
     // Who was never asked is not told.
     assert_eq!(wire().deliver(&channel, &notice(Moment::Ended), None).await, Ok(None));
     assert_eq!(mail::to("asked@wire.test").len(), 2);

@@ -7,8 +7,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
-use countersign_core::source::Error;
-use countersign_core::{Clock, Future, Invocation, Secret, Status};
+use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status};
 use hmac::{Hmac, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -39,7 +38,7 @@ impl Wire for WebhookWire {
         Box::pin(async move {
             let text = |field: &str| channel.settings.get(field).and_then(Value::as_str).unwrap_or_default();
             let secret = secret::open(&*self.secrets, &notice.org, text("secret")).await?;
-            let body = message(notice, &self.address).to_string();
+            let body = if notice.is_test { test(channel, notice) } else { message(notice, &self.address) }.to_string();
             let id = id_of(channel, notice);
             let seconds = self.clock.now().as_micros() / 1_000_000;
             let headers = [
@@ -50,9 +49,7 @@ impl Wire for WebhookWire {
             ];
             match self.outbound.post(text("url"), &headers, body.into_bytes()).await {
                 Ok(answered) => taken(&answered).map(|()| None),
-                // The operator does not allow the address, or the address is none.
-                Err(error @ Error::Refused { .. }) => Err(DeliveryError::Never(error.without_conclusion())),
-                Err(error) => Err(DeliveryError::Again(error.without_conclusion())),
+                Err(error) => Err(DeliveryError::outside(&error)),
             }
         })
     }
@@ -60,6 +57,17 @@ impl Wire for WebhookWire {
     fn refusal(&self, settings: &Value) -> Option<String> {
         let url = settings.get("url").and_then(Value::as_str).unwrap_or_default();
         self.outbound.check(url).err().map(|error| error.without_conclusion())
+    }
+
+    fn secret_refusal<'a>(&'a self, org: &'a OrgId, settings: &'a Value) -> Future<'a, Option<String>> {
+        Box::pin(async move {
+            let name = settings.get("secret").and_then(Value::as_str).unwrap_or_default();
+            match secret::find(&*self.secrets, org, name).await {
+                Ok(Some(secret)) => signatures(&secret, "", 0, &[]).err().map(DeliveryError::problem),
+                Ok(None) => None,
+                Err(error) => Some(error.problem()),
+            }
+        })
     }
 }
 
@@ -75,7 +83,8 @@ fn taken(answered: &Answered) -> Result<(), DeliveryError> {
 
 /// The same for every attempt, and for nothing else. It has no `.`, which separates it from what follows in what is signed.
 fn id_of(channel: &Channel, notice: &Notice) -> String {
-    format!("{}-{}-{}", channel.id, notice.invocation.id, notice.moment.as_str())
+    let about = if notice.is_test { "test" } else { notice.moment.as_str() };
+    format!("{}-{}-{about}", channel.id, notice.invocation.id)
 }
 
 /// One signature under each key of the secret: while a secret is changed, it has the new key and the old one, separated by a space.
@@ -107,11 +116,27 @@ fn sign(key: &[u8], id: &str, seconds: i64, body: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
+/// A message that only tries the channel. Whoever acts on calls ignores its type.
+fn test(channel: &Channel, notice: &Notice) -> Value {
+    json!({
+        "type": "channel.test",
+        "timestamp": notice.made_at,
+        "data": {
+            "org_id": notice.org,
+            "channel_id": channel.id,
+            "channel": channel.name,
+            "requested_by": notice.who.requester,
+            "reason": notice.invocation.call.reason,
+        },
+    })
+}
+
 fn message(notice: &Notice, address: &Own) -> Value {
     let invocation = &*notice.invocation;
     let (status, at) = match notice.moment {
         Moment::Pending => (Status::Pending, Some(invocation.created_at)),
         Moment::Decided => (Status::Approved, invocation.answer.as_ref().map(|answer| answer.at)),
+        Moment::InDoubt => (Status::InDoubt, Some(notice.made_at)),
         Moment::Ended => (invocation.status, invocation.ended_at),
     };
     json!({
@@ -121,18 +146,24 @@ fn message(notice: &Notice, address: &Own) -> Value {
             "org_id": notice.org,
             "invocation_id": invocation.id,
             "session_id": invocation.session,
+            "session_title": notice.who.session_title,
             "space_id": invocation.space,
             "principal": invocation.principal.to_string(),
+            "owner": notice.who.owner,
             "action": invocation.action.as_str(),
             "tier": invocation.tier,
             "status": status,
             "reason": invocation.call.reason,
             "requested_at": invocation.created_at,
             "expires_at": expires_at(invocation),
-            "answered_by": notice.by.as_ref().map(ToString::to_string),
+            "answered_by": invocation.answer.as_ref().map(|answer| answer.by.to_string()),
+            "answered_by_name": notice.who.answered_by,
+            "answer_reason": invocation.answer.as_ref().and_then(|answer| answer.reason.as_deref()),
+            "error_code": invocation.failure.as_ref().map(|failure| failure.code.as_str()),
             "ended_at": invocation.ended_at,
             "receipt_id": invocation.receipt.as_ref().map(|receipt| receipt.id.to_string()),
             "url": format!("{}/api/v1/invocations/{}", address.address(), invocation.id),
+            "page_url": format!("{}/inbox/{}", address.address(), invocation.id),
         },
     })
 }

@@ -4,11 +4,13 @@
 use super::sessions::space_of;
 use super::{Error, must, must_read, named, sight};
 use crate::App;
+use crate::notify::slack::Settings;
 use api::channel::NewChannelRequest;
-use countersign_core::channel::{Channel, Delivery, DeliveryState};
+use countersign_core::channel::{Channel, ChannelKind, Delivery, DeliveryState};
 use countersign_core::limits::CHANNELS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ChannelId, DeliveryId, Principal, SpaceId};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{AddedChannel, DeliveryFilter, NewChannel, Page, PageRequest};
 
@@ -53,9 +55,10 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewChannelRequest, a
         return Err(Error::BadName);
     }
     let secrets = kind.check(&settings).map_err(Error::invalid)?;
-    if let Some(refusal) = app.parts.courier.refusal(kind, &settings) {
+    if let Some(refusal) = app.parts.courier.refusal(&by.org, kind, &settings).await {
         return Err(Error::invalid(refusal));
     }
+    must_name_people(app, by, kind, &settings).await?;
     let space = match space {
         Some(space) => Some(space_of(app, by, &space).await?.id),
         None => None,
@@ -73,7 +76,21 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewChannelRequest, a
     }
 }
 
-/// Removes a channel. What waits to be delivered by it is not.
+/// Checks that there is everybody whom the channel lets answer.
+async fn must_name_people(app: &App, by: &Principal, kind: ChannelKind, settings: &Value) -> Result<(), Error> {
+    let users = match kind {
+        ChannelKind::Slack => Settings::read(settings).map_err(Error::invalid)?.users,
+        ChannelKind::Webhook | ChannelKind::Email => BTreeMap::new(),
+    };
+    for person in users.values() {
+        if app.store().find_active_user(&by.org, person).await?.is_none() {
+            return Err(Error::invalid(format!("`users` names `{person}`, and there is no person of this name or id")));
+        }
+    }
+    Ok(())
+}
+
+/// Removes a channel. What waits to be delivered by it is not, and its dead letters are gone.
 pub(crate) async fn remove(app: &App, by: &Principal, text: &str) -> Result<(), Error> {
     let channel = find_present(app, by, text).await?;
     let removed = app.store().remove_channel(&by.org, &channel.id, &by.id).await?;
@@ -81,9 +98,28 @@ pub(crate) async fn remove(app: &App, by: &Principal, text: &str) -> Result<(), 
 }
 
 /// Sends a test message now. `Err` within says what went wrong with it.
-pub(crate) async fn test(app: &App, by: &Principal, text: &str) -> Result<Result<(), String>, Error> {
+pub(crate) async fn test(app: &App, by: &Principal, text: &str) -> Result<(Channel, Result<(), String>), Error> {
     let channel = find_present(app, by, text).await?;
-    Ok(app.parts.courier.test(&channel, by).await)
+    let sent = app.parts.courier.test(&channel, by).await;
+    Ok((channel, sent))
+}
+
+/// What works otherwise than whoever set the channel may think, and is noticed when a call is missed.
+pub(crate) async fn warnings(app: &App, channel: &Channel) -> Result<Vec<String>, Error> {
+    let mut warnings = Vec::new();
+    if channel.removed_at.is_some() {
+        return Ok(warnings);
+    }
+    if !app.parts.has_public_url {
+        let address = app.parts.address.address();
+        warnings.push(format!("links in its messages begin with {address}: an operator sets `public_url` if people reach it elsewhere"));
+    }
+    let unlinked = app.parts.courier.unlinked(channel).await?;
+    if !unlinked.is_empty() {
+        let why = "a link takes an approver of that name who has a working token, of no device and not made for Slack";
+        warnings.push(format!("these recipients get no link that answers, but the page with a login: {}; {why}", unlinked.join(", ")));
+    }
+    Ok(warnings)
 }
 
 /// How many notices of a channel were given up.

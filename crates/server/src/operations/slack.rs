@@ -9,7 +9,7 @@ use crate::App;
 use crate::notify::slack::interaction::{self, Interaction, Pressed};
 use crate::notify::slack::signature::{self, Wrong};
 use crate::notify::slack::{Settings, SlackWire};
-use countersign_core::channel::Channel;
+use countersign_core::channel::{Channel, slack_consent};
 use countersign_core::limits::{SLACK_ANSWER_MS, SLACK_WINDOW_SECONDS};
 use countersign_core::ports::secrets::SecretName;
 use countersign_core::ports::{Invocations, Principals, Secrets};
@@ -21,7 +21,8 @@ use std::time::Duration;
 /// Characters of a user's id that are looked at. With the id of a channel they have room in the name of a token.
 const USER_CHARS_MAX: usize = 24;
 
-/// Takes a request that came in for this channel.
+/// Takes a request that came in for this channel. Whoever pressed is told in Slack why nothing came of it; for Slack, which can do nothing about
+/// that, the request is done.
 pub(crate) async fn take(app: &App, channel: &str, signed: Signed<'_>) -> Result<(), Error> {
     // SECURITY: a channel that is not there sounds like a request that nobody signed.
     let id = ChannelId::parse(channel).map_err(|_| Error::SlackForged)?;
@@ -40,11 +41,12 @@ pub(crate) async fn take(app: &App, channel: &str, signed: Signed<'_>) -> Result
     if !app.store().use_slack_request(&channel.org, signed.signature, until).await? {
         return Err(Error::SlackReplayed);
     }
-    let answered = answer(app, &channel, &settings, &interaction).await;
-    if let Err(error) = &answered {
-        whisper(app, channel, settings, interaction.user, told(error));
-    }
-    answered
+    let Err(refused) = answer(app, &channel, &settings, &interaction).await else { return Ok(()) };
+    let is_ours = matches!(refused, Error::Pipeline(pipeline::Error::Store(_) | pipeline::Error::Internal { .. }));
+    // The door says no more of it either.
+    let why = if is_ours { "something is wrong on our side; nothing is known to have happened".to_owned() } else { refused.to_string() };
+    whisper(app, channel, settings, interaction, why);
+    if is_ours { Err(refused) } else { Ok(()) }
 }
 
 async fn answer(app: &App, channel: &Channel, settings: &Settings, interaction: &Interaction) -> Result<(), Error> {
@@ -73,26 +75,18 @@ async fn answer(app: &App, channel: &Channel, settings: &Settings, interaction: 
 async fn person(app: &App, channel: &Channel, settings: &Settings, user: &str) -> Result<Principal, Error> {
     // It stands in messages, so it is shown as what it should be.
     let shown: String = user.chars().filter(char::is_ascii_alphanumeric).take(USER_CHARS_MAX).collect();
-    let token = format!("slack {} {shown}", channel.id);
+    let token = slack_consent(&channel.id, &shown);
     let unknown = || Error::SlackUserUnknown { user: shown.clone(), token: token.clone() };
     let named = settings.users.get(user).filter(|_| shown == user).ok_or_else(unknown)?;
     let token = app.store().find_token_named(&channel.org, named, &token).await?.ok_or_else(unknown)?;
     app.store().find_bearer(&channel.org, &token).await?.ok_or_else(unknown)
 }
 
-/// What somebody may know of an error. The door says no more either.
-fn told(error: &Error) -> String {
-    if matches!(error, Error::Pipeline(pipeline::Error::Store(_) | pipeline::Error::Internal { .. })) {
-        return "something is wrong on our side; nothing is known to have happened".to_owned();
-    }
-    error.to_string()
-}
-
 /// Tells whoever pressed why nothing came of it. Nobody waits for that, and nothing depends on it.
-fn whisper(app: &App, channel: Channel, settings: Settings, user: String, why: String) {
+fn whisper(app: &App, channel: Channel, settings: Settings, to: Interaction, why: String) {
     let slack: Arc<SlackWire> = app.parts.courier.slack();
     tokio::spawn(async move {
-        if let Err(error) = slack.whisper(&channel.org, &settings, &user, &why).await {
+        if let Err(error) = slack.whisper(&channel.org, &settings, &to, &why).await {
             tracing::debug!(?error, channel = %channel.id, "somebody in Slack could not be told why their answer was refused");
         }
     });

@@ -314,7 +314,10 @@ async fn what_is_no_connection_is_refused_and_not_repeated(kind: Kind) {
         assert!(!refused.body.to_string().contains(VALUE), "{refused:?}");
     }
     let refused = make(owner, changed(json!({ "url": "https://evil.test/" }))).await;
-    assert!(refused.body["hint"].as_str().unwrap().contains("source_allowed_hosts"), "{refused:?}");
+    assert!(
+        refused.body["hint"].as_str().unwrap().contains("scheme and port unless they are https and 443, in `source_allowed_hosts`"),
+        "{refused:?}"
+    );
     assert_eq!(server.counts().await, before);
     make(owner, good).await.ok();
     owner.post("/api/v1/connections/github/login", json!({})).await.problem(400, "invalid_request");

@@ -8,6 +8,7 @@ use testkit::mail;
 on_both_engines!(a_mail_asks_its_link_answers_and_a_mail_tells_how_it_ended);
 
 on_sqlite!(
+    a_link_in_a_mail_does_not_stand_on_an_agreement_for_slack,
     whoever_has_no_link_of_their_own_is_sent_to_the_page_with_a_login,
     a_mail_is_sent_after_an_approval_and_not_without_one,
     a_mail_that_broke_off_is_in_doubt,
@@ -48,6 +49,7 @@ async fn a_mail_asks_its_link_answers_and_a_mail_tells_how_it_ended(kind: Kind) 
     let channel = server.owner.post("/api/v1/channels", channel(&[&robin])).await.ok();
     let id = server.agent().await.pending("fake.write", json!({ "text": "refund" })).await;
     let asked = mails(&server, &robin, 1).await.remove(0);
+    assert!(asked.text.contains("for owner") && !asked.text.contains("usr_"), "{}", asked.text);
     assert!(asked.text.contains("fake.write waits for an approval") && asked.text.contains("refund"), "{}", asked.text);
     let log = server.log().await;
     let (_, made) = log.iter().find(|(_, body)| body["change"]["identity"] == "link_made").unwrap();
@@ -65,10 +67,39 @@ async fn a_mail_asks_its_link_answers_and_a_mail_tells_how_it_ended(kind: Kind) 
     server.verify().await;
 }
 
+async fn a_link_in_a_mail_does_not_stand_on_an_agreement_for_slack(kind: Kind) {
+    let server = TestServer::start_mailing(kind).await;
+    let name = address(kind, "agreed");
+    let robin = server.owner.person(&name, "approver").await;
+    let user = robin.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    server.clock.advance_seconds(1);
+    let agreed = json!({ "name": "slack chn_00000000000000000000000000 U0ROBIN0000", "user_id": user });
+    let agreed = robin.post("/api/v1/tokens", agreed).await.ok()["id"].as_str().unwrap().to_owned();
+    server.owner.post("/api/v1/channels", channel(&[&name])).await.ok();
+    let id = server.agent().await.pending("fake.write", json!({})).await;
+    let asked = mails(&server, &name, 1).await.remove(0);
+    // Whoever ends what was agreed for Slack does not end what was sent by mail.
+    robin.post(&format!("/api/v1/tokens/{agreed}/revoke"), json!({})).await.ok();
+    let link = asked.text.split_whitespace().find(|word| word.starts_with(&format!("{}/answer/", server.url))).unwrap();
+    let (status, page) = press(&server, link.trim_start_matches(&server.url), "answer=deny").await;
+    assert_eq!((status, &server.shown(&id).await["status"]), (200, &json!("denied")), "{page}");
+    let log = server.log().await;
+    let (_, answer) = log.iter().find(|(_, body)| body["answer"] == "deny").unwrap();
+    assert_ne!(answer["token"], json!(agreed));
+    server.verify().await;
+}
+
 async fn whoever_has_no_link_of_their_own_is_sent_to_the_page_with_a_login(kind: Kind) {
     let server = TestServer::start_mailing(kind).await;
-    let list = address(kind, "everybody");
-    server.owner.post("/api/v1/channels", channel(&[&list])).await.ok();
+    let (list, robin, vera) = (address(kind, "everybody"), address(kind, "linked"), address(kind, "viewer"));
+    server.owner.person(&robin, "approver").await;
+    server.owner.person(&vera, "viewer").await;
+    let added = server.owner.post("/api/v1/channels", channel(&[&list, &robin, &vera])).await.ok();
+    let shown = server.owner.get("/api/v1/channels/mail").await.ok();
+    for warnings in [&added["warnings"], &shown["warnings"]] {
+        let warned = warnings.to_string();
+        assert!(warned.contains(&format!("{list}, {vera};")) && !warned.contains(&robin), "who gets no link is named: {warned}");
+    }
     let id = server.agent().await.pending("fake.write", json!({})).await;
     let asked = mails(&server, &list, 1).await.remove(0);
     assert!(asked.text.contains(&format!("{}/inbox/{id}", server.url)) && !asked.text.contains("/answer/"), "{}", asked.text);

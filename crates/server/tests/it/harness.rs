@@ -93,6 +93,8 @@ pub(crate) struct Home {
     mailer: Arc<Mailer>,
     /// The real source `email`, if a test needs it.
     email: Option<Arc<Email>>,
+    /// Where Slack is.
+    slack_api_url: Option<String>,
 }
 
 pub(crate) struct TestServer {
@@ -175,7 +177,18 @@ impl Home {
         };
         let key_wait_ms = Settings::default().key_wait_ms;
         let (folder, hosts, mailer) = (Arc::new(folder), Vec::new(), Arc::default());
-        Self { engine, folder, starts: Arc::default(), files: None, key_wait_ms, hosts, energy: None, mailer, email: None }
+        Self {
+            engine,
+            folder,
+            starts: Arc::default(),
+            files: None,
+            key_wait_ms,
+            hosts,
+            energy: None,
+            mailer,
+            email: None,
+            slack_api_url: None,
+        }
     }
 
     /// The folder that the real `files` works in.
@@ -233,6 +246,13 @@ impl TestServer {
     pub(crate) async fn start_reaching(kind: Kind, addresses: &[&str]) -> Self {
         let hosts = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let home = Home { hosts, ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
+    }
+
+    /// A server whose Slack is at this address.
+    pub(crate) async fn start_with_slack(kind: Kind, api_url: &str) -> Self {
+        let hosts = vec![api_url.trim_end_matches("/api").parse().unwrap()];
+        let home = Home { hosts, slack_api_url: Some(api_url.to_owned()), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -369,6 +389,7 @@ impl TestServer {
             allowed_hosts: home.hosts.clone(),
             allowed_networks: networks,
             mailer: Arc::clone(&home.mailer),
+            slack_api_url: home.slack_api_url.clone(),
             patience: std::time::Duration::from_millis(500),
         })
         .unwrap();

@@ -336,7 +336,11 @@ async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
     let agent = robin.new_session(json!({ "space": "payroll" })).await;
     let hidden = agent.pending("fake.write", json!({ "text": "a" })).await;
     server.owner.switch("on", &format!("session:{}", agent.session)).await.ok();
-    server.owner.send(reqwest::Method::PUT, "/api/v1/secrets/hook", Some(json!({ "value": "x" }))).await.ok();
+    server
+        .owner
+        .send(reqwest::Method::PUT, "/api/v1/secrets/hook", Some(json!({ "value": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" })))
+        .await
+        .ok();
     let settings = json!({ "url": "http://127.0.0.1:9/", "secret": "hook" });
     let pager = json!({ "name": "pager", "kind": "webhook", "settings": settings, "space": space });
     let channel = server.owner.post("/api/v1/channels", pager).await.ok()["id"].as_str().unwrap().to_owned();

@@ -146,7 +146,8 @@ impl World {
         let consent = id(owner.post("/api/v1/consents", json!({ "purpose": "action:fake.read" })).await.ok());
         let canary = id(owner.post("/api/v1/canaries", json!({ "text": "a text nobody else writes" })).await.ok());
         let secret = format!("key-of-{user}");
-        owner.send(Method::PUT, &format!("/api/v1/secrets/{secret}"), Some(json!({ "value": "x" }))).await.ok();
+        let key = json!({ "value": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" });
+        owner.send(Method::PUT, &format!("/api/v1/secrets/{secret}"), Some(key)).await.ok();
         let settings = json!({ "url": "http://127.0.0.1:9/", "secret": secret });
         let channel = id(owner.post("/api/v1/channels", json!({ "name": "pager", "kind": "webhook", "settings": settings })).await.ok());
         let connection = json!({ "name": "github", "kind": "bearer", "url": "http://127.0.0.1:9/", "value": "x" });

@@ -60,9 +60,9 @@ impl HostList {
         let Self { setting, who, .. } = self;
         let origin = shown(&url.origin().ascii_serialization());
         let message = if self.rules.is_empty() {
-            format!("`{origin}` is not allowed, because no host is: {who} can list hosts in `{setting}`")
+            format!("`{origin}` is not allowed, because no host is: {who} can list it in `{setting}`, with its scheme and port")
         } else {
-            format!("`{origin}` is not in `{setting}`; {who} can add it there")
+            format!("`{origin}` is not in `{setting}`; {who} can add it there, with its scheme and port")
         };
         refused("host_not_allowed", message)
     }

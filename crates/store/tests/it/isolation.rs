@@ -302,6 +302,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_space: store.find_space(org, &theirs.tenant.space).await.unwrap();
         find_space_by_name: store.find_space_by_name(org, "space of theirs").await.unwrap();
         find_user: store.find_user(org, &theirs.tenant.owner).await.unwrap();
+        find_active_user: store.find_active_user(org, theirs.tenant.owner.as_str()).await.unwrap();
         find_token: store.find_token(org, &theirs.tenant.agent_token_id).await.unwrap();
         find_mcp_wishes: store.find_mcp_wishes(org, &theirs.tenant.agent_token_id).await.unwrap();
         find_token_of: store.find_token_of(org, "owner").await.unwrap();

@@ -18,6 +18,8 @@ use url::form_urlencoded;
 pub(crate) const TOKEN: &str = "xoxb-of-the-tests";
 pub(crate) const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 pub(crate) const CHANNEL: &str = "C0123456789";
+/// Where people press buttons: an app has one address for all of its channels, so it need not be the channel of that address.
+pub(crate) const PRESSED_IN: &str = "C9876543210";
 
 /// Clones share everything.
 #[derive(Clone)]
@@ -28,6 +30,8 @@ pub(crate) struct FakeSlack {
 
 #[derive(Default)]
 struct Told {
+    /// How many requests came in.
+    asked: usize,
     /// The method and the form of each request that was taken.
     taken: Vec<(String, BTreeMap<String, String>)>,
     /// What is answered instead of taking the next requests: a status and an error.
@@ -51,6 +55,11 @@ impl FakeSlack {
 
     pub(crate) fn refuse(&self, refuse: Option<(u16, &'static str)>) {
         self.state.lock().refuse = refuse;
+    }
+
+    /// How many requests came in so far, taken or not.
+    pub(crate) fn asked(&self) -> usize {
+        self.state.lock().asked
     }
 
     /// The requests of this method so far.
@@ -81,8 +90,8 @@ pub(crate) fn pressed(user: &str, button: &Value) -> String {
         "team": { "id": "T0123456789", "domain": "example" },
         "user": { "id": user, "username": "somebody", "team_id": "T0123456789" },
         "api_app_id": "A0123456789",
-        "container": { "type": "message", "channel_id": CHANNEL, "message_ts": "1548261231.000200" },
-        "channel": { "id": CHANNEL, "name": "approvals" },
+        "container": { "type": "message", "channel_id": PRESSED_IN, "message_ts": "1548261231.000200" },
+        "channel": { "id": PRESSED_IN, "name": "approvals" },
         "response_url": "https://hooks.slack.com/actions/T0123456789/1/x",
         "actions": [action],
     });
@@ -97,7 +106,11 @@ pub(crate) fn signature(secret: &str, timestamp: &str, body: &str) -> String {
 }
 
 async fn answer(State(state): State<Arc<Mutex<Told>>>, Path(method): Path<String>, headers: HeaderMap, body: String) -> Response {
-    let refused = state.lock().refuse;
+    let refused = {
+        let mut told = state.lock();
+        told.asked += 1;
+        told.refuse
+    };
     if let Some((status, error)) = refused {
         let status = StatusCode::from_u16(status).unwrap();
         return (status, axum::Json(json!({ "ok": false, "error": error }))).into_response();

@@ -13,6 +13,8 @@ pub(super) const OPEN: &str = "countersign_open";
 pub(crate) struct Interaction {
     /// Slack's id of the person.
     pub(crate) user: String,
+    /// Slack's id of the channel where they pressed it. Several channels of ours may use one app, and it tells one of them.
+    pub(crate) place: Option<String>,
     pub(crate) pressed: Pressed,
 }
 
@@ -47,13 +49,14 @@ impl Shown {
 struct Payload {
     #[serde(rename = "type")]
     kind: String,
-    user: Person,
+    user: Named,
+    channel: Option<Named>,
     #[serde(default)]
     actions: Vec<Action>,
 }
 
 #[derive(Deserialize)]
-struct Person {
+struct Named {
     id: String,
 }
 
@@ -83,7 +86,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Interaction, &'static str> {
         OPEN => Pressed::Open,
         _ => return Err("the button is none of ours"),
     };
-    Ok(Interaction { user: payload.user.id, pressed })
+    Ok(Interaction { user: payload.user.id, place: payload.channel.map(|channel| channel.id), pressed })
 }
 
 #[cfg(test)]
@@ -123,8 +126,12 @@ mod tests {
             (OPEN, Value::Null, Pressed::Open),
         ] {
             let read = read(form(&payload(action_id, value)).as_bytes());
-            assert_eq!(read, Ok(Interaction { user: "U0123456789".to_owned(), pressed }));
+            let place = Some("C0123456789".to_owned());
+            assert_eq!(read, Ok(Interaction { user: "U0123456789".to_owned(), place, pressed }));
         }
+        let mut nowhere = payload(OPEN, Value::Null);
+        nowhere["channel"] = Value::Null;
+        assert_eq!(read(form(&nowhere).as_bytes()).unwrap().place, None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn pending(notice: &Notice, page: &str) -> Message {
     let invocation = &*notice.invocation;
     let title = format!("{} waits for an approval", invocation.action);
     let params = Params::of(invocation);
-    let mut lines = facts(invocation);
+    let mut lines = facts(notice);
     if let Some(Deadline::At(at)) = invocation.deadline {
         lines.push(format!("Answer until: {}", minutes(at)));
     }
@@ -53,6 +53,14 @@ pub(super) fn pending(notice: &Notice, page: &str) -> Message {
     Message { text: escaped(&title), blocks }
 }
 
+/// A message that only tries the channel. It has nothing that looks like a call.
+pub(super) fn test(notice: &Notice) -> Message {
+    let title = "This is a test: no call waits";
+    let mut lines = vec![format!("Sent by: {}", clean::line(&notice.who.requester))];
+    lines.extend(notice.invocation.call.reason.as_deref().map(clean::line));
+    Message { text: escaped(title), blocks: vec![header(title), section(&lines.join("\n"))] }
+}
+
 /// What became of it. The buttons are gone.
 pub(super) fn outcome(notice: &Notice) -> Message {
     let invocation = &*notice.invocation;
@@ -70,9 +78,8 @@ pub(super) fn outcome(notice: &Notice) -> Message {
         | Status::Quarantined => format!("has ended: {}", invocation.status),
     };
     let title = format!("{} {became}", invocation.action);
-    let mut lines = facts(invocation);
-    let by = notice.by.as_ref().or(invocation.answer.as_ref().map(|answer| &answer.by));
-    lines.extend(by.map(|by| format!("Answered by: {by}")));
+    let mut lines = facts(notice);
+    lines.extend(notice.who.answered_by.as_ref().map(|by| format!("Answered by: {}", clean::line(by))));
     let reason = invocation.answer.as_ref().and_then(|answer| answer.reason.as_deref());
     lines.extend(reason.map(|reason| format!("With the reason: “{}”", cut(&clean::line(reason), SLACK_TEXT_CHARS_MAX))));
     lines.extend(invocation.failure.as_ref().map(|failure| cut(&clean::line(&failure.message), SLACK_TEXT_CHARS_MAX)));
@@ -81,8 +88,10 @@ pub(super) fn outcome(notice: &Notice) -> Message {
 }
 
 /// Who asks for what, and why.
-fn facts(invocation: &Invocation) -> Vec<String> {
-    let mut lines = vec![format!("{} · {}", invocation.tier, invocation.id), format!("Requested by: {}", invocation.principal)];
+fn facts(notice: &Notice) -> Vec<String> {
+    let invocation = &*notice.invocation;
+    let asks = cut(&notice.who.asks(), SLACK_TEXT_CHARS_MAX);
+    let mut lines = vec![format!("{} · {}", invocation.tier, invocation.id), format!("Requested by: {asks}")];
     let reason = invocation.call.reason.as_deref();
     lines.extend(reason.map(|reason| format!("Reason given: “{}”", cut(&clean::line(reason), SLACK_TEXT_CHARS_MAX))));
     lines

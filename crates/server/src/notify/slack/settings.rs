@@ -4,8 +4,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const API: &str = "https://slack.com/api";
-
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -18,8 +16,6 @@ pub(crate) struct Settings {
     /// Who may answer: Slack's id of a user, and the id or the name of the person here.
     #[serde(default)]
     pub(crate) users: BTreeMap<String, String>,
-    #[serde(default)]
-    api_url: Option<String>,
 }
 
 impl Settings {
@@ -30,11 +26,6 @@ impl Settings {
             Some(_) => Err("`users` names people by Slack's ids, such as `U0123456789`".to_owned()),
             None => Ok(settings),
         }
-    }
-
-    /// The address of one of Slack's methods.
-    pub(crate) fn method(&self, name: &str) -> String {
-        format!("{}/{name}", self.api_url.as_deref().unwrap_or(API).trim_end_matches('/'))
     }
 }
 
@@ -50,16 +41,5 @@ mod tests {
         for wrong in [json!({ "robin": "robin" }), json!({ "": "robin" }), json!({ "U12 3": "robin" }), json!({ "u1": "robin" })] {
             assert!(settings(wrong.clone()).unwrap_err().contains("Slack's ids"), "{wrong}");
         }
-    }
-
-    #[test]
-    fn methods_are_below_the_address_of_the_api() {
-        let settings = |api_url: Value| {
-            Settings::read(&json!({ "channel": "C1", "token": "t", "signing_secret": "s", "api_url": api_url }))
-                .unwrap()
-                .method("chat.update")
-        };
-        assert_eq!(settings(Value::Null), "https://slack.com/api/chat.update");
-        assert_eq!(settings(json!("http://127.0.0.1:9/api/")), "http://127.0.0.1:9/api/chat.update");
     }
 }

@@ -357,11 +357,17 @@ async fn what_waits_for_a_channel_goes_with_it(kind: Kind) {
     let channel = add(store, &tenant, webhook("night")).await;
     held(store, &tenant).await;
     fill(store, &tenant).await;
-    store.remove_channel(&tenant.org, &channel.id, &tenant.person()).await.unwrap();
-    assert_eq!(states(store, &tenant).await, [(Moment::Pending, DeliveryState::Skipped)]);
+    let given_up = claim(store, &tenant, &channel.id).await.remove(0).delivery.id;
+    let dead = DeliveryEnd::Dead { problem: "gone".to_owned() };
+    assert_eq!(store.end_delivery(&tenant.org, &given_up, dead).await, Ok(true));
     held(store, &tenant).await;
     fill(store, &tenant).await;
-    assert_eq!(listed(store, &tenant).await.len(), 1);
+    store.remove_channel(&tenant.org, &channel.id, &tenant.person()).await.unwrap();
+    assert_eq!(states(store, &tenant).await, [(Moment::Pending, DeliveryState::Skipped); 2]);
+    assert_eq!(store.count_deliveries(&tenant.org, &channel.id, DeliveryState::Dead).await, Ok(0), "nobody can ask for them once more");
+    held(store, &tenant).await;
+    fill(store, &tenant).await;
+    assert_eq!(listed(store, &tenant).await.len(), 2);
 }
 
 async fn a_restored_store_has_every_channel_and_delivery(kind: Kind) {

@@ -1,11 +1,18 @@
 //! Requests of Slack, each of which is used once, and the tokens with which people agree to answer there.
 
 use crate::harness::{Kind, World, on_both_engines};
+use countersign_core::channel::slack_consent;
 use countersign_core::mcp::McpWishes;
 use countersign_core::ports::{Invocations, Principals};
+use countersign_core::principal::Device;
+use countersign_core::{ChannelId, Timestamp};
 use store::TokenKind;
 
-on_both_engines!(a_request_is_used_once_while_it_is_young, a_token_is_found_by_its_name_and_nobody_renames_it);
+on_both_engines!(
+    a_request_is_used_once_while_it_is_young,
+    a_token_is_found_by_its_name_and_nobody_renames_it,
+    a_link_stands_on_no_agreement_and_on_no_device,
+);
 
 async fn a_request_is_used_once_while_it_is_young(kind: Kind) {
     let world = World::new(kind).await;
@@ -49,4 +56,27 @@ async fn a_token_is_found_by_its_name_and_nobody_renames_it(kind: Kind) {
     assert!(store.find_bearer(org, &newer).await.unwrap().is_some());
     world.clock.advance_seconds(60);
     assert_eq!(store.find_token_named(org, owner, "slack U1").await, Ok(None));
+}
+
+async fn a_link_stands_on_no_agreement_and_on_no_device(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let name = store.find_user(&tenant.org, &tenant.owner).await.unwrap().unwrap().name;
+    let made = async |name: &str, device: Option<Device>| {
+        world.clock.advance_ms(1);
+        let kind = TokenKind::User(tenant.owner.clone());
+        store.create_token(&tenant.as_owner, kind, name, &[], Some(60), McpWishes::default(), device).await.unwrap().unwrap().id
+    };
+    let own = made("laptop", None).await;
+    let agreed = made(&slack_consent(&ChannelId::new(Timestamp::default(), [1; 10]), "U1"), None).await;
+    let phone = made("phone", Some(Device { name: "phone".to_owned(), class: "phone".to_owned() })).await;
+    assert_eq!(store.find_token_of(&tenant.org, &name).await, Ok(Some(own.clone())), "neither {agreed} nor {phone}");
+    for text in [name.as_str(), tenant.owner.as_str()] {
+        assert_eq!(store.find_active_user(&tenant.org, text).await.unwrap().map(|user| user.id), Some(tenant.owner.clone()));
+    }
+    assert_eq!(store.find_active_user(&tenant.org, "nobody").await, Ok(None));
+    // With the token that it stands on, a link ends; the next stands on an older one.
+    store.revoke_token(&tenant.org, &own, &tenant.person()).await.unwrap();
+    let next = store.find_token_of(&tenant.org, &name).await.unwrap().unwrap();
+    assert!(next != own && next != agreed && next != phone, "{next}");
 }
