@@ -313,10 +313,10 @@ fn of_source(error: &countersign_core::source::Error, detail: String) -> Refusal
 /// What is set about a source or a connection, or what an operator allows, is the cause.
 fn of_setup(error: &countersign_core::source::Error, detail: &str) -> Option<Refusal> {
     match Code::parse(error.code()) {
-        Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => Some(
-            Refusal::new(code, detail)
-                .hint("an operator can allow it with `source_allowed_hosts` and `source_allowed_networks` in `countersign.toml`"),
-        ),
+        Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => Some(Refusal::new(code, detail).hint(
+            "an operator can allow it with `source_allowed_hosts` and `source_allowed_networks` in `countersign.toml`, a mail server with \
+             `email.allowed_servers`",
+        )),
         Some(code @ Code::CommandNotAllowed) => {
             Some(Refusal::new(code, detail).hint("an operator can list it in `mcp_commands` in `countersign.toml`"))
         }
