@@ -5,7 +5,7 @@ use super::{Connected, Tested, must_be_ready, not_ready, of_store};
 use crate::mail::{MailLogin, MailServer, Route, Sender, Senders};
 use crate::words::{failed, refused};
 use countersign_core::limits::MAIL_SEND_MS;
-use countersign_core::ports::connections::{Connection, OpenConnection};
+use countersign_core::ports::connections::{Connection, ConnectionName, OpenConnection};
 use countersign_core::source::Error;
 use countersign_core::{Future, OrgId, Secret, SpaceId};
 use std::time::Duration;
@@ -53,17 +53,21 @@ impl Connected {
         let name = opened.connection.name.clone();
         let sender = sender(opened)?;
         let greeted = self.mailer.greet(&sender, Duration::from_millis(MAIL_SEND_MS)).await;
-        match greeted {
-            Ok(()) => Ok(Tested::of_mail(250)),
-            Err(error) if error.code() == "mail_login_refused" => Ok(Tested::of_mail(535)),
-            Err(error) if error.code() == "mail_refused" => Ok(Tested::of_mail(550)),
-            Err(error) if error.code() == "host_not_allowed" => Err(error),
-            Err(error) => {
-                let why = error.without_conclusion();
-                Err(failed("connection_unreachable", format!("the mail server of connection `{name}` cannot be used: {why}")))
-            }
+        let Err(error) = greeted else { return Ok(Tested::of_mail(250)) };
+        match error.code() {
+            "mail_login_refused" => Ok(Tested::of_mail(535)),
+            "mail_refused" => Ok(Tested::of_mail(550)),
+            _ => Err(unusable(&name, error)),
         }
     }
+}
+
+/// No source is asked: the mail server is the cause, or what an operator allows.
+fn unusable(name: &ConnectionName, error: Error) -> Error {
+    let (Error::Unreachable { message, .. } | Error::Busy { message, .. } | Error::Failed { message, .. }) = &error else {
+        return error;
+    };
+    failed("connection_unreachable", format!("the mail server of connection `{name}` cannot be used: {message}"))
 }
 
 /// The connection for this space. One that names the space goes before one that is for all. Of several none is chosen: nobody could tell
@@ -106,7 +110,7 @@ mod tests {
     use super::*;
     use crate::oauth::tests::connection;
     use countersign_core::Timestamp;
-    use countersign_core::ports::connections::{ConnectionKind, ConnectionName, ConnectionState};
+    use countersign_core::ports::connections::{ConnectionKind, ConnectionState};
     use countersign_core::ports::secrets::SecretValue;
 
     fn space(byte: u8) -> SpaceId {
