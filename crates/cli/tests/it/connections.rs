@@ -242,7 +242,7 @@ fn a_mail_server_is_a_connection_with_an_address_that_mail_comes_from() {
     let add = "connection add mail smtps://mail.example.com --smtp --from team@example.com --username team --stdin --json";
     let made = owner.run_with_stdin(&add.split(' ').collect::<Vec<_>>(), VALUE).ok().json();
     assert_eq!((&made["kind"], &made["account"], &made["from"]), (&json!("smtp"), &json!("team"), &json!("team@example.com")));
-    let refused = owner.run(&["connection", "add", "x", "smtps://elsewhere.example.com", "--smtp", "--from", "team@example.com"]).exits(4);
+    let refused = owner.run(&["connection", "add", "x", "smtps://elsewhere.example.com", "--smtp", "--from", "team@example.com"]).exits(5);
     assert!(refused.stderr.contains("`email.allowed_servers`"), "{refused:?}");
     let away = owner.run(&["connection", "test", "relay"]).exits(1);
     assert!(
