@@ -550,7 +550,7 @@ mod tests {
     }
 
     /// What has failed at its work, of all that is documented.
-    const FAILURES: [&str; 46] = [
+    const FAILURES: [&str; 47] = [
         "body_too_large",
         "breaker_open",
         "content_changed",
@@ -567,6 +567,7 @@ mod tests {
         "mail_login_refused",
         "mail_not_encrypted",
         "mail_refused",
+        "mail_server_missing",
         "not_a_regular_file",
         "not_reversible",
         "not_utf8",

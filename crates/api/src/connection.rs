@@ -13,11 +13,15 @@ pub struct NewConnectionRequest {
     /// Letters, digits, `_`, `-` and `.`, 1 to 64 of them.
     pub name: String,
     pub kind: ConnectionKind,
-    /// The address it is for. The credential is sent to the origin of this address, and to no other.
+    /// The address it is for. The credential is sent to the origin of this address, and to no other. For `smtp` it is a mail server:
+    /// `smtps://host`, `smtp://host` with STARTTLS, or `smtp://host?tls=none`, which takes no login.
     pub url: String,
-    /// The name of the header, or of the user for `basic`.
+    /// The name of the header, or of the user for `basic` and `smtp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// The address that mail comes from, for `smtp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// The token, the value of the header, or the password; for `oauth` the secret of the client that `client_id` names. It is never sent
     /// back.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_sent", deserialize_with = "maybe_taken")]
@@ -44,8 +48,10 @@ pub struct ConnectionView {
     pub name: String,
     pub kind: ConnectionKind,
     pub url: String,
-    /// The name of the header, or of the user for `basic`.
+    /// The name of the header, or of the user for `basic` and `smtp`.
     pub account: Option<String>,
+    /// The address that mail comes from, for `smtp`.
+    pub from: Option<String>,
     /// The secret that has the value, if the connection has none of its own.
     pub secret: Option<String>,
     /// Who issued its tokens, for `oauth`.
@@ -74,7 +80,8 @@ pub struct ConnectionView {
 /// What the address of a connection answered to one request with its credential, and to the same one without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConnectionTestResponse {
-    /// The HTTP status. Nothing else of the answer is told.
+    /// The HTTP status. Nothing else of the answer is told. Of a mail server: 250 if it would take our mail, 535 if it refuses the login, 550
+    /// if it refuses the sender.
     pub status: u16,
     /// The status of the same request without the credential; `null` if the credential was refused, or if that request got no answer.
     pub status_without: Option<u16>,

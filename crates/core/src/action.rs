@@ -211,6 +211,19 @@ impl Effect {
         Self::Microphone,
     ];
 
+    /// After `it declares that it …`.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::FilesystemRead => "reads files",
+            Self::FilesystemWrite => "changes files",
+            Self::NetworkCall => "uses the network",
+            Self::DeviceNotification => "notifies people",
+            Self::UserVisible => "shows people something",
+            Self::Camera => "uses the camera",
+            Self::Microphone => "uses the microphone",
+        }
+    }
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::FilesystemRead => "filesystem_read",

@@ -137,10 +137,16 @@ impl ChannelKind {
                 if to.iter().collect::<BTreeSet<_>>().len() < to.len() {
                     return Err("`to` names somebody twice".to_owned());
                 }
+                if from.is_some() != server.is_some() {
+                    return Err("`server` and `from` are given together; without both the org's mail connection is used".to_owned());
+                }
+                if username.is_some() && server.is_none() {
+                    return Err("`username` needs a `server`".to_owned());
+                }
                 if password.is_some() && username.is_none() {
                     return Err("`password` needs a `username`".to_owned());
                 }
-                let texts: Vec<_> = to.into_iter().chain([from, server]).chain(username).collect();
+                let texts: Vec<_> = to.into_iter().chain(from).chain(server).chain(username).collect();
                 (texts, vec![password.map(|password| ("password", password))])
             }
         };
@@ -188,8 +194,10 @@ struct SlackSettings {
 #[serde(deny_unknown_fields)]
 struct EmailSettings {
     to: Vec<String>,
-    from: String,
-    server: String,
+    #[serde(default)]
+    from: Option<String>,
+    #[serde(default)]
+    server: Option<String>,
     #[serde(default)]
     username: Option<String>,
     #[serde(default)]
@@ -390,6 +398,7 @@ mod tests {
             (ChannelKind::Slack, slack.clone(), names(&["bot", "sign"])),
             (ChannelKind::Email, mail.clone(), names(&["pw"])),
             (ChannelKind::Email, json!({ "to": ["a"], "from": "c", "server": "smtp://mail" }), names(&[])),
+            (ChannelKind::Email, json!({ "to": ["a"] }), names(&[])),
         ] {
             assert_eq!(kind.check(&settings), Ok(secrets), "{settings}");
         }
@@ -413,6 +422,9 @@ mod tests {
             (ChannelKind::Email, but(&mail, "to", json!(["a", "a"])), "twice"),
             (ChannelKind::Email, but(&mail, "from", json!("a\r\nBcc: b")), "no control characters"),
             (ChannelKind::Email, but(&mail, "username", json!(null)), "needs a `username`"),
+            (ChannelKind::Email, but(&mail, "server", json!(null)), "given together"),
+            (ChannelKind::Email, but(&mail, "from", json!(null)), "given together"),
+            (ChannelKind::Email, json!({ "to": ["a"], "username": "u", "password": "pw" }), "needs a `server`"),
         ] {
             let refused = kind.check(&settings).unwrap_err();
             assert!(refused.contains(expected), "{settings}: {refused}");

@@ -24,11 +24,11 @@ use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Clock, OrgId, Random, Secret};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::{Pipeline, Ports, Settings};
-use sources::builtin::email::{Email, Sender};
+use sources::builtin::email::Email;
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
-use sources::connection::{Connected, ConnectedConfig};
-use sources::mail::{MailLogin, Mailer, Route};
+use sources::connection::{Connected, ConnectedConfig, OrgSenders};
+use sources::mail::{MailLogin, Mailer, Route, Sender, Senders};
 use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::package::Packages;
@@ -183,7 +183,10 @@ pub(crate) async fn compose(
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
     let faults = faults();
     let mailer = Arc::new(mailer(config)?);
-    let shared = shared_sources(config, &store, &clock, &random, &mailer)?;
+    let connections = connections(config, &store, &clock, &random, &mailer)?;
+    let default = config.email.sender.as_ref().map(sender).transpose()?;
+    let senders: Arc<dyn Senders> = Arc::new(OrgSenders::new(connections.clone(), default));
+    let shared = shared_sources(config, &store, &clock, &random, (&mailer, &senders))?;
     let jail = jail(config).await?;
     let profiles = jail.profiles();
     let residents = Arc::clone(&jail) as Arc<dyn Residents>;
@@ -197,7 +200,6 @@ pub(crate) async fn compose(
         random: Arc::clone(&random),
     };
     let homes = Arc::new(Homes::open(ground).map_err(|error| Error::Source(error.to_string()))?);
-    let connections = connections(config, &store, &clock, &random)?;
     let added = Arc::new(added(config, &store, &connections, residents, &homes)?);
     let pipeline = Pipeline::new(
         Ports {
@@ -216,7 +218,7 @@ pub(crate) async fn compose(
         },
         Settings { reward: config.reward_weights, ..Settings::default() },
     );
-    let courier = courier(config, &store, &pipeline, &random, &address, mailer)?;
+    let courier = courier(config, &store, &pipeline, &random, &address, (mailer, senders))?;
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
     let parts = Parts {
@@ -291,7 +293,7 @@ fn shared_sources(
     store: &Store,
     clock: &Arc<dyn Clock>,
     random: &Arc<dyn Random>,
-    mailer: &Arc<Mailer>,
+    (mailer, senders): (&Arc<Mailer>, &Arc<dyn Senders>),
 ) -> Result<Vec<Arc<dyn Source>>, Error> {
     let failed = |error: sources::Error| Error::Source(error.to_string());
     let http =
@@ -299,14 +301,15 @@ fn shared_sources(
             .map_err(failed)?;
     let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
     let mut shared: Vec<Arc<dyn Source>> = vec![Arc::new(http), Arc::new(notify)];
-    if let Some(named) = &config.email.sender {
-        let email = Email::new(Arc::clone(mailer), sender(named)?, Arc::clone(clock)).map_err(failed)?;
+    // An org may have a connection to each server that the operator has named.
+    if config.email.sender.is_some() || !config.email.allowed_servers.is_empty() {
+        let email = Email::new(Arc::clone(mailer), Arc::clone(senders), Arc::clone(clock)).map_err(failed)?;
         shared.push(Arc::new(email));
     }
     Ok(shared)
 }
 
-/// Knows the server of `email.send` and those that channels may name.
+/// Knows the operator's mail server and those that connections and channels may name.
 fn mailer(config: &Config) -> Result<Mailer, Error> {
     let email = &config.email;
     let servers = email.sender.iter().map(|sender| &sender.server).chain(&email.allowed_servers).cloned().collect();
@@ -326,9 +329,15 @@ fn read_mail_file(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|error| Error::Source(format!("`email`: the file `{}` cannot be read: {error}", path.display())))
 }
 
-fn connections(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>) -> Result<Connected, Error> {
+fn connections(
+    config: &Config,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+    mailer: &Arc<Mailer>,
+) -> Result<Connected, Error> {
     let (allowed_hosts, allowed_networks) = (config.source_allowed_hosts.clone(), config.source_allowed_networks.clone());
-    let allowed = ConnectedConfig { allowed_hosts, allowed_networks };
+    let allowed = ConnectedConfig { allowed_hosts, allowed_networks, mailer: Arc::clone(mailer) };
     let connected = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random));
     connected.map_err(|error| Error::Source(error.to_string()))
 }
@@ -339,7 +348,7 @@ fn courier(
     pipeline: &Pipeline,
     random: &Arc<dyn Random>,
     address: &Own,
-    mailer: Arc<Mailer>,
+    (mailer, senders): (Arc<Mailer>, Arc<dyn Senders>),
 ) -> Result<Courier, Error> {
     let courier = Courier::new(CourierConfig {
         store: store.clone(),
@@ -350,6 +359,7 @@ fn courier(
         allowed_hosts: config.source_allowed_hosts.clone(),
         allowed_networks: config.source_allowed_networks.clone(),
         mailer,
+        senders,
         slack_api_url: config.slack_api_url.clone(),
         patience: CourierConfig::PATIENCE,
     });

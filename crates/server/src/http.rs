@@ -232,6 +232,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(pages::page))
         .routes(routes!(pages::top_page))
         .routes(routes!(links::show, links::answer))
+        .routes(routes!(inbox::home))
         .routes(routes!(inbox::show, inbox::answer))
         .routes(routes!(login::show, login::log_in))
         .routes(routes!(login::log_out))

@@ -1,11 +1,11 @@
 //! Tests that apply to every builtin source, and helpers that the sources' tests share.
 
-use super::email::{Email, Sender};
+use super::email::Email;
 use super::files::Files;
 use super::http::{Http, HttpConfig};
 use super::notify::Notify;
 use super::*;
-use crate::mail::{Mailer, Route};
+use crate::mail::{Mailer, Route, Sender};
 use crate::words::patience;
 use crate::workspace::Folders;
 use countersign_core::action::{Preview, Repeatability, Reversibility, SafetyClass};
@@ -113,7 +113,7 @@ fn sources() -> (tempfile::TempDir, Vec<Box<dyn Source>>) {
     let notify = Notify::new(Arc::new(Nobody), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
     let route = Route { server: "smtps://mail.example.com".parse().unwrap(), login: None };
     let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
-    let email = Email::new(Arc::new(Mailer::default()), sender, Arc::new(FixedClock::new())).unwrap();
+    let email = Email::new(Arc::new(Mailer::default()), Arc::new(sender), Arc::new(FixedClock::new())).unwrap();
     (scratch, vec![Box::new(files), Box::new(http), Box::new(notify), Box::new(email)])
 }
 

@@ -1,11 +1,14 @@
-//! Connections in use: the credential that the store keeps becomes the headers of one request, to the place it is for and for no other. The
-//! tokens of an OAuth connection are renewed here when they have ended (`renewal`).
+//! Connections in use: the credential that the store keeps becomes the headers of one request, to the place it is for and for no other, or
+//! the login of a mail server (`mail`). The tokens of an OAuth connection are renewed here when they have ended (`renewal`).
 
+mod mail;
 mod renewal;
 mod test;
 
+pub use mail::OrgSenders;
 pub use test::Tested;
 
+use crate::mail::Mailer;
 use crate::oauth::{self, Begun, Challenge, Credential, Fetch, Given, Granted, Own, Returned, origin};
 use crate::web::{HostRule, headers};
 use crate::words::{failed, refused, shown};
@@ -22,11 +25,13 @@ use ipnet::IpNet;
 use std::sync::Arc;
 use url::Url;
 
-/// The hosts and networks that the operator allows connections to reach. The default allows nothing.
+/// What the operator allows connections to reach. The default allows nothing.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectedConfig {
     pub allowed_hosts: Vec<HostRule>,
     pub allowed_networks: Vec<IpNet>,
+    /// Knows the mail servers.
+    pub mailer: Arc<Mailer>,
 }
 
 /// Resolves connections for calls, and logs in for them.
@@ -34,6 +39,7 @@ pub struct ConnectedConfig {
 pub struct Connected {
     kept: Arc<dyn KeptConnections>,
     fetch: Arc<Fetch>,
+    mailer: Arc<Mailer>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
@@ -47,7 +53,7 @@ impl Connected {
         random: Arc<dyn Random>,
     ) -> Result<Self, crate::Error> {
         let fetch = Arc::new(Fetch::new(config.allowed_hosts, config.allowed_networks)?);
-        Ok(Self { kept, fetch, clock, random })
+        Ok(Self { kept, fetch, mailer: config.mailer, clock, random })
     }
 
     /// Whether a connection can be for this address: an allowed one, without anything in it that could be a credential.
@@ -91,7 +97,7 @@ impl Connected {
         match (removed.connection.kind, &removed.value) {
             (ConnectionKind::Oauth, Some(value)) => oauth::revoke(&self.fetch, value).await,
             (ConnectionKind::Oauth, None) => Ok(()),
-            (ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic, _) => Ok(()),
+            (ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Smtp, _) => Ok(()),
         }
     }
 
@@ -104,6 +110,9 @@ impl Connected {
     async fn open_for(&self, wanted: Wanted<'_>) -> Result<OpenConnection, Error> {
         let opened = self.open(wanted.org, wanted.connection).await?;
         let connection = &opened.connection;
+        if connection.kind == ConnectionKind::Smtp {
+            return Err(refused("connection_not_allowed", format!("connection `{}` is for mail alone", connection.name)));
+        }
         if wanted.space.is_some_and(|space| !connection.may_be_used_in(space)) {
             let message = format!("connection `{}` is not for calls of this space; an admin can make one that is", connection.name);
             return Err(refused("connection_not_allowed", message));
@@ -123,14 +132,10 @@ impl Connected {
     /// The headers of a connection as it is now.
     async fn headers_of(&self, org: &OrgId, opened: OpenConnection) -> Result<ConnectionHeaders, Error> {
         let OpenConnection { connection, value } = opened;
-        match connection.state {
-            ConnectionState::Ready => {}
-            ConnectionState::NeedsLogin => return Err(needs_login(&connection)),
-            ConnectionState::Revoked => return Err(not_ready(format!("connection `{}` was removed", connection.name))),
-        }
+        must_be_ready(&connection)?;
         let value = value.ok_or_else(|| not_ready(format!("connection `{}` has no credential any more", connection.name)))?;
         match connection.kind {
-            ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic => {
+            ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Smtp => {
                 pairs(connection.kind, connection.account.as_deref(), &value)
             }
             ConnectionKind::Oauth => {
@@ -199,6 +204,7 @@ fn pairs(kind: ConnectionKind, account: Option<&str>, value: &SecretValue) -> Re
     let (name, value) = match kind {
         ConnectionKind::Bearer | ConnectionKind::Oauth => ("authorization", format!("Bearer {text}")),
         ConnectionKind::Header => (account, text.to_owned()),
+        ConnectionKind::Smtp => return Err(refused("connection_not_allowed", "a mail connection is for mail alone")),
         ConnectionKind::Basic => ("authorization", format!("Basic {}", STANDARD.encode(Secret::new(format!("{account}:{text}")).expose()))),
     };
     let value = Secret::new(value);
@@ -234,6 +240,14 @@ fn union(known: &str, further: &str) -> String {
 
 fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
+}
+
+fn must_be_ready(connection: &Connection) -> Result<(), Error> {
+    match connection.state {
+        ConnectionState::Ready => Ok(()),
+        ConnectionState::NeedsLogin => Err(needs_login(connection)),
+        ConnectionState::Revoked => Err(not_ready(format!("connection `{}` was removed", connection.name))),
+    }
 }
 
 fn not_ready(message: String) -> Error {

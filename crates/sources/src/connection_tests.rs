@@ -39,6 +39,12 @@ impl KeptConnections for Memory {
         Box::pin(std::future::ready(Ok((row.connection.id == *connection).then(|| row.opened()))))
     }
 
+    fn mail_connections<'a>(&'a self, _: &'a OrgId) -> Future<'a, Result<Vec<Connection>, ports::Error>> {
+        let row = self.0.lock();
+        let found = (row.connection.kind == ConnectionKind::Smtp).then(|| row.connection.clone());
+        Box::pin(std::future::ready(Ok(found.into_iter().collect())))
+    }
+
     fn lock_tokens<'a>(&'a self, _: &'a OrgId, _: &'a ConnectionId, holder: &'a str) -> Future<'a, Result<Locked, ports::Error>> {
         let mut row = self.0.lock();
         let locked = if row.holder.is_some() {
@@ -111,7 +117,7 @@ impl World {
         let clock = FixedClock::new();
         let (allowed_hosts, allowed_networks) = fake.allowed();
         let connected = Connected::new(
-            ConnectedConfig { allowed_hosts, allowed_networks },
+            ConnectedConfig { allowed_hosts, allowed_networks, mailer: Arc::default() },
             Arc::clone(&memory) as Arc<dyn KeptConnections>,
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(3)),
@@ -259,6 +265,20 @@ async fn a_call_that_needs_more_scopes_is_told_so_and_the_next_login_asks_for_th
     assert!(world.token().await.is_ok(), "other calls go on");
     let begun = world.connected.begin_login(&world.org, &world.id, &Own::new("http://127.0.0.1:1")).await.unwrap();
     assert!(begun.url.contains("scope=read+list+write"), "{}", begun.url);
+}
+
+#[tokio::test]
+async fn the_login_of_a_mail_server_is_sent_to_no_other_server() {
+    let smtp = |connection: &mut Connection| {
+        connection.kind = ConnectionKind::Smtp;
+        connection.account = Some("robin".to_owned());
+    };
+    let world = World::new(smtp, async |_: &Fake| CANARY.to_owned()).await;
+    let refused = world.token().await.unwrap_err();
+    assert_eq!((refused.code(), refused.to_string().as_str()), ("connection_not_allowed", "connection `github` is for mail alone"));
+    let check = |url: &str| world.connected.check_mail_server(url).map(|_| ()).map_err(|error| error.code());
+    assert_eq!(check("https://mail.example.com"), Err("url_not_allowed"));
+    assert_eq!(check("smtps://mail.example.com"), Err("host_not_allowed"), "an operator names mail servers");
 }
 
 #[test]

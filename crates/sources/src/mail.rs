@@ -1,14 +1,17 @@
-//! Mail over SMTP: one message, through a server that an operator has named. Shared by the action `email.send` and by channels.
+//! Mail over SMTP: one message, through a server that an operator has named. Shared by the action `email.send` and by channels. Whose login
+//! it is, the org's or the operator's, is the business of `Senders`.
 //!
 //! What a failure means for the effect is decided here. Until the server has taken the envelope and asked for the message, nothing was
 //! sent; while the message is on its way, nobody knows.
 
 mod address;
 mod message;
+mod sender;
 mod server;
 
 pub use address::MailAddress;
 pub use message::{Mail, Subject};
+pub use sender::{Sender, Senders};
 pub use server::{MailServer, Security};
 
 use crate::Error as SetupError;
@@ -79,9 +82,20 @@ impl Mailer {
         }
     }
 
+    /// Whether the server would take mail from this sender. Nothing is sent.
+    pub async fn greet(&self, sender: &Sender, patience: Duration) -> Result<(), Error> {
+        self.check(&sender.route.server)?;
+        let greeting = async {
+            let mut connection = self.connect(&sender.route).await?;
+            connection.command(MailFrom::new(Some(sender.from.inner().clone()), Vec::new())).await.map_err(before)?;
+            let _said_goodbye = timeout(Duration::from_millis(GOODBYE_MS), connection.quit()).await;
+            Ok::<(), Error>(())
+        };
+        timeout(patience, greeting).await.unwrap_or_else(|_| Err(away("it did not answer in time")))
+    }
+
     /// Everything before the message itself. Whatever fails here, nothing was sent.
     async fn announce(&self, route: &Route, mail: &Mail) -> Result<AsyncSmtpConnection, Error> {
-        let before = |error: smtp::Error| answered(&error).unwrap_or_else(|| away(&told(&error)));
         let mut connection = self.connect(route).await?;
         connection.command(MailFrom::new(Some(mail.from.inner().clone()), Vec::new())).await.map_err(before)?;
         for to in &mail.to {
@@ -93,7 +107,6 @@ impl Mailer {
 
     async fn connect(&self, route: &Route) -> Result<AsyncSmtpConnection, Error> {
         let MailServer { host, port, security } = &route.server;
-        let before = |error: smtp::Error| answered(&error).unwrap_or_else(|| away(&told(&error)));
         let hello = ClientId::default();
         let tls = match security {
             Security::Tls => Some(self.tls(host)?),
@@ -148,6 +161,11 @@ fn source_id() -> String {
 /// Nothing was sent, and trying again is safe.
 fn away(message: &str) -> Error {
     Error::Unreachable { source_id: source_id(), message: message.to_owned() }
+}
+
+/// What failed before the message was on its way.
+fn before(error: smtp::Error) -> Error {
+    answered(&error).unwrap_or_else(|| away(&told(&error)))
 }
 
 /// What the server answered, if it did: it did not take the mail.

@@ -65,6 +65,19 @@ async fn a_login_is_sent_over_tls_alone() {
 }
 
 #[tokio::test]
+async fn a_server_is_asked_whether_it_takes_our_mail_without_any() {
+    let from = "greeted@mail.test".parse::<MailAddress>().unwrap();
+    let secured =
+        |password| Sender { route: Route { server: mail::secured().parse().unwrap(), login: login(password) }, from: from.clone() };
+    mailer().greet(&secured(mail::LOGIN.1), PATIENCE).await.unwrap();
+    let refused = mailer().greet(&secured("wrong"), PATIENCE).await.unwrap_err();
+    assert_eq!(refused.code(), "mail_login_refused");
+    let plain = Sender { route: plainly(), from };
+    mailer().greet(&plain, PATIENCE).await.unwrap();
+    assert_eq!(Mailer::default().greet(&plain, PATIENCE).await.unwrap_err().code(), "host_not_allowed");
+}
+
+#[tokio::test]
 async fn a_server_that_offers_no_encryption_gets_nothing_unless_that_was_asked_for() {
     let port = mail::plain().trim_end_matches("?tls=none").to_owned();
     let route = Route { server: port.parse().unwrap(), login: None };

@@ -22,6 +22,7 @@ pub(crate) fn connection(url: String) -> Connection {
         kind: ConnectionKind::Oauth,
         url,
         account: None,
+        from: None,
         secret: None,
         issuer: None,
         scopes: None,

@@ -511,6 +511,8 @@ CREATE TABLE connections (
   url TEXT NOT NULL,
   -- The name of the header, or of the user.
   account TEXT,
+  -- The address that mail comes from.
+  mail_from TEXT,
   -- The name of the secret that has the value, if it is not sealed here.
   secret TEXT,
   -- Who issued the tokens, for OAuth.

@@ -74,8 +74,8 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("secrets", "org_id, id, name, description, version, sealed_value, set_by, set_at, last_used_at", "org_id, id"),
     (
         "connections",
-        "org_id, id, name, kind, url, account, secret, issuer, scopes, spaces, version, state, why, sealed_credential, made_by, made_at, \
-         login_by, login_at, last_used_at, renewed_by, renewed_until, removed_at",
+        "org_id, id, name, kind, url, account, mail_from, secret, issuer, scopes, spaces, version, state, why, sealed_credential, made_by, \
+         made_at, login_by, login_at, last_used_at, renewed_by, renewed_until, removed_at",
         "org_id, id",
     ),
     (

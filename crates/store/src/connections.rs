@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 
 macro_rules! select_connection {
     () => {
-        "SELECT id, name, kind, url, account, secret, issuer, scopes, spaces, version, state, why, made_by, made_at, login_by, login_at, \
-         last_used_at, removed_at, sealed_credential FROM connections WHERE org_id = $1"
+        "SELECT id, name, kind, url, account, mail_from, secret, issuer, scopes, spaces, version, state, why, made_by, made_at, login_by, \
+         login_at, last_used_at, removed_at, sealed_credential FROM connections WHERE org_id = $1"
     };
 }
 pub(crate) use select_connection;
@@ -32,6 +32,8 @@ pub struct NewConnection {
     pub kind: ConnectionKind,
     pub url: String,
     pub account: Option<String>,
+    /// The address that mail comes from, for `smtp`.
+    pub from: Option<String>,
     /// The secret that has the value, instead of `value`.
     pub secret: Option<SecretName>,
     pub scopes: Option<String>,
@@ -141,7 +143,7 @@ fn place(org: &OrgId, connection: &Connection) -> String {
 }
 
 async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by: PrincipalId) -> Result<CreatedConnection, Error> {
-    let NewConnection { name, kind, url, account, secret, scopes, spaces, value } = new;
+    let NewConnection { name, kind, url, account, from, secret, scopes, spaces, value } = new;
     if find_locked(tx, org, &name).await?.is_some() {
         return Ok(CreatedConnection::Taken);
     }
@@ -154,7 +156,7 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
     }
     let made_at = tx.now();
     let (state, why) = match kind {
-        ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic => (ConnectionState::Ready, None),
+        ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Smtp => (ConnectionState::Ready, None),
         ConnectionKind::Oauth => (ConnectionState::NeedsLogin, Some(NO_LOGIN.to_owned())),
     };
     let connection = Connection {
@@ -163,6 +165,7 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
         kind,
         url,
         account,
+        from,
         secret,
         issuer: None,
         scopes,
@@ -183,8 +186,8 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
         None => None,
     };
     tx.exec(
-        "INSERT INTO connections (org_id, id, name, kind, url, account, secret, scopes, spaces, version, state, why, sealed_credential, made_by, \
-         made_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+        "INSERT INTO connections (org_id, id, name, kind, url, account, mail_from, secret, scopes, spaces, version, state, why, \
+         sealed_credential, made_by, made_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
         &vals![
             org.as_str(),
             connection.id.as_str(),
@@ -192,6 +195,7 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
             connection.kind.as_str(),
             connection.url.as_str(),
             connection.account.as_deref(),
+            connection.from.as_deref(),
             connection.secret.as_ref().map(SecretName::as_str),
             connection.scopes.as_deref(),
             connection.spaces.as_ref().map(to_json).transpose()?,
@@ -209,6 +213,7 @@ async fn create(store: &Store, tx: &mut Tx, org: &OrgId, new: NewConnection, by:
         name: connection.name.to_string(),
         kind: connection.kind,
         url: connection.url.clone(),
+        from: connection.from.clone(),
         secret: connection.secret.as_ref().map(ToString::to_string),
         spaces: connection.spaces.clone(),
         version: connection.version,
@@ -273,6 +278,7 @@ fn read_sealed(row: Row) -> Result<(Connection, Option<Vec<u8>>), Error> {
         kind: columns.parsed(ConnectionKind::parse)?,
         url: columns.text()?,
         account: columns.text_or_null()?,
+        from: columns.text_or_null()?,
         secret: columns.parsed_or_null(SecretName::parse)?,
         issuer: columns.text_or_null()?,
         scopes: columns.text_or_null()?,

@@ -222,7 +222,7 @@ const TABLES: [(&str, &str); 14] = [
     (
         "connection",
         "SELECT id, name || ' ' || kind || ' ' || url || ' ' || coalesce(secret, '-') || ' ' || coalesce(spaces, '*') ||
-           CASE WHEN removed_at IS NULL THEN '' ELSE ' removed' END FROM connections WHERE org_id = $1",
+           coalesce(' from ' || mail_from, '') || CASE WHEN removed_at IS NULL THEN '' ELSE ' removed' END FROM connections WHERE org_id = $1",
     ),
     ("login of connection", "SELECT id, 'version ' || version FROM connections WHERE org_id = $1"),
     (
@@ -370,9 +370,10 @@ impl Logged {
                 self.set("secret", secret.to_string(), Some(format!("{name} {version}")));
             }
             IdentityChange::SecretDeleted { secret, .. } => self.set("secret", secret.to_string(), None),
-            IdentityChange::ConnectionMade { connection, name, kind, url, secret, spaces, version } => {
+            IdentityChange::ConnectionMade { connection, name, kind, url, from, secret, spaces, version } => {
                 let spaces = spaces.and_then(|spaces| serde_json::to_string(&spaces).ok()).unwrap_or_else(|| "*".to_owned());
-                let said = format!("{name} {} {url} {} {spaces}", kind.as_str(), secret.as_deref().unwrap_or("-"));
+                let from = from.map(|from| format!(" from {from}")).unwrap_or_default();
+                let said = format!("{name} {} {url} {} {spaces}{from}", kind.as_str(), secret.as_deref().unwrap_or("-"));
                 self.set("connection", connection.to_string(), Some(said));
                 self.set("login of connection", connection.to_string(), Some(format!("version {version}")));
             }

@@ -14,7 +14,7 @@ pub(crate) enum Channel {
     #[command(before_help = "Examples:
   countersign channel add pager --webhook https://hooks.example.com/countersign --secret pager-key
   countersign channel add night --slack C024BE91L --token slack-bot --signing-secret slack-sign --user U123=robin --attendance unattended
-  countersign channel add mail --email robin@example.com --from countersign@example.com --server smtps://mail.example.com --after 10m
+  countersign channel add mail --email robin@example.com --after 10m                 through the org's mail connection
   countersign channel add refunds --webhook https://hooks.example.com/r --secret pager-key --space shop --tier R3 --tier R4")]
     Add(Box<Add>),
     /// List channels
@@ -90,14 +90,14 @@ pub(crate) struct Add {
     /// A user of Slack and the person of ours who they are, for --slack; may be given several times
     #[arg(long = "user", value_name = "SLACK=OURS", requires = "slack", value_parser = pair)]
     mapped: Vec<(String, String)>,
-    /// The address that mail comes from, for --email
-    #[arg(long = "from", value_name = "ADDRESS", requires = "email")]
+    /// The address that mail comes from, for --email with --server
+    #[arg(long = "from", value_name = "ADDRESS", requires = "mail_server")]
     sender: Option<String>,
-    /// The mail server, such as smtps://mail.example.com, for --email
-    #[arg(long = "server", value_name = "URL", requires = "email")]
+    /// A mail server for this channel alone, such as smtps://mail.example.com; else that of the org's mail connection, or the operator's
+    #[arg(long = "server", value_name = "URL", requires = "email", requires = "sender")]
     mail_server: Option<String>,
     /// Who we are to the mail server
-    #[arg(long, value_name = "NAME", requires = "email")]
+    #[arg(long, value_name = "NAME", requires = "mail_server")]
     username: Option<String>,
     /// The secret that has our password there
     #[arg(long, value_name = "SECRET", requires = "username")]
@@ -130,7 +130,7 @@ struct Kind {
     #[arg(long, value_name = "CHANNEL", requires = "bot_token", requires = "signing_secret")]
     slack: Option<String>,
     /// Mail to this address; may be given several times
-    #[arg(long, value_name = "ADDRESS", requires = "sender", requires = "mail_server")]
+    #[arg(long, value_name = "ADDRESS")]
     email: Vec<String>,
 }
 
@@ -333,8 +333,10 @@ impl Add {
                 (ChannelKind::Slack, json!({ "channel": channel, "token": token, "signing_secret": signing_secret, "users": users }))
             }
             (None, None) => {
-                let mut settings = json!({ "to": email, "from": self.sender, "server": self.mail_server });
-                for (field, given) in [("username", &self.username), ("password", &self.password)] {
+                let mut settings = json!({ "to": email });
+                let named =
+                    [("from", &self.sender), ("server", &self.mail_server), ("username", &self.username), ("password", &self.password)];
+                for (field, given) in named {
                     if let Some(given) = given {
                         settings[field] = json!(given);
                     }
@@ -395,12 +397,15 @@ mod tests {
         let expected = json!({ "to": ["a@example.com", "b@example.com"], "from": "c@example.com", "server": "smtp://mail", "username": "u",
             "password": "pw" });
         assert_eq!(mail.unwrap().settings, expected);
+        assert_eq!(typed("--email a@example.com").unwrap().settings, json!({ "to": ["a@example.com"] }));
         for wrong in [
             "",
             "--webhook https://example.com",
             "--webhook https://example.com --secret key --slack C1",
             "--slack C1 --token bot",
             "--email a@example.com --from b@example.com",
+            "--email a@example.com --server smtp://mail",
+            "--email a@example.com --username u",
             "--webhook https://example.com --secret key --user U1=robin",
             "--webhook https://example.com --secret key --tier R9",
             "--webhook https://example.com --secret key --after soon",

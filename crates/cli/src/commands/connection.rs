@@ -1,4 +1,4 @@
-//! `countersign connection`: the credentials of sources, each with the address it may be sent to. A credential comes from a prompt, from stdin
+//! `countersign connection`: the credentials of sources and of mail servers, each with the address it may be sent to. A credential comes from a prompt, from stdin
 //! or from a file, or a person logs in for it in a browser; it is never shown again.
 
 use super::given::Given;
@@ -20,7 +20,8 @@ pub(crate) enum Connection {
   countersign connection add github https://api.example.com/mcp --bearer         asks for the token
   countersign connection add search https://search.example.com --header X-Api-Key --secret search-key
   countersign connection add wiki https://wiki.example.com/api --basic robin --file password.txt
-  countersign connection add linear https://mcp.example.com/mcp --oauth          prints an address to open")]
+  countersign connection add linear https://mcp.example.com/mcp --oauth          prints an address to open
+  countersign connection add mail smtps://smtp.example.com --smtp --from team@example.com --username team --secret smtp-password")]
     Add(Box<Add>),
     /// Log in for a connection, in a browser, and wait until that is done
     #[command(before_help = "Examples:\n  countersign connection login linear")]
@@ -43,7 +44,7 @@ pub(crate) enum Connection {
         #[arg(value_name = "NAME")]
         connection: String,
     },
-    /// Send one request with the credential and one without, and say what was answered
+    /// Send one request with the credential and one without, and say what was answered; no mail is sent
     #[command(before_help = "Examples:\n  countersign connection test github")]
     Test {
         /// Its name
@@ -72,6 +73,12 @@ pub(crate) struct Add {
     kind: Kind,
     #[command(flatten)]
     given: Given,
+    /// The address that mail comes from, for --smtp
+    #[arg(long = "from", value_name = "ADDRESS", requires = "smtp")]
+    sender: Option<String>,
+    /// Who we are to the mail server, for --smtp; absent if it asks for no login
+    #[arg(long, value_name = "NAME", requires = "smtp")]
+    username: Option<String>,
     /// Use the value of this secret
     #[arg(long, value_name = "NAME", conflicts_with_all = ["stdin", "file", "oauth"])]
     secret: Option<String>,
@@ -104,6 +111,9 @@ struct Kind {
     /// A login in a browser, with OAuth 2.1
     #[arg(long)]
     oauth: bool,
+    /// A mail server, for email.send and channels: smtps://HOST, or smtp://HOST with STARTTLS
+    #[arg(long, requires = "sender")]
+    smtp: bool,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -125,6 +135,7 @@ impl Resource for ConnectionView {
         Field::both("state", Column::Whole, |one, _| Some(state(one))),
         Field::both("url", Column::Cut, |one, _| text(&one.url)),
         Field::line("account", |one, _| maybe(one.account.as_ref())),
+        Field::line("from", |one, _| maybe(one.from.as_ref())),
         Field::line("secret", |one, _| maybe(one.secret.as_ref())),
         Field::line("issuer", |one, _| maybe(one.issuer.as_ref())),
         Field::line("scopes", |one, _| maybe(one.scopes.as_ref().map(|scopes| scopes.join(" ")))),
@@ -193,20 +204,22 @@ impl Connection {
 
 impl Add {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let Self { name, address: url, kind, given, secret, space, scope, client_id, waiting } = self;
+        let Self { name, address: url, kind, given, sender: from, username, secret, space, scope, client_id, waiting } = self;
         let (kind, account) = match kind {
             Kind { header: Some(header), .. } => (ConnectionKind::Header, Some(header)),
             Kind { basic: Some(user), .. } => (ConnectionKind::Basic, Some(user)),
             Kind { oauth: true, .. } => (ConnectionKind::Oauth, None),
+            Kind { smtp: true, .. } => (ConnectionKind::Smtp, username),
             Kind { .. } => (ConnectionKind::Bearer, None),
         };
         let is_oauth = kind == ConnectionKind::Oauth;
-        // Nobody is asked for what another one has, nor for the secret of a client that may have none.
-        let is_needed = given.is_named() || (secret.is_none() && !is_oauth);
+        // Nobody is asked for what another one has, nor for the secret of a client or the password of a user that there may not be.
+        let has_none = is_oauth || (kind == ConnectionKind::Smtp && account.is_none());
+        let is_needed = given.is_named() || (secret.is_none() && !has_none);
         let value = if is_needed { Some(given.read(&name, client, terminal).await?) } else { None };
         let list = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
         let (spaces, scopes) = (list(space), list(scope));
-        let request = NewConnectionRequest { name: name.clone(), kind, url, account, value, secret, spaces, scopes, client_id };
+        let request = NewConnectionRequest { name: name.clone(), kind, url, account, from, value, secret, spaces, scopes, client_id };
         let answer = client.post::<ConnectionView>(&["connections"], &request).await?;
         if is_oauth {
             return log_in(&name, waiting, client, terminal).await.map_err(|failure| made(&name, failure));
@@ -277,6 +290,10 @@ async fn test(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
     let answer = client.post::<ConnectionTestResponse>(&["connections", name, "test"], &json!({})).await?;
     let ConnectionTestResponse { status, status_without, is_let_in } = answer.read;
     let said = match (is_let_in, status_without) {
+        // Codes of mail servers, which HTTP does not have.
+        (_, _) if status == 250 => "the mail server takes mail from us".to_owned(),
+        (_, _) if status == 535 => "the mail server refused the user and the password".to_owned(),
+        (_, _) if status == 550 => "the mail server takes no mail from us".to_owned(),
         (Some(true), _) => "the credential was taken".to_owned(),
         (Some(false), _) => "the credential was refused".to_owned(),
         (None, Some(200..=299)) if (200..300).contains(&status) => {

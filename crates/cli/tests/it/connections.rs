@@ -230,6 +230,29 @@ fn an_address_where_nobody_listens_is_said_to_be_the_cause() {
 }
 
 #[test]
+fn a_mail_server_is_a_connection_with_an_address_that_mail_comes_from() {
+    let relay = format!("{}?tls=none", crate::fake::nobody().replace("http://", "smtp://"));
+    let server = Server::start_with(&[("COUNTERSIGN_EMAIL_ALLOWED_SERVERS", &format!("{relay},smtps://mail.example.com"))]);
+    let owner = server.owner();
+    owner.run(&["connection", "add", "relay", &relay, "--smtp"]).exits(2);
+    // A relay asks for no login, so nobody is asked for a password.
+    owner.run(&["connection", "add", "relay", &relay, "--smtp", "--from", "team@example.com"]).ok();
+    let shown = owner.run(&["connection", "show", "relay"]).ok();
+    assert!(shown.stdout.contains("smtp") && shown.stdout.contains("team@example.com"), "{shown:?}");
+    let add = "connection add mail smtps://mail.example.com --smtp --from team@example.com --username team --stdin --json";
+    let made = owner.run_with_stdin(&add.split(' ').collect::<Vec<_>>(), VALUE).ok().json();
+    assert_eq!((&made["kind"], &made["account"], &made["from"]), (&json!("smtp"), &json!("team"), &json!("team@example.com")));
+    let refused = owner.run(&["connection", "add", "x", "smtps://elsewhere.example.com", "--smtp", "--from", "team@example.com"]).exits(5);
+    assert!(refused.stderr.contains("`email.allowed_servers`"), "{refused:?}");
+    let away = owner.run(&["connection", "test", "relay"]).exits(1);
+    assert!(
+        away.stderr.contains("the mail server of connection `relay` cannot be used") && !away.stderr.contains("source `email`"),
+        "{away:?}"
+    );
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
 fn a_connection_that_lacks_scopes_for_some_calls_says_so() {
     let at = "2026-11-15T00:00:00.000000Z";
     let (why, mended_by) = ("some calls need the scopes `write` too", "an admin or owner, who logs in");

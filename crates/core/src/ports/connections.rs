@@ -66,6 +66,8 @@ pub trait KeptConnections: Send + Sync {
     ) -> Future<'a, Result<bool, Error>>;
     /// Gives the lock back without a change.
     fn unlock_tokens<'a>(&'a self, org: &'a OrgId, connection: &'a ConnectionId, holder: &'a str) -> Future<'a, Result<(), Error>>;
+    /// The connections of the kind `smtp` that were not removed, by name, without their credentials.
+    fn mail_connections<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Connection>, Error>>;
     /// Notes that only a person can mend this version of the connection, and why. A lock on it ends. Another version, which a login has
     /// made meanwhile, stays as it is.
     fn need_login<'a>(&'a self, org: &'a OrgId, connection: &'a ConnectionId, version: i64, need: Need) -> Future<'a, Result<(), Error>>;
@@ -92,8 +94,8 @@ pub enum Need {
 /// A connection with its credential.
 pub struct OpenConnection {
     pub connection: Connection,
-    /// The token, the header's value, or the password; for OAuth what `sources/oauth` keeps. Absent before the first login and after the
-    /// connection was removed.
+    /// The token, the header's value, or the password; for OAuth what `sources/oauth` keeps. Absent before the first login, for a mail server
+    /// that asks for none, and after the connection was removed.
     pub value: Option<SecretValue>,
 }
 
@@ -105,8 +107,10 @@ pub struct Connection {
     pub kind: ConnectionKind,
     /// The address it is for. Its credential is sent to the origin of this address, and to no other.
     pub url: String,
-    /// The name of the header, or of the user for `basic`.
+    /// The name of the header, or of the user for `basic` and `smtp`.
     pub account: Option<String>,
+    /// The address that mail comes from, for `smtp`.
+    pub from: Option<String>,
     /// The secret that has the value, if the connection has none of its own.
     pub secret: Option<SecretName>,
     /// Who issued the tokens, for OAuth.
@@ -169,20 +173,25 @@ pub enum ConnectionKind {
     Basic,
     /// OAuth 2.1: a person logs in once, and tokens are renewed.
     Oauth,
+    /// A mail server, with a user's name and a password if it asks for them.
+    Smtp,
 }
 
 impl ConnectionKind {
+    pub const ALL: [Self; 5] = [Self::Bearer, Self::Header, Self::Basic, Self::Oauth, Self::Smtp];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Bearer => "bearer",
             Self::Header => "header",
             Self::Basic => "basic",
             Self::Oauth => "oauth",
+            Self::Smtp => "smtp",
         }
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Bearer, Self::Header, Self::Basic, Self::Oauth].into_iter().find(|kind| kind.as_str() == text)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
@@ -227,7 +236,7 @@ mod tests {
 
     #[test]
     fn words_are_read_as_they_are_written() {
-        for kind in [ConnectionKind::Bearer, ConnectionKind::Header, ConnectionKind::Basic, ConnectionKind::Oauth] {
+        for kind in ConnectionKind::ALL {
             assert_eq!(ConnectionKind::parse(kind.as_str()), Some(kind));
         }
         for state in [ConnectionState::Ready, ConnectionState::NeedsLogin, ConnectionState::Revoked] {

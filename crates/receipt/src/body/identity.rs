@@ -90,6 +90,9 @@ pub enum IdentityChange {
         name: String,
         kind: ConnectionKind,
         url: String,
+        /// The address that mail comes from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
         /// The name of the secret that has the value, if the connection has none of its own.
         secret: Option<String>,
         /// Absent: every space.

@@ -1,4 +1,4 @@
-//! Which mail servers there are: the one that `email.send` sends through, and those that channels may name.
+//! Which mail servers there are: the one that mail goes through where an org has none, and those that connections and channels may name.
 
 use super::ConfigError;
 use serde::Deserialize;
@@ -8,9 +8,9 @@ use std::path::PathBuf;
 /// The operator's mail settings. The default knows no server.
 #[derive(Clone, Debug, Default)]
 pub struct EmailConfig {
-    /// What `email.send` sends through; absent: the action is not offered.
+    /// What mail goes through where an org has no mail connection.
     pub sender: Option<EmailSender>,
-    /// Further servers that channels may name.
+    /// Further servers that connections and channels may name. Without any server `email.send` is not offered.
     pub allowed_servers: Vec<MailServer>,
     /// The file with the only authorities whose certificates count; absent: the usual public ones.
     pub ca_cert: Option<PathBuf>,

@@ -1,9 +1,11 @@
-//! One call on a page, for the person who decides about it: what the card of the command line says (`cli/src/commands/show/card.rs`).
+//! One call on a page, for the person who decides about it or looks at what became of it: what the card of the command line says (`cli/src/commands/show/card.rs`).
 
+mod after;
 mod changes;
 mod reasons;
 
 use super::html::{escaped, escaped_line, page};
+use super::invocations::shown;
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::{answers, users};
@@ -14,7 +16,7 @@ use countersign_core::action::Reversibility;
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure, Intention};
 use countersign_core::ports::{Rules, Sessions};
-use countersign_core::{Action, Invocation, Principal, Session, Status, Timestamp};
+use countersign_core::{Action, Invocation, OrgId, Principal, PrincipalId, Session, Status, Timestamp};
 use pipeline::{Eyes, Foresight, is_truncated};
 use std::sync::Arc;
 use store::{InvocationFilter, PageRequest};
@@ -22,11 +24,12 @@ use store::{InvocationFilter, PageRequest};
 /// The calls before this one that are looked at.
 const EARLIER_MAX: u32 = 100;
 
-/// Everything that there is to say of a pending call.
+/// Everything that there is to say of a call.
 pub(super) struct Card {
     invocation: Invocation,
     view: InvocationView,
-    ahead: Foresight,
+    /// What is known before it runs; absent if it is no longer pending, or if whoever looks may not answer it.
+    ahead: Option<Foresight>,
     session: Option<Session>,
     space: String,
     /// As it is defined now; absent if it is gone, or was redefined since the call was made.
@@ -34,7 +37,9 @@ pub(super) struct Card {
     requester: String,
     owner: Option<String>,
     approvers: Vec<String>,
+    answerer: Option<String>,
     editor: Option<String>,
+    settler: Option<String>,
     caller_left: bool,
     /// How many earlier calls of the same action in the session have ended, and how many of these succeeded.
     before: Option<(usize, usize)>,
@@ -45,11 +50,15 @@ impl Card {
     /// Finds out what can be known. Whoever may not see all of it gets less. A `HEAD` shows nothing, so nothing is run for it.
     pub(super) async fn of(app: &App, by: &Principal, invocation: Invocation, method: &Method) -> Self {
         let org = &invocation.org;
+        let is_pending = invocation.status == Status::Pending;
         let ahead = match answers::may_look_ahead(by) {
-            Ok(()) if *method != Method::HEAD => app.pipeline().foresee(&invocation).await.unwrap_or_else(not_found_out),
-            Ok(()) | Err(_) => Foresight::default(),
+            Ok(()) if is_pending && *method != Method::HEAD => {
+                Some(app.pipeline().foresee(&invocation).await.unwrap_or_else(not_found_out))
+            }
+            Ok(()) | Err(_) => None,
         };
-        let is_redefined = ahead.blocked.as_ref().is_some_and(|blocked| blocked.code == "definition_mismatch");
+        let blocked = ahead.as_ref().and_then(|ahead| ahead.blocked.as_ref());
+        let is_redefined = blocked.is_some_and(|blocked| blocked.code == "definition_mismatch");
         let action = app.pipeline().catalogue().find_listed(Eyes::of(org, None), invocation.action.as_str()).await;
         let mut approvers = Vec::with_capacity(invocation.approvals.len());
         for approval in &invocation.approvals {
@@ -59,21 +68,24 @@ impl Card {
             Some(owner) => Some(users::name_of_user(app, org, owner).await),
             None => None,
         };
-        let editor = match &invocation.edit {
-            Some(edit) => Some(users::name_of(app, org, &edit.by).await),
-            None => None,
-        };
+        let answerer = name(app, org, invocation.answer.as_ref().map(|answer| &answer.by)).await;
+        let editor = name(app, org, invocation.edit.as_ref().map(|edit| &edit.by)).await;
+        let settler = name(app, org, invocation.aftermath.settled.as_ref().map(|settled| &settled.by)).await;
+        // Of a call that has ended, also what it changed and what reverted it.
+        let whole = if is_pending { None } else { shown(app, invocation.clone()).await.ok() };
         let space = app.store().find_space(org, &invocation.space).await.unwrap_or_default();
         Self {
-            view: InvocationView::from(invocation.clone()),
+            view: whole.map_or_else(|| InvocationView::from(invocation.clone()), |whole| whole.invocation),
             session: app.store().find_session(org, &invocation.session).await.unwrap_or_default(),
             space: space.map_or_else(|| invocation.space.to_string(), |space| format!("{} ({})", space.name, space.band.as_str())),
             action: action.filter(|_| !is_redefined),
             requester: users::name_of(app, org, &invocation.principal).await,
             owner,
             approvers,
+            answerer,
             editor,
-            caller_left: app.pipeline().is_left_by_caller(&invocation).await.unwrap_or_default(),
+            settler,
+            caller_left: !invocation.status.is_final() && app.pipeline().is_left_by_caller(&invocation).await.unwrap_or_default(),
             before: before(app, &invocation).await,
             now: app.parts.clock.now(),
             ahead,
@@ -86,8 +98,17 @@ impl Card {
     }
 
     /// Whether an approval would run it, as far as is known.
-    pub(super) const fn can_run(&self) -> bool {
-        self.ahead.blocked.is_none()
+    pub(super) fn can_run(&self) -> bool {
+        self.ahead().is_none_or(|ahead| ahead.blocked.is_none())
+    }
+
+    /// Whether there is something to answer.
+    pub(super) fn is_pending(&self) -> bool {
+        self.invocation.status == Status::Pending
+    }
+
+    const fn ahead(&self) -> Option<&Foresight> {
+        self.ahead.as_ref()
     }
 
     pub(super) fn html(&self) -> String {
@@ -95,20 +116,22 @@ impl Card {
             self.action.as_ref().map(|action| format!("<p><small>titled “{}” by its source</small></p>", escaped_line(&action.title)));
         let facts: String = self.facts().iter().map(|(label, text)| format!("<dt>{label}<dd>{}", escaped_line(text))).collect();
         format!(
-            "<h1>{action}</h1>{titled}<p>{headline} · {id}</p>{blocked}<h2>Params</h2>{params}{changes}<dl>{facts}</dl>",
+            "<h1>{action}</h1>{titled}<p>{headline} · {id}</p>{blocked}{standing}<h2>Params</h2>{params}{changes}<dl>{facts}</dl>{result}",
             action = escaped_line(&self.view.action),
             titled = titled.unwrap_or_default(),
             headline = self.headline(),
             id = self.invocation.id,
             blocked = self.blocked(),
+            standing = if self.is_pending() { "" } else { standing(self.invocation.status) },
             params = self.params(),
             changes = self.would_change(),
+            result = self.result(),
         )
     }
 
     fn headline(&self) -> String {
         let dry_run = if self.view.dry_run { " · dry run" } else { "" };
-        let deadline = match self.invocation.deadline {
+        let deadline = match self.invocation.deadline.filter(|_| self.is_pending()) {
             Some(Deadline::At(at)) => format!(" · expires {at}, {} left", span(at.millis_since(self.now).div_ceil(1_000))),
             Some(Deadline::Stopped { .. }) => " · a kill switch is on: the deadline is stopped".to_owned(),
             None => String::new(),
@@ -125,28 +148,36 @@ impl Card {
         } else {
             ""
         };
-        self.ahead.blocked.as_ref().map(said).unwrap_or_default() + left
+        self.ahead().and_then(|ahead| ahead.blocked.as_ref()).map(said).unwrap_or_default() + left
     }
 
     /// Params that were too large to be stored whole are shown whole.
     fn params(&self) -> String {
         let stored = &self.invocation.call.params;
-        let params = serde_json::to_string_pretty(self.ahead.params.as_ref().unwrap_or(stored)).unwrap_or_default();
-        let is_cut = self.ahead.params.is_none() && is_truncated(stored);
-        let cut = if is_cut { "<p><b>Too large to be shown: this is not all that would be sent.</b></p>" } else { "" };
+        let whole = self.ahead().and_then(|ahead| ahead.params.as_ref());
+        let params = serde_json::to_string_pretty(whole.unwrap_or(stored)).unwrap_or_default();
+        let cut = match (whole.is_none() && is_truncated(stored), self.is_pending()) {
+            (true, true) => "<p><b>Too large to be shown: this is not all that would be sent.</b></p>",
+            (true, false) => "<p><b>Too large to be kept whole: this is not all of them.</b></p>",
+            (false, _) => "",
+        };
         format!("<pre>{}</pre>{cut}", escaped(&params))
     }
 
     /// The files that would change, with what deserves a second look, or why that is not known.
     fn would_change(&self) -> String {
-        let told = match (&self.ahead.changes, &self.ahead.unknown) {
-            (Some(report), _) => format!("<pre>{}</pre>", escaped(&changes::lines(report).join("\n"))),
-            (None, Some(why)) => format!("<p>{}</p>", escaped(why)),
-            (None, None) => return String::new(),
+        let declared = self.action.as_ref().map(|action| declared(action)).unwrap_or_default();
+        let is_revert = self.invocation.intention == Intention::Revert;
+        let told = match self.ahead() {
+            Some(Foresight { changes: Some(report), .. }) => format!("<pre>{}</pre>", escaped(&changes::lines(report).join("\n"))),
+            Some(Foresight { unknown: Some(why), .. }) => format!("<p>{}{declared}</p>", escaped(why)),
+            None if self.is_pending() && !is_revert => format!("<p>It is not known in advance{declared}.</p>"),
+            Some(_) | None => return String::new(),
         };
+        let ran_code = self.ahead().is_some_and(|ahead| ahead.ran_code);
         let package = escaped(self.invocation.action.source());
         let how = format!("<p>Code of the package {package} was run to find this out, without effect.</p>");
-        format!("<h2>Would change</h2>{}{told}", if self.ahead.ran_code { how.as_str() } else { "" })
+        format!("<h2>Would change</h2>{}{told}", if ran_code { how.as_str() } else { "" })
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -162,7 +193,7 @@ impl Card {
             facts.extend(claimed.more.as_ref().map(|more| ("Other fields", more.to_string())));
         }
         facts.push(("Decision", self.cascade()));
-        facts.extend(reasons::facts(invocation, &self.ahead));
+        facts.extend(reasons::facts(invocation, self.ahead()));
         facts.extend(self.of_action());
         facts.extend(view.reverses.clone().map(|id| ("Reverts", id)));
         if let Some(batch) = &view.batch {
@@ -188,7 +219,8 @@ impl Card {
         for gate in &view.gates {
             facts.extend(gate.errors.iter().map(|error| ("Gate error", format!("{}: {error}", gate.gate))));
         }
-        facts.push(("Approval covers", self.covers()));
+        facts.extend(view.binding.is_some().then(|| ("Approval covers", self.covers())));
+        facts.extend(self.aftermath());
         facts
     }
 
@@ -223,7 +255,7 @@ impl Card {
         let Some(action) = &self.action else { return Vec::new() };
         let mut facts = Vec::new();
         let is_revert = self.invocation.intention == Intention::Revert;
-        if !self.view.dry_run {
+        if self.leaves_something() {
             let told = if is_revert { "no: a revert is not itself reverted".to_owned() } else { reversible(action) };
             facts.push(("Reversible", told));
         }
@@ -236,19 +268,26 @@ impl Card {
         if !action.hosts.is_empty() {
             facts.push(("Network", action.hosts.join(", ")));
         }
-        if !action.checks.is_empty() && !is_revert {
+        if self.is_pending() && !action.checks.is_empty() && !is_revert {
             facts.push(("Verified by", action.checks.join(", ")));
         }
         facts
     }
 
-    /// How many have approved, where more than one person must; who they are; and how the params were edited.
+    /// How many have approved, where more than one person must; who they are; who answered in the end; and how the params were edited.
     fn answers(&self) -> Vec<(&'static str, String)> {
         let view = &self.view;
-        let needed = self.ahead.approvals_needed.filter(|needed| *needed > 1);
+        let needed = self.ahead().and_then(|ahead| ahead.approvals_needed).filter(|needed| *needed > 1);
         let mut facts = Vec::new();
         facts.extend(needed.map(|needed| ("Approvals", format!("{} of {needed}", view.approvals.len()))));
-        facts.extend(view.approvals.iter().zip(&self.approvers).map(|(answer, name)| ("Approved by", answered(answer, name))));
+        if self.is_pending() || view.approvals.len() > 1 {
+            facts.extend(view.approvals.iter().zip(&self.approvers).map(|(answer, name)| ("Approved by", answered(answer, name))));
+        }
+        if let (Some(answer), Some(name)) = (&view.answer, &self.answerer) {
+            facts.push(("Answered by", answered(answer, name)));
+        }
+        let resumed = |at: Timestamp| format!("{at}: it was approved and had not started when the server stopped");
+        facts.extend(view.resumed_at.map(|at| ("Resumed", resumed(at))));
         if let (Some(edit), Some(editor)) = (&view.edit, &self.editor) {
             facts.push(("Edited by", format!("{editor}, {}", edit.at)));
             let told = |value: Option<&serde_json::Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
@@ -266,12 +305,22 @@ impl Card {
     }
 }
 
-/// How a call stands after an answer, or when there is nothing to answer.
+/// How a call stands after an answer, or when there is nothing to answer; without its content, which its page has.
 pub(super) fn outcome(status: StatusCode, invocation: &InvocationView) -> Response {
     let failure = invocation.error.as_ref().map(|error| format!("<p>{}</p>", escaped(&error.message))).unwrap_or_default();
-    let more = match invocation.status {
-        Status::Pending if status == StatusCode::ACCEPTED => "<p>The approval is counted. Another person has to approve it too.</p>",
+    let counted = "<p>The approval is counted. Another person has to approve it too.</p>";
+    let is_counted = invocation.status == Status::Pending && status == StatusCode::ACCEPTED;
+    let more = if is_counted { counted } else { standing(invocation.status) };
+    let (action, id, now) = (escaped_line(&invocation.action), escaped_line(&invocation.id), invocation.status);
+    let whole = format!("<p><a href=\"/inbox/{id}\">The page of the call</a> has all of it, after a login.</p>");
+    page(status, &format!("<h1>{action}</h1><p>{id} is <strong>{now}</strong>.</p>{failure}{more}{whole}"))
+}
+
+/// What comes next, where that is not clear.
+const fn standing(status: Status) -> &'static str {
+    match status {
         Status::Approved => "<p>It starts soon, or when its caller asks for it again.</p>",
+        Status::InDoubt => "<p>Nobody knows yet whether it happened.</p>",
         Status::Pending
         | Status::Running
         | Status::Succeeded
@@ -280,11 +329,15 @@ pub(super) fn outcome(status: StatusCode, invocation: &InvocationView) -> Respon
         | Status::Denied
         | Status::Quarantined
         | Status::Expired
-        | Status::Cancelled
-        | Status::InDoubt => "",
-    };
-    let (action, id, now) = (escaped_line(&invocation.action), escaped_line(&invocation.id), invocation.status);
-    page(status, &format!("<h1>{action}</h1><p>{id} is <strong>{now}</strong>.</p>{failure}{more}"))
+        | Status::Cancelled => "",
+    }
+}
+
+async fn name(app: &App, org: &OrgId, of: Option<&PrincipalId>) -> Option<String> {
+    match of {
+        Some(of) => Some(users::name_of(app, org, of).await),
+        None => None,
+    }
 }
 
 /// A preview that failed says so: a page without it would look as if nothing changed.
@@ -322,6 +375,12 @@ fn answered(answer: &AnswerView, name: &str) -> String {
         ApproveMode::Once => "",
     };
     format!("{name}, {}{beyond}{reason}", answer.at)
+}
+
+/// `; it declares that it changes files and uses the network`
+fn declared(action: &Action) -> String {
+    let effects: Vec<_> = action.effects.iter().map(|effect| effect.in_words()).collect();
+    if effects.is_empty() { String::new() } else { format!("; it declares that it {}", effects.join(" and ")) }
 }
 
 fn reversible(action: &Action) -> String {

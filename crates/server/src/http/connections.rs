@@ -62,7 +62,8 @@ pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(connecti
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Asks the address of the connection once with its credential and once without, and tells the status of the answers.
+/// Asks the address of the connection once with its credential and once without, and tells the status of the answers. A mail server is asked
+/// whether it takes mail from us, and gets none.
 #[utoipa::path(operation_id = "connections_test", post, path = "/api/v1/connections/{connection}/test", tag = "connections", params(("connection" = String, Path)),
     responses((status = 200, body = ConnectionTestResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn test(
@@ -148,6 +149,7 @@ fn view(connection: Connection) -> ConnectionView {
         kind: connection.kind,
         url: connection.url,
         account: connection.account,
+        from: connection.from,
         secret: connection.secret.map(|secret| secret.to_string()),
         issuer: connection.issuer,
         scopes: connection.scopes.map(|scopes| scopes.split(' ').map(str::to_owned).collect()),

@@ -10,15 +10,22 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::{answers, invocations};
 use api::Code;
-use api::invocation::{ApproveRequest, DenyRequest, InvocationView};
+use api::invocation::{ApproveRequest, DenyRequest};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
+use axum::response::{Redirect, Response};
+use countersign_core::Principal;
 use countersign_core::action::Class;
-use countersign_core::{Principal, Status};
 use serde::Deserialize;
 use utoipa::ToSchema;
+
+/// All calls are in the web UI.
+#[utoipa::path(operation_id = "inbox_home", get, path = "/inbox", tag = "answers", security(()),
+    responses((status = 303, description = "To the inbox of the web UI.")))]
+pub(super) async fn home() -> Redirect {
+    Redirect::to("/")
+}
 
 /// The page of a call: after a login, what it is and two buttons, or how it ended.
 #[utoipa::path(operation_id = "inbox_show", get, path = "/inbox/{invocation}", tag = "answers", security(()), params(("invocation" = String, Path)),
@@ -30,11 +37,8 @@ pub(super) async fn show(State(app): State<App>, method: Method, visitor: Visito
         let id = invocations::parse(&invocation)?;
         let Some(person) = visitor.person(&app).await? else { return Ok(needed(&visitor, &id, "")) };
         let found = invocations::readable(&app, &person, id.as_str()).await?;
-        if found.status != Status::Pending {
-            return Ok(outcome(StatusCode::OK, &InvocationView::from(found)));
-        }
         let card = Card::of(&app, &person, found, &method).await;
-        let form = answer_form(&visitor, &person, &card);
+        let form = if card.is_pending() { answer_form(&visitor, &person, &card) } else { String::new() };
         Ok::<_, Refusal>(page(StatusCode::OK, &format!("{}{form}{}", card.html(), foot(&visitor, &person))))
     };
     visitor.known(shown.await.unwrap_or_else(|refusal| told(&refusal)))

@@ -5,7 +5,7 @@ use super::answers::{approve_one, deny_one};
 use super::body::OrEmpty;
 use super::caller::Caller;
 use super::card::{Card, outcome};
-use super::html::{escaped_line, page, told};
+use super::html::{escaped_line, page, told, told_with};
 use super::login::{Visitor, needed};
 use super::page::{innermost, seconds_of};
 use super::problem::Refusal;
@@ -25,6 +25,8 @@ use pipeline::OpenedLink;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+/// Where a link that answers nothing leads.
+const INBOX: &str = "<p><a href=\"/\">Your inbox</a></p>";
 /// How long a link lives when nobody says.
 const LINK_SECONDS: u64 = 15 * 60;
 
@@ -52,17 +54,19 @@ pub(super) async fn create(
         (status = 410, description = "The link has expired; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn show(State(app): State<App>, method: Method, visitor: Visitor, Path(link): Path<String>) -> Response {
     let response = match links::find(&app, &link, visitor.browser()).await {
-        Ok(Link::Unopened(found) | Link::Here(found)) if found.invocation.status != Status::Pending => {
+        // Whoever has not opened it may be a program that looks through mail.
+        Ok(Link::Unopened(found)) if found.invocation.status != Status::Pending => {
             outcome(StatusCode::OK, &InvocationView::from(found.invocation))
         }
         Ok(Link::Unopened(found)) => page(StatusCode::OK, &unopened(&visitor, &link, &found)),
         Ok(Link::Here(found)) => {
             let OpenedLink { invocation, principal, .. } = *found;
             let card = Card::of(&app, &principal, invocation, &method).await;
-            page(StatusCode::OK, &format!("{}{}", card.html(), answer_form(&visitor.field(&link), &card)))
+            let form = if card.is_pending() { answer_form(&visitor.field(&link), &card) } else { String::new() };
+            page(StatusCode::OK, &format!("{}{form}", card.html()))
         }
         Ok(Link::Elsewhere(invocation)) => elsewhere(&visitor, &invocation),
-        Err(error) => told(&error.into()),
+        Err(error) => told_with(&error.into(), INBOX),
     };
     visitor.known(response)
 }
@@ -85,7 +89,7 @@ pub(super) async fn answer(
     match give(&app, &visitor, &link, form).await {
         Ok(response) => response,
         Err(Error::OpenedElsewhere { invocation }) => visitor.known(elsewhere(&visitor, &invocation)),
-        Err(error) => told(&error.into()),
+        Err(error) => told_with(&error.into(), INBOX),
     }
 }
 

@@ -315,7 +315,7 @@ fn of_setup(error: &countersign_core::source::Error, detail: &str) -> Option<Ref
     match Code::parse(error.code()) {
         Some(code @ (Code::HostNotAllowed | Code::AddressNotAllowed)) => Some(Refusal::new(code, detail).hint(
             "an operator can allow it in `countersign.toml`: the host, with its scheme and port unless they are https and 443, in \
-             `source_allowed_hosts`, and a network that is not public in `source_allowed_networks`",
+             `source_allowed_hosts`, and a network that is not public in `source_allowed_networks`; a mail server in `email.allowed_servers`",
         )),
         Some(code @ Code::CommandNotAllowed) => {
             Some(Refusal::new(code, detail).hint("an operator can list it in `mcp_commands` in `countersign.toml`"))

@@ -21,7 +21,7 @@ use ipnet::IpNet;
 use parking_lot::Mutex;
 use pipeline::Pipeline;
 use serde_json::Value;
-use sources::mail::Mailer;
+use sources::mail::{Mailer, Senders};
 use sources::oauth::Own;
 use sources::outbound::Outbound;
 use sources::web::HostRule;
@@ -52,6 +52,8 @@ pub struct CourierConfig {
     pub allowed_networks: Vec<IpNet>,
     /// Sends mail through the servers that the operator has named.
     pub mailer: Arc<Mailer>,
+    /// Through which server the mail of an org goes, if its channel names none.
+    pub senders: Arc<dyn Senders>,
     /// Where Slack is, if it is elsewhere than usual.
     pub slack_api_url: Option<String>,
     /// How long one attempt may take.
@@ -84,12 +86,12 @@ struct Inner {
 impl Courier {
     /// Requires an installed rustls provider and, if an https host is allowed, the system's certificates.
     pub fn new(config: CourierConfig) -> Result<Self, sources::Error> {
-        let CourierConfig { store, pipeline, clock, random, address, allowed_hosts, allowed_networks, mailer, slack_api_url, patience } =
+        let CourierConfig { store, pipeline, clock, random, address, allowed_hosts, allowed_networks, mailer, senders, slack_api_url, patience } =
             config;
         let outbound = Arc::new(Outbound::new(allowed_hosts, allowed_networks)?);
         let secrets: Arc<dyn Secrets> = Arc::new(store.clone());
         let slack = Arc::new(SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone(), slack_api_url.as_deref()));
-        let email = SmtpWire::new(Arc::clone(&secrets), mailer, Arc::clone(&clock), address.clone());
+        let email = SmtpWire::new(Arc::clone(&secrets), mailer, senders, Arc::clone(&clock), address.clone());
         let webhook = WebhookWire { secrets, outbound, clock: Arc::clone(&clock), address: address.clone() };
         let wires: [(ChannelKind, Arc<dyn Wire>); 3] = [
             (ChannelKind::Webhook, Arc::new(webhook)),

@@ -8,7 +8,7 @@ use countersign_core::ports::Secrets;
 use countersign_core::{Clock, Future, Invocation, OrgId, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sources::mail::{Mail, MailAddress, MailLogin, MailServer, Mailer, Route, Security, Subject};
+use sources::mail::{Mail, MailAddress, MailLogin, MailServer, Mailer, Route, Security, Sender, Senders, Subject};
 use sources::oauth::Own;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use std::time::Duration;
 pub(crate) struct SmtpWire {
     secrets: Arc<dyn Secrets>,
     mailer: Arc<Mailer>,
+    senders: Arc<dyn Senders>,
     clock: Arc<dyn Clock>,
     /// Where people reach this server.
     address: Own,
@@ -25,8 +26,11 @@ pub(crate) struct SmtpWire {
 #[serde(deny_unknown_fields)]
 struct Settings {
     to: Vec<String>,
-    from: String,
-    server: String,
+    #[serde(default)]
+    from: Option<String>,
+    /// Absent: the org's mail connection, or the operator's setting.
+    #[serde(default)]
+    server: Option<String>,
     #[serde(default)]
     username: Option<String>,
     /// The name of a secret.
@@ -34,9 +38,14 @@ struct Settings {
     password: Option<String>,
 }
 
-/// Settings that name addresses and a server.
+/// Settings that name addresses, and a server if the channel has its own.
 struct Checked {
     to: Vec<MailAddress>,
+    own: Option<Named>,
+}
+
+/// A server that a channel names.
+struct Named {
     from: MailAddress,
     server: MailServer,
     /// The user, and the name of the secret with the password.
@@ -58,13 +67,20 @@ impl Wire for SmtpWire {
             Ok(checked) => checked,
             Err(wrong) => return Some(wrong),
         };
-        self.mailer.check(&checked.server).err().map(|error| error.without_conclusion())
+        let own = checked.own?;
+        self.mailer.check(&own.server).err().map(|error| error.without_conclusion())
     }
 }
 
 impl SmtpWire {
-    pub(crate) fn new(secrets: Arc<dyn Secrets>, mailer: Arc<Mailer>, clock: Arc<dyn Clock>, address: Own) -> Self {
-        Self { secrets, mailer, clock, address }
+    pub(crate) fn new(
+        secrets: Arc<dyn Secrets>,
+        mailer: Arc<Mailer>,
+        senders: Arc<dyn Senders>,
+        clock: Arc<dyn Clock>,
+        address: Own,
+    ) -> Self {
+        Self { secrets, mailer, senders, clock, address }
     }
 
     async fn tell(&self, channel: &Channel, notice: &Notice, earlier: Option<&Value>) -> Result<Option<Value>, DeliveryError> {
@@ -77,13 +93,22 @@ impl SmtpWire {
             (Moment::Ended, Some(_)) => (format!("{}.ended", notice.invocation.id), Some(notice.invocation.id.to_string())),
             (Moment::Decided, _) | (Moment::Ended, None) => return Ok(earlier.cloned()),
         };
-        let route = Route { server: checked.server, login: self.login(&channel.org, checked.login).await? };
+        let Sender { route, from } = self.sender(channel, checked.own).await?;
         let Written { subject, text, html } = written(notice, &self.address);
         let subject = Subject::new(&subject).ok_or_else(|| DeliveryError::Never("the mail has no subject".to_owned()))?;
-        let mail = Mail { from: checked.from, to: checked.to, subject, text, html: Some(html), id, answers, at: self.clock.now() };
-        match self.mailer.send(&route, &mail, Duration::from_millis(MAIL_SEND_MS)).await {
-            Ok(()) => Ok(Some(json!({ "message_id": notice.invocation.id }))),
-            Err(error) => Err(DeliveryError::outside(&error)),
+        let mail = Mail { from, to: checked.to, subject, text, html: Some(html), id, answers, at: self.clock.now() };
+        self.mailer.send(&route, &mail, Duration::from_millis(MAIL_SEND_MS)).await.map_err(|error| DeliveryError::outside(&error))?;
+        Ok(Some(json!({ "message_id": notice.invocation.id })))
+    }
+
+    /// The server that the channel names, else the org's.
+    async fn sender(&self, channel: &Channel, own: Option<Named>) -> Result<Sender, DeliveryError> {
+        match own {
+            Some(Named { from, server, login }) => {
+                let route = Route { server, login: self.login(&channel.org, login).await? };
+                Ok(Sender { route, from })
+            }
+            None => self.senders.sender_of(&channel.org, channel.space.as_ref()).await.map_err(|error| DeliveryError::outside(&error)),
         }
     }
 
@@ -101,7 +126,13 @@ impl SmtpWire {
 impl Settings {
     fn checked(self) -> Result<Checked, String> {
         let address = |text: &String| text.parse::<MailAddress>().map_err(|error| error.to_string());
-        let server: MailServer = self.server.parse().map_err(|error: sources::Error| error.to_string())?;
+        let to = self.to.iter().map(address).collect::<Result<_, _>>()?;
+        let (server, from) = match (self.server, self.from) {
+            (Some(server), Some(from)) => (server, from),
+            (None, None) => return Ok(Checked { to, own: None }),
+            (Some(_), None) | (None, Some(_)) => return Err("`server` and `from` are given together".to_owned()),
+        };
+        let server: MailServer = server.parse().map_err(|error: sources::Error| error.to_string())?;
         let login = match (self.username, self.password) {
             (Some(username), Some(password)) => Some((username, password)),
             (None, None) => None,
@@ -110,9 +141,15 @@ impl Settings {
         if login.is_some() && server.security() == Security::None {
             return Err("a password is sent over TLS only: leave `?tls=none` out".to_owned());
         }
-        let to = self.to.iter().map(address).collect::<Result<_, _>>()?;
-        Ok(Checked { to, from: address(&self.from)?, server, login })
+        Ok(Checked { to, own: Some(Named { from: address(&from)?, server, login }) })
     }
+}
+
+/// What is final: the server says no, or the operator does, or an admin has something to do.
+fn undelivered(error: Error) -> DeliveryError {
+    let is_final = matches!(error, Error::Refused { .. } | Error::Failed { .. });
+    let problem = error.without_conclusion();
+    if is_final { DeliveryError::Never(problem) } else { DeliveryError::Again(problem) }
 }
 
 /// The words of a mail.

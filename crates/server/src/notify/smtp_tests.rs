@@ -31,7 +31,14 @@ impl Secrets for Kept {
 fn wire() -> SmtpWire {
     crate::init_process();
     let mailer = Mailer::new(vec![mail::plain().parse().unwrap(), mail::secured().parse().unwrap()], Some(certificates::ROOT)).unwrap();
-    SmtpWire::new(Arc::new(Kept), Arc::new(mailer), Arc::new(FixedClock::new()), Own::new("https://countersign.example.com"))
+    let sender = Sender { route: Route { server: mail::plain().parse().unwrap(), login: None }, from: "org@example.com".parse().unwrap() };
+    SmtpWire::new(
+        Arc::new(Kept),
+        Arc::new(mailer),
+        Arc::new(sender),
+        Arc::new(FixedClock::new()),
+        Own::new("https://countersign.example.com"),
+    )
 }
 
 fn robin() -> Principal {
@@ -145,6 +152,14 @@ async fn what_the_server_says_decides_whether_it_is_tried_again() {
     assert_eq!(mail::to("login@wire.test").len(), 1);
 }
 
+#[tokio::test]
+async fn a_channel_that_names_no_server_sends_as_its_org_does() {
+    let settings = json!({ "to": ["org@wire.test"] });
+    assert_eq!(wire().refusal(&settings), None);
+    wire().deliver(&channel(settings), &notice(Moment::Pending), None).await.unwrap();
+    assert_eq!(mail::to("org@wire.test")[0].from, "org@example.com");
+}
+
 #[test]
 fn settings_that_cannot_work_are_refused_when_the_channel_is_made() {
     assert_eq!(wire().refusal(&settings("robin@wire.test")), None);
@@ -159,6 +174,7 @@ fn settings_that_cannot_work_are_refused_when_the_channel_is_made() {
         (but("server", json!("mail.example.com")), "is not a mail server"),
         (but("server", json!("smtps://mail.example.com")), "`email.allowed_servers`"),
         (but("username", json!("c")), "together"),
+        (but("server", json!(null)), "`server` and `from` are given together"),
         (json!({}), "missing field"),
     ] {
         let refused = wire().refusal(&settings).unwrap();

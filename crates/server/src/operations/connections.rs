@@ -12,6 +12,7 @@ use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::principal::Permission;
 use countersign_core::{ConnectionId, Principal, Secret, SpaceId, Timestamp};
 use sources::connection::{Connected, Tested};
+use sources::mail::{MailAddress, Security};
 use sources::oauth::{Granted, Own, Returned};
 use std::collections::BTreeSet;
 use store::{CreatedConnection, Login, LoginEnd, NewConnection, Page, PageRequest, RemovedConnection};
@@ -65,19 +66,24 @@ pub(super) fn seen(mut connection: Connection, hidden: &BTreeSet<SpaceId>) -> Op
 pub(crate) async fn create(app: &App, by: &Principal, request: NewConnectionRequest) -> Result<Connection, Error> {
     must(by, Permission::ManageIdentity)?;
     check_fields(&request)?;
-    let NewConnectionRequest { name, kind, url, account, value, secret, spaces, scopes, client_id } = request;
+    let NewConnectionRequest { name, kind, url, account, from, value, secret, spaces, scopes, client_id } = request;
     let parsed = ConnectionName::parse(&name).ok_or_else(|| {
         Error::invalid(format!(
             "the name of a connection has 1 to {SECRET_NAME_CHARS_MAX} letters, digits, `_`, `-` or `.`, begins with a letter or a digit, and \
              not with `con_`"
         ))
     })?;
-    let texts = [Some(&url), account.as_ref(), client_id.as_ref()];
+    let texts = [Some(&url), account.as_ref(), from.as_ref(), client_id.as_ref()];
     if texts.into_iter().flatten().any(|text| text.len() > CONNECTION_TEXT_BYTES_MAX || text.contains('\0')) {
         return Err(Error::invalid(format!("a text of a connection has at most {CONNECTION_TEXT_BYTES_MAX} bytes, and no U+0000")));
     }
     let connected = &app.parts.connections;
-    connected.check_url(&url).map_err(Error::Connection)?;
+    match kind {
+        ConnectionKind::Smtp => must_take_mail(app, &url, from.as_deref(), account.is_some())?,
+        ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Oauth => {
+            connected.check_url(&url).map_err(Error::Connection)?;
+        }
+    }
     let secret = secret.map(|secret| SecretName::parse(&secret).ok_or_else(|| Error::not_found("secret", &secret))).transpose()?;
     let value = value.map(value_of).transpose()?;
     let value = match (kind, client_id) {
@@ -86,6 +92,12 @@ pub(crate) async fn create(app: &App, by: &Principal, request: NewConnectionRequ
             Some(Connected::registered(client_id, secret).map_err(Error::Connection)?)
         }
         (ConnectionKind::Oauth, None) => None,
+        (ConnectionKind::Smtp, _) => {
+            if value.as_ref().is_some_and(|value| value.expose().chars().any(char::is_control)) {
+                return Err(Error::invalid("a password has no control characters"));
+            }
+            value
+        }
         (ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic, _) => {
             connected.check_credential(kind, account.as_deref(), value.as_ref()).map_err(Error::Connection)?;
             value
@@ -97,7 +109,7 @@ pub(crate) async fn create(app: &App, by: &Principal, request: NewConnectionRequ
     };
     let scopes = scopes.map(|scopes| scopes_of(&scopes)).transpose()?;
     let named = secret.clone();
-    let new = NewConnection { name: parsed, kind, url, account, secret, scopes, spaces, value };
+    let new = NewConnection { name: parsed, kind, url, account, from, secret, scopes, spaces, value };
     match app.store().create_connection(&by.org, new, &by.id).await? {
         CreatedConnection::Created(connection) => Ok(*connection),
         CreatedConnection::Taken => Err(Error::NameTaken { what: "connection", name }),
@@ -182,29 +194,50 @@ async fn may_end(app: &App, login: &store::TakenLogin) -> Result<Result<(), &'st
 fn must_have_logins(connection: &Connection) -> Result<(), Error> {
     match connection.kind {
         ConnectionKind::Oauth => Ok(()),
-        ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic => {
+        ConnectionKind::Bearer | ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Smtp => {
             Err(Error::invalid("only a connection of the kind `oauth` has a login"))
         }
     }
 }
 
+/// Whether an org may have a connection to this mail server.
+fn must_take_mail(app: &App, url: &str, from: Option<&str>, has_login: bool) -> Result<(), Error> {
+    let from = from.unwrap_or_default().parse::<MailAddress>();
+    from.map_err(|error| Error::invalid(format!("`from`: {error}")))?;
+    let server = app.parts.connections.check_mail_server(url).map_err(Error::Connection)?;
+    if has_login && server.security() == Security::None {
+        return Err(Error::invalid("a password is sent over TLS only: leave `?tls=none` out"));
+    }
+    Ok(())
+}
+
 /// Which fields each kind takes.
 fn check_fields(request: &NewConnectionRequest) -> Result<(), Error> {
     let wrong = |message: &str| Err(Error::invalid(message));
-    let NewConnectionRequest { kind, account, value, secret, scopes, client_id, .. } = request;
+    let NewConnectionRequest { kind, account, from, value, secret, scopes, client_id, .. } = request;
+    if from.is_some() != (*kind == ConnectionKind::Smtp) {
+        return wrong("`from` is the address that mail comes from: `smtp` has one, and no other kind");
+    }
     match (kind, account.as_deref()) {
         (ConnectionKind::Header, None | Some("")) => return wrong("`account` must name the header"),
         (ConnectionKind::Basic, None | Some("")) => return wrong("`account` must name the user"),
+        (ConnectionKind::Smtp, Some(user)) if user.is_empty() || user.chars().any(char::is_control) => {
+            return wrong("`account` must name the user");
+        }
         (ConnectionKind::Basic, Some(user)) if user.contains(':') => return wrong("the name of a user has no `:`"),
-        (ConnectionKind::Bearer | ConnectionKind::Oauth, Some(_)) => return wrong("`account` is for `header` and `basic`"),
-        (ConnectionKind::Header | ConnectionKind::Basic, Some(_)) | (ConnectionKind::Bearer | ConnectionKind::Oauth, None) => {}
+        (ConnectionKind::Bearer | ConnectionKind::Oauth, Some(_)) => return wrong("`account` is for `header`, `basic` and `smtp`"),
+        (ConnectionKind::Header | ConnectionKind::Basic | ConnectionKind::Smtp, Some(_))
+        | (ConnectionKind::Bearer | ConnectionKind::Oauth | ConnectionKind::Smtp, None) => {}
     }
     let is_oauth = *kind == ConnectionKind::Oauth;
+    let is_open = *kind == ConnectionKind::Smtp && account.is_none();
     match (value.is_some(), secret.is_some()) {
         (_, true) if is_oauth => wrong("`secret` is not for `oauth`"),
         (true, _) if is_oauth && client_id.is_none() => wrong("for `oauth`, `value` is the secret of the client that `client_id` names"),
         (_, _) if is_oauth => Ok(()),
         (_, _) if scopes.is_some() || client_id.is_some() => wrong("`scopes` and `client_id` are for `oauth`"),
+        (false, false) if is_open => Ok(()),
+        (_, _) if is_open => wrong("a password needs `account`, the name of the user"),
         (true, true) | (false, false) => wrong("give either `value` or `secret`"),
         (true, false) | (false, true) => Ok(()),
     }

@@ -13,6 +13,8 @@ on_sqlite!(
     a_mail_is_sent_after_an_approval_and_not_without_one,
     a_mail_that_broke_off_is_in_doubt,
     a_channel_names_a_server_that_the_operator_allows,
+    an_org_sends_mail_through_its_own_connection_and_the_operators_server_where_it_has_none,
+    what_is_no_mail_connection_is_refused,
 );
 
 /// An address that no other test uses, also not on the other database.
@@ -146,4 +148,77 @@ async fn a_channel_names_a_server_that_the_operator_allows(kind: Kind) {
     let refused = server.owner.post("/api/v1/channels", channel(&["robin@example.com"])).await;
     refused.problem(400, "invalid_request");
     assert!(refused.body["detail"].as_str().unwrap().contains("`email.allowed_servers`"), "{refused:?}");
+}
+
+fn connection(name: &str, changes: &Value) -> Value {
+    let mut body = json!({ "name": name, "kind": "smtp", "url": mail::secured(), "from": format!("{name}@example.com"),
+        "account": mail::LOGIN.0, "value": mail::LOGIN.1 });
+    for (field, value) in changes.as_object().unwrap() {
+        body[field] = value.clone();
+    }
+    body.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    body
+}
+
+async fn an_org_sends_mail_through_its_own_connection_and_the_operators_server_where_it_has_none(kind: Kind) {
+    let server = TestServer::start_mailing(kind).await;
+    let (owner, agent) = (&server.owner, server.agent().await);
+    let send = async |to: &str| {
+        let id = agent.pending("email.send", json!({ "to": [to], "subject": "a", "text": "b" })).await;
+        owner.approve(&id).await.ok();
+        (mail::to(to).remove(0), server.shown(&id).await["result"]["from"].clone())
+    };
+    let (operators, told) = send(&address(kind, "operators")).await;
+    assert_eq!((operators.from.as_str(), operators.with_login, told), ("countersign@example.com", false, json!("countersign@example.com")));
+
+    let made = owner.post("/api/v1/connections", connection("team", &json!({}))).await.ok();
+    assert_eq!((&made["from"], &made["state"], made.get("value")), (&json!("team@example.com"), &json!("ready"), None));
+    let tested = owner.post("/api/v1/connections/team/test", json!({})).await.ok();
+    assert_eq!(tested, json!({ "status": 250, "status_without": null, "is_let_in": true }));
+    let (own, told) = send(&address(kind, "own")).await;
+    assert_eq!((own.from.as_str(), own.with_login, own.with_tls, told), ("team@example.com", true, true, json!("team@example.com")));
+
+    // A channel that names no server sends in the same way.
+    let robin = address(kind, "told");
+    owner.post("/api/v1/channels", json!({ "name": "mail", "kind": "email", "settings": { "to": [robin] } })).await.ok();
+    agent.pending("fake.write", json!({})).await;
+    assert_eq!(mails(&server, &robin, 1).await[0].from, "team@example.com");
+
+    // One for the space goes before one for all; with two for the same nothing is sent.
+    owner.post("/api/v1/connections", connection("shop", &json!({ "spaces": ["main"] }))).await.ok();
+    assert_eq!(send(&address(kind, "shop")).await.0.from, "shop@example.com");
+    owner.post("/api/v1/connections", connection("other", &json!({ "spaces": ["main"] }))).await.ok();
+    let never = address(kind, "ambiguous");
+    let id = agent.pending("email.send", json!({ "to": [never], "subject": "a", "text": "b" })).await;
+    owner.approve(&id).await.problem(403, "connection_not_allowed");
+    assert!(mail::to(&never).is_empty());
+    server.verify().await;
+}
+
+async fn what_is_no_mail_connection_is_refused(kind: Kind) {
+    let server = TestServer::start_mailing(kind).await;
+    let owner = &server.owner;
+    for (changes, status, code) in [
+        (json!({ "from": null }), 400, "invalid_request"),
+        (json!({ "from": "Team <team@example.com>" }), 400, "invalid_request"),
+        (json!({ "from": "team@example.com\r\nBcc: eve@example.com" }), 400, "invalid_request"),
+        (json!({ "account": null }), 400, "invalid_request"),
+        (json!({ "account": "" }), 400, "invalid_request"),
+        (json!({ "value": null }), 400, "invalid_request"),
+        (json!({ "value": "a\u{0}b" }), 400, "invalid_request"),
+        (json!({ "url": mail::plain() }), 400, "invalid_request"),
+        (json!({ "kind": "basic" }), 400, "invalid_request"),
+        (json!({ "url": "https://mail.example.com" }), 422, "url_not_allowed"),
+        (json!({ "url": "smtps://elsewhere.example.com" }), 403, "host_not_allowed"),
+    ] {
+        owner.post("/api/v1/connections", connection("team", &changes)).await.problem(status, code);
+    }
+    owner.post("/api/v1/connections", connection("team", &json!({ "value": "wrong" }))).await.ok();
+    let tested = owner.post("/api/v1/connections/team/test", json!({})).await.ok();
+    assert_eq!((&tested["status"], &tested["is_let_in"]), (&json!(535), &json!(false)));
+    owner.post("/api/v1/connections/team/login", json!({})).await.problem(400, "invalid_request");
+    // A relay that asks nobody who they are.
+    let open = connection("relay", &json!({ "url": mail::plain(), "account": null, "value": null }));
+    owner.post("/api/v1/connections", open).await.ok();
+    assert_eq!(owner.post("/api/v1/connections/relay/test", json!({})).await.ok()["is_let_in"], true);
 }

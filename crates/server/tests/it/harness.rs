@@ -10,10 +10,10 @@ use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts};
-use sources::builtin::email::{Email, Sender};
+use sources::builtin::email::Email;
 use sources::builtin::files::Files;
-use sources::connection::{Connected, ConnectedConfig};
-use sources::mail::{Mailer, Route};
+use sources::connection::{Connected, ConnectedConfig, OrgSenders};
+use sources::mail::{Mailer, Route, Sender, Senders};
 use sources::mcp::AllowedPrograms;
 use sources::oauth::Own;
 use sources::web::HostRule;
@@ -91,8 +91,8 @@ pub(crate) struct Home {
     energy: Option<Arc<dyn Energy>>,
     /// The mail servers that there are.
     mailer: Arc<Mailer>,
-    /// The real source `email`, if a test needs it.
-    email: Option<Arc<Email>>,
+    /// The operator's sender, if a test needs the real source `email`.
+    sender: Option<Sender>,
     /// Where Slack is.
     slack_api_url: Option<String>,
 }
@@ -186,7 +186,7 @@ impl Home {
             hosts,
             energy: None,
             mailer,
-            email: None,
+            sender: None,
             slack_api_url: None,
         }
     }
@@ -256,13 +256,13 @@ impl TestServer {
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
-    /// A server that may send mail through the mail server of `make test`, with the real `email` beside the fake source.
+    /// A server that may send mail through the mail servers of `make test`, with the real `email` beside the fake source.
     pub(crate) async fn start_mailing(kind: Kind) -> Self {
         let route = Route { server: testkit::mail::plain().parse().unwrap(), login: None };
-        let mailer = Arc::new(Mailer::new(vec![route.server.clone()], None).unwrap());
-        let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
-        let email = Email::new(Arc::clone(&mailer), sender, Arc::new(FixedClock::new())).unwrap();
-        let home = Home { mailer, email: Some(Arc::new(email)), ..Home::new(kind).await };
+        let servers = vec![route.server.clone(), testkit::mail::secured().parse().unwrap()];
+        let mailer = Arc::new(Mailer::new(servers, Some(testkit::certificates::ROOT)).unwrap());
+        let sender = Some(Sender { route, from: "countersign@example.com".parse().unwrap() });
+        let home = Home { mailer, sender, ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -342,10 +342,15 @@ impl TestServer {
         let registry = FakeRegistry::default();
         let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
         sources.extend(home.files.clone().map(|files| files as Arc<dyn Source>));
-        sources.extend(home.email.clone().map(|email| email as Arc<dyn Source>));
         let networks = vec!["127.0.0.1/32".parse().unwrap()];
-        let allowed = ConnectedConfig { allowed_hosts: home.hosts.clone(), allowed_networks: networks.clone() };
+        let allowed =
+            ConnectedConfig { allowed_hosts: home.hosts.clone(), allowed_networks: networks.clone(), mailer: Arc::clone(&home.mailer) };
         let connections = Connected::new(allowed, Arc::new(store.clone()), Arc::clone(&shared), Arc::clone(&random)).unwrap();
+        let senders: Arc<dyn Senders> = Arc::new(OrgSenders::new(connections.clone(), home.sender.clone()));
+        if home.sender.is_some() {
+            let email = Email::new(Arc::clone(&home.mailer), Arc::clone(&senders), Arc::clone(&shared)).unwrap();
+            sources.push(Arc::new(email));
+        }
         let added = Arc::new(AddedRegistry::new(AddedConfig {
             store: store.clone(),
             connections: connections.clone(),
@@ -389,6 +394,7 @@ impl TestServer {
             allowed_hosts: home.hosts.clone(),
             allowed_networks: networks,
             mailer: Arc::clone(&home.mailer),
+            senders,
             slack_api_url: home.slack_api_url.clone(),
             patience: std::time::Duration::from_millis(500),
         })

@@ -2,12 +2,17 @@
 
 use crate::browser::Browser;
 use crate::harness::{Client, Kind, TestServer, on_both_engines};
+use countersign_core::action::Effect;
 use countersign_core::limits;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 on_both_engines!(
     a_person_logs_in_and_approves_on_the_page_of_a_call,
     a_person_logs_in_and_denies_with_a_reason,
+    the_page_of_a_call_that_has_ended_says_what_became_of_it,
+    the_page_says_what_a_call_declares_that_nobody_can_foresee,
+    whoever_has_no_call_is_led_to_the_inbox,
     a_link_that_was_passed_on_asks_for_a_login,
     a_form_that_another_page_made_is_refused,
     whoever_may_not_answer_is_told_so,
@@ -83,6 +88,72 @@ async fn a_person_logs_in_and_denies_with_a_reason(kind: Kind) {
     assert!(server.shown(&id).await["error"]["message"].as_str().unwrap().contains("not today"));
     assert_eq!(server.source.effects(), 0);
     server.verify().await;
+}
+
+async fn the_page_of_a_call_that_has_ended_says_what_became_of_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.owner.new_session(json!({ "title": "night shift" })).await;
+    let (done, denied) = (agent.pending("fake.write", json!({ "text": "42 € back" })).await, agent.pending("fake.write", json!({})).await);
+    let link = link_to(&server.owner, &done).await;
+    let (opened, unopened) = (Browser::of(&server), Browser::of(&server));
+    opened.look(&link).await;
+    server.owner.approve_with(&done, json!({ "reason": "he is <right>" })).await.ok();
+    server.owner.deny(&denied, "not today").await.ok();
+    let receipt = server.shown(&done).await["receipt"]["id"].as_str().unwrap().to_owned();
+    let browser = Browser::of(&server);
+    let shown = browser.log_in(&done, &server.owner.token).await;
+    assert_eq!(shown.status, 200);
+    let same = opened.look(&link).await.1;
+    for page in [&shown.text, &same] {
+        for told in [
+            "<h1>fake.write</h1>",
+            "succeeded · R2 write",
+            "42 € back",
+            "<dt>Requested by<dd>night shift · ",
+            "<dt>Answered by<dd>owner, ",
+            ": “he is &lt;right&gt;”",
+            "<dt>Took<dd>",
+            "<h2>Result</h2><pre>",
+            receipt.as_str(),
+        ] {
+            assert!(page.contains(told), "{told}: {page}");
+        }
+        assert!(!page.contains("value=\"approve\"") && !page.contains("value=\"deny\""), "{page}");
+    }
+    let shown = browser.get(&place(&denied)).await.text;
+    for told in ["denied · R2 write", "<dt>Error<dd>denied_by_person: ", "not today", "<dt>Receipt<dd>rcp_"] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    assert!(!shown.contains("<dt>Reversible<dd>") && !shown.contains("· expires "), "{shown}");
+    // A link that nobody has opened here says only how it ended.
+    let other = agent.pending("fake.write", json!({ "text": "43 € back" })).await;
+    let link = link_to(&server.owner, &other).await;
+    server.owner.deny(&other, "no").await.ok();
+    let page = unopened.get(&link).await.text;
+    assert!(page.contains("denied") && page.contains(&format!("href=\"/inbox/{other}\"")) && !page.contains("43 €"), "{page}");
+}
+
+async fn the_page_says_what_a_call_declares_that_nobody_can_foresee(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("send", |action| action.effects = vec![Effect::NetworkCall, Effect::DeviceNotification]);
+    server.owner.review("fake.send").await;
+    let id = server.agent().await.pending("fake.send", json!({ "text": "x" })).await;
+    let declared = "; it declares that it uses the network and notifies people";
+    let shown = Browser::of(&server).log_in(&id, &server.owner.token).await.text;
+    assert!(shown.contains("<h2>Would change</h2><p>") && shown.contains(declared), "{shown}");
+    // Whoever may not answer it is told what is declared, too.
+    let member = server.owner.person("mia", "member").await;
+    let shown = Browser::of(&server).log_in(&id, &member.token).await.text;
+    assert!(shown.contains(&format!("<h2>Would change</h2><p>It is not known in advance{declared}.</p>")), "{shown}");
+}
+
+async fn whoever_has_no_call_is_led_to_the_inbox(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let browser = Browser::of(&server);
+    let led = browser.fetch(Method::GET, "/inbox", &[]).await;
+    assert_eq!((led.status().as_u16(), led.headers()["location"].to_str().unwrap()), (303, "/"));
+    let nothing = browser.get("/answer/nothing").await;
+    assert!(nothing.status == 404 && nothing.text.contains("<a href=\"/\">Your inbox</a>"), "{}", nothing.text);
 }
 
 async fn a_link_that_was_passed_on_asks_for_a_login(kind: Kind) {

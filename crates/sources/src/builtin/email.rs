@@ -1,7 +1,7 @@
-//! `email`: a mail through the server that the operator has set up. Offered only where there is one.
+//! `email`: a mail through the org's mail server, or the operator's. Offered only where an operator has named one.
 
 use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, unknown_action};
-use crate::mail::{Mail, MailAddress, Mailer, Route, Subject};
+use crate::mail::{Mail, MailAddress, Mailer, Sender, Senders, Subject};
 use crate::words::{patience, refused};
 use countersign_core::action::Effect;
 use countersign_core::limits::{
@@ -19,15 +19,8 @@ pub struct Email {
     id: SourceId,
     action: Arc<Action>,
     mailer: Arc<Mailer>,
-    sender: Sender,
+    senders: Arc<dyn Senders>,
     clock: Arc<dyn Clock>,
-}
-
-/// The operator's server, and the address that mail comes from.
-#[derive(Clone, Debug)]
-pub struct Sender {
-    pub route: Route,
-    pub from: MailAddress,
 }
 
 #[derive(Deserialize)]
@@ -46,15 +39,17 @@ struct Checked {
 }
 
 impl Email {
-    pub fn new(mailer: Arc<Mailer>, sender: Sender, clock: Arc<dyn Clock>) -> Result<Self, crate::Error> {
-        Ok(Self { id: source_id("email")?, action: Arc::new(definition()?), mailer, sender, clock })
+    pub fn new(mailer: Arc<Mailer>, senders: Arc<dyn Senders>, clock: Arc<dyn Clock>) -> Result<Self, crate::Error> {
+        Ok(Self { id: source_id("email")?, action: Arc::new(definition()?), mailer, senders, clock })
     }
 
     async fn send(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
         let Checked { to, subject, text } = self.checked(action, params)?;
         let recipients = to.len();
+        let Sender { route, from } = self.senders.sender_of(&context.org, Some(&context.space)).await?;
+        let value = json!({ "recipients": recipients, "from": from.to_string() });
         let mail = Mail {
-            from: self.sender.from.clone(),
+            from,
             to,
             subject,
             text,
@@ -64,8 +59,8 @@ impl Email {
             answers: None,
             at: self.clock.now(),
         };
-        self.mailer.send(&self.sender.route, &mail, patience(context)).await?;
-        Ok(Output { value: json!({ "recipients": recipients }), quality_thousandths: 1_000, evidence: None })
+        self.mailer.send(&route, &mail, patience(context)).await?;
+        Ok(Output { value, quality_thousandths: 1_000, evidence: None })
     }
 
     fn checked(&self, action: &ActionId, params: &Value) -> Result<Checked, Error> {
@@ -130,7 +125,7 @@ pub(super) fn definition() -> Result<Action, crate::Error> {
     Ok(Action {
         version: VERSION.to_owned(),
         title: "Send an e-mail".to_owned(),
-        description: "Sends a plain-text mail from the address of this server. All recipients see each other.".to_owned(),
+        description: "Sends a plain-text mail from the address of the org. All recipients see each other.".to_owned(),
         params_schema: object_schema(
             json!({
                 "to": { "type": "array", "items": address, "minItems": 1, "maxItems": EMAIL_RECIPIENTS_MAX, "uniqueItems": true,
@@ -140,7 +135,13 @@ pub(super) fn definition() -> Result<Action, crate::Error> {
             }),
             &["to", "subject", "text"],
         ),
-        result_schema: object_schema(json!({ "recipients": { "type": "integer", "minimum": 1 } }), &["recipients"]),
+        result_schema: object_schema(
+            json!({
+                "recipients": { "type": "integer", "minimum": 1 },
+                "from": { "type": "string", "description": "The address that it came from." },
+            }),
+            &["recipients", "from"],
+        ),
         requires: vec!["email.send".to_owned()],
         effects: vec![Effect::NetworkCall],
         timeout_ms: CALL_TIMEOUT_MS,

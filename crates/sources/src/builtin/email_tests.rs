@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::builtin::tests::{call, context, preview};
+use crate::mail::Route;
 use countersign_core::source::AfterError;
 use testkit::{FixedClock, mail};
 
@@ -9,7 +10,7 @@ fn email() -> Email {
     let route = Route { server: mail::plain().parse().unwrap(), login: None };
     let mailer = Mailer::new(vec![route.server.clone()], None).unwrap();
     let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
-    Email::new(Arc::new(mailer), sender, Arc::new(FixedClock::new())).unwrap()
+    Email::new(Arc::new(mailer), Arc::new(sender), Arc::new(FixedClock::new())).unwrap()
 }
 
 fn params(to: &[&str], subject: &str, text: &str) -> Value {
@@ -21,7 +22,7 @@ async fn a_mail_is_sent_once_with_the_id_of_its_call() {
     let (email, context) = (email(), context());
     let action = ActionId::parse("email.send").unwrap();
     let sent = email.call(&context, &action, &params(&["once@email.test"], "Grüße", "It is done.")).await.unwrap();
-    assert_eq!(sent.value, json!({ "recipients": 1 }));
+    assert_eq!(sent.value, json!({ "recipients": 1, "from": "countersign@example.com" }));
     let taken = mail::to("once@email.test");
     assert_eq!((taken.len(), taken[0].from.as_str()), (1, "countersign@example.com"));
     let id = format!("Message-ID: <{}@example.com>", context.invocation);

@@ -1,11 +1,12 @@
-//! Tries a connection: asks its address once with its credential, and once without, and says what was answered. Nothing of the answers but
+//! Tries a connection: asks its address once with its credential, and once without, and says what was answered; a mail server is asked in
+//! `mail`. Nothing of the answers but
 //! their status is told: a server may repeat what it was sent.
 
 use super::Connected;
 use crate::oauth::Answer;
 use crate::web::headers;
 use crate::words::failed;
-use countersign_core::ports::connections::ConnectionName;
+use countersign_core::ports::connections::{ConnectionKind, ConnectionName};
 use countersign_core::source::Error;
 use countersign_core::{ConnectionId, OrgId};
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
@@ -24,11 +25,17 @@ pub struct Tested {
 }
 
 impl Tested {
+    /// What a mail server answered: a code of SMTP.
+    pub(super) const fn of_mail(status: u16) -> Self {
+        Self { status, status_without: None, is_message: false }
+    }
+
     /// Whether the credential was taken; `None` if the answer does not say.
     pub const fn is_let_in(self) -> Option<bool> {
         let is_closed = matches!(self.status_without, Some(401 | 403));
         match self.status {
-            401 | 403 => Some(false),
+            // With the last two a mail server refuses a login, and a sender. HTTP has no such statuses.
+            401 | 403 | 535 | 550 => Some(false),
             // Whoever answers everybody has not looked at the credential.
             200..=299 if matches!(self.status_without, Some(200..=299)) => None,
             200..=299 => Some(true),
@@ -43,6 +50,9 @@ impl Tested {
 impl Connected {
     pub async fn test(&self, org: &OrgId, connection: &ConnectionId) -> Result<Tested, Error> {
         let opened = self.open(org, connection).await?;
+        if opened.connection.kind == ConnectionKind::Smtp {
+            return self.test_mail(opened).await;
+        }
         let (name, url) = (opened.connection.name.clone(), opened.connection.url.clone());
         let credential = self.headers_of(org, opened).await?;
         let without = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ANYTHING))]);
@@ -94,6 +104,9 @@ mod tests {
             (302, false, Some(401), None),
             (401, true, None, Some(false)),
             (403, false, None, Some(false)),
+            (250, false, None, Some(true)),
+            (535, false, None, Some(false)),
+            (550, false, None, Some(false)),
         ] {
             let tested = Tested { status, status_without, is_message };
             assert_eq!(tested.is_let_in(), expected, "{tested:?}");

@@ -1,12 +1,12 @@
 //! Opens a connection for a call, and renews its tokens: one server at a time, which reads them once more under its lock, and keeps the new
 //! ones before anybody uses them.
 
-use super::{does_not_open, read_sealed, select_connection};
-use crate::db::{Tx, only, vals};
+use super::{does_not_open, read_connection, read_sealed, select_connection};
+use crate::db::{Tx, all, only, vals};
 use crate::events::tell;
 use crate::{Error, Store};
 use countersign_core::limits::{OAUTH_REFRESH_SECONDS, SECRET_USED_SECONDS};
-use countersign_core::ports::connections::{Connection, ConnectionState, Locked, Need, OpenConnection};
+use countersign_core::ports::connections::{Connection, ConnectionKind, ConnectionState, Locked, Need, OpenConnection};
 use countersign_core::ports::secrets::SecretValue;
 use countersign_core::ports::{KeptConnections, Secrets};
 use countersign_core::{ConnectionId, Future, OrgId};
@@ -28,10 +28,19 @@ impl KeptConnections for Store {
                 (Some(_), None) => None,
                 (None, opened) => opened,
             };
-            if value.is_some() {
+            // A mail server that asks for no login is used too.
+            let is_open = connection.kind == ConnectionKind::Smtp && connection.removed_at.is_none();
+            if value.is_some() || is_open {
                 self.note_connection_use(org, &connection).await?;
             }
             Ok(Some(OpenConnection { connection, value }))
+        })
+    }
+
+    fn mail_connections<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Connection>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(select_connection!(), " AND kind = 'smtp' AND removed_at IS NULL ORDER BY name");
+            all(self.db.read(sql, &vals![org.as_str()]).await?, read_connection)
         })
     }
 

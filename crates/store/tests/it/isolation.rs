@@ -171,6 +171,12 @@ async fn full(world: &World, name: &str) -> Full {
     let made = store.create_connection(&tenant.org, new_connection(&connection_name), &by).await.unwrap();
     let CreatedConnection::Created(connection) = made else { panic!("it is new") };
     store.open_connection(&tenant.org, &connection.id).await.unwrap();
+    let mail = NewConnection {
+        name: ConnectionName::parse(&format!("mail-connection-of-{name}")).unwrap(),
+        kind: ConnectionKind::Smtp,
+        ..new_connection(&connection_name)
+    };
+    store.create_connection(&tenant.org, mail, &by).await.unwrap();
     let (state, details) = (Secret::new(format!("state of {name}")), SecretValue::new(Secret::new(format!("details of {name}"))).unwrap());
     store.start_login(&tenant.org, &connection.id, &state, &details, &by).await.unwrap();
     store.label_session(&tenant.org, &tenant.session.id, "private_data", &tenant.draw(InvocationId::new)).await.unwrap();
@@ -251,6 +257,7 @@ fn new_connection(name: &ConnectionName) -> NewConnection {
         kind: ConnectionKind::Bearer,
         url: "https://api.example.com".to_owned(),
         account: None,
+        from: None,
         secret: None,
         scopes: None,
         spaces: None,
@@ -342,6 +349,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_connection_by_id: store.find_connection_by_id(org, &theirs.connection).await.unwrap();
         list_connections: store.list_connections(org, &BTreeSet::new(), &all).await.unwrap();
         open_connection: store.open_connection(org, &theirs.connection).await.unwrap().and_then(|opened| opened.value).map(|value| value.expose().to_owned());
+        mail_connections: store.mail_connections(org).await.unwrap();
         connection_version: store.connection_version(org, &theirs.connection).await.unwrap();
         find_login: store.find_login(org, &theirs.connection).await.unwrap();
         find_source: store.find_source(org, &remote()).await.unwrap();

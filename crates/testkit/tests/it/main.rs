@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a workspace that cannot be read fails the test")]
 
 mod arrows;
+mod cards;
 mod corpus;
 mod doors;
 mod parts;

@@ -46,7 +46,7 @@ const SOURCES: Crate = Crate {
         ("egress", &["web", "words"]),
         ("mail", &["words"]),
         ("oauth", &["web", "words"]),
-        ("connection", &["oauth", "web", "words"]),
+        ("connection", &["mail", "oauth", "web", "words"]),
         ("outbound", &["oauth", "web", "words"]),
         ("workspace", &["words"]),
         ("command", &["program", "words", "workspace"]),

@@ -25,6 +25,7 @@ on_both_engines!(
     a_login_counts_once_and_in_time,
     what_a_person_has_to_do_is_noted_for_the_version_it_is_about,
     connections_are_listed_by_name_and_a_removed_one_frees_its_name,
+    mail_connections_are_found_with_the_address_that_mail_comes_from,
 );
 
 const VALUE: &str = "correct-horse-battery-staple-7731";
@@ -43,6 +44,7 @@ fn new(text: &str, kind: ConnectionKind, value: Option<&str>) -> NewConnection {
         kind,
         url: "https://api.example.com/mcp".to_owned(),
         account: None,
+        from: None,
         secret: None,
         scopes: None,
         spaces: None,
@@ -341,4 +343,33 @@ async fn connections_are_listed_by_name_and_a_removed_one_frees_its_name(kind: K
     assert_eq!(all[0].id, again.id);
     let first = store.list_connections(&tenant.org, &Default::default(), &PageRequest { limit: 1, after: None }).await.unwrap();
     assert_eq!((first.items.len(), first.next.as_deref()), (1, Some("a")));
+}
+
+async fn mail_connections_are_found_with_the_address_that_mail_comes_from(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    make(store, &tenant, "github", VALUE).await;
+    let mail = |text: &str, value: Option<&str>| NewConnection {
+        url: "smtps://mail.example.com:465".to_owned(),
+        account: value.map(|_| "robin".to_owned()),
+        from: Some(format!("{text}@example.com")),
+        ..new(text, ConnectionKind::Smtp, value)
+    };
+    let support = create(store, &tenant, mail("support", Some(VALUE))).await;
+    let billing = create(store, &tenant, mail("billing", None)).await;
+    assert_eq!((support.state, billing.from.as_deref()), (ConnectionState::Ready, Some("billing@example.com")));
+    assert_eq!(store.mail_connections(&tenant.org).await, Ok(vec![billing.clone(), support.clone()]));
+    assert_eq!(value_of(store, &tenant, &support.id).await.as_deref(), Some(VALUE));
+    assert_eq!(value_of(store, &tenant, &billing.id).await, None, "it needs no login");
+    let used = store.find_connection_by_id(&tenant.org, &billing.id).await.unwrap().unwrap();
+    assert_eq!(used.last_used_at, Some(store.now().await.unwrap()), "and is used all the same");
+    remove(store, &tenant, "billing").await;
+    let left: Vec<_> = store.mail_connections(&tenant.org).await.unwrap().into_iter().map(|connection| connection.id).collect();
+    assert_eq!(left, [support.id]);
+
+    world.verify(&tenant).await;
+    assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
+    world.home.tamper("UPDATE connections SET mail_from = 'boss@example.com' WHERE name = 'support'").await;
+    let differences = store.check_integrity(&tenant.org).await.unwrap().differences;
+    assert!(differences.iter().any(|one| one.contains("from boss@example.com")), "{differences:?}");
 }

@@ -96,6 +96,7 @@ async fn connect(world: &World, tenant: &Tenant) -> ConnectionId {
         kind: ConnectionKind::Oauth,
         url: "https://mcp.example.com/mcp".to_owned(),
         account: None,
+        from: None,
         secret: None,
         scopes: None,
         spaces: None,

@@ -292,6 +292,7 @@ async fn connect(store: &Store, tenant: &Tenant, name: &ConnectionName) -> Conne
         kind: ConnectionKind::Bearer,
         url: "https://mcp.example.com/mcp".to_owned(),
         account: None,
+        from: None,
         secret: None,
         scopes: None,
         spaces: None,

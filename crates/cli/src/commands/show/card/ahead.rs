@@ -7,7 +7,6 @@ use crate::shared::*;
 use crate::style::hang;
 use api::action::ActionView;
 use api::invocation::{ForesightView, InvocationView, LabelView};
-use countersign_core::action::Effect;
 use countersign_core::decision::Verdict;
 
 const REDEFINED: &str = "definition_mismatch";
@@ -154,17 +153,8 @@ pub(super) fn code(action: &ActionView) -> Option<String> {
 
 /// `; it declares that it changes files and uses the network`
 fn declared(action: &ActionView) -> String {
-    let word = |effect: &Effect| match effect {
-        Effect::FilesystemRead => "reads files",
-        Effect::FilesystemWrite => "changes files",
-        Effect::NetworkCall => "uses the network",
-        Effect::DeviceNotification => "notifies people",
-        Effect::UserVisible => "shows people something",
-        Effect::Camera => "uses the camera",
-        Effect::Microphone => "uses the microphone",
-    };
     match action.effects.as_slice() {
         [] => String::new(),
-        effects => format!("; it declares that it {}", effects.iter().map(word).collect::<Vec<_>>().join(" and ")),
+        effects => format!("; it declares that it {}", effects.iter().map(|effect| effect.in_words()).collect::<Vec<_>>().join(" and ")),
     }
 }

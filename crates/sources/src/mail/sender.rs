@@ -1,0 +1,26 @@
+//! Whose server a mail goes through, and from which address it comes.
+
+use super::{MailAddress, Route};
+use countersign_core::source::Error;
+use countersign_core::{Future, OrgId, SpaceId};
+
+/// A mail server, who we are there, and the address that mail comes from.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    pub route: Route,
+    pub from: MailAddress,
+}
+
+/// Finds the sender of an org's mail.
+pub trait Senders: Send + Sync {
+    /// The sender for what happens in this space; absent: for what belongs to no space. It holds a password, so whoever asks uses it for one
+    /// mail and drops it.
+    fn sender_of<'a>(&'a self, org: &'a OrgId, space: Option<&'a SpaceId>) -> Future<'a, Result<Sender, Error>>;
+}
+
+/// The same for everybody.
+impl Senders for Sender {
+    fn sender_of<'a>(&'a self, _org: &'a OrgId, _space: Option<&'a SpaceId>) -> Future<'a, Result<Sender, Error>> {
+        Box::pin(std::future::ready(Ok(self.clone())))
+    }
+}
