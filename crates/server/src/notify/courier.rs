@@ -86,8 +86,19 @@ struct Inner {
 impl Courier {
     /// Requires an installed rustls provider and, if an https host is allowed, the system's certificates.
     pub fn new(config: CourierConfig) -> Result<Self, sources::Error> {
-        let CourierConfig { store, pipeline, clock, random, address, allowed_hosts, allowed_networks, mailer, senders, slack_api_url, patience } =
-            config;
+        let CourierConfig {
+            store,
+            pipeline,
+            clock,
+            random,
+            address,
+            allowed_hosts,
+            allowed_networks,
+            mailer,
+            senders,
+            slack_api_url,
+            patience,
+        } = config;
         let outbound = Arc::new(Outbound::new(allowed_hosts, allowed_networks)?);
         let secrets: Arc<dyn Secrets> = Arc::new(store.clone());
         let slack = Arc::new(SlackWire::new(Arc::clone(&secrets), Arc::clone(&outbound), address.clone(), slack_api_url.as_deref()));

@@ -145,13 +145,6 @@ impl Settings {
     }
 }
 
-/// What is final: the server says no, or the operator does, or an admin has something to do.
-fn undelivered(error: Error) -> DeliveryError {
-    let is_final = matches!(error, Error::Refused { .. } | Error::Failed { .. });
-    let problem = error.without_conclusion();
-    if is_final { DeliveryError::Never(problem) } else { DeliveryError::Again(problem) }
-}
-
 /// The words of a mail.
 struct Written {
     subject: String,
