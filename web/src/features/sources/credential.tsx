@@ -1,0 +1,89 @@
+// Which credential the requests to a source carry: none, a connection there is, or one that is made here. Beside it, whether it is taken.
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { Field, type Told, toldOf } from '@/components/field'
+import { Button, fieldClass } from '@/components/ui'
+import { Login } from '@/features/secrets/login'
+import { STATES, safeUrl, testedConnection } from '@/features/secrets/model'
+import { NewConnection } from '@/features/secrets/new-connection'
+import { connectionsQuery, testConnection } from '@/features/secrets/queries'
+import { useMay } from '@/lib/me'
+import { useSending } from '@/lib/sending'
+import type { Draft } from './model'
+import type { Preset } from './presets'
+
+const NEW = 'new connection'
+
+type Props = {
+  draft: Draft
+  preset?: Preset
+  told?: Told
+  onChoose: (connection: string) => void
+  /** Whether one is being made, so that the source cannot be added yet. */
+  onMaking: (isMaking: boolean) => void
+}
+
+export function Credential({ draft, preset, told, onChoose, onMaking }: Props) {
+  const connections = useQuery(connectionsQuery)
+  const mayMake = useMay().includes('manage_identity')
+  const [isNew, setNew] = useState(false)
+  const [tested, setTested] = useState<Told>()
+  const { error, busy, run } = useSending()
+  const chosen = connections.data?.find(each => each.name === draft.connection)
+  const origin = safeUrl(draft.url)?.origin
+  const pick = (value: string) => {
+    setTested(undefined)
+    setNew(value === NEW)
+    onMaking(value === NEW)
+    onChoose(value === NEW ? '' : value)
+  }
+  const test = () => {
+    setTested(undefined)
+    return run('it', async () => setTested(testedConnection(await testConnection(draft.connection))))
+  }
+  const wants = { none: undefined, bearer: 'It wants a token.', oauth: 'It wants a login with OAuth.' }[preset?.credential ?? 'none']
+  return (
+    <>
+      <Field
+        label="Connection"
+        help={[wants, preset?.note, 'Its credential goes with every request to this source, and nowhere else.'].filter(Boolean).join(' ')}
+        told={told ?? tested ?? (error && toldOf(error))}
+        aside={
+          chosen && (
+            <Button busy={!!busy} disabled={chosen.state !== 'ready'} onClick={() => void test()}>
+              Test
+            </Button>
+          )
+        }
+      >
+        {props => (
+          <select {...props} value={isNew ? NEW : draft.connection} onChange={event => pick(event.target.value)} className={fieldClass}>
+            <option value="">no credential</option>
+            {connections.data?.map(each => (
+              <option key={each.id} value={each.name}>
+                {each.name} · {STATES[each.state].word}
+                {origin && safeUrl(each.url)?.origin !== origin ? ` · for ${safeUrl(each.url)?.host ?? each.url}` : ''}
+              </option>
+            ))}
+            {mayMake && <option value={NEW}>new connection…</option>}
+          </select>
+        )}
+      </Field>
+      {isNew && (
+        <div className="rounded-md border bg-panel p-4">
+          <NewConnection
+            start={{
+              name: draft.name,
+              url: draft.url,
+              kind: preset?.credential === 'oauth' ? 'oauth' : 'bearer',
+              spaces: draft.spaces,
+            }}
+            onCancel={() => pick('')}
+            onMade={made => pick(made.name)}
+          />
+        </div>
+      )}
+      {chosen?.kind === 'oauth' && chosen.state !== 'ready' && mayMake && <Login connection={chosen} />}
+    </>
+  )
+}
