@@ -5,12 +5,17 @@ import { Diff } from './changes'
 
 export function DefinitionDiff({ review }: { review: Review }) {
   return (
-    <div className="@container mt-3 space-y-3">
+    <div className="@container mt-3 space-y-3 empty:hidden">
       {review.findings?.map(found => (
         <p key={`${found.rule}${found.pointer}`} className="foreign text-sm font-medium">
           ! {line(found.message)} ({found.rule})
         </p>
       ))}
+      {review.changes.length > 0 && (
+        <p className="hidden grid-cols-2 text-xs text-muted-fg @xl:grid">
+          <span>as it was reviewed</span> <span>as it is now</span>
+        </p>
+      )}
       {review.changes.map(change => (
         <div key={`${change.pointer}${change.summary}`} className="overflow-hidden rounded border bg-panel font-mono text-xs">
           <p className="foreign border-b px-3 py-1.5">

@@ -49,7 +49,9 @@ export function Quarantined({ id, onSettled }: { id: string; onSettled?: () => v
       {found.state === 'held' ? (
         <p className="text-xs text-muted-fg">
           It is discarded <When at={found.expires_at} />.{' '}
-          {maySettle ? 'That you look at the content is recorded.' : 'Somebody with the permission manage_policy looks at it.'}
+          {maySettle
+            ? 'That you look at the content is recorded. To release it, look at it and say why.'
+            : 'Somebody with the permission manage_policy looks at it.'}
         </p>
       ) : (
         <p className="foreign">

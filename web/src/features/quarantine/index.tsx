@@ -1,5 +1,5 @@
 // What was held back because its content looks dangerous: what was found, and a person's word about it.
-import { useInfiniteQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
@@ -9,7 +9,7 @@ import { line } from '@/lib/clean'
 import { absolute } from '@/lib/format'
 import { useRefresh } from '@/lib/refresh'
 import { Quarantined } from './held'
-import { type Held, quarantinesQuery } from './queries'
+import { type Held, quarantineQuery, quarantinesQuery } from './queries'
 
 export const STATES = ['held', 'released', 'discarded', 'expired'] as const satisfies readonly Held['state'][]
 const WORDS: Record<Held['state'], { word: string; tone: string }> = {
@@ -27,7 +27,6 @@ export function Quarantine() {
   const list = useInfiniteQuery(quarantinesQuery(state))
   useRefresh(['quarantine.', 'invocation.quarantined', 'invocation.succeeded'], ['quarantines', 'quarantine'])
   const items = list.data?.pages.flatMap(page => page.items) ?? []
-  const chosen = items.find(item => item.invocation_id === call)
   const show = (id: string | undefined) => void navigate({ search: old => ({ ...old, call: id }) })
   return (
     <div className="flex h-full min-h-0">
@@ -65,7 +64,7 @@ export function Quarantine() {
           <ul aria-label="Held back">
             {items.map(item => (
               <li key={item.invocation_id}>
-                <Row item={item} isChosen={item === chosen} onClick={() => show(item.invocation_id)} />
+                <Row item={item} isChosen={item.invocation_id === call} onClick={() => show(item.invocation_id)} />
               </li>
             ))}
           </ul>
@@ -79,11 +78,7 @@ export function Quarantine() {
         </div>
       </section>
       <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !call && 'max-md:hidden')}>
-        {call ? (
-          <Detail key={call} id={call} item={chosen} onBack={() => show(undefined)} />
-        ) : (
-          items.length > 0 && <Empty title="Choose one" />
-        )}
+        {call ? <Detail key={call} id={call} onBack={() => show(undefined)} /> : items.length > 0 && <Empty title="Choose one" />}
       </section>
     </div>
   )
@@ -114,7 +109,10 @@ function Row({ item, isChosen, onClick }: { item: Held; isChosen: boolean; onCli
   )
 }
 
-function Detail({ id, item, onBack }: { id: string; item: Held | undefined; onBack: () => void }) {
+function Detail({ id, onBack }: { id: string; onBack: () => void }) {
+  const held = useQuery(quarantineQuery(id))
+  const item = held.data
+  const isUnknown = (held.error as ApiError | null)?.code === 'not_found'
   return (
     <div className="px-4 py-5 md:px-6">
       <button type="button" className="mb-2 inline-flex items-center gap-1 text-muted-fg md:hidden" onClick={onBack}>
@@ -124,9 +122,13 @@ function Detail({ id, item, onBack }: { id: string; item: Held | undefined; onBa
         <Copy text={id} />
       </div>
       {item && <h2 className="mt-1 mb-3 font-mono text-lg font-semibold">{line(item.action)}</h2>}
-      <div className="space-y-2 rounded-md border bg-panel p-4">
-        <Quarantined id={id} />
-      </div>
+      {isUnknown ? (
+        <Empty title="Nothing is held of this call" />
+      ) : (
+        <div className="space-y-2 rounded-md border bg-panel p-4">
+          <Quarantined id={id} />
+        </div>
+      )}
       {item && (
         <Section title="The call">
           <Facts>
@@ -152,11 +154,14 @@ function Detail({ id, item, onBack }: { id: string; item: Held | undefined; onBa
           </Facts>
         </Section>
       )}
-      {item?.holds === 'params' && item.state === 'held' && (
+      {item?.state === 'held' && (
         <Section title="What the two answers do">
           <p>
-            <b>Release</b> makes a new call with the same params. It passes every other gate again, and may ask a person. <b>Discard</b>{' '}
-            forgets the content. Whoever made the call cannot answer this.
+            <b>Release</b>{' '}
+            {item.holds === 'params'
+              ? 'makes a new call with the same params. It passes every other gate again, and may ask a person.'
+              : 'lets what came back be read.'}{' '}
+            <b>Discard</b> forgets the content. Whoever made the call cannot answer this.
           </p>
         </Section>
       )}

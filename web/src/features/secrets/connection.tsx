@@ -22,7 +22,7 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
   const [told, setTold] = useState<Told>()
   const [isRemoving, setRemoving] = useState(false)
   const { error, busy, run } = useSending()
-  const maySet = useMay().includes('manage_identity')
+  const maySet = useMay().includes('manage_identity') && !connection.removed_at
   const spaces = useSpaceNames(connection.spaces)
   const test = () => {
     setTold(undefined)
@@ -42,8 +42,9 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
       </p>
       {maySet && (
         <div className="mt-3 space-y-3">
+          {connection.kind === 'oauth' && <Login connection={connection} />}
           <div className="flex flex-wrap items-start gap-2">
-            <Button busy={!!busy} onClick={() => void test()}>
+            <Button busy={!!busy} disabled={connection.state !== 'ready'} onClick={() => void test()}>
               Test
             </Button>
             <Button
@@ -57,7 +58,6 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
           </div>
           {told && <TellBeside told={told} />}
           {error && <TellBeside told={toldOf(error)} />}
-          {connection.kind === 'oauth' && <Login connection={connection} />}
         </div>
       )}
       <Section title="Credential">
@@ -86,6 +86,11 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
             <When at={connection.made_at} /> by {connection.made_by}
             <span className="block text-xs text-muted-fg">{absolute(connection.made_at)}</span>
           </Fact>
+          {connection.removed_at && (
+            <Fact name="Removed">
+              <When at={connection.removed_at} />
+            </Fact>
+          )}
           {connection.login_at && (
             <Fact name="Last login">
               <When at={connection.login_at} /> {connection.login_by && `by ${connection.login_by}`}
@@ -94,7 +99,7 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
         </Facts>
       </Section>
       <Section title="Used by">
-        {uses?.length === 0 && <p>No source. It can be removed.</p>}
+        {uses?.length === 0 && <p>No source.{!connection.removed_at && ' It can be removed.'}</p>}
         {uses?.map(source => (
           <Link key={source.id} to="/sources/$source" params={{ source: source.id }} className="mr-3 text-primary underline">
             {source.id}

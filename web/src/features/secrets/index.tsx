@@ -13,7 +13,7 @@ import { rank } from '@/lib/search'
 import { ConnectionDetail } from './connection'
 import { STATES } from './model'
 import { NewConnection } from './new-connection'
-import { type Connection, connectionsQuery, type Secret, secretsQuery, usedByQuery } from './queries'
+import { type Connection, connectionQuery, connectionsQuery, type Secret, secretsQuery, usedByQuery } from './queries'
 import { SecretDetail } from './secret'
 import { SetSecret } from './set-secret'
 
@@ -32,7 +32,9 @@ export function Secrets() {
   const back = () => show({})
 
   const secret = secrets.data?.find(each => each.name === secretName)
-  const connection = connections.data?.find(each => each.name === connectionName || each.id === connectionName)
+  const listed = connections.data?.find(each => each.name === connectionName || each.id === connectionName)
+  const unlisted = useQuery({ ...connectionQuery(connectionName ?? ''), enabled: !!connectionName && connections.isSuccess && !listed })
+  const connection = listed ?? (connectionName ? unlisted.data : undefined)
   const isOpen = !!secretName || !!connectionName
   const error = (secrets.error ?? connections.error) as ApiError | null
   const isEmpty = secrets.data?.length === 0 && connections.data?.length === 0
@@ -44,9 +46,7 @@ export function Secrets() {
         className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', isOpen && 'max-md:hidden')}
       >
         <header className="border-b p-3">
-          <div className="flex items-baseline justify-between gap-2">
-            <h1 className="text-lg font-semibold">Secrets &amp; connections</h1>
-          </div>
+          <h1 className="text-lg font-semibold">Secrets &amp; connections</h1>
           <input
             type="search"
             aria-label="Filter"
@@ -106,8 +106,8 @@ export function Secrets() {
           <ConnectionDetail key={connection.id} connection={connection} onGone={back} />
         ) : secretName && secrets.isSuccess ? (
           <Empty title="There is no secret of this name">It was deleted, or never set.</Empty>
-        ) : connectionName && connections.isSuccess ? (
-          <Empty title="There is no such connection">It was removed, or never made.</Empty>
+        ) : connectionName && unlisted.isError ? (
+          <Empty title="There is no such connection" />
         ) : isEmpty ? (
           <Empty title="No credentials yet">
             <p className="mb-3">With a secret or a connection calls act elsewhere, and no agent sees its value.</p>
@@ -136,6 +136,7 @@ export function Secrets() {
       )}
       {open === 'connection' && (
         <Dialog wide title="New connection" onClose={() => setOpen(undefined)}>
+          <div className="h-3" />
           <NewConnection
             onCancel={() => setOpen(undefined)}
             onMade={made => {

@@ -39,8 +39,8 @@ export function Login({ connection, onDone }: Props) {
             </a>
           </p>
           <p className="mt-2 flex flex-wrap items-center gap-x-2 text-xs" aria-live="polite">
-            <LoaderCircle aria-hidden className="size-3.5 motion-safe:animate-spin" /> Waiting for you to come back. It ends{' '}
-            {started && <When at={started.expires_at} />}.
+            <LoaderCircle aria-hidden className="size-3.5 motion-safe:animate-spin" />
+            <span>Waiting for you to come back. It ends {started && <When at={started.expires_at} />}.</span>
             <Copy text={url.href} label="copy the address" />
           </p>
           <p className="mt-1 text-xs text-muted-fg">The connection acts as the account with which you log in there.</p>

@@ -5,6 +5,7 @@ import { Field, TellBeside, toldOf } from '@/components/field'
 import { SpacesField } from '@/components/spaces-field'
 import { Button, fieldClass } from '@/components/ui'
 import { useSending } from '@/lib/sending'
+import { AllowHost } from './allow-host'
 import { type ConnectionDraft, connectionOf, emptyConnection, KINDS, missing, NAME } from './model'
 import { SecretPicker } from './picker'
 import { type Connection, makeConnection } from './queries'
@@ -15,8 +16,11 @@ type Props = { start?: Partial<ConnectionDraft>; onMade: (connection: Connection
 export function NewConnection({ start, onMade, onCancel }: Props) {
   const client = useQueryClient()
   const [draft, setDraft] = useState<ConnectionDraft>({ ...emptyConnection, ...start })
-  const { error, busy, run } = useSending()
-  const set = (more: Partial<ConnectionDraft>) => setDraft(old => ({ ...old, ...more }))
+  const { error, busy, run, clear } = useSending()
+  const set = (more: Partial<ConnectionDraft>) => {
+    clear()
+    setDraft(old => ({ ...old, ...more }))
+  }
   const lacks = missing(draft)
   const isAddress = ['host_not_allowed', 'address_not_allowed', 'url_not_allowed'].includes(error?.code ?? '')
   const isName = error?.code === 'name_taken'
@@ -30,7 +34,7 @@ export function NewConnection({ start, onMade, onCancel }: Props) {
   return (
     <form
       aria-label="New connection"
-      className="mt-3 space-y-4"
+      className="space-y-4"
       onSubmit={event => {
         event.preventDefault()
         void send()
@@ -83,6 +87,7 @@ export function NewConnection({ start, onMade, onCancel }: Props) {
           />
         )}
       </Field>
+      <AllowHost error={error} url={draft.url} />
       {(draft.kind === 'header' || draft.kind === 'basic') && (
         <Field label={draft.kind === 'header' ? 'Name of the header' : 'Name of the user'}>
           {props => (

@@ -23,6 +23,14 @@ export const connectionsQuery = queryOptions({
   queryFn: () => everyPage(after => body(api.GET('/api/v1/connections', { params: { query: { limit: 100, after } } }))),
 })
 
+/** One by its name or its id, also after it was removed: receipts name it. */
+export const connectionQuery = (connection: string) =>
+  queryOptions({
+    queryKey: ['connections', connection],
+    queryFn: () => body(api.GET('/api/v1/connections/{connection}', { params: { path: { connection } } })),
+    retry: false,
+  })
+
 /** How the last login stands; looked at again and again while somebody is logging in. */
 export const loginQuery = (connection: string, isOpen: boolean) =>
   queryOptions({

@@ -37,7 +37,7 @@ export function SetSecret({ secret, onClose, onSet }: Props) {
         }}
       >
         {!secret && (
-          <Field label="Name" help="Letters, digits, _, - and . It is what the rest refers to.">
+          <Field label="Name" help="Letters, digits, dots, _ and -. Whatever uses it refers to it by this name.">
             {props => (
               <input
                 {...props}
@@ -54,7 +54,7 @@ export function SetSecret({ secret, onClose, onSet }: Props) {
         <ValueField
           label={secret ? 'New value' : 'Value'}
           value={value}
-          help="It is kept encrypted, and never shown again, to nobody."
+          help="It is kept encrypted, and never shown again, to anybody."
           onChange={setValue}
         />
         <Field label="What it is for">

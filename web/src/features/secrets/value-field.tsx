@@ -21,13 +21,7 @@ export function ValueField({ label, value, help, onChange }: Props) {
       aside={
         <>
           <Button onClick={() => chooser.current?.click()}>From a file</Button>
-          <input
-            ref={chooser}
-            type="file"
-            hidden
-            aria-label={`${label}, from a file`}
-            onChange={event => void pick(event.target.files?.[0])}
-          />
+          <input ref={chooser} type="file" hidden onChange={event => void pick(event.target.files?.[0])} />
         </>
       }
     >

@@ -7,7 +7,6 @@ import { Login } from '@/features/secrets/login'
 import { STATES, safeUrl, testedConnection } from '@/features/secrets/model'
 import { NewConnection } from '@/features/secrets/new-connection'
 import { connectionsQuery, testConnection } from '@/features/secrets/queries'
-import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import type { Draft } from './model'
 import type { Preset } from './presets'
@@ -18,24 +17,21 @@ type Props = {
   draft: Draft
   preset?: Preset
   told?: Told
-  onChoose: (connection: string) => void
-  /** Whether one is being made, so that the source cannot be added yet. */
-  onMaking: (isMaking: boolean) => void
+  mayMake: boolean
+  isMaking: boolean
+  /** A connection by its name, or none; or that a new one is being made, until which the source cannot be added. */
+  onChoose: (connection: string, isMaking: boolean) => void
 }
 
-export function Credential({ draft, preset, told, onChoose, onMaking }: Props) {
+export function Credential({ draft, preset, told, mayMake, isMaking, onChoose }: Props) {
   const connections = useQuery(connectionsQuery)
-  const mayMake = useMay().includes('manage_identity')
-  const [isNew, setNew] = useState(false)
   const [tested, setTested] = useState<Told>()
   const { error, busy, run } = useSending()
   const chosen = connections.data?.find(each => each.name === draft.connection)
   const origin = safeUrl(draft.url)?.origin
   const pick = (value: string) => {
     setTested(undefined)
-    setNew(value === NEW)
-    onMaking(value === NEW)
-    onChoose(value === NEW ? '' : value)
+    onChoose(value === NEW ? '' : value, value === NEW)
   }
   const test = () => {
     setTested(undefined)
@@ -46,8 +42,8 @@ export function Credential({ draft, preset, told, onChoose, onMaking }: Props) {
     <>
       <Field
         label="Connection"
-        help={[wants, preset?.note, 'Its credential goes with every request to this source, and nowhere else.'].filter(Boolean).join(' ')}
-        told={told ?? tested ?? (error && toldOf(error))}
+        help={[wants, 'Its credential goes with every request to this source, and nowhere else.'].filter(Boolean).join(' ')}
+        told={tested ?? (error ? toldOf(error) : told)}
         aside={
           chosen && (
             <Button busy={!!busy} disabled={chosen.state !== 'ready'} onClick={() => void test()}>
@@ -57,7 +53,7 @@ export function Credential({ draft, preset, told, onChoose, onMaking }: Props) {
         }
       >
         {props => (
-          <select {...props} value={isNew ? NEW : draft.connection} onChange={event => pick(event.target.value)} className={fieldClass}>
+          <select {...props} value={isMaking ? NEW : draft.connection} onChange={event => pick(event.target.value)} className={fieldClass}>
             <option value="">no credential</option>
             {connections.data?.map(each => (
               <option key={each.id} value={each.name}>
@@ -69,7 +65,7 @@ export function Credential({ draft, preset, told, onChoose, onMaking }: Props) {
           </select>
         )}
       </Field>
-      {isNew && (
+      {isMaking && (
         <div className="rounded-md border bg-panel p-4">
           <NewConnection
             start={{

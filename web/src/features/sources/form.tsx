@@ -6,10 +6,11 @@ import type { ApiError } from '@/api/client'
 import type { Tier } from '@/api/types'
 import { Field, TellBeside, type Told, toldOf } from '@/components/field'
 import { SpacesField } from '@/components/spaces-field'
-import { Button, Copy, fieldClass } from '@/components/ui'
-import { safeUrl } from '@/features/secrets/model'
+import { Button, fieldClass } from '@/components/ui'
+import { AllowHost } from '@/features/secrets/allow-host'
 import { SecretPicker } from '@/features/secrets/picker'
 import { line } from '@/lib/clean'
+import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { Credential } from './credential'
 import { type Draft, draftOf, editOf, missing, type Place, placeOf, placeOfError, requestOf, testedSource, words } from './model'
@@ -30,12 +31,18 @@ export function SourceForm({ start, preset, before, onDone, onCancel }: Props) {
   const client = useQueryClient()
   const form = useId()
   const [draft, setDraft] = useState(start)
-  const [isMaking, setMaking] = useState(false)
-  const { error, busy, run } = useSending()
-  const set = (more: Partial<Draft>) => setDraft(old => ({ ...old, ...more }))
+  const mayMake = useMay().includes('manage_identity')
+  const [wantsNew, setWantsNew] = useState(!!preset && preset.credential !== 'none')
+  const isMaking = wantsNew && mayMake && draft.kind === 'http'
+  const { error, busy, run, clear } = useSending()
+  const set = (more: Partial<Draft>) => {
+    // What was said of the old text is not said of the new one.
+    clear()
+    setDraft(old => ({ ...old, ...more }))
+  }
   const at = error ? placeOfError(error) : undefined
   const told = (place: Place): Told | undefined => (error && at === place ? toldOf(error) : undefined)
-  const lacks = missing(draft) ?? (isMaking && draft.kind === 'http' ? 'Make the connection first, or choose another.' : undefined)
+  const lacks = missing(draft) ?? (isMaking ? 'Make the connection first, or choose another.' : undefined)
   const send = () =>
     run('it', async () => {
       const done = before ? await editSource(before.id, editOf(before, draft)) : await addSource(requestOf(draft))
@@ -54,11 +61,28 @@ export function SourceForm({ start, preset, before, onDone, onCancel }: Props) {
       >
         <Part title="Where it is">
           {before ? <Fixed source={before} /> : <Where draft={draft} set={set} told={told} error={error} />}
-          <Field label="Title" help="What people read.">
-            {props => (
-              <input {...props} value={draft.title} onChange={event => set({ title: event.target.value })} className={fieldClass} />
+          <div className="grid gap-4 sm:grid-cols-2">
+            {!before && (
+              <Field label="Name" help="The first part of the ids of its actions. It stays what it is." told={told('name')}>
+                {props => (
+                  <input
+                    {...props}
+                    required
+                    pattern="[a-z][a-z0-9_\-]{0,31}"
+                    title="1 to 32 lower-case letters, digits, _ and -; the first is a letter"
+                    value={draft.name}
+                    onChange={event => set({ name: event.target.value })}
+                    className={fieldClass}
+                  />
+                )}
+              </Field>
             )}
-          </Field>
+            <Field label="Title" help="What people read.">
+              {props => (
+                <input {...props} value={draft.title} onChange={event => set({ title: event.target.value })} className={fieldClass} />
+              )}
+            </Field>
+          </div>
         </Part>
       </form>
       {draft.kind === 'http' ? (
@@ -67,8 +91,12 @@ export function SourceForm({ start, preset, before, onDone, onCancel }: Props) {
             draft={draft}
             preset={preset}
             told={told('connection')}
-            onChoose={connection => set({ connection })}
-            onMaking={setMaking}
+            mayMake={mayMake}
+            isMaking={isMaking}
+            onChoose={(connection, isNew) => {
+              set({ connection })
+              setWantsNew(isNew)
+            }}
           />
         </Part>
       ) : (
@@ -125,7 +153,7 @@ export function SourceForm({ start, preset, before, onDone, onCancel }: Props) {
           </div>
         </details>
       </Part>
-      {error && (at === 'other' || at === 'variables' || (before && at === 'place')) && <TellBeside told={toldOf(error)} />}
+      {error && (at === 'other' || (before && at === 'place')) && <TellBeside told={toldOf(error)} />}
       <div className="flex flex-wrap items-center gap-2 border-t pt-4">
         <Button look="primary" type="submit" form={form} busy={!!busy} disabled={!!lacks}>
           {before ? 'Save' : 'Add'}
@@ -174,10 +202,9 @@ type WhereProps = {
 
 function Where({ draft, set, told, error }: WhereProps) {
   const servers = useQuery(serversQuery)
-  const origin = safeUrl(draft.url)?.origin
   return (
     <>
-      <fieldset>
+      <fieldset className="-mt-2">
         <legend className="sr-only">Kind</legend>
         {(['http', 'program', 'package'] as const).map(kind => (
           <label key={kind} className="mr-4 inline-flex min-h-9 items-center gap-2">
@@ -201,11 +228,7 @@ function Where({ draft, set, told, error }: WhereProps) {
           )}
         </Field>
       )}
-      {error?.code === 'host_not_allowed' && origin && (
-        <p className="text-xs">
-          In <code>countersign.toml</code>: <Copy text={`source_allowed_hosts = ["${origin}"]`} />
-        </p>
-      )}
+      <AllowHost error={error} url={draft.url} />
       {draft.kind === 'program' && (
         <Field
           label="Command"
@@ -247,19 +270,6 @@ function Where({ draft, set, told, error }: WhereProps) {
           )}
         </Field>
       )}
-      <Field label="Name" help="The first part of the ids of its actions. It stays what it is." told={told('name')}>
-        {props => (
-          <input
-            {...props}
-            required
-            pattern="[a-z][a-z0-9_\-]{0,31}"
-            title="1 to 32 lower-case letters, digits, _ and -; the first is a letter"
-            value={draft.name}
-            onChange={event => set({ name: event.target.value })}
-            className={fieldClass}
-          />
-        )}
-      </Field>
     </>
   )
 }

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft, Plus } from 'lucide-react'
 import type { ApiError } from '@/api/client'
-import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading } from '@/components/ui'
+import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading } from '@/components/ui'
 import { STATES } from '@/features/secrets/model'
 import { connectionsQuery } from '@/features/secrets/queries'
 import { actionsQuery } from '@/lib/actions'
@@ -117,36 +117,39 @@ function ListRow({ row }: { row: Row }) {
       <Link
         to="/sources/$source"
         params={{ source: row.id }}
-        className="grid gap-x-4 gap-y-0.5 px-4 py-2.5 hover:bg-muted sm:grid-cols-[1fr_9rem] md:px-6 lg:grid-cols-[1fr_11rem_12rem_9rem]"
+        className="grid grid-cols-[1fr_auto] gap-x-4 gap-y-0.5 px-4 py-2.5 hover:bg-muted md:px-6 lg:grid-cols-[1fr_11rem_12rem_9rem] lg:items-center"
       >
         <span className="min-w-0">
-          <Foreign text={row.title} className="font-medium" /> <span className="font-mono text-xs text-muted-fg">{row.id}</span>
+          <Foreign text={row.title} className="font-medium" />{' '}
+          {row.title !== row.id && <span className="font-mono text-xs text-muted-fg">{row.id}</span>}
           <span className="block truncate text-xs text-muted-fg">
             {KINDS[row.kind]}
             {row.place && <span className="foreign font-mono"> · {line(row.place)}</span>}
           </span>
         </span>
-        <span className="max-lg:order-last max-lg:col-span-full lg:self-center">
-          <span className={cx('text-sm', health.tone)}>{health.word}</span>
-          {row.why && row.health !== 'answers' && (
-            <span className="foreign block truncate text-xs text-muted-fg" title={line(row.why)}>
-              {line(row.why)}
-            </span>
-          )}
-        </span>
-        <span className="text-xs text-muted-fg max-lg:order-last max-lg:col-span-full lg:self-center">
-          {row.connection ? (
-            <>
-              connection {row.connection.name}
-              {row.connection.state && <span className={STATES[row.connection.state].tone}> · {STATES[row.connection.state].word}</span>}
-            </>
-          ) : (
-            row.kind === 'http' && 'no credential'
-          )}
-        </span>
-        <span className="text-xs tabular-nums sm:text-right lg:self-center">
+        <span className="text-right text-xs tabular-nums lg:order-last">
           {counted(row.actions, 'action')}
-          {row.drifted > 0 && <span className="text-danger sm:block max-sm:ml-2">⟳ {row.drifted} to review</span>}
+          {row.drifted > 0 && <span className="block text-danger">⟳ {row.drifted} to review</span>}
+        </span>
+        <span className="col-span-full flex flex-wrap items-baseline gap-x-3 text-xs lg:contents">
+          <span className="min-w-0">
+            <span className={health.tone}>{health.word}</span>
+            {row.why && row.health !== 'answers' && (
+              <span className="foreign block truncate text-muted-fg" title={line(row.why)}>
+                {line(row.why)}
+              </span>
+            )}
+          </span>
+          <span className="text-xs text-muted-fg">
+            {row.connection ? (
+              <>
+                connection {row.connection.name}
+                {row.connection.state && <span className={STATES[row.connection.state].tone}> · {STATES[row.connection.state].word}</span>}
+              </>
+            ) : (
+              row.kind === 'http' && 'no credential'
+            )}
+          </span>
         </span>
       </Link>
     </li>

@@ -209,7 +209,7 @@ export function editOf(before: AddedSource, draft: Draft): Schemas['EditSourceRe
   }
 }
 
-export type Place = 'name' | 'place' | 'connection' | 'variables' | 'other'
+export type Place = 'name' | 'place' | 'connection' | 'other'
 
 /** The field that a refusal is about. */
 export function placeOfError({ problem }: ApiError): Place {

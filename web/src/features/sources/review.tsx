@@ -87,7 +87,7 @@ export function Reviews({ reviews }: { reviews: readonly ReviewView[] }) {
                 busy={busy === `deny ${review.action}`}
                 disabled={!!busy || actions.get(review.action)?.mode === 'deny'}
                 onClick={() => void deny(review.action)}
-                aria-label={`Deny ${review.action}`}
+                aria-label={`Deny its calls: ${review.action}`}
               >
                 Deny its calls
               </Button>

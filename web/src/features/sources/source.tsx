@@ -86,12 +86,13 @@ function Head({ row, children }: { row: Row; children?: ReactNode }) {
   const health = HEALTH[row.health]
   return (
     <header>
+      <h1 className="sr-only">Source</h1>
       <div className="flex flex-wrap items-center gap-3 text-xs text-muted-fg">
         {KINDS[row.kind]} <Copy text={row.id} />
       </div>
-      <h1 className="mt-1 text-lg font-semibold">
+      <h2 className="mt-1 text-lg font-semibold">
         <Foreign text={row.title} />
-      </h1>
+      </h2>
       <p>
         <b className={health.tone}>{health.word}</b> · {counted(row.actions, 'action')}
         {row.drifted > 0 && <span className="text-danger"> · ⟳ {row.drifted} to review</span>}
@@ -280,7 +281,7 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
         {source.harvest.actions.map(action => {
           const tool = action.id.slice(source.id.length + 1)
           return (
-            <li key={action.id} className="grid items-center gap-x-4 gap-y-1 px-3 py-2 sm:grid-cols-[1fr_7rem_auto]">
+            <li key={action.id} className="grid items-center gap-x-4 gap-y-1 px-3 py-2 sm:grid-cols-[1fr_6rem_auto]">
               <span className="min-w-0">
                 <Link to="/actions" search={{ action: action.id }} className="font-mono text-[13px] font-medium hover:underline">
                   {line(action.id)}
@@ -291,8 +292,8 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
                 </span>
               </span>
               <span className={cx('text-xs', MODES[action.mode].tone)}>{MODES[action.mode].word}</span>
-              <span className="flex items-center gap-3 text-xs text-muted-fg">
-                <span className="flex flex-col sm:items-end">
+              <span className="flex items-center justify-between gap-3 text-xs text-muted-fg">
+                <span className="flex flex-col sm:w-44">
                   <TierBadge tier={action.tier} /> {BECAUSE[action.because] ?? action.because}
                 </span>
                 {mayManage && (
