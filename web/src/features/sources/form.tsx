@@ -27,8 +27,10 @@ const TIERS: readonly { tier: Tier; words: string }[] = [
 
 type Props = { start: Draft; preset?: Preset; before?: AddedSource; onDone: (source: AddedSource) => void; onCancel: () => void }
 
-export function SourceForm({ start, preset, before, onDone, onCancel }: Props) {
+export function SourceForm({ start, preset, before: latest, onDone, onCancel }: Props) {
   const client = useQueryClient()
+  // An edit is for the version that was seen when it began: if somebody else changes it meanwhile, the server says so.
+  const [before] = useState(latest)
   const form = useId()
   const [draft, setDraft] = useState(start)
   const mayMake = useMay().includes('manage_identity')

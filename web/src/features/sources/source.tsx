@@ -31,6 +31,7 @@ import {
   removeSource,
   resumeSource,
   sourceQuery,
+  sourcesQuery,
   testSource,
 } from './queries'
 import { Reviews } from './review'
@@ -43,38 +44,37 @@ export function SourcePage() {
   const { source: id } = route.useParams()
   const { edit } = route.useSearch()
   const navigate = useNavigate({ from: '/sources/$source' })
-  const added = useQuery(sourceQuery(id))
+  const all = useQuery(sourcesQuery)
   const catalogue = useQuery(actionsQuery)
   const connections = useQuery(connectionsQuery)
   useRefresh(['source.', 'action.', 'connection.', 'switch.', 'breaker.', 'mode.'], ['sources', 'drift', 'connections', 'actions'])
+  const present = all.data?.find(source => source.id === id)
+  // What nobody added is known by the catalogue alone; what neither knows was removed, or never was.
   const listed = catalogue.data?.sources.find(source => source.id === id)
-  const error = added.error as ApiError | null
-  const isUnknown = error?.code === 'unknown_source'
+  const removed = useQuery({ ...sourceQuery(id), enabled: all.isSuccess && catalogue.isSuccess && !present && !listed })
+  const added = present ?? (listed ? undefined : removed.data)
+  const error = (all.error ?? catalogue.error ?? removed.error) as ApiError | null
   const close = () => void navigate({ search: {} })
   return (
     <div className="h-full overflow-auto px-4 py-4 md:px-6">
       <Link to="/sources" className="mb-2 inline-flex items-center gap-1 text-muted-fg hover:text-fg">
         <ArrowLeft aria-hidden className="size-4" /> Sources
       </Link>
-      {added.data && edit ? (
+      {added && edit && !added.removed_at ? (
         <>
-          <h1 className="mb-6 text-lg font-semibold">Edit {added.data.id}</h1>
-          <SourceForm key={added.data.version} start={draftOf(added.data)} before={added.data} onDone={close} onCancel={close} />
+          <h1 className="mb-6 text-lg font-semibold">Edit {added.id}</h1>
+          <SourceForm start={draftOf(added)} before={added} onDone={close} onCancel={close} />
         </>
-      ) : added.data ? (
-        <Added
-          source={added.data}
-          row={rowOf(added.data, connections.data ?? [])}
-          onEdit={() => void navigate({ search: { edit: true } })}
-        />
-      ) : isUnknown && listed ? (
+      ) : added ? (
+        <Added source={added} row={rowOf(added, connections.data ?? [])} onEdit={() => void navigate({ search: { edit: true } })} />
+      ) : listed && all.isSuccess ? (
         <Unadded source={listed} />
-      ) : isUnknown && catalogue.isSuccess ? (
+      ) : error?.code === 'unknown_source' ? (
         <Empty title="There is no such source">
           <Copy text="countersign source list" />
         </Empty>
-      ) : error && !isUnknown ? (
-        <Failed error={error} retry={() => void added.refetch()} />
+      ) : error ? (
+        <Failed error={error} retry={() => void all.refetch()} />
       ) : (
         <Loading />
       )}

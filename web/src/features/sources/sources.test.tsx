@@ -12,7 +12,6 @@ const list = (items: unknown[]) => () => ({ items, next: null })
 const ready = { ...connection, id: fixture.connection.id, name: 'shop', kind: 'bearer', state: 'ready', why: null }
 const known = {
   'GET /api/v1/sources': list([fixture]),
-  'GET /api/v1/sources/shop': () => fixture,
   'GET /api/v1/sources/shop/drift': list(drift),
   'GET /api/v1/connections': list([ready]),
   'GET /api/v1/actions': () => ({
@@ -131,9 +130,16 @@ test('an edit sends what changed', async () => {
   await waitFor(() => expect(router.state.location.search).toEqual({}))
 })
 
-test('what is built in has a page too', async () => {
-  const unknown = { code: 'unknown_source', title: 'Unknown', detail: 'no', type: '', status: 404 }
-  openPage('/sources/files', { ...known, 'GET /api/v1/sources/files': () => new Refused(404, unknown) })
+test('what is built in has a page too, and nothing else is asked for it', async () => {
+  const { server } = openPage('/sources/files', known)
   expect(await screen.findByRole('heading', { name: 'Files' })).toBeTruthy()
   expect(screen.queryByRole('button', { name: 'Remove' })).toBeNull()
+  expect(server.asked.some(asked => asked.path === '/api/v1/sources/files')).toBe(false)
+})
+
+test('a source that was removed stays readable', async () => {
+  const removed = { ...fixture, removed_at: '2026-11-17T23:00:00Z', harvest: { ...fixture.harvest, actions: [] } }
+  openPage('/sources/old', { ...known, 'GET /api/v1/sources/old': () => ({ ...removed, id: 'old', title: 'Old shop' }) })
+  expect(await screen.findByRole('heading', { name: 'Old shop' })).toBeTruthy()
+  expect(screen.queryByRole('button', { name: 'Edit' })).toBeNull()
 })
