@@ -54,8 +54,45 @@ const actions = createRoute({
   validateSearch: (search): ActionsSearch => ({ action: text(search.action), q: text(search.q) }),
 })
 
+export type SourcesSearch = { q?: string; show?: 'drifted' | 'failing'; add?: string }
+const sources = createRoute({
+  getParentRoute: () => root,
+  path: '/sources',
+  component: lazyRouteComponent(() => import('@/features/sources'), 'Sources'),
+  validateSearch: (search): SourcesSearch => ({
+    q: text(search.q),
+    show: (['drifted', 'failing'] as const).find(show => show === search.show),
+    add: text(search.add),
+  }),
+})
+const source = createRoute({
+  getParentRoute: () => root,
+  path: '/sources/$source',
+  component: lazyRouteComponent(() => import('@/features/sources/source'), 'SourcePage'),
+  validateSearch: (search): { edit?: true } => ({ edit: search.edit === true ? true : undefined }),
+})
+
+export type SecretsSearch = { secret?: string; connection?: string; q?: string }
+const secrets = createRoute({
+  getParentRoute: () => root,
+  path: '/secrets',
+  component: lazyRouteComponent(() => import('@/features/secrets'), 'Secrets'),
+  validateSearch: (search): SecretsSearch => ({ secret: text(search.secret), connection: text(search.connection), q: text(search.q) }),
+})
+
+export type QuarantineSearch = { state?: 'held' | 'released' | 'discarded' | 'expired'; call?: string }
+const quarantine = createRoute({
+  getParentRoute: () => root,
+  path: '/quarantine',
+  component: lazyRouteComponent(() => import('@/features/quarantine'), 'Quarantine'),
+  validateSearch: (search): QuarantineSearch => ({
+    state: (['held', 'released', 'discarded', 'expired'] as const).find(state => state === search.state),
+    call: text(search.call),
+  }),
+})
+
 export const router = createRouter({
-  routeTree: root.addChildren([inbox, receipts, receipt, actions]),
+  routeTree: root.addChildren([inbox, receipts, receipt, actions, sources, source, secrets, quarantine]),
   defaultPreload: 'intent',
   defaultErrorComponent: Broken,
 })

@@ -14,6 +14,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['/', 'filter'],
   ['Esc', 'close, or clear the selection'],
   ['G I · G R · G A', 'inbox, receipts, actions'],
+  ['G S · G K · G Q', 'sources, secrets, quarantine'],
   ['⌘K', 'go anywhere'],
 ]
 

@@ -33,6 +33,12 @@ export function Palette({ onClose }: { onClose: () => void }) {
         text: titleOf(item),
         go: () => void navigate({ to: '/', search: { call: item.id } }),
       })),
+      ...(actions.data?.sources ?? []).map(source => ({
+        id: source.id,
+        kind: 'source',
+        text: source.title === source.id ? source.id : `${source.id} · ${source.title}`,
+        go: () => void navigate({ to: '/sources/$source', params: { source: source.id } }),
+      })),
       ...(actions.data?.sources ?? []).flatMap(source =>
         source.actions.map(action => ({
           id: action.id,

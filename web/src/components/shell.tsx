@@ -2,7 +2,21 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { Bell, FileCheck, Inbox as InboxIcon, type LucideIcon, Moon, Pause, Play, Search, Sun, Zap } from 'lucide-react'
+import {
+  Bell,
+  FileCheck,
+  Inbox as InboxIcon,
+  KeyRound,
+  type LucideIcon,
+  Moon,
+  Pause,
+  Play,
+  Plug,
+  Search,
+  ShieldAlert,
+  Sun,
+  Zap,
+} from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { ApiError, api, body, onLoggedOut } from '@/api/client'
 import { isOpen } from '@/features/inbox/model'
@@ -17,12 +31,17 @@ import { Help } from './help'
 import { Palette } from './palette'
 import { Button, cx, Failed, Kbd } from './ui'
 
-type Place = { to: '/' | '/receipts' | '/actions'; name: string; icon: LucideIcon; keys: string }
+type Place = { to: '/' | '/receipts' | '/actions' | '/sources' | '/secrets' | '/quarantine'; name: string; icon: LucideIcon; keys: string }
 export const PLACES: readonly Place[] = [
   { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
   { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
   { to: '/actions', name: 'Actions', icon: Zap, keys: 'g a' },
+  { to: '/sources', name: 'Sources', icon: Plug, keys: 'g s' },
+  { to: '/secrets', name: 'Secrets', icon: KeyRound, keys: 'g k' },
+  { to: '/quarantine', name: 'Quarantine', icon: ShieldAlert, keys: 'g q' },
 ]
+/** On a phone there is room for a few; the palette has the rest. */
+const TABS = PLACES.slice(0, 4)
 
 export function Shell() {
   const navigate = useNavigate()
@@ -69,7 +88,7 @@ export function Shell() {
         </div>
       </main>
       <nav aria-label="Pages" className="flex border-t bg-panel pb-[env(safe-area-inset-bottom)] md:hidden">
-        {PLACES.map(place => (
+        {TABS.map(place => (
           <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} isTab />
         ))}
         <button

@@ -20,5 +20,5 @@ export const reviewQuery = (action: string) =>
   })
 
 /** Accepts a definition. The digest of what was shown travels with the answer. */
-export const acceptDefinition = (action: string, textual: string | null | undefined) =>
-  body(api.POST('/api/v1/reviews/{action}', { params: { path: { action } }, body: { textual, ignore_wording: false } }))
+export const acceptDefinition = (action: string, textual: string | null | undefined, ignoreWording = false) =>
+  body(api.POST('/api/v1/reviews/{action}', { params: { path: { action } }, body: { textual, ignore_wording: ignoreWording } }))

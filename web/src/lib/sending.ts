@@ -18,5 +18,5 @@ export function useSending<Word extends string = 'it'>() {
       setBusy(undefined)
     }
   }
-  return { error, busy, run }
+  return { error, busy, run, clear: () => setError(undefined) }
 }

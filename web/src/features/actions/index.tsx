@@ -3,9 +3,10 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
-import type { Action, Mode } from '@/api/types'
+import type { Action } from '@/api/types'
 import { DefinitionDiff } from '@/components/definition-diff'
-import { TierBadge } from '@/components/status'
+import { Fact, Facts } from '@/components/facts'
+import { MODES, TierBadge } from '@/components/status'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
 import { acceptDefinition, actionsQuery, reviewQuery } from '@/lib/actions'
 import { block, line } from '@/lib/clean'
@@ -16,12 +17,6 @@ import { statsQuery } from './queries'
 import { Try } from './try'
 
 const route = getRouteApi('/actions')
-
-const MODES: Record<Mode, { word: string; tone: string }> = {
-  allow: { word: 'runs', tone: 'text-ok' },
-  require_approval: { word: 'asks a person', tone: 'text-warn' },
-  deny: { word: 'denied', tone: 'text-danger' },
-}
 
 export function Actions() {
   const { action: chosen, q = '' } = route.useSearch()
@@ -123,7 +118,7 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
         <Copy text={`countersign mode set ${action.id} require_approval`} />
       </Section>
       <Section title="What it does">
-        <dl className="grid gap-x-4 gap-y-1 sm:grid-cols-[10rem_1fr]">
+        <Facts>
           <Fact name="Effects">{action.effects?.join(', ').replaceAll('_', ' ') || 'none'}</Fact>
           <Fact name="Can be reverted">
             {action.reversibility === 'reversible' && action.reversible_seconds
@@ -135,7 +130,7 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
           <Fact name="Needs">{action.requires?.join(', ') || 'nothing'}</Fact>
           <Fact name="Runs in">{action.profile.replaceAll('_', ' ')}</Fact>
           {!!action.hosts?.length && <Fact name="May reach">{line(action.hosts.join(', '))}</Fact>}
-        </dl>
+        </Facts>
       </Section>
       {stats.data && (
         <Section title="Its last calls">
@@ -178,14 +173,5 @@ function Drifted({ action }: { action: Action }) {
         <p className="mt-2 text-xs">Somebody with the permission manage_policy reviews it.</p>
       )}
     </div>
-  )
-}
-
-function Fact({ name, children }: { name: string; children: string }) {
-  return (
-    <>
-      <dt className="text-muted-fg">{name}</dt>
-      <dd className="foreign">{children}</dd>
-    </>
   )
 }

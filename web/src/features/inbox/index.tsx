@@ -7,6 +7,7 @@ import { ApiError } from '@/api/client'
 import type { ApproveRequest, Invocation } from '@/api/types'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading } from '@/components/ui'
+import { Quarantined } from '@/features/quarantine/held'
 import { actionQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
@@ -20,7 +21,7 @@ import { AlwaysDialog, BulkDialog, ConfirmDialog, DenyDialog, EditDialog, GrantD
 import { List } from './list'
 import { alike, cannotEdit, gone, isOpen, matches, mayAlways, onlyOnce, range } from './model'
 import { approve, deny, foresightQuery, invocationQuery, listedQuery, snooze } from './queries'
-import { Quarantined, Settle } from './settle'
+import { Settle } from './settle'
 import { useShelf } from './shelf'
 
 export const TABS = ['pending', 'attention', 'snoozed', 'decided'] as const
@@ -343,7 +344,11 @@ function Detail({ id, isToSettle, denials, onBack }: { id: string; isToSettle: b
         )
       )}
       {item.status === 'in_doubt' && <Settle item={item} onSettled={changed} />}
-      {isHeld && <Quarantined item={item} onSettled={() => void refresh(id).catch(() => {})} />}
+      {isHeld && (
+        <div className="max-h-[50%] overflow-auto border-t bg-panel px-4 py-3 md:px-6">
+          <Quarantined id={item.id} onSettled={() => void refresh(id).catch(() => {})} />
+        </div>
+      )}
       {open === 'deny' && (
         <DenyDialog
           item={item}

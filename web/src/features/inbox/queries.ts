@@ -113,21 +113,3 @@ export const snooze = (id: string, time: string) =>
 
 export const settle = (id: string, as: 'succeeded' | 'failed' | 'retry', reason: string) =>
   body(api.POST('/api/v1/invocations/{invocation}/settle', { params: { path: { invocation: id } }, body: { as, reason } }))
-
-/** What is held of a call; undefined if nothing is. */
-export const quarantineQuery = (id: string) =>
-  queryOptions({
-    queryKey: ['quarantine', id],
-    queryFn: () => body(api.GET('/api/v1/quarantines/{invocation}', { params: { path: { invocation: id } } })),
-    retry: false,
-  })
-
-/** The content itself. That somebody looked is recorded. */
-export const lookAt = (id: string) => body(api.GET('/api/v1/quarantines/{invocation}/payload', { params: { path: { invocation: id } } }))
-
-/** The digest of what was looked at travels with the answer. */
-export async function settleQuarantine(id: string, as: 'release' | 'discard', reason: string, digest: string | undefined): Promise<void> {
-  const request = { params: { path: { invocation: id } }, body: { reason, digest } }
-  if (as === 'release') await body(api.POST('/api/v1/quarantines/{invocation}/release', request))
-  else await body(api.POST('/api/v1/quarantines/{invocation}/discard', request))
-}
