@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { Bell, FileCheck, Inbox as InboxIcon, type LucideIcon, Moon, Pause, Play, Search, Sun, Zap } from 'lucide-react'
+import { Bell, FileCheck, Inbox as InboxIcon, type LucideIcon, Moon, Pause, Play, Scale, Search, Sun, Zap } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { ApiError, api, body, onLoggedOut } from '@/api/client'
 import { isOpen } from '@/features/inbox/model'
@@ -17,11 +17,12 @@ import { Help } from './help'
 import { Palette } from './palette'
 import { Button, cx, Failed, Kbd } from './ui'
 
-type Place = { to: '/' | '/receipts' | '/actions'; name: string; icon: LucideIcon; keys: string }
+type Place = { to: '/' | '/receipts' | '/actions' | '/policies'; name: string; icon: LucideIcon; keys: string }
 export const PLACES: readonly Place[] = [
   { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
   { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
   { to: '/actions', name: 'Actions', icon: Zap, keys: 'g a' },
+  { to: '/policies', name: 'Policies', icon: Scale, keys: 'g p' },
 ]
 
 export function Shell() {

@@ -1,6 +1,6 @@
 // One look for each status and each tier, icon and word together. A new status does not compile until it has one.
 import { Ban, Check, CircleDashed, CircleHelp, Clock, LoaderCircle, type LucideIcon, Minus, ShieldAlert, Undo2, X } from 'lucide-react'
-import type { Status, Tier } from '@/api/types'
+import type { Mode, Status, Tier } from '@/api/types'
 import { cx } from './ui'
 
 const look: Record<Status, { icon: LucideIcon; tone: string; word: string }> = {
@@ -25,6 +25,17 @@ export function StatusBadge({ status, brief }: { status: Status; brief?: boolean
       {brief ? word.split(':')[0] : word}
     </span>
   )
+}
+
+const MODES: Record<Mode, { word: string; tone: string }> = {
+  allow: { word: 'runs', tone: 'text-ok' },
+  require_approval: { word: 'asks a person', tone: 'text-warn' },
+  deny: { word: 'denied', tone: 'text-danger' },
+}
+
+/** What happens to a call. */
+export function ModeWord({ mode, className }: { mode: Mode; className?: string }) {
+  return <span className={cx(MODES[mode].tone, className)}>{MODES[mode].word}</span>
 }
 
 const TIERS: Tier[] = ['R0', 'R1', 'R2', 'R3', 'R4']
