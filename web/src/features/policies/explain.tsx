@@ -191,9 +191,7 @@ function Answer({ told }: { told: Schemas['ExplainResponse'] }) {
             </Link>
           </Fact>
           {told.drift !== 'none' && <Fact name="Drift">{told.drift}</Fact>}
-          {told.approvals_needed != null && (
-            <Fact name="Approvals">{counted(told.approvals_needed, 'person', 'people')}</Fact>
-          )}
+          {told.approvals_needed != null && <Fact name="Approvals">{counted(told.approvals_needed, 'person', 'people')}</Fact>}
           {told.grant_id && (
             <Fact name="Grant">
               <Link to="/policies/grants/$grant" params={{ grant: told.grant_id }} className="text-primary underline">

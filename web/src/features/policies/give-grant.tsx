@@ -47,7 +47,12 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
   const callsMax = whole(calls)
   const hasSum = sum.max.trim() !== '' || sum.of.trim() !== ''
   const schema = conditionOf(condition)
-  const isBad = !covers.trim() || callsMax === undefined || schema === 'bad' || (scope === 'session' && !session) || (scope === 'automation' && !automation)
+  const isBad =
+    !covers.trim() ||
+    callsMax === undefined ||
+    schema === 'bad' ||
+    (scope === 'session' && !session) ||
+    (scope === 'automation' && !automation)
   const grant: Schemas['NewGrantRequest'] = {
     covers: covers.trim(),
     scope,
@@ -60,7 +65,11 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
     expires_in: expires,
     reason: reason.trim() || null,
   }
-  const whose = { session: session ? `the session “${titleOf(session)}”` : 'a session', automation: 'the automation', org: 'everybody in the org' }[scope]
+  const whose = {
+    session: session ? `the session “${titleOf(session)}”` : 'a session',
+    automation: 'the automation',
+    org: 'everybody in the org',
+  }[scope]
   const give = async () => {
     const given = await giveGrant(grant)
     onClose()
@@ -145,17 +154,36 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
           <summary className="cursor-pointer text-primary">A sum, and a condition on the params</summary>
           <div className="mt-2 grid gap-3 sm:grid-cols-3">
             <Labelled label="Sum at most">
-              <input value={sum.max} onChange={event => setSum({ ...sum, max: event.target.value })} placeholder="500" inputMode="decimal" className={fieldClass} />
+              <input
+                value={sum.max}
+                onChange={event => setSum({ ...sum, max: event.target.value })}
+                placeholder="500"
+                inputMode="decimal"
+                className={fieldClass}
+              />
             </Labelled>
             <Labelled label="Of the param">
-              <input value={sum.of} onChange={event => setSum({ ...sum, of: event.target.value })} placeholder="/amount" className={cx(fieldClass, 'font-mono')} />
+              <input
+                value={sum.of}
+                onChange={event => setSum({ ...sum, of: event.target.value })}
+                placeholder="/amount"
+                className={cx(fieldClass, 'font-mono')}
+              />
             </Labelled>
             <Labelled label="In any">
-              <Select label="In any" value={sum.per} onChange={per => setSum({ ...sum, per })} options={['1h', '24h', '7d', '30d'].map(each => [each, each] as const)} />
+              <Select
+                label="In any"
+                value={sum.per}
+                onChange={per => setSum({ ...sum, per })}
+                options={['1h', '24h', '7d', '30d'].map(each => [each, each] as const)}
+              />
             </Labelled>
           </div>
           <div className="mt-3">
-            <Labelled label="Condition" help={schema === 'bad' ? 'This is not a JSON object.' : 'A JSON Schema that the params must fit, too.'}>
+            <Labelled
+              label="Condition"
+              help={schema === 'bad' ? 'This is not a JSON object.' : 'A JSON Schema that the params must fit, too.'}
+            >
               <textarea
                 rows={4}
                 spellCheck={false}
@@ -172,9 +200,10 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
           <input value={reason} onChange={event => setReason(event.target.value)} placeholder="optional" className={fieldClass} />
         </Labelled>
         <p className="foreign rounded-md bg-muted p-3">
-          {callsMax == null ? 'Any number of calls' : `The next ${counted(callsMax, 'call')}`} of <code>{covers.trim() || '…'}</code> by {whose} run
-          without asking, for {expires}
-          {hasSum && `, as long as ${sum.of || '…'} adds up to at most ${sum.max || '…'} in any ${sum.per}`}. A grant never overrules a denial.
+          {callsMax == null ? 'Any number of calls' : `The next ${counted(callsMax, 'call')}`} of <code>{covers.trim() || '…'}</code> by{' '}
+          {whose} run without asking, for {expires}
+          {hasSum && `, as long as ${sum.of || '…'} adds up to at most ${sum.max || '…'} in any ${sum.per}`}. A grant never overrules a
+          denial.
         </p>
         {error && <Failed error={error} />}
         <DialogFoot>

@@ -16,7 +16,13 @@ import { useSteady } from './use-steady'
 
 const route = getRouteApi('/policies/grants')
 const STATES: readonly Schemas['GrantState'][] = ['active', 'requested', 'revoked', 'expired', 'refused']
-const WORDS: Record<string, string> = { active: 'active', requested: 'requested', revoked: 'revoked', expired: 'expired', refused: 'denied' }
+const WORDS: Record<string, string> = {
+  active: 'active',
+  requested: 'requested',
+  revoked: 'revoked',
+  expired: 'expired',
+  refused: 'denied',
+}
 
 export function Grants() {
   const { state: named, session } = route.useSearch()
@@ -46,7 +52,8 @@ export function Grants() {
           </>
         }
       >
-        A grant replaces approvals, within its bounds. It never overrides a denial, drift, a black space or a kill switch, and never covers R4.
+        A grant replaces approvals, within its bounds. It never overrides a denial, drift, a black space or a kill switch, and never covers
+        R4.
       </TabHead>
       <div className="flex flex-wrap gap-2 pb-3">
         <Select
