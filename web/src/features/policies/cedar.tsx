@@ -16,7 +16,7 @@ import { useSending } from '@/lib/sending'
 import { useDraft } from './draft'
 import { Editor } from './editor'
 import { isSame, NO_POLICIES, offsetOf, type PolicySet, SETS, setOf } from './model'
-import { Asked, MayNot, More, TabHead, voidedText } from './parts'
+import { Asked, MayNot, More, TabHead, voidedText, Who } from './parts'
 import { changed, policiesQuery, policyCheckQuery, policySchemaQuery, policyVersionsQuery, setPolicies } from './queries'
 import { WhatIfSummary } from './what-if-summary'
 
@@ -91,8 +91,8 @@ function Edit({ current, chosen }: { current: Schemas['PoliciesView']; chosen: P
       {draft && !isSame(current.policies, base.policies) && (
         <div role="alert" className="mb-3 rounded-md border border-warn p-3">
           <p>
-            The policies changed after you began this draft: version {current.version} is in force, set by {current.set_by}. Saving would
-            undo that.
+            The policies changed after you began this draft: version {current.version} is in force, set by <Who id={current.set_by ?? ''} />
+            . Saving would undo that.
           </p>
           <div className="mt-2 flex flex-wrap gap-2">
             <Button onClick={() => keep({ base: current, texts })}>I have seen it: keep my draft</Button>
@@ -196,7 +196,8 @@ function Edit({ current, chosen }: { current: Schemas['PoliciesView']; chosen: P
           <span className="text-xs text-muted-fg">
             {current.version > 0 ? (
               <>
-                In force: version {current.version}, set by {current.set_by} {current.set_at && <When at={current.set_at} />}
+                In force: version {current.version}, set by <Who id={current.set_by ?? ''} />{' '}
+                {current.set_at && <When at={current.set_at} />}
               </>
             ) : (
               'No policies were ever set.'
@@ -288,7 +289,7 @@ function Version({ current, version }: { current: Schemas['PoliciesView']; versi
   return (
     <>
       <p className="mb-2">
-        Version {version}, set by {found.set_by} {found.set_at && <When at={found.set_at} />}
+        Version {version}, set by <Who id={found.set_by ?? ''} /> {found.set_at && <When at={found.set_at} />}
         {version === current.version ? ', is in force.' : `. What has changed since, to version ${current.version}:`}
       </p>
       {version === current.version ? (
@@ -332,7 +333,7 @@ function Versions({ current }: { current: Schemas['PoliciesView'] }) {
               Version {each.version}
             </Link>
             <span className="text-xs text-muted-fg">
-              {each.set_at && <When at={each.set_at} />} by {each.set_by}
+              {each.set_at && <When at={each.set_at} />} by <Who id={each.set_by ?? ''} />
             </span>
             {each.version === current.version && <span className="text-xs font-medium text-ok">in force</span>}
           </li>

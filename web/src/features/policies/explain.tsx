@@ -14,7 +14,7 @@ import { fieldsOf, read, shown } from '@/lib/form'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { quoted, WOULD } from './model'
-import { Fact, Facts, Labelled, Select, submitted, TabHead } from './parts'
+import { Fact, Facts, Labelled, Select, submitted, TabHead, Who } from './parts'
 import { explainQuery, readCall } from './queries'
 import { useSessions } from './use-sessions'
 
@@ -178,7 +178,7 @@ function Answer({ told }: { told: Schemas['ExplainResponse'] }) {
       <Section title="Who and where">
         <Facts>
           <Fact name="Principal">
-            <code className="text-xs">{told.principal}</code>
+            <Who id={told.principal} />
           </Fact>
           <Fact name="Session">
             <Link to="/policies/sessions/$session" params={{ session: told.session_id }} className="text-primary underline">

@@ -9,7 +9,7 @@ import { json } from '@/lib/clean'
 import { useMay } from '@/lib/me'
 import { EndButton, Request } from './grants'
 import { budgetsOf } from './model'
-import { BudgetBar, Fact, Facts, GrantStateWord, Until, Whose } from './parts'
+import { BudgetBar, Fact, Facts, GrantStateWord, Until, Who, Whose } from './parts'
 import { grantQuery } from './queries'
 
 const route = getRouteApi('/policies/grants/$grant')
@@ -79,17 +79,31 @@ export function Grant() {
       </Section>
       <Section title="Who">
         <Facts>
-          {grant.requested_by && <Fact name="Requested by">{grant.requested_by}</Fact>}
+          {grant.requested_by && (
+            <Fact name="Requested by">
+              <Who id={grant.requested_by} />
+            </Fact>
+          )}
           {grant.givers?.length ? (
             <Fact name="Given by">
-              {grant.givers.join(', ')} {grant.given_at && <When at={grant.given_at} />}
+              {grant.givers.map((giver, at) => (
+                <span key={giver}>
+                  {at > 0 && ', '}
+                  <Who id={giver.includes(':') ? giver : `user:${giver}`} />
+                </span>
+              ))}{' '}
+              {grant.given_at && <When at={grant.given_at} />}
             </Fact>
           ) : (
-            grant.given_by && <Fact name="Given by">{grant.given_by}</Fact>
+            grant.given_by && (
+              <Fact name="Given by">
+                <Who id={grant.given_by} />
+              </Fact>
+            )
           )}
           {grant.ended_by && (
             <Fact name="Ended by">
-              {grant.ended_by} {grant.ended_at && <When at={grant.ended_at} />}
+              <Who id={grant.ended_by} /> {grant.ended_at && <When at={grant.ended_at} />}
             </Fact>
           )}
           {grant.reason && (

@@ -10,7 +10,7 @@ import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { quoted, scopeOf } from './model'
-import { Asked, Confirm, Labelled, MayNot, Select, submitted, TabHead } from './parts'
+import { Asked, Confirm, Labelled, MayNot, Select, submitted, TabHead, Who } from './parts'
 import { changed, spacesQuery, switchesQuery, switchOff, switchOn } from './queries'
 import { useSessions } from './use-sessions'
 
@@ -70,7 +70,7 @@ function Active({ on, mayChange }: { on: Schemas['SwitchView']; mayChange: boole
           “<Foreign text={on.reason} />”
         </p>
         <p className="text-xs">
-          by {on.set_by} <When at={on.set_at} />
+          by <Who id={on.set_by} /> <When at={on.set_at} />
         </p>
       </div>
       {mayChange && <Button onClick={() => setAsking(true)}>Turn it off…</Button>}

@@ -14,7 +14,7 @@ import { useMay } from '@/lib/me'
 import { rank } from '@/lib/search'
 import { useSending } from '@/lib/sending'
 import { MODES, ruleText, scopeOf } from './model'
-import { Asked, MayNot, Select, submitted, TabHead, voidedText } from './parts'
+import { Asked, MayNot, Select, submitted, TabHead, voidedText, Who } from './parts'
 import { availableQuery, changed, modesQuery, modeVersionsQuery, setMode, spacesQuery } from './queries'
 import { useSessions } from './use-sessions'
 import { WhatIfSummary } from './what-if-summary'
@@ -170,7 +170,7 @@ function Row({ action, row, onOpen }: { action: Action; row: Schemas['ModeView']
               {row.locked && <Lock aria-label="locked: automations can only tighten it" className="size-3.5" />}
             </span>
             <span className="block truncate text-xs text-muted-fg">
-              <When at={row.set_at} /> by {row.set_by}
+              <When at={row.set_at} /> by <Who id={row.set_by} />
             </span>
           </>
         ) : (
@@ -283,7 +283,7 @@ function ModeDialog({ action, automation, row, tier, onClose }: DialogProps) {
             <span className="text-muted-fg">v{each.version}</span>
             <code>{ruleText(each.scope, '', each.mode ?? undefined, each.locked).replace(':  →', ' →')}</code>
             <span className="text-muted-fg">
-              <When at={each.changed_at} /> by {each.changed_by}
+              <When at={each.changed_at} /> by <Who id={each.changed_by} />
             </span>
           </li>
         ))}

@@ -1,14 +1,18 @@
 // Small parts that the pages of the rules share.
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
 import { Button, cx, Failed, Foreign, fieldClass } from '@/components/ui'
+import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { absolute, countdown, counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { type Budget, scopeOf } from './model'
+import { usersQuery } from './queries'
+import { useSessions } from './use-sessions'
 
 export const submitted = (act: () => void) => (event: FormEvent) => {
   event.preventDefault()
@@ -113,6 +117,27 @@ export function Whose({ scope, title }: { scope: string; title?: string | null }
     )
   }
   return <span>{kind === 'org' ? 'everybody in the org' : <Foreign text={scope} />}</span>
+}
+
+/** Who it was, by name where one is known; the id is behind it. */
+export function Who({ id }: { id: string }) {
+  const users = useQuery(usersQuery)
+  const { sessions } = useSessions()
+  const { kind, id: own } = scopeOf(id)
+  const name =
+    kind === 'user'
+      ? users.data?.find(user => user.id === own)?.name
+      : kind === 'agent'
+        ? sessions.find(each => each.id === own)?.title
+        : undefined
+  return name ? (
+    <span title={id}>
+      <Foreign text={name} />
+      {kind === 'agent' && ' (agent)'}
+    </span>
+  ) : (
+    <span className="foreign">{line(id)}</span>
+  )
 }
 
 const BANDS: Record<Schemas['Band'], { means: string; tone: string }> = {

@@ -211,6 +211,7 @@ export const setCrossing = (crossing: Schemas['CrossingRequest'], isAllowed: boo
 export const usersQuery = queryOptions({
   queryKey: ['rules', 'users'],
   queryFn: () => all(after => body(api.GET('/api/v1/users', { params: { query: { limit: 100, after } } }))),
+  staleTime: 60_000,
   retry: false,
 })
 

@@ -14,7 +14,7 @@ import { counted } from '@/lib/format'
 import { meQuery, useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { budgetsOf, quoted } from './model'
-import { Asked, BudgetBar, Confirm, Fact, Facts, Labelled, submitted, Until } from './parts'
+import { Asked, BudgetBar, Confirm, Fact, Facts, Labelled, submitted, Until, Who } from './parts'
 import { changed, denyCall, endSession, grantsQuery, pendingCallsQuery, sessionCallsQuery, sessionQuery, spaceQuery } from './queries'
 
 const route = getRouteApi('/policies/sessions/$session')
@@ -103,7 +103,12 @@ function Detail({ session }: { session: SessionView }) {
                 params={{ grant: grant.id }}
                 className="grid items-center gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[1fr_13rem_6rem]"
               >
-                <Foreign text={grant.covers} className="truncate font-mono text-[13px] font-medium" />
+                <span className="min-w-0">
+                  <Foreign text={grant.covers} className="block truncate font-mono text-[13px] font-medium" />
+                  {!grant.scope.startsWith('session:') && (
+                    <span className="text-xs text-muted-fg">of {grant.scope === 'org' ? 'everybody in the org' : grant.scope}</span>
+                  )}
+                </span>
                 <span>
                   {budgetsOf(grant).map(budget => (
                     <BudgetBar key={budget.name} budget={budget} />
@@ -121,9 +126,13 @@ function Detail({ session }: { session: SessionView }) {
       <Section title="Who and where">
         <Facts>
           <Fact name="Created by">
-            {session.created_by} <When at={session.created_at} />
+            <Who id={session.created_by} /> <When at={session.created_at} />
           </Fact>
-          {session.owner_id && <Fact name="Acts for">{session.owner_id}</Fact>}
+          {session.owner_id && (
+            <Fact name="Acts for">
+              <Who id={`user:${session.owner_id}`} />
+            </Fact>
+          )}
           <Fact name="Space">
             <Link to="/policies/spaces/$space" params={{ space: session.space_id }} className="text-primary underline">
               <Foreign text={space.data?.name ?? session.space_id} />

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { rank } from '@/lib/search'
-import { Asked, More, Select, TabHead } from './parts'
+import { Asked, More, Select, TabHead, Who } from './parts'
 import { pendingCallsQuery, sessionsQuery, spacesQuery } from './queries'
 import { useSteady } from './use-steady'
 
@@ -12,7 +12,8 @@ const route = getRouteApi('/policies/sessions')
 export function Sessions() {
   const { q = '', state } = route.useSearch()
   const navigate = useNavigate({ from: '/policies/sessions' })
-  const sessions = useInfiniteQuery(sessionsQuery)
+  // Sessions begin and end without an event.
+  const sessions = useInfiniteQuery({ ...sessionsQuery, refetchInterval: 30_000 })
   const pending = useQuery(pendingCallsQuery())
   const spaces = useQuery(spacesQuery)
   const listed = sessions.data?.pages.flatMap(page => page.items)
@@ -82,7 +83,7 @@ export function Sessions() {
                     in <Foreign text={spaces.data?.find(each => each.id === session.space_id)?.name ?? session.space_id} /> ·{' '}
                     {session.attendance}
                   </span>
-                  <span className="block truncate">{session.automation_id ?? session.created_by}</span>
+                  <span className="block truncate">{session.automation_id ?? <Who id={session.created_by} />}</span>
                 </span>
                 <span className="text-xs md:text-right">
                   {session.ended_at ? (

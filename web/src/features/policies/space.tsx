@@ -28,13 +28,15 @@ export function Space() {
   return found.data ? <Detail space={found.data} /> : <Loading />
 }
 
-function Detail({ space }: { space: Schemas['SpaceView'] }) {
+function Detail({ space: found }: { space: Schemas['SpaceView'] }) {
+  // Its name stands in sentences of ours.
+  const space = { ...found, name: line(found.name) }
   const client = useQueryClient()
   const { say } = useToasts()
   const mayChange = useMay().includes('manage_policy')
   const { error, busy, run } = useSending<string>()
   const [question, setQuestion] = useState<Question>()
-  const name = quoted(space.name)
+  const name = quoted(found.name)
   const done = async (text: string) => {
     say(text)
     await changed(client)
@@ -158,7 +160,7 @@ function Detail({ space }: { space: Schemas['SpaceView'] }) {
               ['allowed', 'may approve'],
               ['refused', 'may not approve'],
             ]}
-            className="w-44"
+            className="max-w-44"
           />
         </div>
         <Quorum space={space} mayChange={mayChange} onSet={quorum => change('quorum', { quorum })} />
@@ -310,7 +312,7 @@ function Quorum({
             disabled={!mayChange}
             value={counts[at] ?? ''}
             onChange={event => setText(counts.map((count, each) => (each === at ? event.target.value.replace(',', '') : count)).join(','))}
-            className={cx(fieldClass, 'mt-1 w-14 tabular-nums')}
+            className={cx(fieldClass, 'mt-1 max-w-14 tabular-nums')}
           />
         </label>
       ))}
@@ -378,7 +380,7 @@ function Redaction({
             disabled={!mayChange}
             onChange={event => setRegions(event.target.value)}
             placeholder="DE, FR"
-            className={cx(fieldClass, 'w-40')}
+            className={cx(fieldClass, 'max-w-40')}
           />
           {regions !== rule.regions.join(', ') && <Button type="submit">Set</Button>}
         </form>

@@ -10,7 +10,7 @@ import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
-import { Asked, BandBadge, bandMeans, Confirm, Labelled, Select, submitted, TabHead } from './parts'
+import { Asked, BandBadge, bandMeans, Confirm, Labelled, Select, submitted, TabHead, Who } from './parts'
 import { changed, createSpace, crossingsQuery, setCrossing, spacesQuery } from './queries'
 
 export function Spaces() {
@@ -113,7 +113,7 @@ function Crossings({ spaces, mayChange }: { spaces: readonly Schemas['SpaceView'
           <li key={`${each.action}${each.from_space_id}${each.to_space_id}`} className="flex flex-wrap items-center gap-x-3 px-3 py-2">
             <code className="text-[13px]">{each.action}</code> from {nameOf(each.from_space_id)} in {nameOf(each.to_space_id)}
             <span className="text-xs text-muted-fg">
-              by {each.listed_by} <When at={each.listed_at} />
+              by <Who id={each.listed_by} /> <When at={each.listed_at} />
             </span>
             {mayChange && (
               <Button look="danger" className="ml-auto" busy={busy === 'forbid'} onClick={() => set(each, false)}>

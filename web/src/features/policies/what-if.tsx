@@ -10,7 +10,7 @@ import { actionsQuery } from '@/lib/actions'
 import { counted } from '@/lib/format'
 import { useDraft } from './draft'
 import { KINDS, kindOf, MODES, modesIn, modesText, WOULD } from './model'
-import { Select, submitted, TabHead } from './parts'
+import { Select, submitted, TabHead, Who } from './parts'
 import { type Proposal, whatIfQuery } from './queries'
 
 const route = getRouteApi('/policies/what-if')
@@ -77,7 +77,7 @@ export function WhatIf() {
             value={last}
             onChange={value => void navigate({ search: old => ({ ...old, last: value }), replace: true })}
             options={LASTS.map(each => [each, each] as const)}
-            className="w-24"
+            className="max-w-28"
           />
         </div>
       </div>
@@ -195,7 +195,9 @@ function Result({ tried, kind, onKind }: ResultProps) {
               </span>
               <span className="text-xs text-muted-fg sm:text-right">
                 <When at={change.created_at} />
-                <span className="block truncate font-mono">{change.principal}</span>
+                <span className="block truncate">
+                  <Who id={change.principal} />
+                </span>
               </span>
             </Link>
           </li>
