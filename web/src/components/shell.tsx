@@ -189,7 +189,10 @@ function KillSwitch() {
   if (on.length === 0) return null
   return (
     <p role="status" className="bg-danger px-4 py-1.5 text-center font-medium text-danger-fg">
-      A kill switch is on: {on.map(each => each.scope).join(', ')}. Nothing there runs.
+      A kill switch is on: {on.map(each => each.scope).join(', ')}. Nothing there runs.{' '}
+      <Link to="/policies/kill-switch" className="underline">
+        Look
+      </Link>
     </p>
   )
 }

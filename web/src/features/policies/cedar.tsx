@@ -42,7 +42,7 @@ export function Cedar() {
   const chosen = SETS.find(each => each.set === named)?.set ?? filled(current.data.policies)
   return (
     <>
-      <TabHead verbs={<Copy text="countersign policy show" />}>
+      <TabHead name="Cedar" verbs={<Copy text="countersign policy show" />}>
         The org’s own rules. They come on top of the builtin ones and can only make a call stricter; a permit in rbac gives permissions.{' '}
         <a href="/docs/concepts/policies" className="text-primary underline">
           How to write them

@@ -30,6 +30,7 @@ export function Consents() {
   return (
     <>
       <TabHead
+        name="Consents"
         verbs={
           <>
             <Copy text="countersign consent list" />

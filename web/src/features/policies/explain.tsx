@@ -42,7 +42,7 @@ export function Explain() {
   ].join(' ')
   return (
     <>
-      <TabHead verbs={<Copy text={command.trim()} className="max-w-80" />}>
+      <TabHead name="Explain" verbs={<Copy text={command.trim()} className="max-w-80" />}>
         Which rule decides a call, step by step. Ask about a call as if an agent made it now, or paste the id of one that was made.
       </TabHead>
       {/* A new address is a new question. */}

@@ -9,7 +9,7 @@ import { json } from '@/lib/clean'
 import { useMay } from '@/lib/me'
 import { EndButton, Request } from './grants'
 import { budgetsOf } from './model'
-import { BudgetBar, Fact, Facts, GrantStateWord, Until, Who, Whose } from './parts'
+import { BudgetBar, Fact, Facts, GrantStateWord, Who, Whose } from './parts'
 import { grantQuery } from './queries'
 
 const route = getRouteApi('/policies/grants/$grant')
@@ -67,7 +67,7 @@ export function Grant() {
             )}
           </Fact>
           <Fact name="Ends">
-            <When at={grant.expires_at} /> {grant.state === 'active' && <Until at={grant.expires_at} />}
+            <When at={grant.expires_at} />
           </Fact>
         </Facts>
         {grant.condition && (

@@ -41,6 +41,7 @@ export function Grants() {
   return (
     <>
       <TabHead
+        name="Grants"
         verbs={
           <>
             <Copy text="countersign grant list" />

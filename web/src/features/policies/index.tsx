@@ -1,7 +1,7 @@
 // Policies and grants: every rule that decides, one tab with an address of its own for each kind.
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { Link, Outlet } from '@tanstack/react-router'
-import { cx } from '@/components/ui'
+import { Link, Outlet, useLocation } from '@tanstack/react-router'
+import { useEffect, useRef } from 'react'
 import { DraftProvider, useDraft } from './draft'
 import { grantsQuery, useRulesLive } from './queries'
 
@@ -20,12 +20,19 @@ const TABS = [
 
 export function Policies() {
   useRulesLive()
+  const tabs = useRef<HTMLElement>(null)
+  const place = useLocation({ select: at => at.pathname })
+  // On a narrow screen the tabs scroll: the chosen one is brought into sight.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it follows the address
+  useEffect(() => {
+    tabs.current?.querySelector('[aria-current=page]')?.scrollIntoView({ inline: 'center', block: 'nearest' })
+  }, [place])
   return (
     <DraftProvider>
       <div className="flex h-full flex-col">
         <header className="border-b px-4 pt-3 md:px-6">
           <h1 className="text-lg font-semibold">Policies & grants</h1>
-          <nav aria-label="Kinds of rules" className="-mb-px flex gap-1 overflow-x-auto pt-2">
+          <nav ref={tabs} aria-label="Kinds of rules" className="-mb-px flex gap-1 overflow-x-auto pt-2">
             {TABS.map(tab => (
               <Link
                 key={tab.to}
@@ -33,7 +40,7 @@ export function Policies() {
                 activeOptions={{ exact: tab.to === '/policies', includeSearch: false }}
                 activeProps={{ className: 'border-primary font-medium text-fg', 'aria-current': 'page' }}
                 inactiveProps={{ className: 'border-transparent text-muted-fg hover:text-fg' }}
-                className={cx('flex items-center gap-1.5 border-b-2 px-2.5 py-2 whitespace-nowrap')}
+                className="flex items-center gap-1.5 border-b-2 px-2.5 py-2 whitespace-nowrap"
               >
                 {tab.name}
                 {tab.to === '/policies/grants' && <Requests />}

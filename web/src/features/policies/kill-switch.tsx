@@ -35,7 +35,7 @@ export function KillSwitch() {
   const on = switches.data?.items ?? []
   return (
     <>
-      <TabHead verbs={<Copy text="countersign kill-switch list" />}>
+      <TabHead name="Kill switch" verbs={<Copy text="countersign kill-switch list" />}>
         Stops execution at once, on every server. Pending calls stay in the inbox and their clocks stop; running calls end. Grants and
         sessions keep their expiry.
       </TabHead>

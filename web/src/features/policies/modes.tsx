@@ -51,18 +51,21 @@ export function Modes() {
 
   return (
     <>
-      <TabHead verbs={<Copy text={automation ? `countersign mode list --automation ${automation}` : 'countersign mode list'} />}>
+      <TabHead
+        name="Modes"
+        verbs={<Copy text={automation ? `countersign mode list --automation ${automation}` : 'countersign mode list'} />}
+      >
         What happens to a call of each action. What is not set follows from the tier. A band, drift, a policy or a kill switch can make it
         stricter, never looser.
       </TabHead>
-      <div className="grid gap-2 pb-3 sm:grid-cols-2 lg:grid-cols-4">
+      <div className="grid grid-cols-2 gap-2 pb-3 lg:grid-cols-4">
         <input
           type="search"
           aria-label="Filter"
           placeholder="Filter"
           value={q}
           onChange={event => set('q')(event.target.value)}
-          className={fieldClass}
+          className={cx(fieldClass, 'max-lg:col-span-2')}
         />
         <Select
           label="Set or not"
@@ -89,6 +92,7 @@ export function Modes() {
               .filter(each => !each.ended_at)
               .map(each => [each.id, `comes to, for ${titleOf(each.id)} in ${nameOf(each.space_id)}`] as const),
           ]}
+          className="max-lg:col-span-2"
         />
       </div>
       <Asked query={modes} />
@@ -174,8 +178,8 @@ function Row({ action, row, onOpen }: { action: Action; row: Schemas['ModeView']
             </span>
           </>
         ) : (
-          <span className="text-muted-fg">
-            <span className="md:hidden">set: </span>–<span className="sr-only"> not set</span>
+          <span className="text-muted-fg max-md:hidden">
+            –<span className="sr-only"> not set</span>
           </span>
         )}
       </span>

@@ -33,7 +33,10 @@ export function Observe() {
   const space = spaces.data?.find(each => each.id === chosen)
   return (
     <>
-      <TabHead verbs={<Copy text={`countersign observe report --space ${quoted(space?.name ?? chosen ?? 'main')} --since ${since}`} />}>
+      <TabHead
+        name="Observe"
+        verbs={<Copy text={`countersign observe report --space ${quoted(space?.name ?? chosen ?? 'main')} --since ${since}`} />}
+      >
         A space that observes lets run what needs approval, and notes it. The report says what would have been asked, and which rules would
         spare people how much of it.
       </TabHead>

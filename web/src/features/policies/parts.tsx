@@ -20,11 +20,12 @@ export const submitted = (act: () => void) => (event: FormEvent) => {
 }
 
 /** The head of a tab: what it is for in one sentence, and its verbs. */
-export function TabHead({ children, verbs }: { children: ReactNode; verbs?: ReactNode }) {
+export function TabHead({ name, children, verbs }: { name: string; children: ReactNode; verbs?: ReactNode }) {
   return (
     <div className="flex flex-wrap items-start justify-between gap-3 py-4">
+      <h2 className="sr-only">{name}</h2>
       <p className="max-w-2xl text-muted-fg">{children}</p>
-      {verbs && <div className="flex flex-wrap items-center gap-2">{verbs}</div>}
+      {verbs && <div className="flex min-w-0 flex-wrap items-center gap-2">{verbs}</div>}
     </div>
   )
 }

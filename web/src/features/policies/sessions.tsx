@@ -25,7 +25,7 @@ export function Sessions() {
   const waiting = (id: string) => pending.data?.filter(call => call.session_id === id).length ?? 0
   return (
     <>
-      <TabHead verbs={<Copy text="countersign session list" />}>
+      <TabHead name="Sessions" verbs={<Copy text="countersign session list" />}>
         The working context of one agent, or of a person at the command line. Ending one stops its token at once.
       </TabHead>
       <div className="flex flex-wrap gap-2 pb-3">

@@ -304,7 +304,7 @@ function Quorum({
   return (
     <form className="mt-3 flex flex-wrap items-end gap-2" onSubmit={submitted(() => onSet(quorum))}>
       {TIERS.map((tier, at) => (
-        <label key={tier} className="text-xs text-muted-fg">
+        <label key={tier} className="flex flex-col text-xs text-muted-fg">
           {tier}
           <input
             aria-label={`People who must approve ${tier}`}

@@ -20,6 +20,7 @@ export function Spaces() {
   return (
     <>
       <TabHead
+        name="Spaces"
         verbs={
           <>
             <Copy text="countersign space list" />

@@ -30,7 +30,7 @@ export function WhatIf() {
     void navigate({ search: old => ({ ...old, modes: modesText(next) }), replace: true })
   return (
     <>
-      <TabHead verbs={<Copy text={`countersign policy what-if policies.toml --last ${last}`} />}>
+      <TabHead name="What if" verbs={<Copy text={`countersign policy what-if policies.toml --last ${last}`} />}>
         Every recorded call is decided twice: by the rules in force now, and by what you propose. Nothing is changed and nothing runs.
       </TabHead>
       <div className="rounded-md border bg-panel p-4">
@@ -90,7 +90,7 @@ export function WhatIf() {
           .
         </Empty>
       )}
-      {proposal && tried.error && <Failed error={tried.error as ApiError} retry={() => void tried.refetch()} />}
+      {proposal && tried.error && <Refused error={tried.error as ApiError} retry={() => void tried.refetch()} />}
       {proposal && tried.isPending && <Loading />}
       {proposal && tried.data && (
         <Result
@@ -100,6 +100,20 @@ export function WhatIf() {
         />
       )}
     </>
+  )
+}
+
+/** A draft that is not valid is mended where it is written. */
+function Refused({ error, retry }: { error: ApiError; retry: () => void }) {
+  if (error.code !== 'invalid_policy') return <Failed error={error} retry={retry} />
+  return (
+    <Empty title="The draft is not valid">
+      It can be tried once the{' '}
+      <Link to="/policies/cedar" className="text-primary underline">
+        editor
+      </Link>{' '}
+      finds no problem in it.
+    </Empty>
   )
 }
 
