@@ -31,4 +31,5 @@ export function lineDiff(before: string, after: string): string {
   return lines.join('\n')
 }
 
-const linesOf = (text: string): string[] => (text === '' ? [] : text.split('\n'))
+/** The break at the end of the last line begins no other. */
+const linesOf = (text: string): string[] => (text === '' ? [] : text.replace(/\n$/, '').split('\n'))

@@ -31,13 +31,17 @@ export function Grants() {
   const filter = { state, session }
   const grants = useInfiniteQuery(grantsQuery(filter))
   const requests = useInfiniteQuery(grantsQuery({ state: 'requested', session }))
-  const listed = grants.data?.pages.flatMap(page => page.items)
-  const { items, isGone, fresh, show } = useSteady(listed, JSON.stringify(filter))
-  const asked = requests.data?.pages.flatMap(page => page.items) ?? []
+  // Without a filter, requests stand by themselves.
+  const listed = grants.data?.pages.flatMap(page => page.items).filter(grant => state || grant.state !== 'requested')
+  const { items: rows, isGone, ...list } = useSteady(listed, JSON.stringify(filter))
+  const asked = useSteady(
+    requests.data?.pages.flatMap(page => page.items),
+    session ?? '',
+  )
+  const fresh = list.fresh + (state ? 0 : asked.fresh)
   const { sessions, titleOf } = useSessions()
   const mayAnswer = useMay().includes('approve')
   const [isGiving, setGiving] = useState(false)
-  const rows = state ? items : items.filter(grant => grant.state !== 'requested')
   return (
     <>
       <TabHead
@@ -72,13 +76,25 @@ export function Grants() {
           className="sm:w-64"
         />
       </div>
-      {!state && asked.length > 0 && (
+      {fresh > 0 && (
+        <p className="pb-2 text-center">
+          <Button
+            onClick={() => {
+              list.show()
+              asked.show()
+            }}
+          >
+            Show what changed ({fresh})
+          </Button>
+        </p>
+      )}
+      {!state && asked.items.length > 0 && (
         <section aria-label="Requests of agents" className="mb-4">
           <h2 className="mb-2 text-xs font-semibold tracking-wide text-muted-fg uppercase">Requested by agents</h2>
           <ul className="space-y-2">
-            {asked.map(grant => (
+            {asked.items.map(grant => (
               <li key={grant.id}>
-                <Request grant={grant} mayAnswer={mayAnswer} />
+                <Request grant={grant} mayAnswer={mayAnswer} isOver={asked.isGone(grant.id)} />
               </li>
             ))}
           </ul>
@@ -86,11 +102,6 @@ export function Grants() {
       )}
       <Asked query={grants} />
       {grants.isPending && <Loading />}
-      {fresh > 0 && (
-        <p className="pb-2 text-center">
-          <Button onClick={show}>Show what changed ({fresh})</Button>
-        </p>
-      )}
       {grants.data && rows.length === 0 && (
         <Empty title={state ? `No grant is ${WORDS[state]}` : 'No grant was given'}>
           Give one here, with an approval in the inbox (G), or:
@@ -150,7 +161,7 @@ function Row({ grant, mayAnswer }: { grant: Schemas['GrantView']; mayAnswer: boo
 }
 
 /** What an agent asks for: its words are marked as its own. */
-export function Request({ grant, mayAnswer }: { grant: Schemas['GrantView']; mayAnswer: boolean }) {
+export function Request({ grant, mayAnswer, isOver }: { grant: Schemas['GrantView']; mayAnswer: boolean; isOver?: boolean }) {
   const client = useQueryClient()
   const { say } = useToasts()
   const { error, busy, run } = useSending<GrantVerb>()
@@ -162,7 +173,7 @@ export function Request({ grant, mayAnswer }: { grant: Schemas['GrantView']; may
     })
   const budgets = budgetsOf(grant)
   return (
-    <div className="rounded-md border border-warn bg-panel p-3">
+    <div className={cx('rounded-md border bg-panel p-3', isOver ? 'text-muted-fg' : 'border-warn')}>
       <div className="flex flex-wrap items-baseline justify-between gap-2">
         <p className="min-w-0">
           <Link to="/policies/grants/$grant" params={{ grant: grant.id }} className="font-mono text-[13px] font-medium hover:underline">
@@ -183,7 +194,9 @@ export function Request({ grant, mayAnswer }: { grant: Schemas['GrantView']; may
         </p>
       )}
       {error && <ErrorLine text={error.problem.detail} hint={error.problem.hint} />}
-      {mayAnswer ? (
+      {isOver ? (
+        <p className="mt-1 text-xs">It no longer waits.</p>
+      ) : mayAnswer ? (
         <div className="mt-2 flex flex-wrap gap-2">
           <Button look="primary" busy={busy === 'approve'} disabled={!!busy} onClick={() => answer('approve')}>
             Approve

@@ -225,7 +225,9 @@ test('explain names the gates and what decides', async () => {
 })
 
 test('grants show their budget; a request is answered, with the agent’s words marked', async () => {
-  const { user, sent } = open('/policies/grants', {
+  let isAnswered = false
+  const { user, sent, server } = open('/policies/grants', {
+    'GET /api/v1/grants': ({ path }) => page(path.includes('state=requested') ? (isAnswered ? [] : [asked]) : [grant])(),
     'POST /api/v1/grants/grt_2/approve': () => ({ ...asked, state: 'active' }),
     'DELETE /api/v1/grants/grt_1': () => ({ ...grant, state: 'revoked' }),
   })
@@ -236,6 +238,12 @@ test('grants show their budget; a request is answered, with the agent’s words 
   expect(requests.textContent).toContain('The agent’s own words: “my\\u{202e} drafts”')
   await user.click(within(requests).getByRole('button', { name: 'Approve' }))
   await screen.findByText('The grant for files.delete is given.')
+  // The row stays where it was, in grey, so that a second click meets no other.
+  isAnswered = true
+  server.event('grant.given', 'grt_2', 7)
+  await within(requests).findByText('It no longer waits.')
+  await user.click(screen.getByRole('button', { name: /Show what changed/ }))
+  await waitFor(() => expect(screen.queryByRole('region', { name: 'Requests of agents' })).toBeNull())
   await user.click(within(list).getByRole('button', { name: /Revoke/ }))
   await user.click(within(await screen.findByRole('dialog')).getByRole('button', { name: 'Revoke' }))
   await waitFor(() => expect(sent('DELETE')).toHaveLength(1))

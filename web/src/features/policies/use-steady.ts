@@ -23,6 +23,6 @@ export function useSteady<T extends { id: string }>(listed: readonly T[] | undef
     items,
     isGone: (id: string) => !!listed && !now.has(id),
     fresh: fresh + (listed ? items.filter(item => !now.has(item.id)).length : 0),
-    show: () => setKept({ of, rows: listed ?? [] }),
+    show: () => setKept({ of, rows: [] }),
   }
 }
