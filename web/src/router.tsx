@@ -91,8 +91,97 @@ const quarantine = createRoute({
   }),
 })
 
+/** Search params that are texts, by their names. */
+const texts =
+  <Name extends string>(...names: Name[]) =>
+  (search: Record<string, unknown>): { [K in Name]?: string } =>
+    Object.fromEntries(names.map(name => [name, text(search[name])])) as { [K in Name]?: string }
+
+const policies = createRoute({
+  getParentRoute: () => root,
+  path: '/policies',
+  component: lazyRouteComponent(() => import('@/features/policies'), 'Policies'),
+})
+const ofPolicies = () => policies
+const policyPages = [
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/',
+    component: lazyRouteComponent(() => import('@/features/policies/modes'), 'Modes'),
+    validateSearch: texts('q', 'as', 'automation', 'only', 'action'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/cedar',
+    component: lazyRouteComponent(() => import('@/features/policies/cedar'), 'Cedar'),
+    validateSearch: texts('set', 'version'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/what-if',
+    component: lazyRouteComponent(() => import('@/features/policies/what-if'), 'WhatIf'),
+    validateSearch: texts('last', 'modes', 'kind'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/explain',
+    component: lazyRouteComponent(() => import('@/features/policies/explain'), 'Explain'),
+    validateSearch: texts('action', 'session', 'params'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/grants',
+    component: lazyRouteComponent(() => import('@/features/policies/grants'), 'Grants'),
+    validateSearch: texts('state', 'session'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/grants/$grant',
+    component: lazyRouteComponent(() => import('@/features/policies/grant'), 'Grant'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/consents',
+    component: lazyRouteComponent(() => import('@/features/policies/consents'), 'Consents'),
+    validateSearch: texts('state'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/spaces',
+    component: lazyRouteComponent(() => import('@/features/policies/spaces'), 'Spaces'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/spaces/$space',
+    component: lazyRouteComponent(() => import('@/features/policies/space'), 'Space'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/observe',
+    component: lazyRouteComponent(() => import('@/features/policies/observe'), 'Observe'),
+    validateSearch: texts('space', 'since'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/kill-switch',
+    component: lazyRouteComponent(() => import('@/features/policies/kill-switch'), 'KillSwitch'),
+    validateSearch: texts('scope'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/sessions',
+    component: lazyRouteComponent(() => import('@/features/policies/sessions'), 'Sessions'),
+    validateSearch: texts('q', 'state'),
+  }),
+  createRoute({
+    getParentRoute: ofPolicies,
+    path: '/sessions/$session',
+    component: lazyRouteComponent(() => import('@/features/policies/session'), 'Session'),
+  }),
+] as const
+
 export const router = createRouter({
-  routeTree: root.addChildren([inbox, receipts, receipt, actions, sources, source, secrets, quarantine]),
+  routeTree: root.addChildren([inbox, receipts, receipt, actions, sources, source, secrets, quarantine, policies.addChildren(policyPages)]),
   defaultPreload: 'intent',
   defaultErrorComponent: Broken,
 })

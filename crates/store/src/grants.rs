@@ -61,9 +61,9 @@ impl Store {
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let id = GrantId::new(tx.now(), random_bytes(&*store.random));
-                    let NewGrant { terms, lifetime_seconds, .. } = grant;
+                    let NewGrant { terms, lifetime_seconds, reason } = grant;
                     let givers = alone(&by);
-                    give_in(&store, tx, &org, Given { id, terms, lifetime_seconds, by, givers, invocation: None }).await
+                    give_in(&store, tx, &org, Given { id, terms, lifetime_seconds, reason, by, givers, invocation: None }).await
                 })
             })
             .await
@@ -241,6 +241,7 @@ pub(crate) struct Given {
     pub(crate) id: GrantId,
     pub(crate) terms: GrantTerms,
     pub(crate) lifetime_seconds: u64,
+    pub(crate) reason: Option<String>,
     pub(crate) by: PrincipalId,
     pub(crate) givers: Vec<UserId>,
     pub(crate) invocation: Option<InvocationId>,
@@ -269,7 +270,7 @@ pub(crate) async fn give_in(store: &Store, tx: &mut Tx, org: &OrgId, given: Give
         used: 0,
         spent: Amount::default(),
         requested_by: None,
-        reason: None,
+        reason: given.reason,
         lifetime_seconds: given.lifetime_seconds,
         given_by: Some(given.by),
         given_at: Some(now),

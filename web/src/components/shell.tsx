@@ -12,6 +12,7 @@ import {
   Pause,
   Play,
   Plug,
+  Scale,
   Search,
   ShieldAlert,
   Sun,
@@ -31,7 +32,7 @@ import { Help } from './help'
 import { Palette } from './palette'
 import { Button, cx, Failed, Kbd } from './ui'
 
-type Place = { to: '/' | '/receipts' | '/actions' | '/sources' | '/secrets' | '/quarantine'; name: string; icon: LucideIcon; keys: string }
+type Place = { to: '/' | '/receipts' | '/actions' | '/sources' | '/secrets' | '/quarantine' | '/policies'; name: string; icon: LucideIcon; keys: string }
 export const PLACES: readonly Place[] = [
   { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
   { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
@@ -39,6 +40,7 @@ export const PLACES: readonly Place[] = [
   { to: '/sources', name: 'Sources', icon: Plug, keys: 'g s' },
   { to: '/secrets', name: 'Secrets', icon: KeyRound, keys: 'g k' },
   { to: '/quarantine', name: 'Quarantine', icon: ShieldAlert, keys: 'g q' },
+  { to: '/policies', name: 'Policies', icon: Scale, keys: 'g p' },
 ]
 /** On a phone there is room for a few; the palette has the rest. */
 const TABS = PLACES.slice(0, 4)
@@ -207,7 +209,10 @@ function KillSwitch() {
   if (on.length === 0) return null
   return (
     <p role="status" className="bg-danger px-4 py-1.5 text-center font-medium text-danger-fg">
-      A kill switch is on: {on.map(each => each.scope).join(', ')}. Nothing there runs.
+      A kill switch is on: {on.map(each => each.scope).join(', ')}. Nothing there runs.{' '}
+      <Link to="/policies/kill-switch" className="underline">
+        Look
+      </Link>
     </p>
   )
 }

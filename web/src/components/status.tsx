@@ -34,6 +34,11 @@ export const MODES: Record<Mode, { word: string; tone: string }> = {
   deny: { word: 'denied', tone: 'text-danger' },
 }
 
+/** What happens to a call. */
+export function ModeWord({ mode, className }: { mode: Mode; className?: string }) {
+  return <span className={cx(MODES[mode].tone, className)}>{MODES[mode].word}</span>
+}
+
 const TIERS: Tier[] = ['R0', 'R1', 'R2', 'R3', 'R4']
 
 export function TierBadge({ tier }: { tier: Tier }) {

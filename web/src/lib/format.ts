@@ -41,7 +41,7 @@ export function milliseconds(value: number): string {
 }
 
 /** `1 call`, `3 calls`. */
-export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+export const counted = (count: number, noun: string, plural = `${noun}s`): string => `${count} ${count === 1 ? noun : plural}`
 
 /** The first characters of a digest. */
 export const short = (digest: string): string => `${digest.slice(0, 12)}…`

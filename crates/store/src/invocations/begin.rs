@@ -72,7 +72,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
         }
         Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
             let givers = grants::people(invocation.approvals.iter().map(|answer| &answer.by));
-            let given = Given { id, terms: *terms, lifetime_seconds, by, givers, invocation: Some(invocation.id.clone()) };
+            let given = Given { id, terms: *terms, lifetime_seconds, reason: None, by, givers, invocation: Some(invocation.id.clone()) };
             grants::give_in(store, tx, &invocation.org, given).await?;
         }
     }

@@ -6,7 +6,7 @@ import type { ApiError } from '@/api/client'
 import type { Action } from '@/api/types'
 import { DefinitionDiff } from '@/components/definition-diff'
 import { Fact, Facts } from '@/components/facts'
-import { MODES, TierBadge } from '@/components/status'
+import { ModeWord, TierBadge } from '@/components/status'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
 import { acceptDefinition, actionsQuery, reviewQuery } from '@/lib/actions'
 import { block, line } from '@/lib/clean'
@@ -62,7 +62,7 @@ export function Actions() {
                   >
                     <span className="flex items-baseline justify-between gap-2">
                       <span className="truncate font-mono text-[13px] font-medium">{action.id}</span>
-                      <span className={cx('shrink-0 text-xs', MODES[action.mode].tone)}>{MODES[action.mode].word}</span>
+                      <ModeWord mode={action.mode} className="shrink-0 text-xs" />
                     </span>
                     <span className="flex items-center gap-2 text-xs text-muted-fg">
                       <TierBadge tier={action.tier} />
@@ -111,7 +111,7 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
 
       <Section title="What happens to a call">
         <p>
-          <b className={MODES[action.mode].tone}>{MODES[action.mode].word}</b> · {action.mode_source.replaceAll('_', ' ')}
+          <ModeWord mode={action.mode} className="font-bold" /> · {action.mode_source.replaceAll('_', ' ')}
           {action.tightened?.map(why => ` → ${why}`)}
         </p>
         {action.drift !== 'none' && <Drifted action={action} />}

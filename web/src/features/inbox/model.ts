@@ -1,5 +1,5 @@
 // What the inbox knows and how it stands on the screen. Pure: the page feeds it, and it never moves what a person is looking at.
-import type { Action, Invocation, Permission, Schemas } from '@/api/types'
+import type { Action, Invocation, Permission } from '@/api/types'
 import { line } from '@/lib/clean'
 
 /** The list as it is shown. Rows stay where they are until the person asks for the new ones. */
@@ -96,17 +96,7 @@ export function titleOf(item: Pick<Invocation, 'action' | 'params'>): string {
 
 const cut = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}…` : text)
 
-const SOURCES: Record<Schemas['ModeSource'], string> = {
-  automation_override: 'automation',
-  org_default: 'org',
-  inferred_default: 'default of its tier',
-}
-
-/** The decision as one line: `org: allow → drift → require_approval`. */
-export function cascade(decision: Schemas['DecisionView']): string[] {
-  const steps = [`${SOURCES[decision.source]}: ${decision.base}`, ...decision.tightened]
-  return decision.mode === decision.base ? steps : [...steps, decision.mode]
-}
+export { cascade } from '@/lib/decision'
 
 /** Why it went grey, in one sentence; undefined while it can be answered. */
 export function closedBecause(item: Invocation, now: number): string | undefined {

@@ -24,10 +24,10 @@ async fn given(store: &Store, tenant: &Tenant, max: Option<&str>) -> GrantId {
     let sum_max = max.map(|max| SumMax { max: Amount::parse(max).unwrap(), of: "/amount".to_owned(), per_seconds: HOUR });
     let covers = Covers::parse(WRITE).unwrap();
     let terms = GrantTerms { scope, space: None, covers, condition: None, calls_max: None, sum_max, definition: None };
-    let new = NewGrant { terms: terms.clone(), lifetime_seconds: 24 * HOUR, reason: None };
+    let new = NewGrant { terms: terms.clone(), lifetime_seconds: 24 * HOUR, reason: Some("why".to_owned()) };
     let given = store.give_grant(&tenant.org, new, &tenant.person()).await.unwrap();
     let read = store.find_grant(&tenant.org, &given.id).await.unwrap().unwrap();
-    assert_eq!((&read, &read.terms), (&given, &terms));
+    assert_eq!((&read, &read.terms, read.reason.as_deref()), (&given, &terms, Some("why")));
     given.id
 }
 

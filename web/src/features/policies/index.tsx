@@ -1,0 +1,79 @@
+// Policies and grants: every rule that decides, one tab with an address of its own for each kind.
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { Link, Outlet, useLocation } from '@tanstack/react-router'
+import { useEffect, useRef } from 'react'
+import { DraftProvider, useDraft } from './draft'
+import { grantsQuery, useRulesLive } from './queries'
+
+const TABS = [
+  { to: '/policies', name: 'Modes' },
+  { to: '/policies/cedar', name: 'Cedar' },
+  { to: '/policies/what-if', name: 'What if' },
+  { to: '/policies/explain', name: 'Explain' },
+  { to: '/policies/grants', name: 'Grants' },
+  { to: '/policies/consents', name: 'Consents' },
+  { to: '/policies/spaces', name: 'Spaces' },
+  { to: '/policies/observe', name: 'Observe' },
+  { to: '/policies/sessions', name: 'Sessions' },
+  { to: '/policies/kill-switch', name: 'Kill switch' },
+] as const
+
+export function Policies() {
+  useRulesLive()
+  const tabs = useRef<HTMLElement>(null)
+  const place = useLocation({ select: at => at.pathname })
+  // On a narrow screen the tabs scroll: the chosen one is brought into sight.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it follows the address
+  useEffect(() => {
+    tabs.current?.querySelector('[aria-current=page]')?.scrollIntoView({ inline: 'center', block: 'nearest' })
+  }, [place])
+  return (
+    <DraftProvider>
+      <div className="flex h-full flex-col">
+        <header className="border-b px-4 pt-3 md:px-6">
+          <h1 className="text-lg font-semibold">Policies & grants</h1>
+          <nav ref={tabs} aria-label="Kinds of rules" className="-mb-px flex gap-1 overflow-x-auto pt-2">
+            {TABS.map(tab => (
+              <Link
+                key={tab.to}
+                to={tab.to}
+                activeOptions={{ exact: tab.to === '/policies', includeSearch: false }}
+                activeProps={{ className: 'border-primary font-medium text-fg', 'aria-current': 'page' }}
+                inactiveProps={{ className: 'border-transparent text-muted-fg hover:text-fg' }}
+                className="flex items-center gap-1.5 border-b-2 px-2.5 py-2 whitespace-nowrap"
+              >
+                {tab.name}
+                {tab.to === '/policies/grants' && <Requests />}
+                {tab.to === '/policies/cedar' && <Drafted />}
+              </Link>
+            ))}
+          </nav>
+        </header>
+        <div className="min-h-0 flex-1 overflow-auto px-4 pb-10 md:px-6">
+          <Outlet />
+        </div>
+      </div>
+    </DraftProvider>
+  )
+}
+
+/** How many requests for a grant wait. */
+function Requests() {
+  const requests = useInfiniteQuery(grantsQuery({ state: 'requested' }))
+  const count = requests.data?.pages[0]?.items.length ?? 0
+  if (count === 0) return null
+  return (
+    <span className="rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums">
+      {count}
+      <span className="sr-only"> requested</span>
+    </span>
+  )
+}
+
+function Drafted() {
+  return useDraft().draft ? (
+    <span className="text-warn" title="There is a draft that is not saved">
+      ●<span className="sr-only"> a draft</span>
+    </span>
+  ) : null
+}

@@ -1,0 +1,237 @@
+// Small parts that the pages of the rules share.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { type FormEvent, type ReactNode, useState } from 'react'
+import type { ApiError } from '@/api/client'
+import type { Schemas } from '@/api/types'
+import { Dialog, DialogFoot } from '@/components/dialog'
+import { Button, cx, Failed, Foreign, fieldClass } from '@/components/ui'
+import { line } from '@/lib/clean'
+import { useNow } from '@/lib/clock'
+import { absolute, countdown, counted } from '@/lib/format'
+import { useSending } from '@/lib/sending'
+import { type Budget, scopeOf } from './model'
+import { usersQuery } from './queries'
+import { useSessions } from './use-sessions'
+
+export const submitted = (act: () => void) => (event: FormEvent) => {
+  event.preventDefault()
+  act()
+}
+
+/** The head of a tab: what it is for in one sentence, and its verbs. */
+export function TabHead({ name, children, verbs }: { name: string; children: ReactNode; verbs?: ReactNode }) {
+  return (
+    <div className="flex flex-wrap items-start justify-between gap-3 py-4">
+      <h2 className="sr-only">{name}</h2>
+      <p className="max-w-2xl text-muted-fg">{children}</p>
+      {verbs && <div className="flex min-w-0 flex-wrap items-center gap-2">{verbs}</div>}
+    </div>
+  )
+}
+
+export function Labelled({ label, children, help }: { label: string; children: ReactNode; help?: string }) {
+  return (
+    // biome-ignore lint/a11y/noLabelWithoutControl: the control is the child
+    <label className="block">
+      <span className="mb-1 block text-sm font-medium">{label}</span>
+      {children}
+      {help && <span className="mt-1 block text-xs text-muted-fg">{help}</span>}
+    </label>
+  )
+}
+
+type SelectProps = {
+  label: string
+  value: string
+  onChange: (value: string) => void
+  options: readonly (readonly [value: string, word: string])[]
+  disabled?: boolean
+  className?: string
+}
+
+export function Select({ label, value, onChange, options, disabled, className }: SelectProps) {
+  return (
+    <select
+      aria-label={label}
+      value={value}
+      disabled={disabled}
+      onChange={event => onChange(event.target.value)}
+      className={cx(fieldClass, className)}
+    >
+      {!options.some(([each]) => each === value) && <option value={value}>{value || 'choose'}</option>}
+      {options.map(([each, word]) => (
+        <option key={each} value={each}>
+          {word}
+        </option>
+      ))}
+    </select>
+  )
+}
+
+/** How much of a budget is used: the bar for the eye, the words for everybody. */
+export function BudgetBar({ budget }: { budget: Budget }) {
+  const isFull = budget.used >= budget.most
+  return (
+    <div className="min-w-0">
+      <progress
+        aria-label={budget.name}
+        max={budget.most || 1}
+        value={budget.most ? budget.used : 1}
+        className={cx('budget h-1.5 w-full', isFull ? 'text-warn' : 'text-primary')}
+      />
+      <p className="foreign text-xs tabular-nums text-muted-fg">{budget.text}</p>
+    </div>
+  )
+}
+
+const STATES: Record<Schemas['GrantStateName'], { word: string; tone: string }> = {
+  requested: { word: '◷ requested', tone: 'text-warn' },
+  active: { word: '✓ active', tone: 'text-ok' },
+  refused: { word: '⊘ denied', tone: 'text-danger' },
+  revoked: { word: '– revoked', tone: 'text-muted-fg' },
+  expired: { word: '◌ expired', tone: 'text-muted-fg' },
+  used_up: { word: '– used up', tone: 'text-muted-fg' },
+}
+export function GrantStateWord({ state }: { state: Schemas['GrantStateName'] }) {
+  return <span className={cx('text-xs font-medium whitespace-nowrap', STATES[state].tone)}>{STATES[state].word}</span>
+}
+
+/** What is left until a time, or that it is over. */
+export function Until({ at }: { at: string }) {
+  const now = useNow()
+  return (
+    <time dateTime={at} title={absolute(at)} className="whitespace-nowrap tabular-nums">
+      {Date.parse(at) > now ? `${countdown(at, now)} left` : 'over'}
+    </time>
+  )
+}
+
+/** Whose calls: the session by its title, the automation, the org. */
+export function Whose({ scope, title }: { scope: string; title?: string | null }) {
+  const { kind, id } = scopeOf(scope)
+  if (kind === 'session') {
+    return (
+      <Link to="/policies/sessions/$session" params={{ session: id }} className="underline">
+        <Foreign text={title || id} />
+      </Link>
+    )
+  }
+  return <span>{kind === 'org' ? 'everybody in the org' : <Foreign text={scope} />}</span>
+}
+
+/** Who it was, by name where one is known; the id is behind it. */
+export function Who({ id }: { id: string }) {
+  const users = useQuery(usersQuery)
+  const { sessions } = useSessions()
+  const { kind, id: own } = scopeOf(id)
+  const name =
+    kind === 'user'
+      ? users.data?.find(user => user.id === own)?.name
+      : kind === 'agent'
+        ? sessions.find(each => each.id === own)?.title
+        : undefined
+  return name ? (
+    <span title={id}>
+      <Foreign text={name} />
+      {kind === 'agent' && ' (agent)'}
+    </span>
+  ) : (
+    <span className="foreign">{line(id)}</span>
+  )
+}
+
+const BANDS: Record<Schemas['Band'], { means: string; tone: string }> = {
+  green: { means: 'the modes decide', tone: 'border-ok text-ok' },
+  amber: { means: 'writes need approval', tone: 'border-warn text-warn' },
+  red: { means: 'all but R0 needs approval, R4 is denied', tone: 'border-danger text-danger' },
+  black: { means: 'R0 needs approval, the rest is denied', tone: 'border-fg bg-fg text-bg' },
+}
+export const BAND_NAMES = Object.keys(BANDS) as Schemas['Band'][]
+export const bandMeans = (band: Schemas['Band']): string => BANDS[band].means
+
+export function BandBadge({ band }: { band: Schemas['Band'] }) {
+  return (
+    <span className={cx('rounded border px-1.5 text-xs font-medium', BANDS[band].tone)} title={BANDS[band].means}>
+      {band}
+    </span>
+  )
+}
+
+/** A question before something that is not taken back by a click. */
+export function Confirm({
+  title,
+  verb,
+  look = 'primary',
+  onClose,
+  act,
+  children,
+  disabled,
+}: {
+  title: string
+  verb: string
+  look?: 'primary' | 'danger'
+  onClose: () => void
+  act: () => Promise<void>
+  children?: ReactNode
+  disabled?: boolean
+}) {
+  const { error, busy, run } = useSending()
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={submitted(() => void run('it', act))}>
+        <div className="mt-3 space-y-3">{children}</div>
+        {error && <Failed error={error} />}
+        <DialogFoot>
+          <Button look="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button look={look} type="submit" busy={!!busy} disabled={disabled}>
+            {verb}
+          </Button>
+        </DialogFoot>
+      </form>
+    </Dialog>
+  )
+}
+
+export function MayNot({ what }: { what: string }) {
+  return <p className="text-xs text-muted-fg">Somebody with the permission {what} changes this.</p>
+}
+
+export function Asked({ query }: { query: { error: unknown; refetch: () => unknown } }) {
+  return query.error ? <Failed error={query.error as ApiError} retry={() => void query.refetch()} /> : null
+}
+
+/** How many approvals a change voided, where the server counted. */
+export const voidedText = (voided: number | null | undefined): string =>
+  voided ? ` ${counted(voided, 'pending call')} can no longer be approved: ${voided === 1 ? 'its' : 'their'} rules changed.` : ''
+
+export function More({ query }: { query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown } }) {
+  return query.hasNextPage ? (
+    <div className="py-3 text-center">
+      <Button busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+        Show more
+      </Button>
+    </div>
+  ) : null
+}
+
+/** Facts in two columns. */
+export function Facts({ children }: { children: ReactNode }) {
+  return <dl className="grid gap-x-4 gap-y-1.5 sm:grid-cols-[10rem_1fr]">{children}</dl>
+}
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <>
+      <dt className="text-muted-fg">{name}</dt>
+      <dd className="foreign min-w-0">{children}</dd>
+    </>
+  )
+}
+
+/** A text that a person types, kept beside what the server has, until it is sent. */
+export function useField(value: string): readonly [string, (value: string) => void] {
+  const [typed, setTyped] = useState<{ from: string; text: string }>()
+  return [typed && typed.from === value ? typed.text : value, text => setTyped({ from: value, text })]
+}
