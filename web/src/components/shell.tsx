@@ -2,7 +2,22 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { Bell, FileCheck, Inbox as InboxIcon, type LucideIcon, Moon, Pause, Play, Search, Sun, Zap } from 'lucide-react'
+import {
+  Activity,
+  Bell,
+  ChartColumn,
+  FileCheck,
+  Inbox as InboxIcon,
+  ListTree,
+  type LucideIcon,
+  Moon,
+  Pause,
+  Play,
+  Search,
+  Settings as SettingsIcon,
+  Sun,
+  Zap,
+} from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { ApiError, api, body, onLoggedOut } from '@/api/client'
 import { isOpen } from '@/features/inbox/model'
@@ -17,11 +32,22 @@ import { Help } from './help'
 import { Palette } from './palette'
 import { Button, cx, Failed, Kbd } from './ui'
 
-type Place = { to: '/' | '/receipts' | '/actions'; name: string; icon: LucideIcon; keys: string }
+type Place = {
+  to: '/' | '/receipts' | '/actions' | '/overview' | '/invocations' | '/events' | '/settings'
+  name: string
+  icon: LucideIcon
+  keys: string
+}
+/** How many of the places are tabs on a phone; the palette has the others. */
+const TABS_ON_PHONE = 3
 export const PLACES: readonly Place[] = [
   { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
   { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
   { to: '/actions', name: 'Actions', icon: Zap, keys: 'g a' },
+  { to: '/overview', name: 'Overview', icon: ChartColumn, keys: 'g o' },
+  { to: '/invocations', name: 'Invocations', icon: ListTree, keys: 'g n' },
+  { to: '/events', name: 'Events', icon: Activity, keys: 'g e' },
+  { to: '/settings', name: 'Settings', icon: SettingsIcon, keys: 'g ,' },
 ]
 
 export function Shell() {
@@ -69,7 +95,7 @@ export function Shell() {
         </div>
       </main>
       <nav aria-label="Pages" className="flex border-t bg-panel pb-[env(safe-area-inset-bottom)] md:hidden">
-        {PLACES.map(place => (
+        {PLACES.slice(0, TABS_ON_PHONE).map(place => (
           <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} isTab />
         ))}
         <button
