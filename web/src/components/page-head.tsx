@@ -1,5 +1,5 @@
 // The head of a page: its name, the same on the command line, and its parts.
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect, useRef } from 'react'
 import { Copy, cx } from './ui'
 
 export function PageHead({ title, command, children }: { title: string; command?: string; children?: ReactNode }) {
@@ -28,8 +28,14 @@ export function Tabs<Name extends string>({
   at: Name
   onPick: (name: Name) => void
 }) {
+  const nav = useRef<HTMLElement>(null)
+  // On a narrow screen the chosen one may be beyond the edge.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it moves when another is chosen
+  useEffect(() => {
+    nav.current?.querySelector('[aria-current]')?.scrollIntoView?.({ block: 'nearest', inline: 'nearest' })
+  }, [at])
   return (
-    <nav aria-label={label} className="-mx-1 mt-2 -mb-3 flex overflow-x-auto">
+    <nav ref={nav} aria-label={label} className="-mx-1 mt-2 -mb-3 flex overflow-x-auto">
       {tabs.map(tab => (
         <button
           key={tab.name}

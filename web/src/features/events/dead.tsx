@@ -74,7 +74,13 @@ export function DeadLetters({ channel }: { channel?: string }) {
                     <Foreign text={nameOf(letter.channel)} className="font-medium" />
                     {letter.recipient && <Foreign text={` to ${letter.recipient}`} />}{' '}
                     <span className="text-muted-fg">
-                      {{ pending: 'that it waits', decided: 'that it was decided', ended: 'how it ended' }[letter.moment]}
+                      {
+                        {
+                          pending: 'was not told that it waits',
+                          decided: 'was not told that it was decided',
+                          ended: 'was not told how it ended',
+                        }[letter.moment]
+                      }
                     </span>
                   </p>
                   <Link

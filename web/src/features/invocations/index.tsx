@@ -159,10 +159,13 @@ function Row({ item }: { item: Invocation }) {
         </span>
         <span className="text-xs text-muted-fg tabular-nums sm:text-right">
           <When at={item.created_at} />
-          <span className="block">
-            {item.waited_ms != null && `waited ${milliseconds(item.waited_ms)} · `}
-            {item.duration_ms != null && milliseconds(item.duration_ms)}
-          </span>
+          {item.duration_ms != null && (
+            <span className="sm:block">
+              <span className="sm:hidden"> · </span>
+              {item.waited_ms != null && `waited ${milliseconds(item.waited_ms)} · `}
+              {milliseconds(item.duration_ms)}
+            </span>
+          )}
         </span>
       </Link>
     </li>

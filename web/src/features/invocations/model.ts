@@ -88,5 +88,8 @@ export function parts(item: Invocation): Part[] {
   ].filter(part => part.ms > 0)
 }
 
-/** `+12 ms` after it was asked for. */
-export const since = (start: string, at: string): string => `+${milliseconds(Math.max(0, Date.parse(at) - Date.parse(start)))}`
+/** `+12 ms` after it was asked for; below a minute to the millisecond. */
+export function since(start: string, at: string): string {
+  const ms = Math.max(0, Date.parse(at) - Date.parse(start))
+  return `+${ms >= 1_000 && ms < 60_000 ? `${(ms / 1_000).toFixed(3)} s` : milliseconds(ms)}`
+}

@@ -133,7 +133,7 @@ function Row({
           </Button>
         </div>
       </div>
-      <p aria-live="polite" className="mt-1 flex items-center gap-2">
+      <p aria-live="polite" className="mt-1 flex items-center gap-2 empty:mt-0">
         {tested &&
           (tested.delivered ? (
             <>

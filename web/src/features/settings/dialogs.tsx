@@ -32,7 +32,7 @@ export function FormDialog({
   return (
     <Dialog title={title} onClose={onClose} wide={wide}>
       <form onSubmit={submit}>
-        <div className="mt-3 space-y-3">{children}</div>
+        <div className="mt-3 space-y-3 [&>button]:max-w-full">{children}</div>
         {error && <Failed error={error} />}
         <DialogFoot>
           <Button look="quiet" onClick={onClose}>
@@ -54,9 +54,9 @@ export function ShownOnce({ title, text, children, onClose }: { title: string; t
     <Dialog title={title} onClose={() => isKept && onClose()} wide>
       <p className="mt-3 font-medium">It is shown now, and never again.</p>
       <p className="mt-2 rounded-md border bg-muted p-3">
-        <Copy text={text} className="w-full justify-between text-fg [&>span]:break-all [&>span]:whitespace-normal" />
+        <Copy text={text} className="w-full justify-between text-left text-fg [&>span]:break-all [&>span]:whitespace-normal" />
       </p>
-      <div className="mt-3 space-y-2 text-muted-fg">{children}</div>
+      <div className="mt-3 space-y-2 text-muted-fg [&>button]:max-w-full">{children}</div>
       <label className="mt-4 flex items-center gap-2">
         <input type="checkbox" checked={isKept} onChange={event => setKept(event.target.checked)} className="size-4" />I have kept it where
         it belongs

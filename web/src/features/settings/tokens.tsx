@@ -51,10 +51,12 @@ export function Tokens({ q, onFilter }: { q: string; onFilter: (q: string) => vo
           onChange={event => onFilter(event.target.value)}
           className={`${fieldClass} max-w-xs`}
         />
-        <label className="flex items-center gap-2">
-          <input type="checkbox" checked={withEnded} onChange={event => setWithEnded(event.target.checked)} className="size-4" />
-          {`${counted(ended, 'token')} that ended`}
-        </label>
+        {ended > 0 && (
+          <label className="flex items-center gap-2">
+            <input type="checkbox" checked={withEnded} onChange={event => setWithEnded(event.target.checked)} className="size-4" />
+            {`Also ${counted(ended, 'token')} that ended`}
+          </label>
+        )}
         <span className="flex-1" />
         <Button look="primary" onClick={() => setAdding(true)}>
           <KeyRound aria-hidden className="size-4" /> Create a token
@@ -105,7 +107,12 @@ export function Tokens({ q, onFilter }: { q: string; onFilter: (q: string) => vo
                 <Copy text={token.id} />
               </div>
               {!end && (
-                <Button look="quiet" className="self-start" aria-label={`Revoke ${token.name}`} onClick={() => setRevoking(token)}>
+                <Button
+                  look="quiet"
+                  className="justify-self-start sm:self-start"
+                  aria-label={`Revoke ${token.name}`}
+                  onClick={() => setRevoking(token)}
+                >
                   Revoke
                 </Button>
               )}
