@@ -63,9 +63,9 @@ export function DeadLetters({ channel }: { channel?: string }) {
         ))}
       {grouped(letters).map(group => (
         <section key={group.problem} aria-label={group.problem}>
-          <h3 className="foreign border-b bg-muted px-4 py-1.5 text-xs md:px-6">
+          <h2 className="foreign border-b bg-muted px-4 py-1.5 text-xs md:px-6">
             <b className="tabular-nums">{group.letters.length}</b> <Foreign text={group.problem} />
-          </h3>
+          </h2>
           <ul className="divide-y border-b">
             {group.letters.map(letter => (
               <li key={letter.id} className="grid gap-x-4 gap-y-1 px-4 py-2 sm:grid-cols-[minmax(0,1fr)_auto] md:px-6">

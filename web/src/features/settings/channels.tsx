@@ -128,7 +128,12 @@ function Row({
               </Button>
             </>
           )}
-          <Button look="quiet" aria-expanded={isOpen} aria-label={`Deliveries of ${channel.name}`} onClick={() => onOpen(!isOpen)}>
+          <Button
+            look="quiet"
+            aria-expanded={isOpen}
+            aria-label={isOpen ? `Hide dead letters of ${channel.name}` : `Dead letters of ${channel.name}`}
+            onClick={() => onOpen(!isOpen)}
+          >
             {isOpen ? 'Hide' : 'Dead letters'}
           </Button>
         </div>

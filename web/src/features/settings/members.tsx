@@ -73,7 +73,7 @@ export function Members({ q, onFilter }: { q: string; onFilter: (q: string) => v
                     Change
                   </Button>
                 )}
-                <Button look="quiet" aria-label={`Invite ${user.name} again`} onClick={() => setOpen({ kind: 'invite', user })}>
+                <Button look="quiet" aria-label={`Invite again: ${user.name}`} onClick={() => setOpen({ kind: 'invite', user })}>
                   Invite again
                 </Button>
                 {`user:${user.id}` !== me?.principal && (
