@@ -3,6 +3,8 @@ import { createRootRoute, createRoute, createRouter, type ErrorComponentProps, l
 import { Shell } from '@/components/shell'
 import { Button, Empty } from '@/components/ui'
 import { Inbox, TABS, type Tab } from '@/features/inbox'
+import { RANGES, type Range } from '@/features/overview/range'
+import { PARTS, type Part } from '@/features/settings/parts'
 
 const text = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
@@ -180,8 +182,72 @@ const policyPages = [
   }),
 ] as const
 
+export type OverviewSearch = { range?: Range }
+const overview = createRoute({
+  getParentRoute: () => root,
+  path: '/overview',
+  component: lazyRouteComponent(() => import('@/features/overview'), 'Overview'),
+  validateSearch: (search): OverviewSearch => ({ range: RANGES.find(range => range === search.range) }),
+})
+export type InvocationsSearch = { status?: string; action?: string; session?: string; tier?: string }
+const invocations = createRoute({
+  getParentRoute: () => root,
+  path: '/invocations',
+  component: lazyRouteComponent(() => import('@/features/invocations'), 'Invocations'),
+  validateSearch: (search): InvocationsSearch => ({
+    status: text(search.status),
+    action: text(search.action),
+    session: text(search.session),
+    tier: text(search.tier),
+  }),
+})
+const invocation = createRoute({
+  getParentRoute: () => root,
+  path: '/invocations/$invocation',
+  component: lazyRouteComponent(() => import('@/features/invocations/invocation'), 'OneInvocation'),
+})
+export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; channel?: string }
+const events = createRoute({
+  getParentRoute: () => root,
+  path: '/events',
+  component: lazyRouteComponent(() => import('@/features/events'), 'Events'),
+  validateSearch: (search): EventsSearch => ({
+    tab: search.tab === 'dead' ? 'dead' : undefined,
+    type: text(search.type),
+    subject: text(search.subject),
+    channel: text(search.channel),
+  }),
+})
+export type SettingsSearch = { tab?: Part; q?: string; channel?: string; package?: string }
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('@/features/settings'), 'Settings'),
+  validateSearch: (search): SettingsSearch => ({
+    tab: PARTS.find(tab => tab === search.tab),
+    q: text(search.q),
+    channel: text(search.channel),
+    package: text(search.package),
+  }),
+})
+
 export const router = createRouter({
-  routeTree: root.addChildren([inbox, receipts, receipt, actions, sources, source, secrets, quarantine, policies.addChildren(policyPages)]),
+  routeTree: root.addChildren([
+    sources,
+    source,
+    secrets,
+    quarantine,
+    policies.addChildren(policyPages),
+    inbox,
+    receipts,
+    receipt,
+    actions,
+    overview,
+    invocations,
+    invocation,
+    events,
+    settings,
+  ]),
   defaultPreload: 'intent',
   defaultErrorComponent: Broken,
 })

@@ -269,7 +269,19 @@ class DigestsView(TypedDict):
 Drift: TypeAlias = Literal['none', 'textual', 'structural', 'appeared']
 
 
+class DropDeliveriesRequest(TypedDict):
+    """
+    Which dead letters of a channel to drop.
+    """
+
+    delivery: NotRequired[str | None]
+
+
 DropReason: TypeAlias = Literal['too_slow', 'stopping']
+
+
+class DroppedDeliveriesResponse(TypedDict):
+    dropped: int
 
 
 class EditView(TypedDict):
@@ -2236,6 +2248,15 @@ class PageSpaceView(TypedDict):
     """
 
     items: list[SpaceView]
+    next: NotRequired[str | None]
+
+
+class PageStreamEvent(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[StreamEvent]
     next: NotRequired[str | None]
 
 

@@ -167,3 +167,18 @@ pub struct RetriedDeliveriesResponse {
     /// How many are delivered once more.
     pub retried: u64,
 }
+
+/// Which dead letters of a channel to drop.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DropDeliveriesRequest {
+    /// The id of one of them; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DroppedDeliveriesResponse {
+    /// How many were dropped.
+    pub dropped: u64,
+}

@@ -557,6 +557,8 @@ pub const TOKEN_LIFETIME_DAYS_MAX: u64 = 3_650;
 pub const DRIFT_ENDS_PER_WRITE: usize = 100;
 /// The longest a reader of events waits for a notice; then it reads again without one.
 pub const EVENT_WAIT_SECONDS: u64 = 5;
+/// Events among which a page of the list of events is looked for; where fewer of them fit than its limit, the page is shorter.
+pub const EVENTS_LOOKED_AT: u32 = 2_048;
 /// Streams that are open at once, of all orgs and of one; the next is refused with `too_many_streams`.
 pub const STREAMS_MAX: usize = 10_000;
 pub const STREAMS_PER_ORG_MAX: usize = 6_000;

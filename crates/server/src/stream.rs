@@ -85,7 +85,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    fn new(org: &OrgId, event: Event) -> Arc<Self> {
+    pub(crate) fn new(org: &OrgId, event: Event) -> Arc<Self> {
         Arc::new(Self { session: session_of(&event), frames: frames(org, &event, None), event })
     }
 

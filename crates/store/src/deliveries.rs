@@ -180,6 +180,21 @@ impl Store {
             .await
     }
 
+    /// Drops dead letters of a channel: this one, or all. They count as skipped from then on. Returns how many.
+    pub async fn drop_deliveries(&self, org: &OrgId, channel: &ChannelId, delivery: Option<&DeliveryId>) -> Result<u64, Error> {
+        let (org, channel) = (org.clone(), channel.clone());
+        let delivery = delivery.map_or_else(String::new, ToString::to_string);
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    let sql = "UPDATE deliveries SET state = 'skipped', ended_at = $1
+                               WHERE org_id = $2 AND channel_id = $3 AND state = 'dead' AND (id = $4 OR $4 = '')";
+                    tx.exec(sql, &vals![tx.now(), org.as_str(), channel.as_str(), delivery]).await
+                })
+            })
+            .await
+    }
+
     pub async fn find_delivery(&self, org: &OrgId, delivery: &DeliveryId) -> Result<Option<Delivery>, Error> {
         let sql = concat!(select_delivery!(), " AND id = $2");
         only(self.db.read(sql, &vals![org.as_str(), delivery.as_str()]).await?, read_delivery)

@@ -318,6 +318,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/channels/{channel}/drop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Drops dead letters of a channel: one, or all. They are delivered no more. */
+        post: operations["channels_drop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/channels/{channel}/retry": {
         parameters: {
             query?: never;
@@ -535,7 +552,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Events of the org, newest first. The stream tells them as they are committed; this reads back.
+         * @description A page has fewer rows than its limit, or none, where few of the events fit: `next` says whether there are older ones.
+         */
+        get: operations["events_list"];
         put?: never;
         /**
          * Takes an event. `action.decision` carries an action request, which becomes a call like any other.
@@ -3087,11 +3108,23 @@ export interface components {
          * @enum {string}
          */
         Drift: "none" | "textual" | "structural" | "appeared";
+        /** @description Which dead letters of a channel to drop. */
+        DropDeliveriesRequest: {
+            /** @description The id of one of them; all when absent. */
+            delivery?: string | null;
+        };
         /**
          * @description Why the server ends a stream.
          * @enum {string}
          */
         DropReason: "too_slow" | "stopping";
+        DroppedDeliveriesResponse: {
+            /**
+             * Format: int64
+             * @description How many were dropped.
+             */
+            dropped: number;
+        };
         /** @description A change to a source; what is absent stays as it is. Null removes what a source need not have. */
         EditSourceRequest: {
             title?: string | null;
@@ -4271,6 +4304,11 @@ export interface components {
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_SpaceView: {
             items: components["schemas"]["SpaceView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_StreamEvent: {
+            items: components["schemas"]["StreamEvent"][];
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
@@ -6312,6 +6350,50 @@ export interface operations {
             };
         };
     };
+    channels_drop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DropDeliveriesRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DroppedDeliveriesResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     channels_retry: {
         parameters: {
             query?: never;
@@ -7033,6 +7115,53 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_DeliveryView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    events_list: {
+        parameters: {
+            query?: {
+                /** @description Only those with this name, such as `invocation.held`, or with this first word, such as `invocation`. */
+                type?: string;
+                /** @description Only those about this: the id of an invocation, a batch or a grant, or the name of a rule. */
+                subject?: string;
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_StreamEvent"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */

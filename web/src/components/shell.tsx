@@ -3,10 +3,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import {
+  Activity,
   Bell,
+  ChartColumn,
   FileCheck,
   Inbox as InboxIcon,
   KeyRound,
+  ListTree,
   type LucideIcon,
   Moon,
   Pause,
@@ -14,6 +17,7 @@ import {
   Plug,
   Scale,
   Search,
+  Settings as SettingsIcon,
   ShieldAlert,
   Sun,
   Zap,
@@ -32,18 +36,38 @@ import { Help } from './help'
 import { Palette } from './palette'
 import { Button, cx, Failed, Kbd } from './ui'
 
-type Place = { to: '/' | '/receipts' | '/actions' | '/sources' | '/secrets' | '/quarantine' | '/policies'; name: string; icon: LucideIcon; keys: string }
+type Place = {
+  to:
+    | '/'
+    | '/receipts'
+    | '/actions'
+    | '/overview'
+    | '/invocations'
+    | '/events'
+    | '/settings'
+    | '/sources'
+    | '/secrets'
+    | '/quarantine'
+    | '/policies'
+  name: string
+  icon: LucideIcon
+  keys: string
+}
 export const PLACES: readonly Place[] = [
   { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
-  { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
+  { to: '/overview', name: 'Overview', icon: ChartColumn, keys: 'g o' },
   { to: '/actions', name: 'Actions', icon: Zap, keys: 'g a' },
   { to: '/sources', name: 'Sources', icon: Plug, keys: 'g s' },
   { to: '/secrets', name: 'Secrets', icon: KeyRound, keys: 'g k' },
-  { to: '/quarantine', name: 'Quarantine', icon: ShieldAlert, keys: 'g q' },
   { to: '/policies', name: 'Policies', icon: Scale, keys: 'g p' },
+  { to: '/invocations', name: 'Invocations', icon: ListTree, keys: 'g n' },
+  { to: '/receipts', name: 'Receipts', icon: FileCheck, keys: 'g r' },
+  { to: '/quarantine', name: 'Quarantine', icon: ShieldAlert, keys: 'g q' },
+  { to: '/events', name: 'Events', icon: Activity, keys: 'g e' },
+  { to: '/settings', name: 'Settings', icon: SettingsIcon, keys: 'g ,' },
 ]
 /** On a phone there is room for a few; the palette has the rest. */
-const TABS = PLACES.slice(0, 4)
+const TABS = PLACES.slice(0, 3)
 
 export function Shell() {
   const navigate = useNavigate()
@@ -115,14 +139,17 @@ function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Pl
       activeOptions={{ exact: to === '/', includeSearch: false }}
       activeProps={{ className: 'bg-accent font-medium text-fg', 'aria-current': 'page' }}
       inactiveProps={{ className: 'text-muted-fg hover:bg-muted hover:text-fg' }}
-      className={cx('flex items-center gap-2', isTab ? 'min-h-12 flex-1 flex-col justify-center gap-0 text-xs' : 'rounded-md px-2 py-1.5')}
+      className={cx(
+        'relative flex items-center gap-2',
+        isTab ? 'min-h-12 flex-1 flex-col justify-center gap-0 text-xs' : 'rounded-md px-2 py-1.5',
+      )}
     >
       <Icon aria-hidden className="size-4" /> {name}
       {count > 0 && (
         <span
           className={cx(
             'rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums',
-            !isTab && 'ml-auto',
+            isTab ? 'absolute top-1 left-1/2 ml-2' : 'ml-auto',
           )}
         >
           {count}

@@ -27,8 +27,7 @@ export function StatusBadge({ status, brief }: { status: Status; brief?: boolean
   )
 }
 
-/** What becomes of a call under a mode. */
-export const MODES: Record<Mode, { word: string; tone: string }> = {
+const MODES: Record<Mode, { word: string; tone: string }> = {
   allow: { word: 'runs', tone: 'text-ok' },
   require_approval: { word: 'asks a person', tone: 'text-warn' },
   deny: { word: 'denied', tone: 'text-danger' },

@@ -1,7 +1,10 @@
 //! `countersign channel`: where people are told of calls that wait for them, and what became of what they were told.
 
 use crate::shared::*;
-use api::channel::{ChannelTestResponse, ChannelView, DeliveryView, NewChannelRequest, RetriedDeliveriesResponse, RetryDeliveriesRequest};
+use api::channel::{
+    ChannelTestResponse, ChannelView, DeliveryView, DropDeliveriesRequest, DroppedDeliveriesResponse, NewChannelRequest,
+    RetriedDeliveriesResponse, RetryDeliveriesRequest,
+};
 use clap::{Args, Subcommand, ValueEnum};
 use countersign_core::channel::{ChannelKind, DeliveryState};
 use countersign_core::session::Attendance;
@@ -69,6 +72,19 @@ pub(crate) enum Channel {
         channel: String,
         /// Only this one
         delivery: Option<String>,
+    },
+    /// Drop dead letters: one, or all of a channel; they are delivered no more
+    #[command(before_help = "Examples:
+  countersign channel drop pager
+  countersign channel drop pager dlv_…")]
+    Drop {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        channel: String,
+        /// Only this one
+        delivery: Option<String>,
+        #[command(flatten)]
+        agreed: Agreed,
     },
 }
 
@@ -315,6 +331,17 @@ impl Channel {
                     terminal.document(&answer.raw)?;
                 }
                 terminal.note(format!("{} delivered once more", counted(answer.read.retried, "dead letter is", "dead letters are")));
+            }
+            Self::Drop { channel, delivery, agreed } => {
+                let which = delivery.as_ref().map_or_else(|| "all dead letters".to_owned(), |one| format!("`{}`", clean::line(one)));
+                let question = format!("Drop {which} of channel `{}`? Nobody is told of them any more.", clean::line(&channel));
+                terminal.consent(&question, agreed.consent(client)).await?;
+                let request = DropDeliveriesRequest { delivery };
+                let answer = client.post::<DroppedDeliveriesResponse>(&["channels", &channel, "drop"], &request).await?;
+                if terminal.is_document() {
+                    terminal.document(&answer.raw)?;
+                }
+                terminal.note(format!("{} dropped", counted(answer.read.dropped, "dead letter is", "dead letters are")));
             }
         }
         Ok(Exit::Ok)

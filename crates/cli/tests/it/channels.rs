@@ -113,6 +113,10 @@ fn a_channel_is_added_tested_told_and_removed() {
     assert!(retried.stderr.contains("1 dead letter is delivered once more"), "{retried:?}");
     assert_eq!(until(&owner, "sent"), letter);
     owner.run(&["channel", "retry", "pager", &letter]).exits(3);
+    owner.run(&["channel", "drop", "pager", &letter]).exits(2);
+    owner.run(&["channel", "drop", "pager", &letter, "--yes"]).exits(3);
+    let dropped = owner.run(&["channel", "drop", "pager", "--yes"]).ok();
+    assert!(dropped.stderr.contains("0 dead letters are dropped"), "{dropped:?}");
 
     owner.run(&["channel", "remove", "pager"]).exits(2);
     let asked = owner.on_screen(80, &["channel", "remove", "pager"], "n\n").exits(1).stdout;

@@ -28,6 +28,7 @@ fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
         (vec!["channel", "add", "pager", "--webhook", "https://hooks.example.com", "--secret", "key"], "POST"),
         (vec!["channel", "test", "pager"], "POST"),
         (vec!["channel", "retry", "pager"], "POST"),
+        (vec!["channel", "drop", "pager"], "POST"),
         (vec!["channel", "remove", "pager"], "DELETE"),
         (vec!["source", "add", "github", "--mcp", "https://api.example.com/mcp"], "POST"),
         (vec!["source", "edit", "github", "--tier", "merge=R4"], "PATCH"),

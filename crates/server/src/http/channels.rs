@@ -6,7 +6,10 @@ use super::page::{Asked, PageQuery, page_request, seconds_of};
 use super::problem::Refusal;
 use crate::App;
 use crate::operations::channels;
-use api::channel::{ChannelTestResponse, ChannelView, DeliveryView, NewChannelRequest, RetriedDeliveriesResponse, RetryDeliveriesRequest};
+use api::channel::{
+    ChannelTestResponse, ChannelView, DeliveryView, DropDeliveriesRequest, DroppedDeliveriesResponse, NewChannelRequest,
+    RetriedDeliveriesResponse, RetryDeliveriesRequest,
+};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -90,6 +93,20 @@ pub(super) async fn retry(
 ) -> Result<Json<RetriedDeliveriesResponse>, Refusal> {
     let retried = channels::retry(&app, &caller.principal, &channel, body.delivery.as_deref()).await?;
     Ok(Json(RetriedDeliveriesResponse { retried }))
+}
+
+/// Drops dead letters of a channel: one, or all. They are delivered no more.
+#[utoipa::path(operation_id = "channels_drop", post, path = "/api/v1/channels/{channel}/drop", tag = "channels", params(("channel" = String, Path)),
+    request_body = DropDeliveriesRequest,
+    responses((status = 200, body = DroppedDeliveriesResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn drop_letters(
+    State(app): State<App>,
+    caller: Caller,
+    Path(channel): Path<String>,
+    OrEmpty(body): OrEmpty<DropDeliveriesRequest>,
+) -> Result<Json<DroppedDeliveriesResponse>, Refusal> {
+    let dropped = channels::drop_letters(&app, &caller.principal, &channel, body.delivery.as_deref()).await?;
+    Ok(Json(DroppedDeliveriesResponse { dropped }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -158,11 +158,27 @@ pub(crate) async fn names_of(app: &App, by: &Principal, deliveries: &[Delivery])
 /// Has dead letters of a channel delivered once more: the named one, or all. Returns how many.
 pub(crate) async fn retry(app: &App, by: &Principal, text: &str, delivery: Option<&str>) -> Result<u64, Error> {
     let channel = find_present(app, by, text).await?;
-    let unknown = |id: &str| Error::not_found("dead letter", id);
-    let id = delivery.map(|text| DeliveryId::parse(text).map_err(|_| unknown(text))).transpose()?;
+    let id = delivery.map(letter_of).transpose()?;
     let retried = app.store().retry_deliveries(&by.org, &channel.id, id.as_ref(), &by.id).await?;
+    some_of(delivery, retried)
+}
+
+/// Drops dead letters of a channel: the named one, or all. Returns how many.
+pub(crate) async fn drop_letters(app: &App, by: &Principal, text: &str, delivery: Option<&str>) -> Result<u64, Error> {
+    let channel = find_present(app, by, text).await?;
+    let id = delivery.map(letter_of).transpose()?;
+    let dropped = app.store().drop_deliveries(&by.org, &channel.id, id.as_ref()).await?;
+    some_of(delivery, dropped)
+}
+
+fn letter_of(text: &str) -> Result<DeliveryId, Error> {
+    DeliveryId::parse(text).map_err(|_| Error::not_found("dead letter", text))
+}
+
+/// A letter that was named has to exist.
+fn some_of(delivery: Option<&str>, count: u64) -> Result<u64, Error> {
     match delivery {
-        Some(delivery) if retried == 0 => Err(unknown(delivery)),
-        Some(_) | None => Ok(retried),
+        Some(delivery) if count == 0 => Err(Error::not_found("dead letter", delivery)),
+        Some(_) | None => Ok(count),
     }
 }

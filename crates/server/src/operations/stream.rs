@@ -1,14 +1,70 @@
 //! The live stream: who may open one, and what each principal is told on it.
 
-use super::{Error, must_read_session, sight, sources};
+use super::{Error, must_read, must_read_session, sight, sources};
 use crate::App;
 use crate::stream::{NotOpened, Subscription, Told};
 use api::stream::Cursor;
-use countersign_core::ports::Invocations;
+use countersign_core::limits::EVENTS_LOOKED_AT;
+use countersign_core::ports::events::Event;
+use countersign_core::ports::{EventFeed, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::{InvocationId, Principal, SessionId, Status};
 use pipeline::told_to;
 use std::sync::Arc;
+
+/// Events read at a time.
+const EVENTS_READ: u32 = 256;
+
+/// Which events to list; by default all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventFilter {
+    /// A whole name, or its first word.
+    pub(crate) name: Option<String>,
+    pub(crate) subject: Option<String>,
+}
+
+impl EventFilter {
+    fn fits(&self, event: &Event) -> bool {
+        let is_named = |name: &String| event.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        self.name.as_ref().is_none_or(is_named) && self.subject.as_ref().is_none_or(|subject| *subject == event.key)
+    }
+}
+
+/// Events before a position, newest first, as whoever may read the org is told them; and the position before which to read on.
+pub(crate) async fn list(
+    app: &App,
+    by: &Principal,
+    filter: &EventFilter,
+    before: Option<i64>,
+    limit: u32,
+) -> Result<(Vec<Arc<Told>>, Option<i64>), Error> {
+    must_read(by)?;
+    let newest = app.store().newest_event(&by.org).await?;
+    let mut before = before.map_or(newest + 1, |before| before.min(newest + 1));
+    let last = (before - i64::from(EVENTS_LOOKED_AT)).max(1);
+    let mut found = Vec::new();
+    while before > last {
+        // Positions have no gaps, but the first events may be kept no longer.
+        let after = (before - 1 - i64::from(EVENTS_READ)).max(0);
+        let mut events = app.store().list_events_after(&by.org, after, EVENTS_READ).await?;
+        events.retain(|event| event.seq < before);
+        if events.is_empty() {
+            return Ok((found, None));
+        }
+        for event in events.into_iter().rev() {
+            before = event.seq;
+            if filter.fits(&event)
+                && let Some(told) = told(app, by, &Told::new(&by.org, event)).await?
+            {
+                found.push(told);
+                if found.len() >= limit as usize {
+                    return Ok((found, (before > 1).then_some(before)));
+                }
+            }
+        }
+    }
+    Ok((found, (before > 1).then_some(before)))
+}
 
 /// What of the org's events a principal sees, in the spaces that exist for them.
 enum Sight<'a> {

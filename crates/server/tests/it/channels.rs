@@ -36,6 +36,7 @@ on_sqlite!(
     one_server_has_few_deliveries_of_a_channel_under_way,
     who_wants_no_more_messages_gets_none_until_somebody_asks,
     who_says_when_to_come_back_is_left_alone_until_then,
+    a_dead_letter_that_was_dropped_is_delivered_no_more,
     a_call_that_was_denied_at_once_is_told_to_nobody,
 );
 
@@ -459,6 +460,30 @@ async fn who_says_when_to_come_back_is_left_alone_until_then(kind: Kind) {
     }
 }
 
+async fn a_dead_letter_that_was_dropped_is_delivered_no_more(kind: Kind) {
+    let receiver = Receiver::start().await;
+    let server = start(kind, &[&receiver]).await;
+    receiver.answers(StatusCode::GONE);
+    add(&server.owner, webhook("pager", &receiver)).await;
+    let agent = unattended(&server).await;
+    for text in ["a", "b", "c"] {
+        waiting(&agent, text).await;
+    }
+    server.courier.deliver_due().await.unwrap();
+    let letters = dead(&server.owner).await;
+    assert_eq!(letters.len(), 3);
+    let path = "/api/v1/channels/pager/drop";
+    let one = json!({ "delivery": letters[0]["id"] });
+    assert_eq!(server.owner.post(path, one.clone()).await.ok(), json!({ "dropped": 1 }));
+    server.owner.post(path, one).await.problem(404, "not_found");
+    assert_eq!(server.owner.post(path, json!({})).await.ok(), json!({ "dropped": 2 }));
+    assert_eq!(dead(&server.owner).await, Vec::<Value>::new());
+    receiver.answers(StatusCode::OK);
+    assert_eq!(server.owner.post("/api/v1/channels/pager/retry", json!({})).await.ok(), json!({ "retried": 0 }));
+    server.courier.deliver_due().await.unwrap();
+    assert_eq!(receiver.heard().len(), 3, "each was tried once");
+}
+
 async fn a_call_that_was_denied_at_once_is_told_to_nobody(kind: Kind) {
     let receiver = Receiver::start().await;
     let server = start(kind, &[&receiver]).await;
@@ -546,6 +571,7 @@ async fn only_who_manages_policy_changes_channels(kind: Kind) {
         for (method, path) in [
             (Method::POST, "/api/v1/channels/pager/test"),
             (Method::POST, "/api/v1/channels/pager/retry"),
+            (Method::POST, "/api/v1/channels/pager/drop"),
             (Method::DELETE, "/api/v1/channels/pager"),
         ] {
             let body = (method == Method::POST).then(|| json!({}));

@@ -51,6 +51,8 @@ async fn every_door_checks_the_permission_it_needs(kind: Kind) {
         (Method::DELETE, "/api/v1/channels/absent", None, "admin"),
         (Method::POST, "/api/v1/channels/absent/test", Some(json!({})), "admin"),
         (Method::POST, "/api/v1/channels/absent/retry", Some(json!({})), "admin"),
+        (Method::POST, "/api/v1/channels/absent/drop", Some(json!({})), "admin"),
+        (Method::GET, "/api/v1/events", None, "viewer"),
         (Method::GET, "/api/v1/connections", None, "viewer"),
         (Method::GET, "/api/v1/connections/absent", None, "viewer"),
         (Method::DELETE, "/api/v1/connections/absent", None, "admin"),

@@ -19,6 +19,7 @@ on_both_engines!(
     a_decision_that_is_sent_becomes_a_call_and_its_events_answer,
     the_end_of_a_call_is_told_with_its_receipt_a_summary_and_its_reward,
     who_is_no_member_of_a_space_is_told_nothing_of_it,
+    what_happened_is_read_back_page_by_page,
     what_was_forgotten_of_a_hidden_call_is_not_told_to_strangers,
 );
 on_sqlite!(
@@ -325,6 +326,41 @@ async fn an_agent_is_told_of_its_own_session_and_another_org_of_nothing(kind: Ki
     tokio::time::timeout(PATIENCE, moved).await.unwrap();
 }
 
+async fn what_happened_is_read_back_page_by_page(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let mut ids = Vec::new();
+    for n in 0..3 {
+        ids.insert(0, agent.pending("fake.write", json!({ "text": n.to_string() })).await);
+        server.owner.set_mode("fake.send", if n % 2 == 0 { "deny" } else { "allow" }).await;
+    }
+    let mut stream = server.owner.stream("?after=0").await;
+    let mut told = stream.until_held(&ids[0]).await;
+    told.push(Said::of(stream.until("mode.changed").await));
+    // Each under our name alone, the newest first, as the stream told them.
+    let mut expected: Vec<_> = told.into_iter().filter(|said| said.name.contains('.') && !said.name.starts_with("stream.")).collect();
+    expected.reverse();
+    let (mut listed, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = server.owner.get(&format!("/api/v1/events?limit=2{after}")).await.ok();
+        listed.extend(page["items"].as_array().unwrap().iter().cloned().map(Said::of));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(listed, expected);
+    let subjects = async |query: &str| -> Vec<String> {
+        let page = server.owner.get(&format!("/api/v1/events?{query}")).await.ok();
+        page["items"].as_array().unwrap().iter().map(|event| event["subject"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(subjects("type=invocation").await, ids);
+    assert_eq!(subjects("type=invocation.held").await, ids);
+    assert_eq!(subjects("type=invoc").await, [""; 0]);
+    assert_eq!(subjects(&format!("subject={}", ids[1])).await, [ids[1].as_str()]);
+    server.owner.get("/api/v1/events?after=now").await.problem(400, "invalid_query");
+    server.owner.get("/api/v1/events?limit=0").await.problem(400, "invalid_query");
+    agent.client.get("/api/v1/events").await.problem(403, "forbidden");
+}
+
 async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
     let upstream = Upstream::start().await;
     let server = TestServer::start_reaching(kind, &["http://127.0.0.1:9", &upstream.url]).await;
@@ -358,6 +394,11 @@ async fn who_is_no_member_of_a_space_is_told_nothing_of_it(kind: Kind) {
     let named = [&space, &agent.session, &hidden, &channel, &connection].into_iter().find(|id| told.contains(id.as_str()));
     assert_eq!(named, None, "{told}");
     assert!(!told.contains("vault"), "{told}");
+    let listed = eve.get("/api/v1/events?limit=100").await.ok().to_string();
+    assert!(listed.contains(&seen), "{listed}");
+    let named = [&space, &agent.session, &hidden, &channel, &connection].into_iter().find(|id| listed.contains(id.as_str()));
+    assert_eq!(named, None, "{listed}");
+    assert!(!listed.contains("vault"), "{listed}");
 }
 
 async fn what_was_forgotten_of_a_hidden_call_is_not_told_to_strangers(kind: Kind) {

@@ -466,7 +466,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 31] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 87] = [
+const WRITES: [&str; 88] = [
     "add_channel",
     "use_slack_request",
     "remove_channel",
@@ -474,6 +474,7 @@ const WRITES: [&str; 87] = [
     "claim_deliveries",
     "end_delivery",
     "retry_deliveries",
+    "drop_deliveries",
     "forget_deliveries",
     "set_retention",
     "forget_old",
@@ -746,6 +747,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.claim_deliveries(org, &theirs.channel, 10).await, Ok(vec![]));
     assert_eq!(store.end_delivery(org, &theirs.delivery, DeliveryEnd::Skipped).await, Ok(false));
     assert_eq!(store.retry_deliveries(org, &theirs.channel, Some(&theirs.delivery), &by).await, Ok(0));
+    assert_eq!(store.drop_deliveries(org, &theirs.channel, Some(&theirs.delivery)).await, Ok(0));
     assert_eq!(store.forget_deliveries(org).await, Ok(0));
     add_channel(store, &ours.tenant, "channel of theirs").await;
     // A login that was taken ends in the org it belongs to.

@@ -1,17 +1,16 @@
 // The catalogue over all sources: what each action may do, what would happen to a call of it, and why. And a form to try it.
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import type { Action } from '@/api/types'
-import { DefinitionDiff } from '@/components/definition-diff'
+import { Drifted } from '@/components/drifted'
 import { Fact, Facts } from '@/components/facts'
 import { ModeWord, TierBadge } from '@/components/status'
-import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
-import { acceptDefinition, actionsQuery, reviewQuery } from '@/lib/actions'
+import { Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
+import { actionsQuery } from '@/lib/actions'
 import { block, line } from '@/lib/clean'
 import { span } from '@/lib/format'
-import { useMay } from '@/lib/me'
 import { rank } from '@/lib/search'
 import { statsQuery } from './queries'
 import { Try } from './try'
@@ -145,33 +144,6 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
       <Section title="Try it">
         <Try action={action} />
       </Section>
-    </div>
-  )
-}
-
-/** What changed since the review, and the button that accepts it. */
-function Drifted({ action }: { action: Action }) {
-  const client = useQueryClient()
-  const review = useQuery(reviewQuery(action.id))
-  const mayReview = useMay().includes('manage_policy')
-  const accept = useMutation({
-    mutationFn: () => acceptDefinition(action.id, review.data?.textual),
-    onSuccess: () => client.invalidateQueries(),
-  })
-  return (
-    <div className="my-3 rounded-md border border-danger bg-removed p-4">
-      <p className="font-medium">
-        {action.drift === 'appeared' ? 'Nobody has reviewed it since it appeared.' : 'Its definition differs from what was reviewed.'}
-      </p>
-      {review.data && <DefinitionDiff review={review.data} />}
-      {accept.error && <Failed error={accept.error as ApiError} />}
-      {mayReview ? (
-        <Button className="mt-3" busy={accept.isPending} disabled={!review.data} onClick={() => accept.mutate()}>
-          Accept this definition
-        </Button>
-      ) : (
-        <p className="mt-2 text-xs">Somebody with the permission manage_policy reviews it.</p>
-      )}
     </div>
   )
 }

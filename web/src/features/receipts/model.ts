@@ -1,5 +1,6 @@
 // What the entries of a log say of one call, in the order in which they were written. Pure.
 import type { Entry, Status } from '@/api/types'
+import type { Stage } from '@/components/rail'
 import { milliseconds } from '@/lib/format'
 
 /** The parts of a receipt's body that the pages show; all else is in the payload, whole. */
@@ -37,8 +38,6 @@ const beyondOf = (beyond: Body['beyond']): string => {
   const word = typeof beyond === 'object' ? (Object.keys(beyond)[0] ?? '') : (beyond ?? '')
   return word === '' || word === 'once' ? '' : `, ${word}`
 }
-
-export type Stage = { at?: string; name: string; text: string; tone: 'ok' | 'bad' | 'plain' }
 
 /** In the order in which they are asked; the signed text has its names in the order of the alphabet. */
 const GATES = ['rbac', 'abac', 'consent', 'space', 'safety', 'redaction']

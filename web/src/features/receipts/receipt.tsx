@@ -6,6 +6,7 @@ import { useEffect, useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { Key, Proof } from '@/api/types'
 import { Pre } from '@/components/changes'
+import { Rail } from '@/components/rail'
 import { StatusBadge } from '@/components/status'
 import { Button, Copy, cx, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { json } from '@/lib/clean'
@@ -48,7 +49,7 @@ export function Receipt() {
         )}
       </header>
 
-      <Section title="Verified here, in this browser">
+      <Section level={2} title="Verified here, in this browser">
         {proof.error instanceof ApiError ? (
           <Failed error={proof.error} retry={() => void proof.refetch()} />
         ) : proof.data && keys.data ? (
@@ -58,33 +59,15 @@ export function Receipt() {
         )}
       </Section>
 
-      <Section title="What happened">
+      <Section level={2} title="What happened">
         {entries.data ? (
-          <ol className="border-l pl-4">
-            {stagesOf(entries.data.items).map((stage, at) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: the stages of an ended call never move
-              <li key={at} className="relative pb-3">
-                <span
-                  aria-hidden
-                  className={cx(
-                    'absolute top-2 -left-[1.19rem] size-2 rounded-full',
-                    stage.tone === 'ok' ? 'bg-ok' : stage.tone === 'bad' ? 'bg-danger' : 'bg-muted-fg',
-                  )}
-                />
-                <p className="flex flex-wrap items-baseline gap-x-3">
-                  <span className="font-medium">{stage.name.replace('_', ' ')}</span>
-                  <Foreign text={stage.text} className="text-muted-fg" />
-                  {stage.at && <span className="ml-auto font-mono text-xs text-muted-fg">{stage.at}</span>}
-                </p>
-              </li>
-            ))}
-          </ol>
+          <Rail stages={stagesOf(entries.data.items)} />
         ) : (
           <p className="text-muted-fg">{entries.isPending && receipt.data.invocation_id ? '…' : 'It is not about one call.'}</p>
         )}
       </Section>
 
-      <Section title="What was signed" aside={<Copy text={`countersign receipt show ${id}`} />}>
+      <Section level={2} title="What was signed" aside={<Copy text={`countersign receipt show ${id}`} />}>
         <Pre text={json(receipt.data.payload)} />
       </Section>
     </div>

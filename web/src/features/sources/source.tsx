@@ -9,7 +9,7 @@ import { Dialog, DialogFoot } from '@/components/dialog'
 import { Fact, Facts } from '@/components/facts'
 import { TellBeside, type Told, toldOf } from '@/components/field'
 import { useSpaceNames } from '@/components/spaces-field'
-import { MODES, TierBadge } from '@/components/status'
+import { ModeWord, TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { STATES } from '@/features/secrets/model'
@@ -291,7 +291,7 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
                   <Foreign text={action.title} />
                 </span>
               </span>
-              <span className={cx('text-xs', MODES[action.mode].tone)}>{MODES[action.mode].word}</span>
+              <ModeWord mode={action.mode} className="text-xs" />
               <span className="flex items-center justify-between gap-3 text-xs text-muted-fg">
                 <span className="flex flex-col sm:w-44">
                   <TierBadge tier={action.tier} /> {BECAUSE[action.because] ?? action.because}
@@ -416,7 +416,7 @@ function Unadded({ source }: { source: Listed }) {
                   <Foreign text={action.title} />
                 </span>
               </span>
-              <span className={cx('text-xs', MODES[action.mode].tone)}>{MODES[action.mode].word}</span>
+              <ModeWord mode={action.mode} className="text-xs" />
               <TierBadge tier={action.tier} />
             </li>
           ))}

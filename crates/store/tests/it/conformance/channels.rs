@@ -342,8 +342,10 @@ async fn a_dead_letter_stays_until_somebody_asks_for_it_again(kind: Kind) {
     assert_eq!(retry(Some(&dead[0].id)).await, Ok(1));
     let retried = claim(store, &tenant, &channel.id).await.remove(0).delivery;
     assert_eq!((&retried.id, retried.attempts, &retried.retried_by), (&dead[0].id, 1, &Some(tenant.person())));
+    assert_eq!(store.drop_deliveries(&tenant.org, &channel.id, Some(&retried.id)).await, Ok(0), "it waits");
     assert_eq!(retry(None).await, Ok(1), "the other one");
     assert_eq!(retry(None).await, Ok(0));
+    assert_eq!(store.drop_deliveries(&tenant.org, &channel.id, None).await, Ok(0));
     assert_eq!(store.end_delivery(&tenant.org, &retried.id, DeliveryEnd::Sent(None)).await, Ok(true));
     world.clock.advance_seconds(DELIVERY_KEPT_SECONDS);
     assert_eq!(store.forget_deliveries(&tenant.org).await, Ok(0));

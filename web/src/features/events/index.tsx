@@ -1,0 +1,188 @@
+// The events of the org as they happen, and what could not be delivered of them.
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useEffect, useState } from 'react'
+import type { ApiError } from '@/api/client'
+import { Pre } from '@/components/changes'
+import { PageHead, Tabs } from '@/components/page-head'
+import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { channelsQuery } from '@/features/settings/queries'
+import { json } from '@/lib/clean'
+import { useLive, useOrgEvents } from '@/lib/events'
+import type { OrgEvent } from '@/lib/live'
+import { DeadLetters } from './dead'
+import { fits, isRepeated, joined, KINDS, summaryOf } from './model'
+import { type EventFilter, eventsQuery } from './queries'
+
+const route = getRouteApi('/events')
+const COMMAND = 'curl -N -H "authorization: Bearer $COUNTERSIGN_TOKEN" "$COUNTERSIGN_URL/api/v1/stream"'
+/** So many are kept of those that the stream told. */
+const LIVE_MAX = 1_000
+
+export function Events() {
+  const { tab, type, subject, channel } = route.useSearch()
+  const navigate = useNavigate({ from: '/events' })
+  const channels = useQuery(channelsQuery)
+  const dead = channels.data?.reduce((sum, each) => sum + each.dead, 0)
+  const set = (name: 'type' | 'subject') => (event: { target: { value: string } }) =>
+    void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
+  return (
+    <div className="flex h-full flex-col">
+      <PageHead title="Events" command={tab === 'dead' ? 'countersign channel deliveries --state dead' : COMMAND}>
+        {tab !== 'dead' && (
+          <div className="mt-2 grid gap-2 sm:grid-cols-2">
+            <input
+              aria-label="Type"
+              placeholder="type: invocation, invocation.held"
+              list="event-kinds"
+              value={type ?? ''}
+              onChange={set('type')}
+              className={fieldClass}
+            />
+            <datalist id="event-kinds">
+              {KINDS.map(kind => (
+                <option key={kind} value={kind} />
+              ))}
+            </datalist>
+            <input
+              aria-label="Subject"
+              placeholder="subject: the whole id of a call, a grant"
+              value={subject ?? ''}
+              onChange={set('subject')}
+              className={fieldClass}
+            />
+          </div>
+        )}
+        <Tabs
+          label="Events or dead letters"
+          at={tab ?? 'live'}
+          tabs={[
+            { name: 'live', label: 'Events' },
+            { name: 'dead', label: 'Dead letters', count: dead },
+          ]}
+          onPick={name => void navigate({ search: old => ({ ...old, tab: name === 'dead' ? 'dead' : undefined }) })}
+        />
+      </PageHead>
+      {tab === 'dead' ? (
+        <div className="min-h-0 flex-1 overflow-auto">
+          <DeadLetters channel={channel} />
+        </div>
+      ) : (
+        <Tail key={`${type}\n${subject}`} filter={{ type, subject }} />
+      )}
+    </div>
+  )
+}
+
+function Tail({ filter }: { filter: EventFilter }) {
+  const read = useInfiniteQuery(eventsQuery(filter))
+  const { state } = useLive()
+  const [live, setLive] = useState<readonly OrgEvent[]>([])
+  const [waiting, setWaiting] = useState<readonly OrgEvent[]>([])
+  const [follows, setFollows] = useState(false)
+  useOrgEvents(event => {
+    // Some may have been missed: they are read.
+    if (event === 'reset') void read.refetch()
+    else if (!isRepeated(event) && fits(event, filter)) setWaiting(old => [event, ...old].slice(0, LIVE_MAX))
+  })
+  const reveal = () => {
+    setLive(old => [...waiting, ...old].slice(0, LIVE_MAX))
+    setWaiting([])
+  }
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only new events are revealed
+  useEffect(() => {
+    if (follows && waiting.length > 0) reveal()
+  }, [follows, waiting])
+  const older = read.data?.pages.flatMap(page => page.items) ?? []
+  const events = joined(live, older)
+  const known = new Set(events.map(event => event.id))
+  const fresh = waiting.filter(event => !known.has(event.id)).length
+  return (
+    <div className="flex min-h-0 flex-1 flex-col">
+      <div className="flex min-h-10 flex-wrap items-center gap-x-4 gap-y-1 border-b px-4 py-1 md:px-6">
+        <label className="flex items-center gap-2">
+          <input type="checkbox" checked={follows} onChange={event => setFollows(event.target.checked)} className="size-4" /> Show new ones
+          at once
+        </label>
+        <span className="text-xs text-muted-fg">{state === 'live' ? '' : `the stream is ${state}`}</span>
+        <span className="flex-1" />
+        {fresh > 0 && !follows && (
+          <Button look="quiet" className="min-h-8 text-primary" onClick={reveal}>
+            <span aria-live="polite">{fresh} new</span>
+          </Button>
+        )}
+      </div>
+      <div className="min-h-0 flex-1 overflow-auto">
+        {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
+        {read.isPending && <Loading />}
+        {read.data && events.length === 0 && (
+          <Empty title="Nothing of this kind happened lately">
+            <p>New ones appear by themselves. Every change and every call leaves an event.</p>
+          </Empty>
+        )}
+        <ul className="divide-y">
+          {events.map(event => (
+            <Row key={event.id} event={event} />
+          ))}
+        </ul>
+        {read.hasNextPage && (
+          <div className="p-4 text-center">
+            <Button busy={read.isFetchingNextPage} onClick={() => void read.fetchNextPage()}>
+              Older
+            </Button>
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** Which events are bad news, by the last word of their name. */
+const BAD = ['failed', 'denied', 'doubted', 'quarantined', 'drifted', 'opened', 'reverted']
+
+function Row({ event }: { event: OrgEvent }) {
+  const [isOpen, setOpen] = useState(false)
+  const summary = summaryOf(event)
+  return (
+    <li className="px-4 py-2 md:px-6">
+      <button
+        type="button"
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
+        className="grid w-full gap-x-4 text-left sm:grid-cols-[15rem_minmax(0,1fr)_auto]"
+      >
+        <span className={cx('font-mono text-[13px]', BAD.includes(event.type.split('.')[1] ?? '') && 'text-danger')}>{event.type}</span>
+        <Foreign text={summary || event.subject} className="min-w-0 sm:truncate" />
+        <span className="text-xs text-muted-fg">
+          <When at={event.time} />
+        </span>
+      </button>
+      {isOpen && (
+        <div className="mt-2 space-y-2">
+          <p className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs">
+            <Copy text={event.id} />
+            <Subject event={event} />
+            {event.receipt && (
+              <Link to="/receipts/$receipt" params={{ receipt: event.receipt }} className="text-primary underline">
+                Receipt
+              </Link>
+            )}
+            <Link to="/events" search={{ subject: event.subject }} className="text-primary underline">
+              All about {event.subject.slice(0, 40)}
+            </Link>
+          </p>
+          <Pre text={json(event)} />
+        </div>
+      )}
+    </li>
+  )
+}
+
+function Subject({ event: { subject } }: { event: OrgEvent }) {
+  if (!subject.startsWith('inv_')) return <Foreign text={subject} />
+  return (
+    <Link to="/invocations/$invocation" params={{ invocation: subject }} className="text-primary underline">
+      The call
+    </Link>
+  )
+}

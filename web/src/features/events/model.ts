@@ -1,0 +1,69 @@
+// What an event says in one line, and which events a filter lets through. Pure.
+import type { Schemas } from '@/api/types'
+import type { OrgEvent } from '@/lib/live'
+import type { EventFilter } from './queries'
+
+/** The first words of the names of events. */
+export const KINDS = [
+  'invocation',
+  'batch',
+  'grant',
+  'mode',
+  'policy',
+  'switch',
+  'space',
+  'action',
+  'source',
+  'channel',
+  'quarantine',
+  'breaker',
+  'user',
+  'token',
+  'secret',
+  'connection',
+  'consent',
+  'canary',
+  'retention',
+  'org',
+] as const
+
+/** The stream tells some events a second time under an older name. */
+export const isRepeated = (event: Pick<OrgEvent, 'id'>): boolean => event.id.endsWith('.1')
+
+/** As the server filters: by the whole name or its first word, and by the whole subject. */
+export function fits(event: Pick<OrgEvent, 'type' | 'subject'>, { type, subject }: EventFilter): boolean {
+  return (!type || event.type === type || event.type.startsWith(`${type}.`)) && (!subject || event.subject === subject)
+}
+
+/** The summary of a call, or who changed what. */
+export function summaryOf(event: Pick<OrgEvent, 'data'>): string {
+  const { summary, by, change, action } = event.data as { summary?: unknown; by?: unknown; change?: unknown; action?: unknown }
+  if (typeof summary === 'string') return summary
+  const words: string[] = []
+  if (typeof by === 'string') words.push(`by ${by}`)
+  const told = typeof change === 'object' && change !== null ? (change as Record<string, unknown>) : (event.data as Record<string, unknown>)
+  for (const name of ['name', 'rule', 'mode', 'scope', 'state', 'reason'])
+    if (typeof told[name] === 'string' && told[name] !== '') words.push(`${name} ${told[name]}`)
+  if (typeof action === 'string') words.push(action)
+  return words.join(' · ')
+}
+
+/** The newest first, each once, those of the stream before those that were read. */
+export function joined(live: readonly OrgEvent[], read: readonly OrgEvent[]): OrgEvent[] {
+  const seen = new Set<string>()
+  return [...live, ...read].filter(event => !seen.has(event.id) && seen.add(event.id))
+}
+
+export type Group = { problem: string; letters: Schemas['DeliveryView'][] }
+
+/** Dead letters with the same problem stand together, the largest group first. */
+export function grouped(letters: readonly Schemas['DeliveryView'][]): Group[] {
+  const groups = new Map<string, Group>()
+  for (const letter of letters) {
+    const problem = letter.problem ?? 'not known'
+    const group = groups.get(problem) ?? { problem, letters: [] }
+    group.letters.push(letter)
+    groups.set(problem, group)
+  }
+  return [...groups.values()].sort((a, b) => b.letters.length - a.letters.length)
+}

@@ -1,0 +1,173 @@
+// Every call there was and is, by status.
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useEffect, useRef, useState } from 'react'
+import type { ApiError } from '@/api/client'
+import type { Invocation, Status } from '@/api/types'
+import { PageHead, Tabs } from '@/components/page-head'
+import { StatusBadge, TierBadge } from '@/components/status'
+import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { titleOf } from '@/features/inbox/model'
+import { useOrgEvents } from '@/lib/events'
+import { counted, milliseconds } from '@/lib/format'
+import { invocationsQuery } from './queries'
+
+const route = getRouteApi('/invocations')
+const STATUSES: readonly Status[] = [
+  'pending',
+  'approved',
+  'running',
+  'succeeded',
+  'failed',
+  'reverted',
+  'denied',
+  'quarantined',
+  'expired',
+  'cancelled',
+  'in_doubt',
+]
+
+export function Invocations() {
+  const filter = route.useSearch()
+  const navigate = useNavigate({ from: '/invocations' })
+  const calls = useInfiniteQuery(invocationsQuery(filter))
+  const { fresh, reveal } = useFresh(JSON.stringify(filter), () => void calls.refetch())
+  const items = calls.data?.pages.flatMap(page => page.items) ?? []
+  const total = calls.data?.pages[0]?.total
+  const set = (name: keyof typeof filter) => (event: { target: { value: string } }) =>
+    void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
+  const isFiltered = Object.values(filter).some(Boolean)
+  return (
+    <div className="flex h-full flex-col">
+      <PageHead title="Invocations" command={`countersign invocation list${filter.status ? ` --status ${filter.status}` : ''}`}>
+        <div className="mt-2 grid gap-2 sm:grid-cols-3">
+          <input
+            aria-label="Action"
+            placeholder="action, whole id"
+            value={filter.action ?? ''}
+            onChange={set('action')}
+            className={fieldClass}
+          />
+          <input
+            aria-label="Session"
+            placeholder="session id"
+            value={filter.session ?? ''}
+            onChange={set('session')}
+            className={fieldClass}
+          />
+          <select aria-label="Tier" value={filter.tier ?? ''} onChange={set('tier')} className={fieldClass}>
+            <option value="">any tier</option>
+            {['R0', 'R1', 'R2', 'R3', 'R4'].map(tier => (
+              <option key={tier}>{tier}</option>
+            ))}
+          </select>
+        </div>
+        <Tabs
+          label="Status"
+          at={filter.status ?? ''}
+          tabs={[{ name: '', label: 'All' }, ...STATUSES.map(status => ({ name: status as string, label: status.replace('_', ' ') }))]}
+          onPick={status => void navigate({ search: old => ({ ...old, status: status || undefined }) })}
+        />
+      </PageHead>
+      {fresh && (
+        <Button look="quiet" className="rounded-none border-b text-primary" onClick={reveal}>
+          <span aria-live="polite">Something changed. Read it again</span>
+        </Button>
+      )}
+      <div className="min-h-0 flex-1 overflow-auto">
+        {calls.error && <Failed error={calls.error as ApiError} retry={() => void calls.refetch()} />}
+        {calls.isPending ? (
+          <Loading />
+        ) : items.length === 0 ? (
+          !calls.error && <Nothing isFiltered={isFiltered} onClear={() => void navigate({ search: {} })} />
+        ) : (
+          <>
+            {total != null && <p className="px-4 pt-2 text-xs text-muted-fg tabular-nums md:px-6">{counted(total, 'call')}</p>}
+            <ul className="divide-y">
+              {items.map(item => (
+                <Row key={item.id} item={item} />
+              ))}
+            </ul>
+          </>
+        )}
+        {calls.hasNextPage && (
+          <div className="p-4 text-center">
+            <Button busy={calls.isFetchingNextPage} onClick={() => void calls.fetchNextPage()}>
+              Older
+            </Button>
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** Rows stay where they are: what happened meanwhile waits behind a button. */
+function useFresh(filter: string, read: () => void) {
+  const [fresh, setFresh] = useState(false)
+  const seen = useRef(filter)
+  useOrgEvents(event => setFresh(old => old || (event !== 'reset' && event.type.startsWith('invocation.'))))
+  useEffect(() => {
+    if (seen.current !== filter) setFresh(false)
+    seen.current = filter
+  }, [filter])
+  return {
+    fresh,
+    reveal: () => {
+      setFresh(false)
+      read()
+    },
+  }
+}
+
+function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
+  if (isFiltered)
+    return (
+      <Empty title="No call fits">
+        <Button onClick={onClear}>Show all</Button>
+      </Empty>
+    )
+  return (
+    <Empty title="No call was made yet">
+      <p>A call appears here as soon as an agent or a person asks for it.</p>
+      <Copy text="countersign action invoke files.list" className="mt-3" />
+    </Empty>
+  )
+}
+
+function Row({ item }: { item: Invocation }) {
+  return (
+    <li>
+      <Link
+        to="/invocations/$invocation"
+        params={{ invocation: item.id }}
+        className="grid gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[9rem_minmax(0,1fr)_auto] md:px-6"
+      >
+        <StatusBadge status={item.status} brief />
+        <span className="min-w-0">
+          <span className="flex min-w-0 items-baseline gap-2">
+            <Foreign text={titleOf(item)} className="truncate font-medium" /> <TierBadge tier={item.tier} />
+          </span>
+          <span className="block truncate text-xs text-muted-fg">
+            {item.session_title && (
+              <>
+                <Foreign text={item.session_title} /> ·{' '}
+              </>
+            )}
+            <span className="font-mono">{item.principal}</span>
+          </span>
+        </span>
+        <span className="text-xs text-muted-fg tabular-nums sm:text-right">
+          <When at={item.created_at} />
+          {item.duration_ms != null && (
+            <span className="sm:block">
+              <span className="sm:hidden"> · </span>
+              {item.waited_ms != null && `waited ${milliseconds(item.waited_ms)} · `}
+              {milliseconds(item.duration_ms)}
+            </span>
+          )}
+        </span>
+      </Link>
+    </li>
+  )
+}

@@ -1,0 +1,162 @@
+// Adds a channel: how it tells, and of which calls.
+import { useQuery } from '@tanstack/react-query'
+import { useId, useState } from 'react'
+import type { Schemas, Tier } from '@/api/types'
+import { Copy, fieldClass } from '@/components/ui'
+import { FormDialog } from './dialogs'
+import { type ChannelField, type ChannelForm, channelRequest, FIELDS, isLong, missing } from './model'
+import { addChannel, secretsQuery, spacesQuery } from './queries'
+
+const KINDS: Record<Schemas['ChannelKind'], string> = { webhook: 'a signed webhook', slack: 'a message in Slack', email: 'mail' }
+const TIERS: readonly Tier[] = ['R0', 'R1', 'R2', 'R3', 'R4']
+
+export function AddChannel({ onClose, onAdded }: { onClose: () => void; onAdded: () => Promise<void> }) {
+  const [form, setForm] = useState<ChannelForm>({
+    name: '',
+    kind: 'webhook',
+    texts: {},
+    tiers: [],
+    attendance: '',
+    space: '',
+    after: '',
+  })
+  const spaces = useQuery(spacesQuery)
+  const set = <Name extends keyof ChannelForm>(name: Name, value: ChannelForm[Name]) => setForm(old => ({ ...old, [name]: value }))
+  return (
+    <FormDialog
+      title="Add a channel"
+      verb="Add"
+      wide
+      disabled={missing(form).length > 0}
+      onClose={onClose}
+      send={async () => {
+        await addChannel(channelRequest(form))
+        await onAdded()
+      }}
+    >
+      <div className="grid gap-3 sm:grid-cols-2">
+        <label>
+          Name
+          <input
+            value={form.name}
+            maxLength={64}
+            placeholder="pager"
+            onChange={event => set('name', event.target.value)}
+            className={`${fieldClass} mt-1`}
+          />
+        </label>
+        <label>
+          It tells by
+          <select
+            value={form.kind}
+            onChange={event => set('kind', event.target.value as ChannelForm['kind'])}
+            className={`${fieldClass} mt-1`}
+          >
+            {Object.entries(KINDS).map(([kind, words]) => (
+              <option key={kind} value={kind}>
+                {words}
+              </option>
+            ))}
+          </select>
+        </label>
+        {FIELDS[form.kind].map(field => (
+          <SettingField
+            key={`${form.kind}${field.name}`}
+            field={field}
+            value={form.texts[field.name] ?? ''}
+            onChange={text => set('texts', { ...form.texts, [field.name]: text })}
+          />
+        ))}
+      </div>
+      <fieldset className="rounded-md border p-3">
+        <legend className="px-1 text-xs text-muted-fg">Of which calls</legend>
+        <div className="grid gap-3 sm:grid-cols-3">
+          <label>
+            Space
+            <select value={form.space} onChange={event => set('space', event.target.value)} className={`${fieldClass} mt-1`}>
+              <option value="">every space</option>
+              {spaces.data?.map(space => (
+                <option key={space.id} value={space.id}>
+                  {space.name}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label>
+            Sessions
+            <select
+              value={form.attendance}
+              onChange={event => set('attendance', event.target.value as ChannelForm['attendance'])}
+              className={`${fieldClass} mt-1`}
+            >
+              <option value="">all</option>
+              <option value="interactive">where somebody sits</option>
+              <option value="unattended">where nobody sits</option>
+            </select>
+          </label>
+          <label>
+            If it still waits after
+            <input
+              value={form.after}
+              placeholder="at once; 10m"
+              onChange={event => set('after', event.target.value)}
+              className={`${fieldClass} mt-1`}
+            />
+          </label>
+        </div>
+        <div className="mt-3 flex flex-wrap items-center gap-x-4 gap-y-1">
+          <span className="text-muted-fg">Tiers:</span>
+          {TIERS.map(tier => (
+            <label key={tier} className="flex items-center gap-1.5">
+              <input
+                type="checkbox"
+                className="size-4"
+                checked={form.tiers.includes(tier)}
+                onChange={() =>
+                  set('tiers', form.tiers.includes(tier) ? form.tiers.filter(each => each !== tier) : [...form.tiers, tier].sort())
+                }
+              />
+              {tier}
+            </label>
+          ))}
+          <span className="text-xs text-muted-fg">{form.tiers.length === 0 && 'none is chosen: all'}</span>
+        </div>
+      </fieldset>
+      <Copy text="countersign channel add --help" />
+    </FormDialog>
+  )
+}
+
+function SettingField({ field, value, onChange }: { field: ChannelField; value: string; onChange: (text: string) => void }) {
+  const secrets = useQuery({ ...secretsQuery, enabled: !!field.isSecret })
+  const id = useId()
+  const common = { id, value, className: `${fieldClass} mt-1`, 'aria-describedby': `${id}-hint` }
+  const names = secrets.data ?? []
+  return (
+    <div>
+      <label htmlFor={id}>
+        {field.label}
+        {field.isOptional && <span className="text-muted-fg"> (optional)</span>}
+      </label>
+      {isLong(field) ? (
+        <textarea {...common} rows={2} placeholder={field.example} onChange={event => onChange(event.target.value)} />
+      ) : field.isSecret && names.length > 0 ? (
+        <select {...common} onChange={event => onChange(event.target.value)}>
+          <option value="">choose a secret</option>
+          {names.map(name => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      ) : (
+        <input
+          {...common}
+          placeholder={field.isSecret ? 'the name of a secret' : field.example}
+          onChange={event => onChange(event.target.value)}
+        />
+      )}
+      <span id={`${id}-hint`} className="block text-xs text-muted-fg">
+        {field.hint} {field.isSecret && names.length === 0 && 'Store one first: countersign secret set NAME --stdin'}
+      </span>
+    </div>
+  )
+}

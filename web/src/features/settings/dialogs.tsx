@@ -1,0 +1,71 @@
+// The dialogs that all settings share: a form, a question before what cannot be taken back, and what is shown once.
+import { type FormEvent, type ReactNode, useState } from 'react'
+import { Dialog, DialogFoot } from '@/components/dialog'
+import { Button, Copy, Failed } from '@/components/ui'
+import { useSending } from '@/lib/sending'
+
+/** A form in a dialog. It closes when `send` succeeds, and shows why it was refused otherwise. */
+export function FormDialog({
+  title,
+  verb,
+  isDanger,
+  disabled,
+  wide,
+  send,
+  onClose,
+  children,
+}: {
+  title: string
+  verb: string
+  isDanger?: boolean
+  disabled?: boolean
+  wide?: boolean
+  send: () => Promise<void>
+  onClose: () => void
+  children: ReactNode
+}) {
+  const { error, busy, run } = useSending()
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (!disabled) void run('it', send)
+  }
+  return (
+    <Dialog title={title} onClose={onClose} wide={wide}>
+      <form onSubmit={submit}>
+        <div className="mt-3 space-y-3 [&>button]:max-w-full">{children}</div>
+        {error && <Failed error={error} />}
+        <DialogFoot>
+          <Button look="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button look={isDanger ? 'danger' : 'primary'} type="submit" busy={!!busy} disabled={disabled}>
+            {verb}
+          </Button>
+        </DialogFoot>
+      </form>
+    </Dialog>
+  )
+}
+
+/** A text that the server shows now and never again. Closing takes a decision. */
+export function ShownOnce({ title, text, children, onClose }: { title: string; text: string; children: ReactNode; onClose: () => void }) {
+  const [isKept, setKept] = useState(false)
+  return (
+    <Dialog title={title} onClose={() => isKept && onClose()} wide>
+      <p className="mt-3 font-medium">It is shown now, and never again.</p>
+      <p className="mt-2 rounded-md border bg-muted p-3">
+        <Copy text={text} className="w-full justify-between text-left text-fg [&>span]:break-all [&>span]:whitespace-normal" />
+      </p>
+      <div className="mt-3 space-y-2 text-muted-fg [&>button]:max-w-full">{children}</div>
+      <label className="mt-4 flex items-center gap-2">
+        <input type="checkbox" checked={isKept} onChange={event => setKept(event.target.checked)} className="size-4" />I have kept it where
+        it belongs
+      </label>
+      <DialogFoot>
+        <Button look="primary" disabled={!isKept} onClick={onClose}>
+          Done
+        </Button>
+      </DialogFoot>
+    </Dialog>
+  )
+}

@@ -1,0 +1,69 @@
+// Settings: people, tokens, channels, packages, and how long things are kept.
+import { useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { PageHead, Tabs } from '@/components/page-head'
+import { useOrgEvents } from '@/lib/events'
+import { Channels } from './channels'
+import { Members } from './members'
+import { Packages } from './packages'
+import { PARTS, type Part } from './parts'
+import { Retained } from './retention'
+import { Tokens } from './tokens'
+
+const route = getRouteApi('/settings')
+const NAMES: Record<Part, string> = {
+  members: 'Members',
+  tokens: 'Tokens',
+  channels: 'Channels',
+  packages: 'Packages',
+  retention: 'Retention',
+}
+const COMMANDS: Record<Part, string> = {
+  members: 'countersign user list',
+  tokens: 'countersign token list',
+  channels: 'countersign channel list',
+  packages: 'countersign package list',
+  retention: 'countersign org retention',
+}
+/** Which lists an event makes old, by the first word of its name. */
+const CHANGED: Record<string, readonly string[]> = {
+  user: ['users', 'tokens'],
+  token: ['tokens'],
+  session: ['tokens'],
+  channel: ['channels'],
+  action: ['packages', 'package', 'review'],
+  package: ['packages', 'package'],
+  retention: ['retention'],
+}
+
+export function Settings() {
+  const { tab = 'members', q = '', channel, package: name } = route.useSearch()
+  const navigate = useNavigate({ from: '/settings' })
+  const client = useQueryClient()
+  useOrgEvents(event => {
+    const keys = event === 'reset' ? Object.values(CHANGED).flat() : (CHANGED[event.type.split('.')[0] ?? ''] ?? [])
+    for (const key of keys) void client.invalidateQueries({ queryKey: [key] })
+  })
+  const filter = (text: string) => void navigate({ search: old => ({ ...old, q: text || undefined }), replace: true })
+  return (
+    <div className="flex h-full flex-col">
+      <PageHead title="Settings" command={COMMANDS[tab]}>
+        <Tabs
+          label="Parts of the settings"
+          at={tab}
+          tabs={PARTS.map(part => ({ name: part, label: NAMES[part] }))}
+          onPick={part => void navigate({ search: { tab: part === 'members' ? undefined : part } })}
+        />
+      </PageHead>
+      <div className="min-h-0 flex-1 overflow-auto">
+        {tab === 'members' && <Members q={q} onFilter={filter} />}
+        {tab === 'tokens' && <Tokens q={q} onFilter={filter} />}
+        {tab === 'channels' && (
+          <Channels chosen={channel} onChoose={next => void navigate({ search: old => ({ ...old, channel: next }), replace: true })} />
+        )}
+        {tab === 'packages' && <Packages chosen={name} onChoose={next => void navigate({ search: old => ({ ...old, package: next }) })} />}
+        {tab === 'retention' && <Retained />}
+      </div>
+    </div>
+  )
+}

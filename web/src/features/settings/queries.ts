@@ -1,0 +1,78 @@
+// Everything the settings ask the server.
+import { queryOptions } from '@tanstack/react-query'
+import { api, body } from '@/api/client'
+import type { Schemas } from '@/api/types'
+
+export type User = Schemas['UserView']
+export type Token = Schemas['TokenView']
+export type Channel = Schemas['ChannelView']
+export type Package = Schemas['PackageView']
+export type Retention = Schemas['Retention']
+export type Role = Schemas['Role']
+
+const PAGES_MAX = 20
+
+/** All rows of a list, up to 2,000. */
+async function all<T>(read: (after: string | undefined) => Promise<{ items: T[]; next?: string | null }>): Promise<T[]> {
+  const items: T[] = []
+  let after: string | undefined
+  for (let page = 0; page < PAGES_MAX; page += 1) {
+    const got = await read(after)
+    items.push(...got.items)
+    if (!got.next) break
+    after = got.next
+  }
+  return items
+}
+
+const query = (after: string | undefined) => ({ params: { query: { limit: 100, after } } })
+
+export const usersQuery = queryOptions({
+  queryKey: ['users'],
+  queryFn: () => all(after => body(api.GET('/api/v1/users', query(after)))),
+})
+export const tokensQuery = queryOptions({
+  queryKey: ['tokens'],
+  queryFn: () => all(after => body(api.GET('/api/v1/tokens', query(after)))),
+})
+export const channelsQuery = queryOptions({
+  queryKey: ['channels'],
+  queryFn: () => all(after => body(api.GET('/api/v1/channels', query(after)))),
+})
+/** The names alone; who may not list them types them. */
+export const secretsQuery = queryOptions({
+  queryKey: ['secret-names'],
+  queryFn: async () => (await all(after => body(api.GET('/api/v1/secrets', query(after))))).map(secret => secret.name),
+  retry: false,
+})
+export const spacesQuery = queryOptions({
+  queryKey: ['space-names'],
+  queryFn: async () => (await all(after => body(api.GET('/api/v1/spaces', query(after))))).map(({ id, name }) => ({ id, name })),
+  retry: false,
+})
+export const packagesQuery = queryOptions({
+  queryKey: ['packages'],
+  queryFn: async () => (await body(api.GET('/api/v1/packages'))).items,
+})
+export const packageQuery = (name: string) =>
+  queryOptions({
+    queryKey: ['package', name],
+    queryFn: () => body(api.GET('/api/v1/packages/{name}', { params: { path: { name } } })),
+  })
+export const retentionQuery = queryOptions({ queryKey: ['retention'], queryFn: () => body(api.GET('/api/v1/retention')) })
+
+export const addUser = (name: string, role: Role) => body(api.POST('/api/v1/users', { body: { name, role } }))
+export const inviteUser = (user: string) => body(api.POST('/api/v1/users/{user}/invite', { params: { path: { user } }, body: {} }))
+export const changeUser = (user: string, change: Schemas['ChangeUserRequest']) =>
+  body(api.PATCH('/api/v1/users/{user}', { params: { path: { user } }, body: change }))
+export const disableUser = (user: string) => body(api.POST('/api/v1/users/{user}/disable', { params: { path: { user } } }))
+
+export const addToken = (request: Schemas['NewTokenRequest']) => body(api.POST('/api/v1/tokens', { body: request }))
+export const revokeToken = (token: string) => body(api.POST('/api/v1/tokens/{token}/revoke', { params: { path: { token } } }))
+
+export const addChannel = (request: Schemas['NewChannelRequest']) => body(api.POST('/api/v1/channels', { body: request }))
+export const testChannel = (channel: string) => body(api.POST('/api/v1/channels/{channel}/test', { params: { path: { channel } } }))
+export const removeChannel = (channel: string) => body(api.DELETE('/api/v1/channels/{channel}', { params: { path: { channel } } }))
+
+export const removePackage = (name: string) => body(api.DELETE('/api/v1/packages/{name}', { params: { path: { name } } }))
+export const setRetention = (retention: Retention) => body(api.PUT('/api/v1/retention', { body: retention }))

@@ -1,0 +1,112 @@
+import { screen, waitFor, within } from '@testing-library/react'
+import { expect, test } from 'vitest'
+import { openPage } from '@/test/page'
+import { me } from '@/test/server'
+
+const list = (items: unknown[]) => ({ items, next: null })
+const at = new Date().toISOString()
+const users = [
+  { id: 'usr_x', name: 'ada', role: 'owner', max_band: 'black', created_at: at },
+  { id: 'usr_y', name: 'robin', role: 'viewer', max_band: 'black', created_at: at },
+]
+const all = { ...me, permissions: ['read', 'invoke', 'approve', 'manage_policy', 'manage_identity'] }
+const answers: Parameters<typeof openPage>[1] = {
+  'GET /api/v1/whoami': () => all,
+  'GET /api/v1/users': () => list(users),
+  'GET /api/v1/tokens': () => list([{ id: 'tok_1', kind: 'user', name: 'laptop', user_id: 'usr_x', scopes: [], created_at: at }]),
+}
+
+test('an invitation is shown once, and not closed by accident', async () => {
+  const { server, user } = openPage('/settings', {
+    ...answers,
+    'POST /api/v1/users': () => ({
+      id: 'usr_z',
+      user: { ...users[1], id: 'usr_z', name: 'sam' },
+      invitation: { invitation: 'cs_invitation_1' },
+    }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'Invite somebody' }))
+  await user.type(screen.getByLabelText(/^Name/), 'sam')
+  await user.click(screen.getByRole('button', { name: 'Invite' }))
+  const dialog = await screen.findByRole('dialog', { name: 'The invitation of sam' })
+  expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({ name: 'sam', role: 'approver' })
+  expect(dialog.textContent).toContain('cs_invitation_1')
+  expect(within(dialog).getByRole('button', { name: 'Done' }).hasAttribute('disabled')).toBe(true)
+  await user.click(within(dialog).getByRole('checkbox'))
+  await user.click(within(dialog).getByRole('button', { name: 'Done' }))
+  expect(screen.queryByText('cs_invitation_1')).toBeNull()
+})
+
+test('nobody changes or disables themselves, and only what changed is sent', async () => {
+  const { server, user } = openPage('/settings', { ...answers, 'PATCH /api/v1/users/usr_y': () => users[1] })
+  await screen.findByText('(you)')
+  expect(screen.queryByRole('button', { name: 'Change ada' })).toBeNull()
+  await user.click(await screen.findByRole('button', { name: 'Change robin' }))
+  await user.selectOptions(screen.getByLabelText('Role'), 'approver')
+  await user.click(screen.getByRole('button', { name: 'Change' }))
+  await waitFor(() => expect(server.asked.find(asked => asked.method === 'PATCH')?.body).toEqual({ role: 'approver' }))
+})
+
+test('a service gets what its maker holds, and never the right to approve', async () => {
+  const { server, user } = openPage('/settings?tab=tokens', {
+    ...answers,
+    'POST /api/v1/tokens': () => ({ id: 'tok_2', token: 'cs_service_1' }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'Create a token' }))
+  await user.type(screen.getByLabelText('What it is for'), 'ci')
+  await user.click(screen.getByLabelText(/a service/))
+  const dialog = screen.getByRole('dialog')
+  expect(within(dialog).queryByLabelText(/approve/)).toBeNull()
+  expect(within(dialog).queryByLabelText(/create_session/)).toBeNull()
+  await user.click(within(dialog).getByLabelText(/read everything/))
+  await user.click(within(dialog).getByRole('button', { name: 'Create' }))
+  expect((await screen.findByRole('dialog', { name: 'The token ci' })).textContent).toContain('cs_service_1')
+  expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({
+    name: 'ci',
+    scopes: ['invoke', 'read'],
+    expires_in_days: 90,
+  })
+})
+
+test('a drifted package shows the diff of its code', async () => {
+  const action = { id: 'notes.append', tier: 'R2', title: 'Append', profile: 'default', drift: 'structural' }
+  openPage('/settings?tab=packages&package=notes', {
+    ...answers,
+    'GET /api/v1/packages/notes': () => ({
+      name: 'notes',
+      actions: [action],
+      findings: [],
+      code_allowed: true,
+      runs_at_once: 2,
+      files: [],
+    }),
+    'GET /api/v1/reviews/notes.append': () => ({
+      action: 'notes.append',
+      drift: 'structural',
+      ignores_wording: false,
+      changes: [],
+      code: [{ path: 'execute.js', change: 'changed', diff: '+steal()\n', added_lines: 1, removed_lines: 0, diff_truncated: false }],
+    }),
+  })
+  expect(await screen.findByText('+steal()')).toBeTruthy()
+  expect(screen.getByRole('button', { name: 'Accept this definition' })).toBeTruthy()
+})
+
+test('what is kept is set whole, and nothing means for ever', async () => {
+  const { server, user } = openPage('/settings?tab=retention', {
+    ...answers,
+    'GET /api/v1/retention': () => ({ events_days: 30 }),
+    'PUT /api/v1/retention': () => ({ receipts_days: 180 }),
+  })
+  await user.type(await screen.findByLabelText(/Ended calls/), '180')
+  await user.clear(screen.getByLabelText(/^Events/))
+  await user.click(screen.getByRole('button', { name: 'Set' }))
+  await waitFor(() =>
+    expect(server.asked.find(asked => asked.method === 'PUT')?.body).toEqual({
+      receipts_days: 180,
+      events_days: null,
+      snapshots_days: null,
+      snapshot_bytes_max: null,
+    }),
+  )
+})
