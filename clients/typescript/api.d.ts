@@ -466,7 +466,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Asks the address of the connection once with its credential and once without, and tells the status of the answers. */
+        /**
+         * Asks the address of the connection once with its credential and once without, and tells the status of the answers. A mail server is asked
+         *     whether it takes mail from us, and gets none.
+         */
         post: operations["connections_test"];
         delete?: never;
         options?: never;
@@ -2219,6 +2222,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All calls are in the web UI. */
+        get: operations["inbox_home"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/inbox/{invocation}": {
         parameters: {
             query?: never;
@@ -2813,6 +2833,8 @@ export interface components {
             delivered: boolean;
             /** @description What went wrong. */
             problem?: string | null;
+            /** @description What would be noticed late, as where the channel is shown. */
+            warnings?: string[];
         };
         /** @description A channel. */
         ChannelView: {
@@ -2840,6 +2862,8 @@ export interface components {
              * @description Notices that were given up and can be asked for once more.
              */
             dead: number;
+            /** @description What would be noticed late, such as a recipient of mail who gets no link. Empty in lists. */
+            warnings?: string[];
         };
         /** @description One check and its outcome. */
         CheckView: {
@@ -2911,7 +2935,7 @@ export interface components {
          * @description How a connection shows who it is.
          * @enum {string}
          */
-        ConnectionKind: "bearer" | "header" | "basic" | "oauth";
+        ConnectionKind: "bearer" | "header" | "basic" | "oauth" | "smtp";
         /**
          * @description Whether a connection works.
          * @enum {string}
@@ -2921,7 +2945,8 @@ export interface components {
         ConnectionTestResponse: {
             /**
              * Format: int32
-             * @description The HTTP status. Nothing else of the answer is told.
+             * @description The HTTP status. Nothing else of the answer is told. Of a mail server: 250 if it would take our mail, 535 if it refuses the login, 550
+             *     if it refuses the sender.
              */
             status: number;
             /**
@@ -2938,8 +2963,10 @@ export interface components {
             name: string;
             kind: components["schemas"]["ConnectionKind"];
             url: string;
-            /** @description The name of the header, or of the user for `basic`. */
+            /** @description The name of the header, or of the user for `basic` and `smtp`. */
             account?: string | null;
+            /** @description The address that mail comes from, for `smtp`. */
+            from?: string | null;
             /** @description The secret that has the value, if the connection has none of its own. */
             secret?: string | null;
             /** @description Who issued its tokens, for `oauth`. */
@@ -3056,6 +3083,8 @@ export interface components {
             id: string;
             /** @description The id of the channel. */
             channel: string;
+            /** @description Its name, also after it was removed. */
+            channel_name?: string | null;
             invocation_id: string;
             /** @description One of the people whom the channel names; null: the channel as a whole. */
             recipient?: string | null;
@@ -3384,6 +3413,15 @@ export interface components {
             expires_at: string;
             /** Format: date-time */
             created_at: string;
+            /** @description The source that it covers, in the words of an older contract. This member and the next two are told where grants are of a session. */
+            integration?: string | null;
+            /** @description The name of the action in its source, or `*`. */
+            action?: string | null;
+            /**
+             * Format: int32
+             * @description What `calls_max` is.
+             */
+            maxCalls?: number | null;
         };
         /** @description How to use a source, in markdown. */
         GuideResponse: {
@@ -3850,7 +3888,7 @@ export interface components {
          * @description What a notice is about.
          * @enum {string}
          */
-        Moment: "pending" | "decided" | "ended";
+        Moment: "pending" | "decided" | "in_doubt" | "ended";
         /** @description Adds a canary token: a call that contains it is quarantined. */
         NewCanaryRequest: {
             /** @description 6 to 200 characters that appear nowhere else. */
@@ -3881,10 +3919,15 @@ export interface components {
             /** @description Letters, digits, `_`, `-` and `.`, 1 to 64 of them. */
             name: string;
             kind: components["schemas"]["ConnectionKind"];
-            /** @description The address it is for. The credential is sent to the origin of this address, and to no other. */
+            /**
+             * @description The address it is for. The credential is sent to the origin of this address, and to no other. For `smtp` it is a mail server:
+             *     `smtps://host`, `smtp://host` with STARTTLS, or `smtp://host?tls=none`, which takes no login.
+             */
             url: string;
-            /** @description The name of the header, or of the user for `basic`. */
+            /** @description The name of the header, or of the user for `basic` and `smtp`. */
             account?: string | null;
+            /** @description The address that mail comes from, for `smtp`. */
+            from?: string | null;
             /**
              * @description The token, the value of the header, or the password; for `oauth` the secret of the client that `client_id` names. It is never sent
              *     back.
@@ -4862,6 +4905,7 @@ export interface components {
              * @description Calls it is good for; without it, any number until it expires.
              */
             maxCalls?: number | null;
+            sum_max?: components["schemas"]["SumMaxRequest"] | null;
             /** @description Such as `30m`, `2h` or `7d`; 24 hours when absent. */
             expires_in?: string | null;
             /** @description Why; shown to whoever answers it. */
@@ -6459,7 +6503,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was taken. What became of it is told in Slack. */
+            /** @description It was taken. What became of it, or why nothing did, is told in Slack. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12291,6 +12335,33 @@ export interface operations {
                 content: {
                     "text/plain": string;
                 };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    inbox_home: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the inbox of the web UI. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The store is not available, or there is a bug. */
             "5XX": {

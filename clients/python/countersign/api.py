@@ -100,6 +100,7 @@ class ChannelTestResponse(TypedDict):
 
     delivered: bool
     problem: NotRequired[str | None]
+    warnings: NotRequired[list[str]]
 
 
 class CheckView(TypedDict):
@@ -156,7 +157,7 @@ class ConcernView(TypedDict):
     message: str
 
 
-ConnectionKind: TypeAlias = Literal['bearer', 'header', 'basic', 'oauth']
+ConnectionKind: TypeAlias = Literal['bearer', 'header', 'basic', 'oauth', 'smtp']
 
 
 ConnectionState: TypeAlias = Literal['ready', 'needs_login', 'revoked']
@@ -172,30 +173,31 @@ class ConnectionTestResponse(TypedDict):
     is_let_in: NotRequired[bool | None]
 
 
-class ConnectionView(TypedDict):
-    """
-    A connection, without its credential.
-    """
-
-    id: str
-    name: str
-    kind: ConnectionKind
-    url: str
-    account: NotRequired[str | None]
-    secret: NotRequired[str | None]
-    issuer: NotRequired[str | None]
-    scopes: NotRequired[list[str] | None]
-    spaces: NotRequired[list[str] | None]
-    version: int
-    state: ConnectionState
-    why: NotRequired[str | None]
-    mended_by: NotRequired[str | None]
-    made_by: str
-    made_at: str
-    login_by: NotRequired[str | None]
-    login_at: NotRequired[str | None]
-    last_used_at: NotRequired[str | None]
-    removed_at: NotRequired[str | None]
+ConnectionView = TypedDict(
+    'ConnectionView',
+    {
+        'id': str,
+        'name': str,
+        'kind': ConnectionKind,
+        'url': str,
+        'account': NotRequired[str | None],
+        'from': NotRequired[str | None],
+        'secret': NotRequired[str | None],
+        'issuer': NotRequired[str | None],
+        'scopes': NotRequired[list[str] | None],
+        'spaces': NotRequired[list[str] | None],
+        'version': int,
+        'state': ConnectionState,
+        'why': NotRequired[str | None],
+        'mended_by': NotRequired[str | None],
+        'made_by': str,
+        'made_at': str,
+        'login_by': NotRequired[str | None],
+        'login_at': NotRequired[str | None],
+        'last_used_at': NotRequired[str | None],
+        'removed_at': NotRequired[str | None],
+    },
+)
 
 
 ConsentState: TypeAlias = Literal['live', 'expired', 'withdrawn']
@@ -602,7 +604,7 @@ class ModesReplacedResponse(TypedDict):
     voided: NotRequired[int | None]
 
 
-Moment: TypeAlias = Literal['pending', 'decided', 'ended']
+Moment: TypeAlias = Literal['pending', 'decided', 'in_doubt', 'ended']
 
 
 class NewCanaryRequest(TypedDict):
@@ -613,20 +615,21 @@ class NewCanaryRequest(TypedDict):
     text: str
 
 
-class NewConnectionRequest(TypedDict):
-    """
-    A connection to be made.
-    """
-
-    name: str
-    kind: ConnectionKind
-    url: str
-    account: NotRequired[str | None]
-    value: NotRequired[str | None]
-    secret: NotRequired[str | None]
-    spaces: NotRequired[list[str] | None]
-    scopes: NotRequired[list[str] | None]
-    client_id: NotRequired[str | None]
+NewConnectionRequest = TypedDict(
+    'NewConnectionRequest',
+    {
+        'name': str,
+        'kind': ConnectionKind,
+        'url': str,
+        'account': NotRequired[str | None],
+        'from': NotRequired[str | None],
+        'value': NotRequired[str | None],
+        'secret': NotRequired[str | None],
+        'spaces': NotRequired[list[str] | None],
+        'scopes': NotRequired[list[str] | None],
+        'client_id': NotRequired[str | None],
+    },
+)
 
 
 class NewConsentRequest(TypedDict):
@@ -1197,19 +1200,6 @@ class ServerView(TypedDict):
     gone: bool
 
 
-class SessionGrantRequest(TypedDict):
-    """
-    A grant for the calls of one session or of the whole org, in the words of an older contract: an integration is a source.
-    """
-
-    integration: str
-    action: str
-    scope: NotRequired[GrantScopeName]
-    maxCalls: NotRequired[int | None]
-    expires_in: NotRequired[str | None]
-    reason: NotRequired[str | None]
-
-
 class SessionView(TypedDict):
     id: str
     space_id: str
@@ -1724,6 +1714,7 @@ class ChannelView(TypedDict):
     created_at: str
     removed_at: NotRequired[str | None]
     dead: int
+    warnings: NotRequired[list[str]]
 
 
 class CodeChangeView(TypedDict):
@@ -1772,6 +1763,7 @@ class DeliveryView(TypedDict):
 
     id: str
     channel: str
+    channel_name: NotRequired[str | None]
     invocation_id: str
     recipient: NotRequired[str | None]
     moment: Moment
@@ -1902,6 +1894,9 @@ class GrantView(TypedDict):
     ended_at: NotRequired[str | None]
     expires_at: str
     created_at: str
+    integration: NotRequired[str | None]
+    action: NotRequired[str | None]
+    maxCalls: NotRequired[int | None]
 
 
 class InboxAnswer(TypedDict):
@@ -2390,6 +2385,20 @@ class ReviewView(TypedDict):
     findings: NotRequired[list[CaughtView]]
     changes: list[DefinitionChange]
     code: NotRequired[list[CodeChangeView]]
+
+
+class SessionGrantRequest(TypedDict):
+    """
+    A grant for the calls of one session or of the whole org, in the words of an older contract: an integration is a source.
+    """
+
+    integration: str
+    action: str
+    scope: NotRequired[GrantScopeName]
+    maxCalls: NotRequired[int | None]
+    sum_max: NotRequired[SumMaxRequest | None]
+    expires_in: NotRequired[str | None]
+    reason: NotRequired[str | None]
 
 
 SettleDoubtRequest = TypedDict(

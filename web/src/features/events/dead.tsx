@@ -78,6 +78,7 @@ export function DeadLetters({ channel }: { channel?: string }) {
                         {
                           pending: 'was not told that it waits',
                           decided: 'was not told that it was decided',
+                          in_doubt: 'was not told that its outcome is unknown',
                           ended: 'was not told how it ended',
                         }[letter.moment]
                       }

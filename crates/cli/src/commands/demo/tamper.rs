@@ -28,7 +28,8 @@ pub(super) async fn play(stage: &Stage, flipped: &ReceiptRefView) -> Result<End,
 /// The same export with one byte of the entry's signed text flipped.
 fn flip(export: &str, seq: u64) -> Option<String> {
     let mut lines = export.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let entry = lines.find(|line| line["line"] == "entry" && line["seq"] == seq.to_string())?;
+    let seq = seq.to_string();
+    let entry = lines.find(|line| line["line"] == "entry" && line["seq"] == seq)?;
     let payload = entry["envelope"]["payload"].as_str()?;
     let mut signed = STANDARD.decode(payload).ok()?;
     let at = signed.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
