@@ -105,6 +105,8 @@ pub const OAUTH_ANSWER_MS: u64 = 10_000;
 /// How long one server alone may fetch a new token for a connection. It is longer than the answer may take, so that another server takes
 /// over only from one that is gone.
 pub const OAUTH_REFRESH_SECONDS: u64 = 30;
+/// How long what an issuer says of itself is believed before it is asked again, at the next sign-in.
+pub const ISSUER_KNOWN_SECONDS: u64 = 5 * 60;
 /// How long before its end a token is no longer used, so that it does not end on its way.
 pub const OAUTH_LEEWAY_SECONDS: u64 = 30;
 /// How long the content of a quarantined call is kept for review; then it is deleted, and only the receipt is left.

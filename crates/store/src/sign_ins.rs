@@ -75,13 +75,7 @@ impl Identity {
 
 impl Store {
     /// Begins a sign-in in this browser. Beyond a number of open ones, the one that was begun first ends.
-    pub async fn start_sign_in(
-        &self,
-        org: &OrgId,
-        browser: &str,
-        redirect_uri: &str,
-        next: Option<&str>,
-    ) -> Result<OpenSignIn, Error> {
+    pub async fn start_sign_in(&self, org: &OrgId, browser: &str, redirect_uri: &str, next: Option<&str>) -> Result<OpenSignIn, Error> {
         let open = self.sign_in_of(draw_token(&*self.random, "state"));
         let (state, browser) = (self.hashed(open.state.expose()), self.hashed(browser));
         let (org, redirect_uri, next) = (org.clone(), redirect_uri.to_owned(), next.map(str::to_owned));
