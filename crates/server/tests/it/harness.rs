@@ -9,7 +9,8 @@ use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
-use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts};
+use server::config::OidcConfig;
+use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts, SignIn};
 use sources::builtin::email::{Email, Sender};
 use sources::builtin::files::Files;
 use sources::connection::{Connected, ConnectedConfig};
@@ -93,6 +94,8 @@ pub(crate) struct Home {
     mailer: Arc<Mailer>,
     /// The real source `email`, if a test needs it.
     email: Option<Arc<Email>>,
+    /// Where people sign in.
+    oidc: Option<OidcConfig>,
 }
 
 pub(crate) struct TestServer {
@@ -175,7 +178,7 @@ impl Home {
         };
         let key_wait_ms = Settings::default().key_wait_ms;
         let (folder, hosts, mailer) = (Arc::new(folder), Vec::new(), Arc::default());
-        Self { engine, folder, starts: Arc::default(), files: None, key_wait_ms, hosts, energy: None, mailer, email: None }
+        Self { engine, folder, starts: Arc::default(), files: None, key_wait_ms, hosts, energy: None, mailer, email: None, oidc: None }
     }
 
     /// The folder that the real `files` works in.
@@ -243,6 +246,13 @@ impl TestServer {
         let sender = Sender { route, from: "countersign@example.com".parse().unwrap() };
         let email = Email::new(Arc::clone(&mailer), sender, Arc::new(FixedClock::new())).unwrap();
         let home = Home { mailer, email: Some(Arc::new(email)), ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
+    }
+
+    /// A server where people sign in at this issuer.
+    pub(crate) async fn start_with_issuer(kind: Kind, oidc: OidcConfig) -> Self {
+        server::init_process();
+        let home = Home { oidc: Some(oidc), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -386,6 +396,7 @@ impl TestServer {
             address: Own::new(&url),
             has_public_url: false,
             profiles: None,
+            sign_in: home.oidc.clone().map(|oidc| SignIn::of(oidc, org.clone()).unwrap()),
         });
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(server::http::serve(listener, app, async move {

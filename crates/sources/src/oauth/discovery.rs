@@ -143,7 +143,7 @@ pub(super) async fn provider(fetch: &Fetch, issuer: &str) -> Result<Server, Erro
     checked(answer.json(&place)?, issuer, &place)
 }
 
-fn plain(issuer: &str) -> Result<Url, Error> {
+pub(super) fn plain(issuer: &str) -> Result<Url, Error> {
     let parsed = Url::parse(issuer).map_err(|_| refused("url_not_allowed", "the issuer is not a URL"))?;
     if !is_private_to_read(&parsed) || parsed.query().is_some() || parsed.fragment().is_some() {
         return Err(refused("url_not_allowed", format!("the issuer `{}` is not a plain https address", shown(issuer))));

@@ -74,7 +74,8 @@ struct Given {
 impl OpenId {
     /// Requires an installed rustls provider and, if an https host is allowed, the system's certificates.
     pub fn new(config: OpenIdConfig) -> Result<Self, SetupError> {
-        let own = Url::parse(&config.issuer).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        let wrong = |error: Error| SetupError::Issuer { issuer: config.issuer.clone(), message: error.to_string() };
+        let own = discovery::plain(&config.issuer).map_err(wrong)?.origin().ascii_serialization();
         let hosts = own.parse::<HostRule>().into_iter().chain(config.allowed_hosts.iter().cloned()).collect();
         let fetch = Fetch::for_sign_in(hosts, config.allowed_networks.clone())?;
         Ok(Self { config, fetch, found: Mutex::default() })

@@ -63,6 +63,7 @@ const SERVER: Crate = Crate {
         ("tls", &[]),
         ("energy", &[]),
         ("config", &["tls"]),
+        ("sign_in", &["config"]),
         ("ports", &[]),
         ("jail", &[]),
         ("lease", &[]),
@@ -79,7 +80,7 @@ const SERVER: Crate = Crate {
         ("notify", &[]),
         (
             "compose",
-            &["added_sources", "config", "data_dir", "energy", "followed", "homes", "jail", "master_key", "notify", "one_time_login", "stream", "tries"],
+            &["added_sources", "config", "data_dir", "energy", "followed", "homes", "jail", "master_key", "notify", "one_time_login", "sign_in", "stream", "tries"],
         ),
         ("telemetry", &["config", "ports"]),
         ("loops", &["master_key"]),
