@@ -251,7 +251,6 @@ impl TestServer {
 
     /// A server where people sign in at this issuer.
     pub(crate) async fn start_with_issuer(kind: Kind, oidc: OidcConfig) -> Self {
-        server::init_process();
         let home = Home { oidc: Some(oidc), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }

@@ -157,7 +157,8 @@ fn checked(server: Server, issuer: &str, place: &str) -> Result<Server, Error> {
     if server.issuer != issuer {
         return Err(login_failed(place, &format!("says that it is `{}`, and was asked about another issuer", shown(&server.issuer))));
     }
-    for endpoint in [&server.authorization_endpoint, &server.token_endpoint] {
+    let endpoints = [Some(&server.authorization_endpoint), Some(&server.token_endpoint), server.jwks_uri.as_ref()];
+    for endpoint in endpoints.into_iter().flatten() {
         if !Url::parse(endpoint).is_ok_and(|endpoint| is_private_to_read(&endpoint)) {
             return Err(login_failed(place, "names an endpoint that is not https"));
         }
