@@ -219,6 +219,7 @@ class People:
         self.agents = {}       # principal -> the user who owns the agent
         self.revoked = {}      # id -> when
         self.invitations = {}  # id -> (user, expires_at), only those that can still be redeemed
+        self.subjects = {}     # (issuer, subject) -> (user, seq of their first sign-in)
 
     def identity(self, seq, when, body):
         change = get(body, "change", dict)
@@ -303,12 +304,13 @@ class People:
     def role_changed(self, change, seq, when, by):
         self.acts(change.get("user"), when)
         user, after = self.known(change["user"]), rank(change.get("role"))
-        self.acts_on(by, max(self.acted_on(change["user"], when), after), when)
+        if by is not None or user.get("signed_in") != after:  # what a sign-in has just given, nobody gives
+            self.acts_on(by, max(self.acted_on(change["user"], when), after), when)
         need(user_of(by) != change["user"], "they change their own role")
         if user["rank"] < LOWEST["approve"]:  # going from approver to admin keeps the first seq
             user["able"] = seq
         self.lose_rank(change["user"], when)
-        user["rank"] = after
+        user["rank"], user["signed_in"] = after, None
 
     def on_user_disabled(self, change, when, by, **_):
         self.acts_on(by, self.acted_on(change.get("user"), when), when)
@@ -327,6 +329,17 @@ class People:
         need(user and user == change.get("user") and by is None, "this user has no such open invitation")
         need(when < expires_at, "the invitation has expired")
         self.new_token(change, "user:" + user, seq)
+
+    def on_signed_in(self, change, seq, by, **_):
+        need(by is None, "a sign-in is made by somebody")
+        who, user, has = (get(change, "issuer"), get(change, "subject")), get(change, "user"), rank(change.get("role"))
+        if who not in self.subjects and user not in self.users:
+            self.subjects[who] = (user, seq)
+            self.users[user] = {"rank": has, "able": seq, "disabled": False, "lost": []}
+        known, since = self.subjects.get(who, (None, None))
+        need(known == user, "the issuer knows somebody else by this subject")
+        self.active(user)["signed_in"] = has
+        self.new_token(change, "user:" + user, since)
 
     def on_token_made(self, change, seq, when, by):
         holder, parent, answers = get(change, "holder"), change.get("with"), None

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # oauth.sh: a login for a connection at a real authorization server, oidc-provider: registration, PKCE, `iss`, `resource`, renewal, and a login
-# that its owner ends. Afterwards no token is found in anything that the server keeps. Everything is installed and written below target/.
+# that its owner ends; and people who sign in there to this server. Afterwards no token is found in anything that the server keeps. Everything is
+# installed and written below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -13,7 +14,12 @@ main() {
     run=$(mktemp -d "$oauth/run.XXXXXX")
     start_program provider env -C "$oauth" "$node" provider.mjs "$(free_port)"
     issuer=$address
-    COUNTERSIGN_LOG_LEVEL=trace COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$issuer COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
+    printf 'canary-client-secret-7731\n' >"$run/client.secret"
+    COUNTERSIGN_OIDC_ISSUER=$issuer COUNTERSIGN_OIDC_NAME="Example SSO" COUNTERSIGN_OIDC_CLIENT_ID=countersign \
+        COUNTERSIGN_OIDC_CLIENT_SECRET_FILE=$run/client.secret COUNTERSIGN_OIDC_SCOPES=openid,profile,groups \
+        COUNTERSIGN_OIDC_ROLES=approvers=approver,ops=admin COUNTERSIGN_OIDC_ALLOWED_NETWORKS=127.0.0.1/32 \
+        COUNTERSIGN_LOG_LEVEL=trace COUNTERSIGN_SOURCE_ALLOWED_HOSTS=$issuer COUNTERSIGN_SOURCE_ALLOWED_NETWORKS=127.0.0.1/32 start_server
+    sign_in
     log_in
     is_let_in
     # The token ends one second after it was given, as far as this server is concerned.
@@ -80,6 +86,42 @@ browse() {
 
 is_let_in() {
     "$binary" connection test linear >"$run/log" 2>&1 || fail "the connection does not work: $(cat "$run/log") $(tail -n 5 "$run/provider.log")"
+}
+
+# People sign in at the issuer: nobody without a group that has a role, and each in the role of their group now.
+sign_in() {
+    local browser=$run/signed-in
+    curl -sS "$COUNTERSIGN_URL/login" >"$run/page"
+    grep -q "Sign in with Example SSO" "$run/page" || fail "the page does not offer to sign in: $(cat "$run/page")"
+    come_back
+    grep -q "none of your groups at Example SSO gives you a role here" "$run/page" || fail "nobody was refused: $(head -c 1500 "$run/page")"
+    in_group approvers
+    is_signed_in_as approver
+    in_group ops
+    is_signed_in_as admin
+    "$binary" user list >"$run/log" 2>&1
+    grep -q robin "$run/log" || fail "the person is not listed: $(cat "$run/log")"
+    curl -sS -b "$browser" "$COUNTERSIGN_URL/login/oidc/callback?code=x&state=x" >"$run/page"
+    grep -q "this login is not open" "$run/page" || fail "a made-up state was taken: $(cat "$run/page")"
+}
+
+in_group() {
+    curl -sS -X POST "$issuer/groups?g=$1" >/dev/null
+}
+
+# A browser, which keeps its cookies, goes to the issuer and comes back.
+come_back() {
+    curl -sSL --max-redirs 20 -c "$browser" -b "$browser" "$COUNTERSIGN_URL/login/oidc?next=/receipts" >"$run/page" ||
+        fail "the browser was left behind: $(tail -n 5 "$run/provider.log")"
+}
+
+is_signed_in_as() {
+    come_back
+    grep -q "You are signed in" "$run/page" || fail "the sign-in did not end well: $(head -c 1500 "$run/page") $(tail -n 5 "$run/server.log")"
+    local word
+    word=$(curl -sS -b "$browser" "$COUNTERSIGN_URL/login/word" | sed 's/.*"word":"\([^"]*\)".*/\1/')
+    curl -sS -b "$browser" -H "x-countersign-csrf: $word" "$COUNTERSIGN_URL/api/v1/whoami" >"$run/log"
+    grep -q "\"role\":\"$1\"" "$run/log" || fail "whoever signed in is not $1: $(cat "$run/log")"
 }
 
 # Every token that was given out is searched for in everything that the server keeps and said.

@@ -1,4 +1,5 @@
-// A protected resource and its authorization server, which is the real oidc-provider. Everybody who comes is let in as "robin".
+// A protected resource and its authorization server, which is the real oidc-provider. Everybody who comes is let in as "robin". The client
+// "countersign" lets people sign in: POST /groups?g=NAME says in which group robin is from then on, which the issuer tells apart from ID tokens.
 // GET /mcp is the resource; POST /mcp is an MCP server with one tool. POST /end ends the login, as its owner could. GET /issued lists every
 // token that was given out, one a line. Prints its own address once it answers.
 import http from "node:http";
@@ -13,12 +14,21 @@ const seconds = 31;
 let grantId;
 let renewals = 0;
 const issued = new Set();
+let groups = [];
+// On loopback a native client comes back to any port.
+const signIn = {
+  client_id: "countersign",
+  client_secret: "canary-client-secret-7731",
+  application_type: "native",
+  redirect_uris: ["http://127.0.0.1/login/oidc/callback"],
+};
 
 const provider = new Provider(issuer, {
-  clients: [],
+  clients: [signIn],
   cookies: { keys: ["not a secret: this is a test"] },
   scopes: ["openid", "offline_access", "read"],
-  findAccount: async (_ctx, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+  claims: { openid: ["sub"], profile: ["preferred_username"], groups: ["groups"] },
+  findAccount: async (_ctx, id) => ({ accountId: id, claims: async () => ({ sub: id, preferred_username: id, groups }) }),
   interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
   issueRefreshToken: async (_ctx, client) => client.grantTypeAllowed("refresh_token"),
   rotateRefreshToken: true,
@@ -28,7 +38,7 @@ const provider = new Provider(issuer, {
     revocation: { enabled: true },
     resourceIndicators: {
       enabled: true,
-      defaultResource: async () => resource,
+      defaultResource: async (_ctx, client) => (client.clientId === signIn.client_id ? undefined : resource),
       useGrantedResource: async () => true,
       getResourceServerInfo: async (_ctx, indicator) => {
         if (indicator !== resource) throw new Error(`asked for ${indicator}`);
@@ -38,7 +48,7 @@ const provider = new Provider(issuer, {
   },
 });
 provider.on("grant.success", (ctx) => {
-  for (const token of [ctx.body.access_token, ctx.body.refresh_token]) if (token) issued.add(token);
+  for (const token of [ctx.body.access_token, ctx.body.refresh_token, ctx.body.id_token]) if (token) issued.add(token);
   if (ctx.oidc.params.grant_type === "refresh_token") renewals += 1;
 });
 
@@ -94,6 +104,7 @@ const server = http.createServer(async (request, response) => {
     }
     if (path.startsWith("/interaction/")) return await letIn(request, response);
     if (path === "/renewals") return json(renewals);
+    if (path === "/groups") return json((groups = new URL(request.url, issuer).searchParams.getAll("g")));
     if (path === "/issued") return response.writeHead(200).end([...issued].join("\n"));
     if (path === "/end") {
       await provider.RefreshToken.revokeByGrantId(grantId);

@@ -115,6 +115,7 @@ codes! {
     SlackRequestExpired = "slack_request_expired", 403, "The request of Slack is too old";
     SlackRequestReplayed = "slack_request_replayed", 409, "The request of Slack was used already";
     SlackUserUnknown = "slack_user_unknown", 403, "The user of Slack may not answer here";
+    SignInRefused = "sign_in_refused", 403, "You cannot sign in here";
     LoginFailed = "login_failed", 502, "The login failed";
     ConnectionUnreachable = "connection_unreachable", 502, "The address of the connection gave no answer";
     Expired = "expired", 410, "It has expired";

@@ -155,6 +155,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::SlackUserUnknown => {
             Some("an admin names the person in the channel, and the person makes the token with `countersign token create`")
         }
+        Code::SignInRefused => Some("ask whoever runs the server which group of the issuer gives a role, then sign in again"),
         Code::LoginFailed => Some("correct that, then log in again with `countersign connection login {connection}`"),
         Code::ConnectionUnreachable => Some(
             "see whether its server runs; `countersign connection show {connection}` has the address: one with a wrong address is removed and added \

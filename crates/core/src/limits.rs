@@ -40,6 +40,8 @@ pub const LOGGED_IN_SECONDS: u64 = 60 * 60;
 pub const ONE_TIME_LOGIN_SECONDS: u64 = 15 * 60;
 /// Browsers in which one token is logged in; with one more, the browser that came first is logged out.
 pub const LOGINS_PER_TOKEN_MAX: i64 = 20;
+/// Sign-ins at an issuer that were begun and not ended, in one org; with one more, the one that was begun first ends.
+pub const SIGN_INS_OPEN_MAX: i64 = 1_000;
 /// Wrong tokens that one address may try in a minute to log in; then it has to wait, and gets `rate_limited`. Each server counts for itself.
 pub const LOGIN_TRIES_PER_MINUTE_MAX: u32 = 10;
 /// Addresses whose wrong logins are remembered; beyond this, all of them are forgotten.
@@ -94,7 +96,7 @@ pub const DELIVERY_PROBLEM_CHARS_MAX: usize = 500;
 pub const DELIVERY_KEPT_SECONDS: u64 = 30 * 24 * 60 * 60;
 /// Spaces that a connection can be limited to; more are refused with `invalid_request`.
 pub const CONNECTION_SPACES_MAX: usize = 100;
-/// How long a person has to log in for a connection; then the login is `expired`, and a new one must be started.
+/// How long a person has to log in for a connection, or to sign in at an issuer; then it is `expired`, and must be started again.
 pub const LOGIN_SECONDS: u64 = 10 * 60;
 /// Bytes of an answer of an authorization server; a longer one fails the login.
 pub const OAUTH_ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -103,6 +105,8 @@ pub const OAUTH_ANSWER_MS: u64 = 10_000;
 /// How long one server alone may fetch a new token for a connection. It is longer than the answer may take, so that another server takes
 /// over only from one that is gone.
 pub const OAUTH_REFRESH_SECONDS: u64 = 30;
+/// How long what an issuer says of itself is believed before it is asked again, at the next sign-in.
+pub const ISSUER_KNOWN_SECONDS: u64 = 5 * 60;
 /// How long before its end a token is no longer used, so that it does not end on its way.
 pub const OAUTH_LEEWAY_SECONDS: u64 = 30;
 /// How long the content of a quarantined call is kept for review; then it is deleted, and only the receipt is left.

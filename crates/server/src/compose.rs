@@ -10,6 +10,7 @@ use crate::jail::SandboxJail;
 use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
 use crate::notify::{Courier, CourierConfig};
 use crate::one_time_login::OneTimeLogin;
+use crate::sign_in::SignIn;
 use crate::stream::{Bounds, Streams};
 use crate::tries::Tries;
 use crate::{Error, OsRandom, SystemClock};
@@ -60,6 +61,8 @@ pub struct Parts {
     pub has_public_url: bool,
     /// The profiles that code of packages can have here; absent where none runs.
     pub profiles: Option<Vec<Profile>>,
+    /// Where people sign in; absent: with tokens only.
+    pub sign_in: Option<SignIn>,
 }
 
 /// The parts, shared by every request.
@@ -221,6 +224,10 @@ pub(crate) async fn compose(
     let courier = courier(config, &store, &pipeline, &random, &address, (mailer, senders))?;
     // The redaction rules compile at first use. This call does that now, so that the first caller does not wait for it.
     let _warm = policy::redact_text("warming the redaction rules up");
+    let sign_in = match config.oidc.clone() {
+        Some(oidc) => Some(SignIn::open(oidc, &store).await?),
+        None => None,
+    };
     let parts = Parts {
         store,
         pipeline,
@@ -235,6 +242,7 @@ pub(crate) async fn compose(
         address,
         has_public_url: config.public_url.is_some(),
         profiles,
+        sign_in,
     };
     Ok((parts, token))
 }

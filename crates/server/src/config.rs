@@ -2,14 +2,17 @@
 //! once.
 
 mod email;
+mod oidc;
 
 pub use email::{EmailConfig, EmailLogin, EmailSender};
+pub use oidc::{ClientSecret, OidcConfig};
 
 use crate::tls::TlsFiles;
 use countersign_core::limiter::RateLimits;
 use countersign_core::limits;
 use email::EmailSection;
 use ipnet::IpNet;
+use oidc::OidcSection;
 use pipeline::RewardWeights;
 use serde::Deserialize;
 use sources::command::AllowedCommand;
@@ -72,6 +75,8 @@ pub struct Config {
     pub reward_weights: RewardWeights,
     /// The mail servers that there are.
     pub email: EmailConfig,
+    /// Where people sign in; absent: with tokens only.
+    pub oidc: Option<OidcConfig>,
 }
 
 /// A header in which a proxy says who asked it, and for what.
@@ -169,6 +174,8 @@ struct File {
     log: LogSection,
     #[serde(default)]
     email: EmailSection,
+    #[serde(default)]
+    oidc: OidcSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -239,6 +246,7 @@ impl Config {
             command_allowlist: parse_all("command_allowlist", &commands)?,
             reward_weights: reward_weights(&env.reward_weights.or(file.reward_weights).unwrap_or_default())?,
             email: env.email.or(file.email).read()?,
+            oidc: env.oidc.or(file.oidc).read()?,
             data,
         })
     }
@@ -279,6 +287,7 @@ struct Environment {
     command_allowlist: Option<Vec<String>>,
     reward_weights: Option<Vec<String>>,
     email: EmailSection,
+    oidc: OidcSection,
 }
 
 /// The variables the server reads, without their prefix `COUNTERSIGN_`.
@@ -368,9 +377,13 @@ impl Environment {
                 "EMAIL_PASSWORD_FILE" => read.email.password_file = Some(value.into()),
                 "EMAIL_ALLOWED_SERVERS" => read.email.allowed_servers = Some(list()),
                 "EMAIL_CA_CERT" => read.email.ca_cert = Some(value.into()),
+                of_oidc if oidc::VARIABLES.contains(&of_oidc) => {
+                    let items = list();
+                    read.oidc.take(of_oidc, value, items)?;
+                }
                 client if CLIENT_VARIABLES.contains(&client) => {}
                 _ => {
-                    let known = VARIABLES.iter().map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
+                    let known = VARIABLES.iter().chain(oidc::VARIABLES).map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
                     return Err(ConfigError::UnknownVariable { name, known });
                 }
             }

@@ -208,3 +208,46 @@ fn mail_goes_through_the_server_that_is_named_and_a_password_over_tls_only() {
     let from_file = load(Flags { config: Some(file), ..Flags::default() }, &[]).unwrap();
     assert_eq!(from_file.email.sender.unwrap().server.to_string(), "smtps://mail.example.com:465");
 }
+
+#[test]
+fn where_people_sign_in_is_said_whole_or_not_at_all() {
+    assert!(load(Flags::default(), &[]).unwrap().oidc.is_none());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("some.toml");
+    let loaded = |text: &str, env: &[(&str, &str)]| {
+        std::fs::write(&file, text).unwrap();
+        load(Flags { config: Some(file.clone()), ..Flags::default() }, env)
+    };
+    let whole = "[oidc]\nissuer = \"https://login.example.com/realms/a\"\nclient_id = \"countersign\"\nclient_secret_file = \"/run/secrets/oidc\"\n\
+                 [oidc.roles]\n\"cn=ops,ou=a\" = \"admin\"\n";
+    let oidc = loaded(whole, &[]).unwrap().oidc.unwrap();
+    assert_eq!(
+        (oidc.name.as_str(), oidc.groups_claim.as_str(), oidc.scopes.join(" ").as_str()),
+        ("login.example.com", "groups", "openid profile email")
+    );
+    assert_eq!(oidc.roles["cn=ops,ou=a"], countersign_core::principal::Role::Admin);
+    assert!(matches!(oidc.client_secret, Some(ClientSecret::File(_))));
+    let env = [
+        ("COUNTERSIGN_OIDC_NAME", "Example SSO"),
+        ("COUNTERSIGN_OIDC_CLIENT_SECRET", "canary-7731"),
+        ("COUNTERSIGN_OIDC_SCOPES", "groups"),
+        ("COUNTERSIGN_OIDC_ROLES", "a=b=viewer, ops = owner"),
+    ];
+    let oidc = loaded(whole, &env).unwrap().oidc.unwrap();
+    assert_eq!((oidc.name.as_str(), oidc.scopes.join(" ").as_str()), ("Example SSO", "openid groups"));
+    assert_eq!(oidc.roles.keys().collect::<Vec<_>>(), ["a=b", "ops"]);
+    assert!(matches!(oidc.client_secret, Some(ClientSecret::Text(_))));
+    assert!(!format!("{oidc:?}").contains("7731"));
+    for (text, env, named) in [
+        ("[oidc]\nclient_id = \"x\"\n", None, "`oidc.issuer`"),
+        ("[oidc]\nissuer = \"https://a.example.com\"\n[oidc.roles]\na = \"admin\"\n", None, "`oidc.client_id`"),
+        ("[oidc]\nissuer = \"https://a.example.com\"\nclient_id = \"x\"\n", None, "`oidc.roles`"),
+        (whole, Some(("COUNTERSIGN_OIDC_ROLES", "ops=root")), "`root` is not one of viewer, member"),
+        (whole, Some(("COUNTERSIGN_OIDC_ROLES", "ops")), "such as `ops=admin`"),
+        (whole, Some(("COUNTERSIGN_OIDC_ALLOWED_HOSTS", "not a host")), "`oidc.allowed_hosts`"),
+        ("[oidc]\nclient_secret = \"in the file\"\n", None, "client_secret"),
+    ] {
+        let error = loaded(text, env.as_slice()).unwrap_err().to_string();
+        assert!(error.contains(named), "{text}: {error}");
+    }
+}

@@ -46,6 +46,7 @@ mod retention;
 mod reviews;
 mod secrets;
 mod sessions;
+mod sign_in;
 mod slack;
 mod socket;
 mod sources;
@@ -239,6 +240,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(login::log_out))
         .routes(routes!(login::word))
         .routes(routes!(login::show_once, login::log_in_once))
+        .routes(routes!(sign_in::start))
+        .routes(routes!(sign_in::come_back))
         .split_for_parts()
 }
 

@@ -24,6 +24,7 @@ mod notify;
 mod one_time_login;
 mod operations;
 mod ports;
+mod sign_in;
 mod stream;
 mod telemetry;
 mod tls;
@@ -42,6 +43,7 @@ pub use master_key::MasterKeyFiles;
 pub use notify::{Courier, CourierConfig};
 pub use policy::scan::sentence_of;
 pub use ports::{OsRandom, SystemClock, asked_to_stop};
+pub use sign_in::SignIn;
 pub use telemetry::{init_logs, init_metrics};
 pub use tls::{Look, Tls, TlsError, TlsFiles};
 
@@ -71,6 +73,8 @@ pub enum Error {
     Source(String),
     #[error("the shared rate limit cannot start: {0}")]
     Limiter(store::Error),
+    #[error("nobody could sign in: {0}")]
+    SignIn(String),
     #[error("TLS cannot be used: {0}")]
     Tls(#[from] TlsError),
 }

@@ -25,6 +25,7 @@ pub(crate) mod secrets;
 pub(crate) mod seen;
 pub(crate) mod sessions;
 pub(crate) mod sight;
+pub(crate) mod sign_ins;
 pub(crate) mod slack;
 pub(crate) mod sources;
 pub(crate) mod spaces;

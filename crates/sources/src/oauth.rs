@@ -3,12 +3,16 @@
 //! In the order of a login: `discovery` (which authorization server the resource trusts, RFC 9728 and 8414), `client` (who we are to it),
 //! `authorize` (PKCE, `state`, `iss`, `resource`), `token` (codes and refresh tokens become access tokens), `revoke`. Every request goes
 //! through `fetch`, and so through the rules of `web`. What is kept between the steps is `kept`, which only the store sees sealed.
+//!
+//! `openid` uses the same steps for the sign-in of people at this server: OpenID Connect, whose ID token `id_token` checks.
 
 mod authorize;
 mod client;
 mod discovery;
 mod fetch;
+mod id_token;
 mod kept;
+mod openid;
 mod revoke;
 mod token;
 
@@ -16,6 +20,7 @@ pub use client::{Own, client_document};
 pub(crate) use discovery::Challenge;
 pub(crate) use fetch::{Answer, Fetch, is_private_to_read, origin};
 pub(crate) use kept::{Credential, Given};
+pub use openid::{Known, OpenId, OpenIdConfig, SigningIn};
 
 use authorize::Pending;
 use countersign_core::ports::connections::Connection;

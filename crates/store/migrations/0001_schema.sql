@@ -54,6 +54,33 @@ CREATE TABLE users (
   UNIQUE (org_id, name)
 );
 
+-- Whom an OpenID Connect issuer knows by a subject. The subject is kept as a keyed digest.
+CREATE TABLE identities (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  issuer TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  -- The position in the audit log of their first sign-in.
+  from_seq BIGINT NOT NULL,
+  -- Under the master key, over the whole row: nobody gives the subject another person in the database.
+  mac BYTEA NOT NULL,
+  PRIMARY KEY (org_id, issuer, subject),
+  UNIQUE (org_id, user_id)
+);
+
+-- Sign-ins that were begun: a person is sent to the issuer and comes back once, in the same browser. State and browser are keyed hashes: whoever
+-- has only the database cannot make them.
+CREATE TABLE open_sign_ins (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  state BYTEA NOT NULL,
+  browser BYTEA NOT NULL,
+  redirect_uri TEXT NOT NULL,
+  -- The page to go on with.
+  next_place TEXT,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, state)
+);
+
 CREATE TABLE sessions (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),
   id TEXT NOT NULL,

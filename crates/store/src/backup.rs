@@ -22,6 +22,8 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, id",
     ),
     ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from", "org_id, id"),
+    ("identities", "org_id, issuer, subject, user_id, from_seq, mac", "org_id, issuer, subject"),
+    ("open_sign_ins", "org_id, state, browser, redirect_uri, next_place, expires_at", "org_id, state"),
     (
         "sessions",
         "org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, sources, created_at, ended_at",

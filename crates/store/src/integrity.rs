@@ -229,6 +229,7 @@ const TABLES: [(&str, &str); 14] = [
         "user",
         "SELECT id, role || ' ' || max_band || CASE WHEN disabled_at IS NULL THEN '' ELSE ' disabled' END FROM users WHERE org_id = $1",
     ),
+    ("subject of", "SELECT user_id, issuer || ' ' || subject FROM identities WHERE org_id = $1"),
     (
         "token",
         "SELECT id, CASE WHEN revoked_at IS NULL THEN 'valid' || coalesce(' until ' || expires_at, '') ELSE 'revoked' END
@@ -364,6 +365,13 @@ impl Logged {
             IdentityChange::TokenMade { token, holder, expires_at, .. } => {
                 self.set("token", token.to_string(), Some(valid(expires_at)));
                 self.holder(&holder, body.by.as_ref());
+            }
+            IdentityChange::SignedIn { user, token, role, issuer, subject, expires_at } => {
+                self.set("token", token.to_string(), Some(valid(Some(expires_at))));
+                self.set("subject of", user.to_string(), Some(format!("{issuer} {subject}")));
+                // The first sign-in makes the person; another role is a rule.
+                let said = || person((role, Band::Black, false));
+                self.in_force.entry(("user", user.to_string())).or_insert_with(said);
             }
             IdentityChange::TokenRevoked { token } => self.set("token", token.to_string(), Some("revoked".to_owned())),
             IdentityChange::SecretSet { secret, name, version } | IdentityChange::SecretRotated { secret, name, version } => {

@@ -133,7 +133,7 @@ impl Store {
                     .await?;
                     let kind = TokenKind::Agent(session.id.clone());
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(session.created_by.clone()), with: None, device: new.device };
+                    let maker = Maker { by: Some(session.created_by.clone()), with: None, device: new.device, sign_in: None };
                     let lifetime = new.token_lifetime_seconds;
                     let token = insert_token(&store, tx, &org, kind, &session.title, &[], lifetime, text, maker).await?;
                     keep_wishes(tx, &org, &token.id, new.mcp).await?;

@@ -7,7 +7,7 @@ mod wishes;
 
 pub use bearer::Refused;
 pub use make::NewToken;
-pub(crate) use make::{Maker, draw_token, insert_token};
+pub(crate) use make::{Maker, SignIn, draw_token, insert_token};
 pub(crate) use wishes::keep_wishes;
 
 use self::bearer::{Bearer, Is};
@@ -148,7 +148,7 @@ impl Store {
                         }
                     }
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(by.id), with: by.token, device: device.or(by.device) };
+                    let maker = Maker { by: Some(by.id), with: by.token, device: device.or(by.device), sign_in: None };
                     let token = insert_token(&store, tx, &by.org, kind, &name, &scopes, lifetime_seconds, text, maker).await?;
                     keep_wishes(tx, &by.org, &token.id, mcp).await?;
                     Ok(Some(token))
@@ -172,7 +172,7 @@ impl Store {
                     tx.exec(sql, &vals![tx.now(), by.org.as_str(), user.as_str()]).await?;
                     let kind = TokenKind::Invitation(user);
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(by.id), with: by.token, device };
+                    let maker = Maker { by: Some(by.id), with: by.token, device, sign_in: None };
                     insert_token(&store, tx, &by.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await.map(Some)
                 })
             })
@@ -200,7 +200,7 @@ impl Store {
                     }
                     end_tokens_of(&store, tx, &org, &user).await?;
                     let text = draw_token(&*store.random, "user");
-                    let maker = Maker { by: None, with: Some(invitation), device };
+                    let maker = Maker { by: None, with: Some(invitation), device, sign_in: None };
                     let token = insert_token(&store, tx, &org, TokenKind::User(user.clone()), &name, &[], None, text, maker).await?;
                     Ok(Ok((user, token)))
                 })

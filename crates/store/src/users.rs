@@ -44,7 +44,7 @@ impl Store {
                     let user = insert_user(&store, tx, &by.org, name, role, Some(by.id.clone())).await?;
                     let kind = TokenKind::Invitation(user.id.clone());
                     let text = draw_token(&*store.random, kind.as_str());
-                    let maker = Maker { by: Some(by.id), with: by.token, device: None };
+                    let maker = Maker { by: Some(by.id), with: by.token, ..Maker::default() };
                     let invitation =
                         insert_token(&store, tx, &by.org, kind, "invitation", &[], Some(INVITATION_SECONDS), text, maker).await?;
                     Ok(Some((user, invitation)))
@@ -88,8 +88,7 @@ impl Store {
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let owners = lock_owners(tx, &org).await?;
-                    let rows = tx.query_locked(concat!(select_user!(), " AND id = $2"), &vals![org.as_str(), user.as_str()]).await?;
-                    let Some(before) = only(rows, read_user)? else {
+                    let Some(before) = lock_user(tx, &org, &user).await? else {
                         return Ok(None);
                     };
                     let after = User {
@@ -100,25 +99,12 @@ impl Store {
                     if after.role != Role::Owner && owners == [before.id.clone()] {
                         return Ok(Some(ChangedUser::LastOwner));
                     }
-                    if after == before {
-                        return Ok(Some(ChangedUser::Done(after)));
-                    }
-                    tx.exec(
-                        "UPDATE users SET role = $1, max_band = $2 WHERE org_id = $3 AND id = $4",
-                        &vals![after.role.as_str(), after.max_band.as_str(), org.as_str(), user.as_str()],
-                    )
-                    .await?;
-                    if !before.role.may(Permission::Approve) {
-                        let from = seal::size(tx, &org).await? as i64;
-                        let sql = "UPDATE users SET approves_from = $1 WHERE org_id = $2 AND id = $3";
-                        tx.exec(sql, &vals![from, org.as_str(), user.as_str()]).await?;
-                    }
                     if after.role != before.role {
-                        let told = RuleEvent { name: "user.role_changed", key: user.to_string() };
-                        let change = RuleChange::RoleChanged { user: user.clone(), role: after.role };
-                        rules::record(&store, tx, &org, Some(by.clone()), change, told).await?;
+                        set_role(&store, tx, &org, &before, after.role, Some(by.clone())).await?;
                     }
                     if after.max_band != before.max_band {
+                        let sql = "UPDATE users SET max_band = $1 WHERE org_id = $2 AND id = $3";
+                        tx.exec(sql, &vals![after.max_band.as_str(), org.as_str(), user.as_str()]).await?;
                         let told = RuleEvent { name: "user.limited", key: user.to_string() };
                         let change = RuleChange::BandLimited { user, max_band: after.max_band };
                         rules::record(&store, tx, &org, Some(by), change, told).await?;
@@ -169,12 +155,44 @@ pub(crate) async fn insert_user(
     let told = RuleEvent { name: "user.created", key: id.to_string() };
     let change = IdentityChange::UserCreated { user: id.clone(), role };
     let from = rules::record_identity(store, tx, org, by, change, told).await?;
+    insert_row(tx, org, &id, &name, role, from as i64).await?;
+    Ok(User { id, name, role, created_at, max_band: Band::Black, disabled_at: None })
+}
+
+/// Inserts the row of a person, whom the entry of the audit log at this position makes.
+pub(crate) async fn insert_row(tx: &mut Tx, org: &OrgId, user: &UserId, name: &str, role: Role, from: i64) -> Result<(), Error> {
     tx.exec(
         "INSERT INTO users (org_id, id, name, role, created_at, approves_from) VALUES ($1, $2, $3, $4, $5, $6)",
-        &vals![org.as_str(), id.as_str(), name.as_str(), role.as_str(), created_at, from as i64],
+        &vals![org.as_str(), user.as_str(), name, role.as_str(), tx.now(), from],
     )
-    .await?;
-    Ok(User { id, name, role, created_at, max_band: Band::Black, disabled_at: None })
+    .await
+    .map(|_| ())
+}
+
+pub(crate) async fn lock_user(tx: &mut Tx, org: &OrgId, user: &UserId) -> Result<Option<User>, Error> {
+    let rows = tx.query_locked(concat!(select_user!(), " AND id = $2"), &vals![org.as_str(), user.as_str()]).await?;
+    only(rows, read_user)
+}
+
+/// Gives a person another role. `by` is absent where an issuer gave it, whose sign-in the audit log has just before.
+pub(crate) async fn set_role(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    before: &User,
+    role: Role,
+    by: Option<PrincipalId>,
+) -> Result<(), Error> {
+    let user = &before.id;
+    let sql = "UPDATE users SET role = $1 WHERE org_id = $2 AND id = $3";
+    tx.exec(sql, &vals![role.as_str(), org.as_str(), user.as_str()]).await?;
+    if !before.role.may(Permission::Approve) {
+        let from = seal::size(tx, org).await? as i64;
+        let sql = "UPDATE users SET approves_from = $1 WHERE org_id = $2 AND id = $3";
+        tx.exec(sql, &vals![from, org.as_str(), user.as_str()]).await?;
+    }
+    let told = RuleEvent { name: "user.role_changed", key: user.to_string() };
+    rules::record(store, tx, org, by, RuleChange::RoleChanged { user: user.clone(), role }, told).await.map(|_| ())
 }
 
 /// A change of a person. Absent fields stay as they are.

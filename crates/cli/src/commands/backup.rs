@@ -173,6 +173,7 @@ fn unusable(error: &server::Error, config: &server::Config) -> Failure {
         | server::Error::Store(_)
         | server::Error::Recover(_)
         | server::Error::Source(_)
+        | server::Error::SignIn(_)
         | server::Error::Tls(_)
         | server::Error::Limiter(_) => Failure::failed(format!("nothing was restored: {error}")).hint("countersign doctor"),
     }

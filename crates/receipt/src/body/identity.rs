@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentityBody {
-    /// Absent for the org's first owner and for a person who redeems an invitation, who have no token yet, and where the server itself acts.
+    /// Absent for the org's first owner, for a person who redeems an invitation or signs in, who have no token yet, and where the server
+    /// itself acts.
     pub by: Option<PrincipalId>,
     pub change: IdentityChange,
 }
@@ -56,6 +57,18 @@ pub enum IdentityChange {
     },
     TokenRevoked {
         token: TokenId,
+    },
+    /// Somebody signed in at an issuer that the operator trusts to say who people are. The first sign-in of a subject makes its person. The
+    /// role is what the issuer's groups give; for somebody who had another one, `RuleChange::RoleChanged` follows.
+    SignedIn {
+        user: UserId,
+        /// The token of the browser in which they signed in. Nobody has its text.
+        token: TokenId,
+        role: Role,
+        issuer: String,
+        /// Stands for what the issuer calls the person: a digest under a key of the server's.
+        subject: Digest,
+        expires_at: Timestamp,
     },
     /// A link that answers one call in the name of the person whose token this is.
     LinkMade {

@@ -106,6 +106,21 @@ fn joined(number: u8, role: Role) -> Vec<Told> {
     vec![created(person(OWNER), number, role), invited(number, second(1_000)), redeemed(number)]
 }
 
+/// This person signs in, whom the issuer knows by this subject, and gets token `with`.
+fn signed_in(number: u8, subject: &str, role: Role, with: u8) -> Told {
+    let change = json!({
+        "identity": "signed_in", "user": user(number), "token": token(with), "role": role, "issuer": "https://login.example.com",
+        "subject": digest(subject), "expires_at": second(1_000),
+    });
+    identity(None, change)
+}
+
+/// The role that a sign-in gave.
+fn role_followed(number: u8, role: Role) -> Told {
+    let change = json!({ "rule": "role_changed", "user": user(number), "role": role });
+    (Kind::Rule, json!({ "by": null, "change": change, "version": 11 }))
+}
+
 fn role_changed(by: u8, number: u8, role: Role) -> Told {
     rule(by, 10, json!({ "rule": "role_changed", "user": user(number), "role": role }))
 }
@@ -319,6 +334,29 @@ fn both_accept_what_is_right() {
     let mut behind = Story::new().and(Kind::Mode, &mode(OWNER, 10).1);
     behind.drafts.last_mut().unwrap().clock = Some(second(1));
     both_accept("a clock that was set back", &behind);
+}
+
+#[test]
+fn both_hold_a_sign_in_to_the_person_whom_the_issuer_knows() {
+    let (robin, eve) = (|role, with| signed_in(ROBIN, "robin", role, with), || signed_in(EVE, "eve", Role::Member, EVE));
+    let followed = vec![robin(Role::Member, ROBIN), eve(), robin(Role::Approver, 90), role_followed(ROBIN, Role::Approver)];
+    both_accept("a role that follows the issuer", &story(followed.clone()));
+    let one = call(&[ROBIN]);
+    let with = |body: &mut AnswerBody| body.token = token(90);
+    let answers = vec![answered(ROBIN, Role::Approver, with), begun(&one), ended(&one)];
+    both_accept("an answer of who signed in", &story([followed.clone(), answers].concat()));
+    let (kind, mut by_somebody) = robin(Role::Member, ROBIN);
+    by_somebody["by"] = json!(person(OWNER));
+    both_refuse_the_last("by somebody", vec![(kind, by_somebody)]);
+    both_refuse_the_last("as somebody who was invited", [joined(ROBIN, Role::Member), vec![robin(Role::Owner, 90)]].concat());
+    both_refuse_the_last("as the owner", vec![signed_in(OWNER, "owner", Role::Owner, 90)]);
+    both_refuse_the_last("as somebody else", vec![robin(Role::Member, ROBIN), eve(), signed_in(EVE, "robin", Role::Member, 90)]);
+    both_refuse_the_last("by another subject", vec![robin(Role::Member, ROBIN), signed_in(ROBIN, "eve", Role::Member, 90)]);
+    both_refuse_the_last("with a token of another", vec![robin(Role::Member, ROBIN), signed_in(EVE, "eve", Role::Member, ROBIN)]);
+    both_refuse_the_last("disabled", vec![robin(Role::Member, ROBIN), disabled(ROBIN), robin(Role::Member, 90)]);
+    both_refuse_the_last("a role that no sign-in gave", vec![robin(Role::Member, ROBIN), role_followed(ROBIN, Role::Owner)]);
+    let twice = vec![robin(Role::Approver, ROBIN), role_changed(OWNER, ROBIN, Role::Viewer), role_followed(ROBIN, Role::Approver)];
+    both_refuse_the_last("a role that was taken away since", twice);
 }
 
 #[test]

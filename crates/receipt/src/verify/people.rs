@@ -5,7 +5,7 @@ use super::{Class, Finding};
 use crate::body::{IdentityBody, IdentityChange};
 use crate::entry::Header;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{PrincipalId, SessionId, Timestamp, TokenId, UserId};
+use countersign_core::{Digest, PrincipalId, SessionId, Timestamp, TokenId, UserId};
 use std::collections::HashMap;
 
 /// A request is permitted when it arrives, and what it changes is written a moment later. Who made it may have lost their role or token
@@ -20,6 +20,8 @@ pub(super) struct People {
     agents: HashMap<SessionId, UserId>,
     /// Until they are redeemed or revoked.
     invitations: HashMap<TokenId, Invitation>,
+    /// The person of each issuer and subject, and the position of their first sign-in.
+    subjects: HashMap<(String, Digest), (UserId, u64)>,
 }
 
 struct Person {
@@ -29,6 +31,8 @@ struct Person {
     is_disabled: bool,
     /// The roles they have lost in the last minute, by a change of role or by being disabled, and when.
     lost: Vec<(Role, Timestamp)>,
+    /// The role that their last sign-in gave, until their role is changed.
+    signed_in_as: Option<Role>,
 }
 
 struct Token {
@@ -57,8 +61,7 @@ impl People {
                 if !is_first {
                     self.manages(now, by, role)?;
                 }
-                let person = Person { role, approves_from: seq, is_disabled: false, lost: Vec::new() };
-                if self.users.insert(user.clone(), person).is_some() {
+                if self.users.insert(user.clone(), Person::new(role, seq)).is_some() {
                     return Err(Finding::new(Class::Duplicate, format!("user `{user}` was created already")));
                 }
             }
@@ -99,6 +102,11 @@ impl People {
                     held.revoked_at = Some(now);
                 }
             }
+            IdentityChange::SignedIn { user, token, role, issuer, subject, expires_at } => {
+                let from = self.signs_in(seq, by, &user, role, (issuer, subject))?;
+                let holder = PrincipalId::User(user);
+                self.add(token, Token { expires_at: Some(expires_at), ..Token::new(holder, from) })?;
+            }
             IdentityChange::LinkMade { token, channel, .. } => {
                 let held = self.tokens.get(&token).filter(|held| held.was_live(now));
                 let holder = held.map(|held| &held.holder).ok_or_else(|| unfounded("its token was not valid then".to_owned()))?;
@@ -126,10 +134,31 @@ impl People {
         Ok(())
     }
 
-    /// A person's role from here on. Nobody changes their own.
+    /// The position from which the issuer is known to know this person: that of their first sign-in, which makes them.
+    fn signs_in(&mut self, seq: u64, by: Option<&PrincipalId>, user: &UserId, role: Role, who: (String, Digest)) -> Result<u64, Finding> {
+        if by.is_some() {
+            return Err(unfounded("a sign-in is made by nobody".to_owned()));
+        }
+        if !self.subjects.contains_key(&who) && !self.users.contains_key(user) {
+            self.users.insert(user.clone(), Person::new(role, seq));
+            self.subjects.insert(who.clone(), (user.clone(), seq));
+        }
+        let from = self.subjects.get(&who).filter(|(known, _)| known == user).map(|(_, from)| *from);
+        let person = self.users.get_mut(user).filter(|person| !person.is_disabled);
+        let (Some(from), Some(person)) = (from, person) else {
+            return Err(unfounded(format!("`{user}` is not whom the issuer knows by this subject, or is disabled")));
+        };
+        person.signed_in_as = Some(role);
+        Ok(from)
+    }
+
+    /// A person's role from here on. Nobody changes their own. Nobody at all gives the one that a sign-in has just given.
     pub(super) fn change_role(&mut self, header: &Header, by: Option<&PrincipalId>, user: &UserId, role: Role) -> Result<(), Finding> {
         let now = header.judged_at();
-        self.manages(now, by, self.acted_on(now, user)?.max(role))?;
+        let before = self.acted_on(now, user)?;
+        if by.is_some() || self.person(user)?.signed_in_as != Some(role) {
+            self.manages(now, by, before.max(role))?;
+        }
         if by == Some(&PrincipalId::User(user.clone())) {
             return Err(unfounded(format!("`{user}` changed their own role")));
         }
@@ -139,6 +168,7 @@ impl People {
                 person.approves_from = header.seq;
             }
             person.role = role;
+            person.signed_in_as = None;
         }
         Ok(())
     }
@@ -280,6 +310,10 @@ impl People {
 }
 
 impl Person {
+    const fn new(role: Role, approves_from: u64) -> Self {
+        Self { role, approves_from, is_disabled: false, lost: Vec::new(), signed_in_as: None }
+    }
+
     /// Remembers the role that they are about to lose.
     fn lose_role(&mut self, now: Timestamp) {
         self.lost.retain(|(_, end)| is_under_way(*end, now));

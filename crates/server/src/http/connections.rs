@@ -106,8 +106,7 @@ pub(super) async fn callback(State(app): State<App>, query: Result<Query<Callbac
     let Ok(Query(query)) = query else {
         return told(&Refusal::new(Code::InvalidQuery, "the answer of the authorization server does not make sense"));
     };
-    let state = Secret::new(query.state.unwrap_or_default());
-    let returned = Returned { code: query.code.map(Secret::new), iss: query.iss, error: query.error };
+    let (state, returned) = query.returned();
     match connections::end_login(&app, state.expose(), returned).await {
         Ok(connection) => {
             let name = escaped(connection.name.as_str());
@@ -136,6 +135,14 @@ pub(super) struct CallbackQuery {
     iss: Option<String>,
     /// Why there is no code.
     error: Option<String>,
+}
+
+impl CallbackQuery {
+    /// The `state`, and what came with it.
+    pub(super) fn returned(self) -> (Secret<String>, Returned) {
+        let Self { state, code, iss, error } = self;
+        (Secret::new(state.unwrap_or_default()), Returned { code: code.map(Secret::new), iss, error })
+    }
 }
 
 fn view(connection: Connection) -> ConnectionView {

@@ -61,6 +61,7 @@ pages![
     "decisions/0010-batches",
     "decisions/0011-leases",
     "decisions/0012-one-bell",
+    "decisions/0013-sign-in-without-a-jose-library",
     "glossary",
     "guides/agents",
     "guides/clients",

@@ -100,6 +100,7 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::SlackUserUnknown => {
             "an admin names the person in `users` of the channel, and the person makes the token with `POST /api/v1/tokens`"
         }
+        Code::SignInRefused => "ask whoever runs this server which group of the issuer gives a role here, then sign in again",
         Code::LoginFailed => "correct what `detail` says, then start the login again",
         Code::ConnectionUnreachable => "see whether the address is right and its server runs: `GET /api/v1/connections` has the address",
         Code::BodyTooLarge => "send less, or send it in parts",

@@ -6,7 +6,7 @@ use super::page::Asked;
 use super::problem::Refusal;
 use super::reached::{Reached, Scheme};
 use crate::App;
-use crate::operations::logins;
+use crate::operations::{logins, sign_ins};
 use api::Code;
 use axum::Json;
 use axum::extract::rejection::FormRejection;
@@ -20,6 +20,7 @@ use receipt::entry::payload_digest;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
+use url::form_urlencoded;
 use utoipa::{IntoParams, ToSchema};
 
 /// Names the browser, so that a link is opened in one and forms come from a page of ours. It is sent when a person follows a link from
@@ -32,6 +33,7 @@ const COOKIE_CHARS_MAX: usize = 100;
 const LOGIN_PLACE: &str = "/login";
 const LOGOUT_PLACE: &str = "/logout";
 const ONCE_PLACE: &str = "/login/once";
+const SIGN_IN_PLACE: &str = "/login/oidc";
 /// What the words of the API are for.
 const API_PLACE: &str = "/api";
 /// Where a request of a page has its word.
@@ -49,6 +51,8 @@ pub(super) struct Visitor {
     /// Whether it came over TLS: then its cookies are never sent otherwise, and nobody but this host can set them.
     is_secure: bool,
     from: IpAddr,
+    /// What people call the issuer where they can sign in too.
+    sign_in: Option<String>,
 }
 
 impl FromRequestParts<App> for Visitor {
@@ -62,13 +66,18 @@ impl FromRequestParts<App> for Visitor {
         let is_new = known.is_none();
         let browser = known.unwrap_or_else(|| hex::encode(random_bytes::<32>(&*app.parts.random)));
         let from = reached.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |reached| reached.client);
-        Ok(Self { browser, is_new, login, is_secure, from })
+        Ok(Self { browser, is_new, login, is_secure, from, sign_in: sign_ins::name(app).map(str::to_owned) })
     }
 }
 
 impl Visitor {
     pub(super) fn browser(&self) -> &str {
         &self.browser
+    }
+
+    /// The address that the request came from.
+    pub(super) const fn address(&self) -> IpAddr {
+        self.from
     }
 
     /// The person who has logged in here.
@@ -110,6 +119,18 @@ impl Visitor {
     /// On to another page, with the cookie of a login.
     fn logged_in(&self, login: &Secret<String>, next: &str) -> Response {
         self.with_cookie(Redirect::to(next).into_response(), LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
+    }
+
+    /// A page that goes on to another one by itself, with the cookie of a login. A redirect would not do: the request came from a page of the
+    /// issuer, so the browser would not send this cookie with it.
+    pub(super) fn came_back(&self, login: &Secret<String>, next: Option<String>) -> Response {
+        let next = next.and_then(|next| own_place(next).ok()).unwrap_or_else(|| HOME_PLACE.to_owned());
+        let body = format!("<h1>Countersign</h1><p>You are signed in. <a href=\"{}\">Go on</a></p>", escaped(&next));
+        let mut response = page(StatusCode::OK, &body);
+        if let Ok(there) = HeaderValue::from_str(&format!("0; url={next}")) {
+            response.headers_mut().insert(header::REFRESH, there);
+        }
+        self.with_cookie(response, LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
     }
 
     fn word(&self, place: &str) -> Digest {
@@ -197,14 +218,21 @@ pub(super) fn foot(visitor: &Visitor, person: &Principal) -> String {
     )
 }
 
-fn login_form(visitor: &Visitor, next: Option<&str>) -> String {
+pub(super) fn login_form(visitor: &Visitor, next: Option<&str>) -> String {
+    let sign_in = visitor.sign_in.as_deref().map(|name| sign_in_link(name, next)).unwrap_or_default();
     let next = next.map(|next| format!("<input type=\"hidden\" name=\"next\" value=\"{}\">", escaped(next))).unwrap_or_default();
     format!(
         "<p>Log in with your access token to look at it and to answer it as yourself.</p><form method=\"post\" action=\"{LOGIN_PLACE}\">{}{next}\
          <label>Access token <input type=\"password\" name=\"token\" autocomplete=\"current-password\" required></label>\
-         <p><button>Log in</button></p></form>",
+         <p><button>Log in</button></p></form>{sign_in}",
         visitor.field(LOGIN_PLACE),
     )
+}
+
+/// A link, and no form: a page of ours sends its forms to this server alone, and the browser is sent on.
+fn sign_in_link(name: &str, next: Option<&str>) -> String {
+    let query = next.map(|next| format!("?{}", form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish()));
+    format!("<p><a href=\"{SIGN_IN_PLACE}{}\">Sign in with {}</a></p>", escaped(&query.unwrap_or_default()), escaped_line(name))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -212,7 +240,7 @@ fn login_form(visitor: &Visitor, next: Option<&str>) -> String {
 #[into_params(parameter_in = Query)]
 pub(super) struct LoginQuery {
     /// The page of this server to go on with, such as `/receipts`.
-    next: Option<String>,
+    pub(super) next: Option<String>,
 }
 
 /// The form that logs a person in, or who is logged in.
@@ -276,7 +304,7 @@ pub(super) async fn log_in(State(app): State<App>, visitor: Visitor, form: Resul
 }
 
 /// SECURITY: a login leads to a page of ours, and to nobody else's.
-fn own_place(next: String) -> Result<String, Refusal> {
+pub(super) fn own_place(next: String) -> Result<String, Refusal> {
     let is_own = next.starts_with('/') && !next.starts_with("//") && next.len() <= NEXT_CHARS_MAX;
     let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     if is_own && is_plain { Ok(next) } else { Err(Refusal::new(Code::InvalidRequest, "`next` is not the place of a page of this server")) }
@@ -381,7 +409,7 @@ mod tests {
             (true, "__Host-countersign_browser=b; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure"),
             (false, "countersign_browser=b; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax"),
         ] {
-            let visitor = Visitor { browser: "b".into(), is_new: true, login: None, is_secure, from };
+            let visitor = Visitor { browser: "b".into(), is_new: true, login: None, is_secure, from, sign_in: None };
             assert_eq!(visitor.known(().into_response()).headers()[header::SET_COOKIE], expected);
         }
     }

@@ -232,6 +232,7 @@ impl From<operations::Error> for Refusal {
             E::SlackExpired => Self::new(Code::SlackRequestExpired, detail),
             E::SlackReplayed => Self::new(Code::SlackRequestReplayed, detail),
             E::SlackUserUnknown { .. } => Self::new(Code::SlackUserUnknown, detail),
+            E::SignInRefused { .. } => Self::new(Code::SignInRefused, detail),
             E::LoginUnknown => Self::new(Code::NotFound, detail).hint("start it again"),
             E::Connection(error) => of_connection(&error, detail),
             E::UnknownSource { .. } => Self::new(Code::UnknownSource, detail).hint("list them with `GET /api/v1/sources`"),

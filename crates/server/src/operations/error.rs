@@ -81,6 +81,9 @@ pub(crate) enum Error {
     /// Nobody waits for whoever came back: it was never started, was used already, or another one was started since.
     #[error("this login is not open: it was used already, or another one was started; nothing was changed")]
     LoginUnknown,
+    /// The issuer let somebody in, and they have no place here.
+    #[error("{why}")]
+    SignInRefused { why: String },
     #[error(transparent)]
     Connection(countersign_core::source::Error),
     #[error("there is no source `{name}` that somebody added")]

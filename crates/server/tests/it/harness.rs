@@ -9,7 +9,8 @@ use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
-use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts};
+use server::config::OidcConfig;
+use server::{AddedConfig, AddedRegistry, App, Courier, CourierConfig, MasterKeyFiles, Parts, SignIn};
 use sources::builtin::email::Email;
 use sources::builtin::files::Files;
 use sources::connection::{Connected, ConnectedConfig, OrgSenders};
@@ -95,6 +96,8 @@ pub(crate) struct Home {
     sender: Option<Sender>,
     /// Where Slack is.
     slack_api_url: Option<String>,
+    /// Where people sign in.
+    oidc: Option<OidcConfig>,
 }
 
 pub(crate) struct TestServer {
@@ -188,6 +191,7 @@ impl Home {
             mailer,
             sender: None,
             slack_api_url: None,
+            oidc: None,
         }
     }
 
@@ -263,6 +267,12 @@ impl TestServer {
         let mailer = Arc::new(Mailer::new(servers, Some(testkit::certificates::ROOT)).unwrap());
         let sender = Some(Sender { route, from: "countersign@example.com".parse().unwrap() });
         let home = Home { mailer, sender, ..Home::new(kind).await };
+        Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
+    }
+
+    /// A server where people sign in at this issuer.
+    pub(crate) async fn start_with_issuer(kind: Kind, oidc: OidcConfig) -> Self {
+        let home = Home { oidc: Some(oidc), ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), HARDLY_LIMITED, None).await
     }
 
@@ -413,6 +423,7 @@ impl TestServer {
             address: Own::new(&url),
             has_public_url: false,
             profiles: None,
+            sign_in: home.oidc.clone().map(|oidc| SignIn::of(oidc, org.clone()).unwrap()),
         });
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(server::http::serve(listener, app, async move {

@@ -108,7 +108,7 @@ fn drawn(random: &dyn Random) -> Secret<String> {
 }
 
 /// RFC 7636, S256.
-fn challenge(verifier: &Secret<String>) -> String {
+pub(super) fn challenge(verifier: &Secret<String>) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.expose().as_bytes()))
 }
 

@@ -108,7 +108,7 @@ async fn register(fetch: &Fetch, server: &Server, endpoint: &str, own: &Own) -> 
 }
 
 /// How a client with a secret sends it: in a header, unless the server takes it in the form only.
-fn auth_of(server: &Server, has_secret: bool) -> ClientAuth {
+pub(super) fn auth_of(server: &Server, has_secret: bool) -> ClientAuth {
     let takes = |method: &str| match &server.token_endpoint_auth_methods_supported {
         Some(methods) => methods.iter().any(|known| known == method),
         // RFC 8414: the default.

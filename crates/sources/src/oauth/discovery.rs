@@ -52,6 +52,12 @@ pub(super) struct Server {
     pub(super) authorization_response_iss_parameter_supported: bool,
     #[serde(default)]
     pub(super) client_id_metadata_document_supported: bool,
+    /// Where an OpenID provider has the keys that it signs with.
+    #[serde(default)]
+    pub(super) jwks_uri: Option<String>,
+    /// Where an OpenID provider tells more of a person than its ID token does.
+    #[serde(default)]
+    pub(super) userinfo_endpoint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -105,10 +111,7 @@ async fn challenge(fetch: &Fetch, url: &str) -> Result<Challenge, Error> {
 
 /// Reads the metadata of an authorization server, and refuses one that we cannot log in at safely.
 pub(super) async fn server(fetch: &Fetch, issuer: &str) -> Result<Server, Error> {
-    let parsed = Url::parse(issuer).map_err(|_| refused("url_not_allowed", "the issuer is not a URL"))?;
-    if !is_private_to_read(&parsed) || parsed.query().is_some() || parsed.fragment().is_some() {
-        return Err(refused("url_not_allowed", format!("the issuer `{}` is not a plain https address", shown(issuer))));
-    }
+    let parsed = plain(issuer)?;
     let mut places = well_known(&parsed, "oauth-authorization-server");
     places.truncate(1);
     places.extend(well_known(&parsed, "openid-configuration").into_iter().take(1));
@@ -119,22 +122,48 @@ pub(super) async fn server(fetch: &Fetch, issuer: &str) -> Result<Server, Error>
         if !answer.is_ok() {
             continue;
         }
-        let server: Server = answer.json(&place)?;
-        // SECURITY: without this a server could pose as another one, whose codes and tokens would then be sent to it.
-        if server.issuer != issuer {
-            return Err(login_failed(&place, &format!("says that it is `{}`, and was asked about another issuer", shown(&server.issuer))));
-        }
+        let server = checked(answer.json(&place)?, issuer, &place)?;
         if !server.code_challenge_methods_supported.iter().any(|method| method == "S256") {
             return Err(login_failed(&place, "does not say that it supports PKCE with S256, without which a login is not safe"));
-        }
-        for endpoint in [&server.authorization_endpoint, &server.token_endpoint] {
-            if !Url::parse(endpoint).is_ok_and(|endpoint| is_private_to_read(&endpoint)) {
-                return Err(login_failed(&place, "names an endpoint that is not https"));
-            }
         }
         return Ok(server);
     }
     Err(login_failed(issuer, "has no metadata of an authorization server"))
+}
+
+/// Reads the metadata of an OpenID provider, which is at one place. Not every provider says that it supports PKCE; its ID tokens carry a nonce,
+/// which keeps codes of others out too.
+pub(super) async fn provider(fetch: &Fetch, issuer: &str) -> Result<Server, Error> {
+    plain(issuer)?;
+    let place = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+    let answer = fetch.get(&place, JSON).await?;
+    if !answer.is_ok() {
+        return Err(login_failed(&place, &format!("answered {} instead of its metadata", answer.status)));
+    }
+    checked(answer.json(&place)?, issuer, &place)
+}
+
+pub(super) fn plain(issuer: &str) -> Result<Url, Error> {
+    let parsed = Url::parse(issuer).map_err(|_| refused("url_not_allowed", "the issuer is not a URL"))?;
+    if !is_private_to_read(&parsed) || parsed.query().is_some() || parsed.fragment().is_some() {
+        return Err(refused("url_not_allowed", format!("the issuer `{}` is not a plain https address", shown(issuer))));
+    }
+    Ok(parsed)
+}
+
+/// The metadata, if it is of this issuer and its endpoints can be used.
+fn checked(server: Server, issuer: &str, place: &str) -> Result<Server, Error> {
+    // SECURITY: without this a server could pose as another one, whose codes and tokens would then be sent to it.
+    if server.issuer != issuer {
+        return Err(login_failed(place, &format!("says that it is `{}`, and was asked about another issuer", shown(&server.issuer))));
+    }
+    let endpoints = [Some(&server.authorization_endpoint), Some(&server.token_endpoint), server.jwks_uri.as_ref()];
+    for endpoint in endpoints.into_iter().flatten() {
+        if !Url::parse(endpoint).is_ok_and(|endpoint| is_private_to_read(&endpoint)) {
+            return Err(login_failed(place, "names an endpoint that is not https"));
+        }
+    }
+    Ok(server)
 }
 
 /// The well-known addresses of a URL: with its path behind the well-known part, and without it.

@@ -31,8 +31,17 @@ pub(crate) struct Answer {
 impl Fetch {
     pub(crate) fn new(hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<Self, SetupError> {
         let hosts = HostList { rules: hosts, setting: "source_allowed_hosts", who: "an operator" };
-        let allowed = Allowed::new(hosts, networks, "source_allowed_networks");
-        Ok(Self { exchange: Exchange::new("connection", &allowed)?, allowed, answer_ms: OAUTH_ANSWER_MS })
+        Self::within("connection", Allowed::new(hosts, networks, "source_allowed_networks"))
+    }
+
+    /// For the sign-in of people, whose issuer an operator names apart from what connections may reach.
+    pub(super) fn for_sign_in(hosts: Vec<HostRule>, networks: Vec<IpNet>) -> Result<Self, SetupError> {
+        let hosts = HostList { rules: hosts, setting: "oidc.allowed_hosts", who: "an operator" };
+        Self::within("sign-in", Allowed::new(hosts, networks, "oidc.allowed_networks"))
+    }
+
+    fn within(who: &str, allowed: Allowed) -> Result<Self, SetupError> {
+        Ok(Self { exchange: Exchange::new(who, &allowed)?, allowed, answer_ms: OAUTH_ANSWER_MS })
     }
 
     /// With less patience, so that a test of a silent server does not take long.
@@ -67,6 +76,14 @@ impl Fetch {
         let body =
             if status.is_success() { Vec::new() } else { self.exchange.read(response, OAUTH_ANSWER_BYTES_MAX, deadline).await.bytes };
         Ok(Answer { status: status.as_u16(), headers, body: Secret::new(body) })
+    }
+
+    /// A request with a credential, to exactly this place, which must be https, or on this machine.
+    pub(super) async fn get_with(&self, url: &str, authorization: HeaderValue) -> Result<Answer, Error> {
+        let (target, deadline) = (endpoint(url, &self.allowed)?, self.deadline());
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json")), (AUTHORIZATION, authorization)]);
+        let answered = self.exchange.send(Sent { method: Method::GET, headers, body: None }, &target, &self.allowed, deadline).await;
+        self.read(url, answered, deadline).await
     }
 
     /// A message as a client of an MCP server sends it, without a credential, to exactly this place.

@@ -124,7 +124,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// Why the server refused, in its own word if it is one of those that the RFCs name.
-fn reason(answer: &Answer, endpoint: &str) -> String {
+pub(super) fn reason(answer: &Answer, endpoint: &str) -> String {
     let is_word = |error: &String| error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     match answer.json::<Refused>(endpoint).ok().map(|refused| refused.error).filter(is_word) {
         Some(error) => format!("`{error}`"),

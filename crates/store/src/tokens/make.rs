@@ -6,8 +6,8 @@ use crate::db::{Columns, Tx, only, to_json, vals};
 use crate::rules::{self, RuleEvent};
 use crate::{Error, Store};
 use base64::Engine as _;
-use countersign_core::principal::{Device, Permission};
-use countersign_core::{OrgId, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
+use countersign_core::principal::{Device, Permission, Role};
+use countersign_core::{Digest, OrgId, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
 use receipt::body::IdentityChange;
 
 /// A new token. `text` is the only copy there will ever be.
@@ -24,12 +24,22 @@ pub(crate) fn draw_token(random: &dyn Random, kind: &str) -> Secret<String> {
     Secret::new(format!("cs_{kind}_{}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret.expose())))
 }
 
-/// Who makes a token, with which token or invitation, and for which device. All are absent for the first owner of an org.
+/// Who makes a token, with which token or invitation, for which device, or by which sign-in. All are absent for the first owner of an org.
 #[derive(Default)]
 pub(crate) struct Maker {
     pub(crate) by: Option<PrincipalId>,
     pub(crate) with: Option<TokenId>,
     pub(crate) device: Option<Device>,
+    pub(crate) sign_in: Option<SignIn>,
+}
+
+/// What an issuer says of the person who signs in.
+pub(crate) struct SignIn {
+    pub(crate) issuer: String,
+    pub(crate) subject: Digest,
+    pub(crate) role: Role,
+    /// The position of the person's first sign-in.
+    pub(crate) from: i64,
 }
 
 #[expect(clippy::too_many_arguments, reason = "a token's row has this many independent columns, and few callers")]
@@ -94,7 +104,7 @@ pub(crate) async fn insert_token(
 }
 
 /// Signs the new token into the audit log. Returns the position from which its bearer is known to be its person: a token that people make
-/// for themselves counts from when the token that they made it with does.
+/// for themselves counts from when the token that they made it with does, and one that they sign in with from their first sign-in.
 #[expect(clippy::too_many_arguments, reason = "what the entry holds")]
 async fn record_token(
     store: &Store,
@@ -106,7 +116,14 @@ async fn record_token(
     expires_at: Option<Timestamp>,
     maker: Maker,
 ) -> Result<u64, Error> {
-    let Maker { by, with, device } = maker;
+    let Maker { by, with, device, sign_in } = maker;
+    if let (TokenKind::User(user), Some(SignIn { issuer, subject, role, from })) = (kind, sign_in) {
+        let (user, token, expires_at) = (user.clone(), token.clone(), expires_at.unwrap_or_default());
+        let told = RuleEvent { name: "user.signed_in", key: user.to_string() };
+        let change = IdentityChange::SignedIn { user, token, role, issuer, subject, expires_at };
+        rules::record_identity(store, tx, org, by, change, told).await?;
+        return Ok(from as u64);
+    }
     let is_redeemed = by.is_none() && with.is_some();
     let (name, change) = match (kind, with.clone()) {
         (TokenKind::Invitation(user), _) => {

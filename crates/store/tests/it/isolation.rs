@@ -20,6 +20,7 @@ use countersign_core::ports::{
     AddedSources, Batches, Breakers, Claims, Definitions, EventFeed, Invocations, KeptConnections, Lines, Principals, Quarantines, Rules,
     Secrets, Sessions,
 };
+use countersign_core::principal::Role;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
@@ -33,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    Added, AddedChannel, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, GrantFilter, InvocationFilter, LoginEnd,
-    ModeChange, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, SetSecret, SpaceChange, Store, UserChange,
+    Added, AddedChannel, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, GrantFilter, InvocationFilter, LetIn, LoginEnd,
+    ModeChange, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, SetSecret, SignedIn, SpaceChange, Store, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
@@ -194,6 +195,8 @@ async fn full(world: &World, name: &str) -> Full {
     assert_eq!(store.use_slack_request(&tenant.org, &format!("v0={name}"), until).await, Ok(true));
     store.leave(line_of(&keyed)).await.unwrap();
     store.log_in(&tenant.as_owner).await.unwrap().unwrap();
+    store.start_sign_in(&tenant.org, "browser", "https://cs.example.com/back", Some(name)).await.unwrap();
+    assert!(matches!(store.sign_in(&tenant.org, let_in(name)).await, Ok(SignedIn::Done(_))));
     store.bind_link(&tenant.org, &format!("link of {}", tenant.org), "browser", until).await.unwrap();
     store.keep_listing(&tenant.org, &remote(), listing(&tenant)).await.unwrap();
     assert!(matches!(add_source(store, &tenant).await, Ok(Added::Done(_))), "names are the org's own");
@@ -263,6 +266,12 @@ fn new_connection(name: &ConnectionName) -> NewConnection {
         spaces: None,
         value: SecretValue::new(Secret::new(format!("credential of {name}"))),
     }
+}
+
+/// Somebody whom one issuer lets in, whatever the org.
+fn let_in(subject: &str) -> LetIn {
+    let (issuer, name) = ("https://login.example.com".to_owned(), format!("signed in of {subject}"));
+    LetIn { issuer, subject: subject.to_owned(), name, role: Role::Viewer }
 }
 
 /// The line of a call whose caller has left.
@@ -466,7 +475,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 31] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 88] = [
+const WRITES: [&str; 91] = [
     "add_channel",
     "use_slack_request",
     "remove_channel",
@@ -482,6 +491,9 @@ const WRITES: [&str; 88] = [
     "invite",
     "record_link",
     "log_in",
+    "start_sign_in",
+    "take_sign_in",
+    "sign_in",
     "bind_link",
     "keep_listing",
     "note_listing",
@@ -678,6 +690,11 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.bind_link(org, &theirs_open, "another", expires_at.plus_seconds(60)).await, Ok(true), "links are the org's own");
     let stranger = Principal { token: them.as_owner.token.clone(), ..ours.tenant.as_owner.clone() };
     assert!(store.log_in(&stranger).await.unwrap().is_none(), "another org's token logs nobody in");
+    let open = store.start_sign_in(&them.org, "browser", "https://cs.example.com/back", None).await.unwrap();
+    assert!(store.take_sign_in(org, open.state.expose(), "browser").await.unwrap().is_none(), "a state is of its org alone");
+    assert!(store.take_sign_in(&them.org, open.state.expose(), "browser").await.unwrap().is_some());
+    // Whom the issuer knows by their subject is another person here.
+    assert!(matches!(store.sign_in(org, let_in("theirs")).await, Ok(SignedIn::Done(_))));
     let by = PrincipalId::User(ours.tenant.owner.clone());
     let banded = SpaceChange { band: Some(Band::Black), ..SpaceChange::default() };
     assert_eq!(store.change_space(org, &them.space, banded, &by).await, Ok(None));

@@ -67,6 +67,7 @@ const RESERVED: &[Reserved] = &[
         to: &["sources", "model", "cli"],
         because: "the outside is reached by sources and models, and by the command line as a client",
     },
+    Reserved { packages: &["ring"], to: &["sources"], because: "what others sign is checked where they are asked" },
     Reserved { packages: &["lettre"], to: &["sources"], because: "the outside is reached by sources" },
     Reserved { packages: &["clap", "anyhow", "comfy-table"], to: &["cli"], because: "only the command line talks to a terminal" },
     Reserved { packages: &["getrandom", "rand"], to: &["server"], because: "randomness is a port, filled in where everything is composed" },

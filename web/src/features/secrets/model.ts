@@ -10,6 +10,7 @@ export const KINDS: Record<Kind, string> = {
   bearer: 'Token',
   header: 'Token in a header of its own',
   basic: 'Name and password',
+  smtp: 'Mail server',
 }
 
 /** A connection as it is typed. `secret` names a secret that has the value; else `value` is it. */

@@ -61,7 +61,7 @@ export function NewConnection({ start, onMade, onCancel }: Props) {
               onChange={event => set({ kind: event.target.value as ConnectionDraft['kind'] })}
               className={fieldClass}
             >
-              {Object.entries(KINDS).map(([kind, words]) => (
+              {Object.entries(KINDS).filter(([kind]) => kind !== 'smtp').map(([kind, words]) => (
                 <option key={kind} value={kind}>
                   {words}
                 </option>

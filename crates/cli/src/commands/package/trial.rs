@@ -98,6 +98,7 @@ impl Trial {
             master_key_file: None,
             allow_plugin_code_execution: true,
             email: server::config::EmailConfig::default(),
+            oidc: None,
             ..settings.clone()
         };
         let (tell, told) = oneshot::channel();
