@@ -206,7 +206,7 @@ const ENTRY: &str = "entry of the log";
 const SPACE_OF_SESSION: &str = "space of session";
 
 /// For each table with rules, people, sessions or credentials: the name of a row, and what the log must say of it too.
-const TABLES: [(&str, &str); 14] = [
+const TABLES: [(&str, &str); 15] = [
     ("retention", "SELECT 'in force', retention FROM orgs WHERE org_id = $1 AND retention <> '{}'"),
     ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
     ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
