@@ -1,4 +1,5 @@
 // A person at a browser. Whatever the browser complains about fails the test, unless the test says that it must.
+import { existsSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
@@ -25,11 +26,14 @@ export async function visit(server: Pick<Server, 'url' | 'token'>, options: Opti
   context.setDefaultTimeout(15_000)
   const page = await context.newPage()
   watch(context, page, complains)
+  if (process.env.DIST) await replaced(page, server.url, process.env.DIST)
   if (token !== null) {
     await page.goto(`/login?next=${encodeURIComponent(path)}`)
     await page.getByLabel('Access token').fill(token)
     await page.getByRole('button', { name: 'Log in' }).click()
     await page.waitForURL(url => url.pathname !== '/login')
+    // Where a redirect leads, nothing is replaced.
+    if (process.env.DIST) await page.goto(path)
   } else if (options.path) {
     await page.goto(path)
   }
@@ -59,6 +63,21 @@ function watch(context: BrowserContext, page: Page, complains: RegExp | undefine
   })
 }
 
+/** The web UI of this folder instead of the one in the binary: a change is tried without compiling the server. */
+async function replaced(page: Page, url: string, dist: string): Promise<void> {
+  const kinds: Record<string, string> = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml', woff2: 'font/woff2' }
+  await page.route(`${url}/**`, async route => {
+    const { pathname } = new URL(route.request().url())
+    const kind = kinds[pathname.split('.').pop() ?? '']
+    if (kind && existsSync(join(dist, pathname))) return route.fulfill({ path: join(dist, pathname), contentType: kind })
+    if (route.request().resourceType() !== 'document' || route.request().method() !== 'GET') return route.continue()
+    const answer = await route.fetch({ maxRedirects: 0 })
+    if (!(await answer.text()).includes('id="root"')) return route.fulfill({ response: answer })
+    const { 'content-encoding': _, ...headers } = answer.headers()
+    return route.fulfill({ status: 200, headers, body: readFileSync(join(dist, 'index.html')) })
+  })
+}
+
 /** The call that is open. */
 export const card = (page: Page) => page.getByRole('region', { name: 'The selected call' })
 
@@ -71,3 +90,10 @@ export const approvable = (page: Page) =>
     .getByRole('button', { name: /^(Approve once|Hold to approve)/ })
     .and(page.locator(':enabled'))
     .waitFor()
+
+/** Nothing is loaded any more, and nothing moves. */
+export const settled = async (page: Page) => {
+  await page.locator('main').waitFor()
+  await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
+  await page.waitForTimeout(300)
+}

@@ -56,7 +56,7 @@ export function Section({ title, children, aside }: { title: string; children: R
   return (
     <section className="mt-6">
       <div className="mb-2 flex items-baseline justify-between gap-3">
-        <h3 className="text-xs font-semibold tracking-wide text-muted-fg uppercase">{title}</h3>
+        <h2 className="text-xs font-semibold tracking-wide text-muted-fg uppercase">{title}</h2>
         {aside}
       </div>
       {children}

@@ -99,8 +99,8 @@ export function Inbox() {
   const ended = tab === 'pending' ? gone(shelf, now) : 0
   return (
     <div className="flex h-full min-h-0">
+      <h1 className="sr-only">Inbox</h1>
       <section aria-label="Inbox" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}>
-        <h1 className="sr-only">Inbox</h1>
         <nav aria-label="Which calls" className="flex gap-1 border-b px-2 pt-2">
           {TABS.map(each => (
             <button
