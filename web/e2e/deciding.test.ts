@@ -80,6 +80,24 @@ test('a grant is used up, and the next call asks again', async () => {
   expect(server.file('3.txt')).toBeUndefined()
 })
 
+test('a grant counts what its calls add up to', async () => {
+  const forge = await upstream()
+  const server = await start({ settings: forge.settings })
+  await forge.addTo(server)
+  const agent = await server.agent('Refund the customers')
+  const refund = (amount: number) => agent.call('forge.refund', { amount })
+  await refund(500)
+  const page = await visit(server)
+  await approvable(page)
+  await page.keyboard.press('g')
+  await page.getByLabel('Adding up').selectOption('amount')
+  await page.getByLabel('To at most').fill('100')
+  await page.getByText('as long as amount adds up to at most 100').waitFor()
+  await page.getByRole('button', { name: 'Approve and grant' }).click()
+  await page.getByText(/Grant \S+ is active/).waitFor()
+  expect([(await refund(60)).status, (await refund(60)).status, (await refund(40)).status]).toEqual(['succeeded', 'pending', 'succeeded'])
+})
+
 test('always allow shows its rule and what it would have matched, and later decides nothing', async () => {
   const server = await start()
   const agent = await server.agent('Write notes')

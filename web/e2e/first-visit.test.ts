@@ -29,6 +29,20 @@ test('the first visit: the one-time link, an approval by keyboard, and a receipt
   await verdict.getByText(/^Not verified/).waitFor()
 })
 
+test('the empty inbox tries the way to itself', async () => {
+  const server = await start()
+  const page = await visit(server)
+  await page.getByRole('button', { name: 'Send a test request' }).click()
+  await approvable(page)
+  await page.keyboard.press('a')
+  await card(page)
+    .getByText(/^Approved by owner .*, and it succeeded\.$/)
+    .waitFor()
+  expect(server.file('test-request.txt')).toBe('A test of the inbox.\n')
+  await page.keyboard.press('n')
+  await page.getByText(/^The last decision was /).waitFor()
+})
+
 test('the one-time link opens once', async () => {
   const server = await start({ terminal: true })
   const link = await server.oneTimeLink()

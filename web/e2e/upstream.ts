@@ -1,4 +1,4 @@
-// An MCP server in the test's own process, of which the test can change a tool: `merge` writes, `wipe` says that it destroys.
+// An MCP server in the test's own process, of which the test can change a tool: `merge` and `refund` write, `wipe` says that it destroys.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
@@ -15,6 +15,11 @@ export async function upstream() {
   const calls: string[] = []
   const tools = () => [
     { name: 'merge', description: 'Merges a branch.', inputSchema: { type: 'object', properties: merge, required: ['branch'] } },
+    {
+      name: 'refund',
+      description: 'Pays an amount back.',
+      inputSchema: { type: 'object', properties: { amount: { type: 'number' } }, required: ['amount'] },
+    },
     {
       name: 'wipe',
       description: 'Wipes a disk.',
@@ -49,7 +54,7 @@ export async function upstream() {
     calls,
     /** What the operator sets so that it may be reached. */
     settings: { COUNTERSIGN_SOURCE_ALLOWED_HOSTS: origin, COUNTERSIGN_SOURCE_ALLOWED_NETWORKS: '127.0.0.1/32' },
-    /** Its tools become the actions `forge.merge`, which runs, and `forge.wipe`, which asks. */
+    /** Its tools become the actions `forge.merge`, which runs, and `forge.refund` and `forge.wipe`, which ask. */
     addTo: async (server: Server) => {
       const { owner } = server
       await body(owner.POST('/api/v1/sources', { body: { name: 'forge', title: 'The forge', url: `${origin}/mcp` } }))

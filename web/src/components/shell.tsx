@@ -94,14 +94,17 @@ function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Pl
       activeOptions={{ exact: to === '/', includeSearch: false }}
       activeProps={{ className: 'bg-accent font-medium text-fg', 'aria-current': 'page' }}
       inactiveProps={{ className: 'text-muted-fg hover:bg-muted hover:text-fg' }}
-      className={cx('flex items-center gap-2', isTab ? 'min-h-12 flex-1 flex-col justify-center gap-0 text-xs' : 'rounded-md px-2 py-1.5')}
+      className={cx(
+        'relative flex items-center gap-2',
+        isTab ? 'min-h-12 flex-1 flex-col justify-center gap-0 text-xs' : 'rounded-md px-2 py-1.5',
+      )}
     >
       <Icon aria-hidden className="size-4" /> {name}
       {count > 0 && (
         <span
           className={cx(
             'rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums',
-            !isTab && 'ml-auto',
+            isTab ? 'absolute top-0.5 left-1/2 ml-2' : 'ml-auto',
           )}
         >
           {count}
@@ -131,11 +134,17 @@ function LivePill() {
 }
 
 function NotifyToggle() {
-  const { state, ask } = useNotifications()
+  const { state, ask, stop, tryIt } = useNotifications()
   if (state === 'on')
     return (
       <p className="flex items-center gap-2 text-muted-fg">
-        <Bell aria-hidden className="size-3.5" /> notifications on
+        <Bell aria-hidden className="size-3.5" /> Notified
+        <button type="button" className="ml-auto underline hover:text-fg" onClick={tryIt}>
+          try
+        </button>
+        <button type="button" className="underline hover:text-fg" onClick={stop}>
+          stop
+        </button>
       </p>
     )
   const why = {
