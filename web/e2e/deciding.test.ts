@@ -62,6 +62,29 @@ test('edit and approve: the edited call runs, and the card says what was changed
   await card(page).getByText('+ /text: "right"').waitFor()
 })
 
+test('edit and approve: every param of a rich schema keeps its type', async () => {
+  const forge = await upstream()
+  const server = await start({ settings: forge.settings })
+  await forge.addTo(server)
+  const agent = await server.agent('Refund a customer')
+  const asked = { amount: 500, orders: ['a', 'b'], to: { name: 'Ada', city: 'Bern' }, way: { coins: true }, more: { deep: [1, null] } }
+  const call = await agent.call('forge.refund', asked)
+  const page = await visit(server)
+  await approvable(page)
+  await page.keyboard.press('e')
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel(/^How much/).fill('5000')
+  await dialog.getByRole('button', { name: 'Approve as edited' }).click()
+  await dialog.getByText(/1000/).waitFor()
+  await dialog.getByLabel(/^How much/).fill('49.90')
+  await dialog.getByLabel(/^urgent/).selectOption('false')
+  await dialog.getByLabel(/^name/).fill('Bea')
+  await dialog.getByRole('button', { name: 'Remove: 1' }).click()
+  await dialog.getByRole('button', { name: 'Approve as edited' }).click()
+  expect((await agent.ends(call.id)).status).toBe('succeeded')
+  expect(forge.given()).toEqual({ ...asked, amount: 49.9, urgent: false, orders: ['b'], to: { name: 'Bea', city: 'Bern' } })
+})
+
 test('a grant is used up, and the next call asks again', async () => {
   const server = await start()
   const agent = await server.agent('Write three notes')
@@ -162,5 +185,5 @@ test('a dangerous call takes more than a key, and more than a click', async () =
   expect((await agent.read(held.id)).status).toBe('pending')
   await button.click({ delay: 900 })
   expect((await agent.ends(held.id)).status).toBe('succeeded')
-  expect(forge.calls).toEqual(['wipe', 'wipe'])
+  expect(forge.called()).toEqual(['wipe', 'wipe'])
 })

@@ -135,5 +135,5 @@ test('a definition that changes: the card shows the diff, and after the review t
   await page.getByRole('button', { name: 'Accept this definition' }).click()
   await page.getByRole('button', { name: 'Accept this definition' }).waitFor({ state: 'detached' })
   expect((await merge()).status).toBe('succeeded')
-  expect(forge.calls).toEqual(['merge', 'merge'])
+  expect(forge.called()).toEqual(['merge', 'merge'])
 })

@@ -50,6 +50,15 @@ test('every dialog is accessible', async () => {
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
   }
+  await page.goto(`/?call=${here.examples.refund}`)
+  await approvable(page)
+  await page.keyboard.press('e')
+  await page
+    .getByRole('dialog')
+    .getByLabel(/^How much/)
+    .waitFor()
+  found.push(...(await wrong(page, 'a rich form')))
+  await page.keyboard.press('Escape')
   await card(page).getByRole('button', { name: 'More ways to approve' }).click()
   await page.getByRole('menu').waitFor()
   found.push(...(await wrong(page, 'menu')))

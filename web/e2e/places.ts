@@ -16,6 +16,7 @@ export function places({ examples }: Seeded): string[] {
     '/?tab=snoozed',
     '/?tab=attention',
     '/actions?action=forge.merge',
+    '/actions?action=forge.refund',
     `/actions?action=${examples.action}`,
   ]
   return [...new Set([...pages, ...states])]

@@ -28,6 +28,8 @@ export async function seeded(): Promise<Seeded> {
 
   const waits = await server.agent('Clean up the repository', { unattended: true })
   await waits.call('forge.merge', { branch: 'release' }, 'the release is due today')
+  const rich = { amount: 240, orders: ['o-1', 'o-2'], to: { name: 'Ada', city: 'Bern' }, way: { coins: true }, more: { since: 2019 } }
+  const refund = await waits.call('forge.refund', rich, 'the goods came broken')
   await waits.call('forge.wipe', { disk: 'scratch' }, 'it is full')
   await waits.call('files.delete', { path: 'reports/monday.md' }, 'nobody reads it')
   const later = await waits.call('files.write_text', { path: 'notes.txt', text: 'later' })
@@ -52,6 +54,7 @@ export async function seeded(): Promise<Seeded> {
       session: agent.id,
       invocation: done.id,
       call: open.id,
+      refund: refund.id,
       action: 'files.write_text',
       source: 'forge',
       secret: 'mail-password',

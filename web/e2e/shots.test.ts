@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'vitest'
 import { places } from './places'
 import { seeded } from './seed'
-import { settled, visit } from './visit'
+import { approvable, settled, visit } from './visit'
 
 const folder = process.env.SHOTS ?? ''
 
@@ -13,6 +13,15 @@ test.skipIf(folder === '').each(['light', 'dark'] as const)('pictures, %s', { ti
   const here = await seeded()
   for (const width of [1280, 390]) {
     const page = await visit(here.server, { theme, width })
+    const picture = (name: string) => page.screenshot({ path: join(folder, `${name}-${width}-${theme}.png`) })
+    await page.goto(`/?call=${here.examples.refund}`)
+    await approvable(page)
+    await page.keyboard.press('e')
+    await page
+      .getByRole('dialog')
+      .getByLabel(/^How much/)
+      .waitFor()
+    await picture('edit')
     for (const place of places(here)) {
       await page.goto(place)
       await settled(page)
@@ -21,7 +30,7 @@ test.skipIf(folder === '').each(['light', 'dark'] as const)('pictures, %s', { ti
           .replace(/(inv|rcp|grt|ses|spc)_\w+/g, '$1')
           .replace(/\W+/g, '-')
           .replace(/^-|-$/g, '') || 'inbox'
-      await page.screenshot({ path: join(folder, `${name}-${width}-${theme}.png`) })
+      await picture(name)
     }
   }
 })

@@ -12,13 +12,24 @@ export type Upstream = Awaited<ReturnType<typeof upstream>>
 export async function upstream() {
   const text = { type: 'string' }
   let merge: Json = { branch: text }
-  const calls: string[] = []
+  const card = { title: 'Card', type: 'object', properties: { card: text }, required: ['card'] }
+  const cash = { title: 'Cash', type: 'object', properties: { coins: { type: 'boolean' } }, required: ['coins'] }
+  const refund: Json = {
+    amount: { type: 'number', title: 'How much', description: 'In euros.', maximum: 1_000 },
+    kind: { enum: ['whole', 'part'] },
+    urgent: { type: 'boolean' },
+    orders: { type: 'array', items: text },
+    to: { type: 'object', title: 'Whom', properties: { name: text, city: text } },
+    way: { oneOf: [card, cash] },
+    more: {},
+  }
+  const calls: Json[] = []
   const tools = () => [
     { name: 'merge', description: 'Merges a branch.', inputSchema: { type: 'object', properties: merge, required: ['branch'] } },
     {
       name: 'refund',
       description: 'Pays an amount back.',
-      inputSchema: { type: 'object', properties: { amount: { type: 'number' } }, required: ['amount'] },
+      inputSchema: { type: 'object', properties: refund, required: ['amount'] },
     },
     {
       name: 'wipe',
@@ -32,7 +43,7 @@ export async function upstream() {
       return { protocolVersion: params?.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'forge', version: '1' } }
     if (method === 'tools/list') return { tools: tools() }
     if (method !== 'tools/call') return undefined
-    calls.push(String(params?.name))
+    if (params) calls.push(params)
     return { content: [{ type: 'text', text: 'done' }] }
   }
   const http = createServer(async (request, response) => {
@@ -50,8 +61,10 @@ export async function upstream() {
   })
   const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
   return {
-    /** What was called, in order. */
-    calls,
+    /** The tools that were called, in order. */
+    called: () => calls.map(call => String(call.name)),
+    /** What the last call was given. */
+    given: () => calls.at(-1)?.arguments,
     /** What the operator sets so that it may be reached. */
     settings: { COUNTERSIGN_SOURCE_ALLOWED_HOSTS: origin, COUNTERSIGN_SOURCE_ALLOWED_NETWORKS: '127.0.0.1/32' },
     /** Its tools become the actions `forge.merge`, which runs, and `forge.refund` and `forge.wipe`, which ask. */

@@ -1,13 +1,12 @@
 // What a person says besides yes: why not, for how long, under which rule, with which params.
 import { useQuery } from '@tanstack/react-query'
-import { type FormEvent, useMemo, useState } from 'react'
+import { type FormEvent, useState } from 'react'
 import type { Action, ApproveRequest, Invocation } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
-import { ParamsForm } from '@/components/params-form'
+import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
 import { Button, Copy, Failed, Foreign, fieldClass } from '@/components/ui'
 import { line } from '@/lib/clean'
-import { fieldsOf, read, shown } from '@/lib/form'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { amounts, titleOf } from './model'
@@ -185,27 +184,29 @@ export function EditDialog({
   onClose,
   send,
 }: Sends & { action: Action | undefined; params: Record<string, unknown> }) {
-  const fields = useMemo(() => fieldsOf(action?.params_schema, params), [action, params])
-  const [texts, setTexts] = useState(() => Object.fromEntries(fields.map(field => [field.name, shown(field, params[field.name])])))
+  // What was shown when the dialog was opened is what is edited.
+  const [before] = useState(params)
+  const [edited, setEdited] = useState(params)
+  const [isGood, setGood] = useState(false)
   const [tried, setTried] = useState(false)
   const [confirm, setConfirm] = useState('')
   const { error, busy, run } = useSending()
-  const { params: edited, errors } = read(fields, texts, params)
-  const refused = Object.fromEntries((error?.problem.errors ?? []).map(each => [each.pointer.split('/')[1] ?? '', each.message]))
   const isDanger = item.class === 'danger'
-  const isSame = JSON.stringify(edited) === JSON.stringify(params)
+  const isSame = JSON.stringify(edited) === JSON.stringify(before)
   const send1 = () => {
     setTried(true)
-    if (Object.keys(errors).length === 0) void run('it', () => send({ params: edited, confirm: isDanger ? confirm.trim() : undefined }))
+    if (isGood) void run('it', () => send({ params: edited, confirm: isDanger ? confirm.trim() : undefined }))
   }
   return (
     <Dialog title={`Edit and approve ${item.action}`} onClose={onClose} wide>
       <form onSubmit={submitted(send1)} className="mt-4">
-        <ParamsForm
-          fields={fields}
-          texts={texts}
-          errors={{ ...refused, ...(tried ? errors : {}) }}
-          onChange={(name, text) => setTexts(all => ({ ...all, [name]: text }))}
+        <SchemaForm
+          schema={action?.params_schema}
+          params={before}
+          showErrors={tried}
+          refused={error?.problem.errors}
+          onChange={setEdited}
+          onChecked={setGood}
         />
         {isDanger && <Typed action={item.action} value={confirm} onChange={setConfirm} />}
         <p className="mt-4 text-xs text-muted-fg">
