@@ -2,7 +2,7 @@ import axe from 'axe-core'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { places } from './places'
-import { seeded } from './seed'
+import { type Seeded, seeded } from './seed'
 import { start } from './server'
 import { approvable, card, settled, visit } from './visit'
 
@@ -24,18 +24,31 @@ async function wrong(page: Page, where: string): Promise<string[]> {
   )
 }
 
-test.each([1280, 390])('every page is accessible, at %d px', { timeout: 180_000 }, async width => {
-  const here = await seeded()
+async function lookedAt(here: Seeded, width: number): Promise<string[]> {
   const page = await visit(here.server, { width })
   const found: string[] = []
   for (const place of places(here)) {
     await page.goto(place)
     await settled(page)
-    found.push(...(await wrong(page, place)))
+    found.push(...(await wrong(page, `${place}, ${width} px`)))
     const wide = await page.evaluate(() => document.documentElement.scrollWidth)
-    if (wide > width) found.push(`${place}: it is ${wide} px wide`)
+    if (wide > width) found.push(`${place} is ${wide} px wide on ${width}`)
   }
-  expect(found).toEqual([])
+  return found
+}
+
+test('every page is accessible, on a screen and on a phone', { timeout: 240_000 }, async () => {
+  const here = await seeded()
+  expect((await Promise.all([1280, 390].map(width => lookedAt(here, width)))).flat()).toEqual([])
+})
+
+test('an empty inbox is accessible, and so is one without a login', async () => {
+  const server = await start()
+  const empty = await visit(server)
+  await empty.getByText('Nothing waits for you').waitFor()
+  const outside = await visit(server, { token: null, path: '/' })
+  await outside.getByText('You are not logged in here, or no longer.').waitFor()
+  expect([...(await wrong(empty, 'empty')), ...(await wrong(outside, 'outside'))]).toEqual([])
 })
 
 test('every dialog is accessible', async () => {

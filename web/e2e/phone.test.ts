@@ -1,7 +1,7 @@
 // From where you are: a link to one call, its page without a script, and the inbox on a phone.
 import { expect, test } from 'vitest'
 import { body } from '@/api/client'
-import { start } from './server'
+import { start, until } from './server'
 import { approvable, card, rows, visit } from './visit'
 
 const PHONE = 390
@@ -60,5 +60,5 @@ test('the inbox on a phone: the list, then the call, and buttons that a thumb fi
   await card(page).getByRole('button', { name: 'Approve once' }).click()
   expect((await agent.ends(call.id)).status).toBe('succeeded')
   await page.goBack()
-  expect(await rows(page).count()).toBe(2)
+  await until(async () => (await rows(page).count()) === 2)
 })
