@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 main() {
     need_cargo
     need_web
+    # `make test` would build the server again if the web UI were built after it.
+    build_web
     say "formatting"
     cargo fmt --all --check || fail "the code is not formatted: run \`make fmt\`"
     say "clippy"

@@ -35,6 +35,12 @@ need_redis() {
         fail "redis-server is missing: install Redis, version 6.2 or newer, and run this again"
 }
 
+# Sets CHROMIUM, the browser in which the web UI is tested, with fonts for letters and pictures.
+need_chromium() {
+    find_chromium || { install_packages Chromium chromium fonts-inter fonts-noto-color-emoji && find_chromium; } ||
+        fail "chromium is missing: install Chromium or Google Chrome and run this again"
+}
+
 # The benchmark compares our jail with bubblewrap.
 need_bubblewrap() {
     command -v bwrap >/dev/null || install_packages bubblewrap bubblewrap
@@ -173,6 +179,10 @@ find_postgres() {
 find_redis() {
     # shellcheck disable=SC2034 # used by with-servers.sh
     REDIS_SERVER=$(command -v redis-server || command -v valkey-server)
+}
+
+find_chromium() {
+    CHROMIUM=$(command -v chromium || command -v chromium-browser || command -v google-chrome) && export CHROMIUM
 }
 
 # install_packages <name for messages> <package>...

@@ -11,6 +11,8 @@ need_web
 need_interpreters
 need_mcp
 need_mail
+# Before the server: its build takes the web UI in.
+build_web
 lint_while_building
 
 scope=(--workspace) all='' arguments=()

@@ -79,7 +79,8 @@ export function Changes({ report }: { report: Record<string, unknown> }) {
 export function Diff({ text }: { text: string }) {
   const rows = text.replace(/\n$/, '').split('\n')
   return (
-    <pre className="max-h-96 overflow-auto py-1 font-mono text-xs leading-5">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a long one is scrolled with keys, too
+    <pre tabIndex={0} className="max-h-96 overflow-auto py-1 font-mono text-xs leading-5">
       {rows.map((row, at) => (
         <div
           // biome-ignore lint/suspicious/noArrayIndexKey: the rows of a diff never move
@@ -99,5 +100,10 @@ export function Diff({ text }: { text: string }) {
 }
 
 export function Pre({ text }: { text: string }) {
-  return <pre className="foreign max-h-96 overflow-auto rounded-md border bg-muted p-3 font-mono text-xs whitespace-pre-wrap">{text}</pre>
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a long one is scrolled with keys, too
+    <pre tabIndex={0} className="foreign max-h-96 overflow-auto rounded-md border bg-muted p-3 font-mono text-xs whitespace-pre-wrap">
+      {text}
+    </pre>
+  )
 }

@@ -149,7 +149,7 @@ function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Pl
         <span
           className={cx(
             'rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums',
-            isTab ? 'absolute top-1 left-1/2 ml-2' : 'ml-auto',
+            isTab ? 'absolute top-0.5 left-1/2 ml-2' : 'ml-auto',
           )}
         >
           {count}
@@ -179,11 +179,17 @@ function LivePill() {
 }
 
 function NotifyToggle() {
-  const { state, ask } = useNotifications()
+  const { state, ask, stop, tryIt } = useNotifications()
   if (state === 'on')
     return (
       <p className="flex items-center gap-2 text-muted-fg">
-        <Bell aria-hidden className="size-3.5" /> notifications on
+        <Bell aria-hidden className="size-3.5" /> Notified
+        <button type="button" className="ml-auto underline hover:text-fg" onClick={tryIt}>
+          try
+        </button>
+        <button type="button" className="underline hover:text-fg" onClick={stop}>
+          stop
+        </button>
       </p>
     )
   const why = {

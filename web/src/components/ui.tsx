@@ -52,13 +52,11 @@ export function Foreign({ text, className }: { text: string; className?: string 
   return <span className={cx('foreign', className)}>{line(text)}</span>
 }
 
-/** `level` 2 stands right below the name of a page. */
-export function Section({ title, children, aside, level = 3 }: { title: string; children: ReactNode; aside?: ReactNode; level?: 2 | 3 }) {
-  const Heading = `h${level}` as const
+export function Section({ title, children, aside }: { title: string; children: ReactNode; aside?: ReactNode }) {
   return (
     <section className="mt-6">
       <div className="mb-2 flex items-baseline justify-between gap-3">
-        <Heading className="text-xs font-semibold tracking-wide text-muted-fg uppercase">{title}</Heading>
+        <h2 className="text-xs font-semibold tracking-wide text-muted-fg uppercase">{title}</h2>
         {aside}
       </div>
       {children}

@@ -31,6 +31,11 @@ function drawn(count: number): string | undefined {
   return canvas.toDataURL('image/png')
 }
 
+/** Shows what a notification looks like here. */
+function tryIt(): void {
+  new Notification('Countersign', { body: 'You will be told when a call waits and this page is hidden.', tag: 'countersign-inbox' })
+}
+
 export type NotifyState = 'on' | 'off' | 'refused' | 'unsupported' | 'insecure'
 
 function stateNow(): NotifyState {
@@ -61,9 +66,13 @@ export function useNotifications(waiting?: number) {
   const ask = useCallback(async () => {
     if (stateNow() === 'off' && (await Notification.requestPermission()) === 'granted') {
       localStorage.setItem('notify', 'on')
-      new Notification('Countersign', { body: 'You will be told when a call waits and this page is hidden.', tag: 'countersign-inbox' })
+      tryIt()
     }
     setState(stateNow())
   }, [])
-  return { state, ask }
+  const stop = useCallback(() => {
+    localStorage.removeItem('notify')
+    setState(stateNow())
+  }, [])
+  return { state, ask, stop, tryIt }
 }

@@ -30,6 +30,7 @@ export function serve(answers: Record<string, Answer>) {
   const all: Record<string, Answer> = {
     'GET /login/word': () => ({ word: 'w0rd' }),
     'GET /api/v1/whoami': () => me,
+    'GET /api/v1/users': () => ({ items: [{ id: 'usr_x', name: 'Ada' }], next: null }),
     'GET /api/v1/kill-switches': () => ({ items: [], next: null }),
     'GET /api/v1/actions': () => ({ sources: [{ id: 'files', title: 'Files', actions: [action] }] }),
     'GET /api/v1/actions/files.write_text': () => action,

@@ -11,7 +11,7 @@ use receipt::entry::payload_digest;
 /// For a telephone too, and in the dark.
 const STYLE: &str = ":root{color-scheme:light dark;--soft:#f4f4f5;--muted:#52525b;--bad:#b91c1c}\
     @media(prefers-color-scheme:dark){:root{--soft:#27272a;--muted:#a1a1aa;--bad:#f87171}}\
-    body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}\
+    html{background:Canvas;color:CanvasText}body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}\
     h1{font-size:1.25rem}h2{font-size:1rem}dt{font-weight:600}dd{margin:0 0 .5rem;unicode-bidi:isolate}small{color:var(--muted)}\
     b{color:var(--bad)}pre{background:var(--soft);padding:.75rem;white-space:pre-wrap;border-radius:.5rem;unicode-bidi:isolate}\
     button{font:inherit;padding:.6rem 1rem;min-height:2.75rem;margin:0 .5rem .5rem 0}\
@@ -22,7 +22,7 @@ const STYLE: &str = ":root{color-scheme:light dark;--soft:#f4f4f5;--muted:#52525
 pub(super) fn page(status: StatusCode, body: &str) -> Response {
     let text = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Countersign</title><style>{STYLE}</style>{body}</html>"
+         <title>Countersign</title><style>{STYLE}</style><main>{body}</main></html>"
     );
     let style = STANDARD.encode(payload_digest(STYLE).as_bytes());
     let policy = format!("default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'");

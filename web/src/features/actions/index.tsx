@@ -94,6 +94,7 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
   const stats = useQuery(statsQuery(action.id))
   return (
     <div className="px-4 py-5 md:px-6">
+      <h1 className="sr-only md:hidden">Actions</h1>
       <button type="button" className="mb-2 inline-flex items-center gap-1 text-muted-fg md:hidden" onClick={onBack}>
         <ArrowLeft aria-hidden className="size-4" /> Actions
       </button>

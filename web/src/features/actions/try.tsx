@@ -1,36 +1,37 @@
 // A call made by hand, with the fields of the action's own schema. The dry run comes first.
 import { Link } from '@tanstack/react-router'
-import { useMemo, useState } from 'react'
-import type { Action, Schemas } from '@/api/types'
+import { useState } from 'react'
+import type { Action, Json, Schemas } from '@/api/types'
 import { Changes, Pre } from '@/components/changes'
-import { ParamsForm } from '@/components/params-form'
+import { SchemaForm } from '@/components/schema-form'
 import { StatusBadge } from '@/components/status'
 import { Button, Failed } from '@/components/ui'
 import { json } from '@/lib/clean'
-import { fieldsOf, read } from '@/lib/form'
 import { useSending } from '@/lib/sending'
 import { tryOut } from './queries'
 
+const NOTHING: Json = {}
+
 export function Try({ action }: { action: Action }) {
-  const fields = useMemo(() => fieldsOf(action.params_schema, {}), [action])
-  const [texts, setTexts] = useState<Record<string, string>>({})
+  const [params, setParams] = useState<Json>(NOTHING)
+  const [isGood, setGood] = useState(false)
   const [tried, setTried] = useState(false)
   const { error, busy, run: sending } = useSending<'dry' | 'real'>()
   const [done, setDone] = useState<Schemas['InvokeResponse']>()
-  const { params, errors } = read(fields, texts, {})
-  const refused = Object.fromEntries((error?.problem.errors ?? []).map(each => [each.pointer.split('/')[1] ?? '', each.message]))
   const run = async (isDryRun: boolean) => {
     setTried(true)
-    if (Object.keys(errors).length > 0) return
+    if (!isGood) return
     await sending(isDryRun ? 'dry' : 'real', async () => setDone(await tryOut(action.id, params, isDryRun)))
   }
   return (
     <div className="rounded-md border bg-panel p-4">
-      <ParamsForm
-        fields={fields}
-        texts={texts}
-        errors={{ ...refused, ...(tried ? errors : {}) }}
-        onChange={(name, text) => setTexts(all => ({ ...all, [name]: text }))}
+      <SchemaForm
+        schema={action.params_schema}
+        params={NOTHING}
+        showErrors={tried}
+        refused={error?.problem.errors}
+        onChange={setParams}
+        onChecked={setGood}
       />
       <div className="mt-4 flex flex-wrap gap-2">
         {action.dry_run_supported && (

@@ -34,7 +34,7 @@ export function Bar({ item, blocked, noGrant, noAlways, noEdit, noAnswer, busy, 
       ) : (
         <span className="inline-flex">
           <Button look="primary" hotkey="A" busy={busy} disabled={!!blocked} title={blocked} onClick={onApprove} className="rounded-r-none">
-            {!busy && <Check aria-hidden className="size-4" />} Approve once
+            {!busy && <Check aria-hidden className="size-4 max-md:hidden" />} Approve once
           </Button>
           <Menu
             label="More ways to approve"
@@ -47,13 +47,13 @@ export function Bar({ item, blocked, noGrant, noAlways, noEdit, noAnswer, busy, 
         </span>
       )}
       <Button look="danger" hotkey="D" disabled={busy} onClick={() => onOpen('deny')}>
-        <X aria-hidden className="size-4" /> Deny
+        <X aria-hidden className="size-4 max-md:hidden" /> Deny
       </Button>
       <Button hotkey="E" disabled={busy || !!noEdit} title={noEdit} onClick={() => onOpen('edit')}>
-        <Pencil aria-hidden className="size-4" /> Edit
+        <Pencil aria-hidden className="size-4 max-md:hidden" /> Edit
       </Button>
       <Button look="quiet" hotkey="L" disabled={busy} onClick={onLater} className="ml-auto">
-        <Clock aria-hidden className="size-4" /> Later
+        <Clock aria-hidden className="size-4" /> <span className="max-md:sr-only">Later</span>
       </Button>
     </div>
   )

@@ -14,6 +14,7 @@ import { reviewQuery } from '@/lib/actions'
 import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
+import { useNames } from '@/lib/names'
 import { cascade, closedBecause, isOpen, titleOf } from './model'
 import { beforeQuery, sessionQuery } from './queries'
 
@@ -28,9 +29,9 @@ type Props = {
 
 export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil }: Props) {
   const now = useNow()
-  const closed = closedBecause(item, now)
-  const isDrifted = item.decision.tightened_by?.includes('drift') || (action && action.drift !== 'none')
+  const closed = closedBecause(item, now, useNames())
   const isPending = item.status === 'pending'
+  const isDrifted = item.decision.tightened_by?.includes('drift') || (isPending && action && action.drift !== 'none')
   const isCut = !ahead?.params && '_truncated' in item.params
   return (
     <article aria-label={item.action} className="px-4 py-5 md:px-6">
@@ -113,6 +114,7 @@ function Deadline({ item, now }: { item: Invocation; now: number }) {
 /** Who asks, and in their own words why. */
 function Asker({ item }: { item: Invocation }) {
   const session = useQuery(sessionQuery(item.session_id))
+  const nameOf = useNames()
   const title = item.session_title || session.data?.title
   return (
     <div className="mt-2 text-sm">
@@ -122,7 +124,9 @@ function Asker({ item }: { item: Invocation }) {
             <Foreign text={title} className="font-medium text-fg" /> ·{' '}
           </>
         )}
-        <span className="font-mono text-xs">{item.principal}</span>
+        <span className="font-mono text-xs" title={item.principal}>
+          {line(nameOf(item.principal))}
+        </span>
         {session.data?.automation_id && <> · automation {session.data.automation_id}</>} · asked <When at={item.created_at} />
       </p>
       {item.reason && (
@@ -191,6 +195,7 @@ function Drift({ item }: { item: Invocation }) {
 
 function Edited({ item }: { item: Invocation }) {
   const { edit } = item
+  const nameOf = useNames()
   if (!edit) return null
   const at = (value: unknown, pointer: string): unknown =>
     pointer
@@ -203,7 +208,7 @@ function Edited({ item }: { item: Invocation }) {
   return (
     <div className="mt-3 rounded-md border p-3 text-xs">
       <p className="mb-1 font-medium">
-        Edited by {edit.by} <When at={edit.at} />
+        Edited by {line(nameOf(edit.by))} <When at={edit.at} />
       </p>
       {edit.changed.map(pointer => (
         <div key={pointer} className="font-mono">
@@ -224,6 +229,7 @@ function Facts({ item, action, ahead }: { item: Invocation; action: Action | und
   const asking = item.gates.filter(gate => gate.verdict === 'needs_approval')
   const redacted = Object.entries(item.redacted ?? {})
   const needed = ahead?.approvals_needed ?? 1
+  const nameOf = useNames()
   return (
     <>
       <Section title={item.status === 'pending' ? 'Why you are asked' : 'How it was decided'}>
@@ -265,7 +271,7 @@ function Facts({ item, action, ahead }: { item: Invocation; action: Action | und
         {needed > 1 && (
           <p className="mt-1">
             {item.approvals?.length ?? 0} of {needed} people have approved
-            {item.approvals?.length ? `: ${item.approvals.map(answer => answer.by).join(', ')}` : '.'}
+            {item.approvals?.length ? `: ${item.approvals.map(answer => line(nameOf(answer.by))).join(', ')}` : '.'}
           </p>
         )}
       </Section>
@@ -364,6 +370,11 @@ function Before({ items }: { items: Invocation[] | undefined }) {
             <span className="text-muted-fg">
               <When at={item.created_at} />
             </span>
+            {item.receipt && (
+              <Link className="ml-auto shrink-0 text-primary underline" to="/receipts/$receipt" params={{ receipt: item.receipt.id }}>
+                receipt
+              </Link>
+            )}
           </li>
         ))}
       </ul>

@@ -1,15 +1,15 @@
 // What a person says besides yes: why not, for how long, under which rule, with which params.
 import { useQuery } from '@tanstack/react-query'
-import { type FormEvent, useMemo, useState } from 'react'
+import { type FormEvent, useState } from 'react'
 import type { Action, ApproveRequest, Invocation } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
-import { ParamsForm } from '@/components/params-form'
+import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
 import { Button, Copy, Failed, Foreign, fieldClass } from '@/components/ui'
-import { fieldsOf, read, shown } from '@/lib/form'
+import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
-import { titleOf } from './model'
+import { amounts, titleOf } from './model'
 import { approveMany, sessionQuery, totalQuery } from './queries'
 
 type Common = { item: Invocation; onClose: () => void }
@@ -54,13 +54,22 @@ export function GrantDialog({ item, onClose, send }: Sends) {
   const [scope, setScope] = useState<'session' | 'automation' | 'org'>('session')
   const [calls, setCalls] = useState('5')
   const [time, setTime] = useState('2h')
+  const [of, setOf] = useState('')
+  const [max, setMax] = useState('')
   const { error, busy, run } = useSending()
+  const summable = amounts(item.params)
+  const sum = of === '' ? undefined : { of, max: max.trim(), per: time }
+  const isBadSum = sum !== undefined && !/^\d+(\.\d{1,6})?$/.test(sum.max)
   const count = calls.trim() === '' ? null : Number(calls)
   const isBad = count !== null && (!Number.isInteger(count) || count < 1)
   const whose = { session: 'this session', automation: 'this automation', org: 'everybody in the org' }[scope]
   return (
     <Dialog title="Approve, with a grant" onClose={onClose}>
-      <form onSubmit={submitted(() => void run('it', () => send({ mode: 'grant', grant: { scope, calls_max: count, expires_in: time } })))}>
+      <form
+        onSubmit={submitted(
+          () => void run('it', () => send({ mode: 'grant', grant: { scope, calls_max: count, sum_max: sum, expires_in: time } })),
+        )}
+      >
         <div className="mt-3 grid gap-3 sm:grid-cols-3">
           <label>
             For
@@ -90,16 +99,45 @@ export function GrantDialog({ item, onClose, send }: Sends) {
             </select>
           </label>
         </div>
+        {summable.length > 0 && (
+          <div className="mt-3 grid gap-3 sm:grid-cols-3">
+            <label>
+              Adding up
+              <select value={of} onChange={event => setOf(event.target.value)} className={`${fieldClass} mt-1`}>
+                <option value="">nothing</option>
+                {summable.map(pointer => (
+                  <option key={pointer} value={pointer}>
+                    {line(pointer.slice(1))}
+                  </option>
+                ))}
+              </select>
+            </label>
+            {of !== '' && (
+              <label className="sm:col-span-2">
+                To at most
+                <input
+                  inputMode="decimal"
+                  value={max}
+                  onChange={event => setMax(event.target.value)}
+                  aria-invalid={isBadSum}
+                  className={`${fieldClass} mt-1`}
+                  placeholder="such as 500 or 12.50"
+                />
+              </label>
+            )}
+          </div>
+        )}
         <p className="mt-3 rounded-md bg-muted p-3">
           This call runs, and then {count === null ? 'any number of calls' : `the next ${counted(count, 'call')}`} of{' '}
-          <code>{item.action}</code> by {whose} run without asking, for {time}. A grant never overrules a denial.
+          <code>{item.action}</code> by {whose} run without asking, for {time}
+          {sum && !isBadSum && `, as long as ${line(of.slice(1))} adds up to at most ${sum.max}`}. A grant never overrules a denial.
         </p>
         {error && <Failed error={error} />}
         <DialogFoot>
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
-          <Button look="primary" type="submit" busy={!!busy} disabled={isBad}>
+          <Button look="primary" type="submit" busy={!!busy} disabled={isBad || isBadSum}>
             Approve and grant
           </Button>
         </DialogFoot>
@@ -110,24 +148,28 @@ export function GrantDialog({ item, onClose, send }: Sends) {
 
 export function AlwaysDialog({ item, onClose, send }: Sends) {
   const total = useQuery(totalQuery(item.action))
+  const session = useQuery(sessionQuery(item.session_id))
+  const automation = session.data?.automation_id
   const { error, busy, run } = useSending()
   return (
     <Dialog title="Always allow" onClose={onClose}>
-      <p className="mt-3">This call runs, and this rule is written for the whole org:</p>
-      <pre className="mt-2 rounded-md border bg-muted p-3 font-mono text-xs">{`org: ${item.action} → allow`}</pre>
+      <p className="mt-3">This call runs, and this rule is written for {automation ? 'its automation' : 'the whole org'}:</p>
+      <pre className="mt-2 rounded-md border bg-muted p-3 font-mono text-xs whitespace-pre-wrap">
+        {`${automation ? `automation ${automation}` : 'org'}: ${item.action} → allow`}
+      </pre>
       <p className="mt-2">
         {total.data === undefined
           ? '…'
           : `It would have matched all ${counted(total.data, 'call')} of this action so far, whatever their params.`}
       </p>
       <p className="mt-1 text-muted-fg">A policy, a space, drift or a kill switch can still make it stricter. To take it back:</p>
-      <Copy text={`countersign mode unset ${item.action}`} />
+      <Copy text={`countersign mode unset ${item.action}${automation ? ` --automation ${automation}` : ''}`} />
       {error && <Failed error={error} />}
       <DialogFoot>
         <Button look="quiet" onClick={onClose}>
           Cancel
         </Button>
-        <Button look="primary" busy={!!busy} onClick={() => void run('it', () => send({ mode: 'always' }))}>
+        <Button look="primary" busy={!!busy} disabled={!session.data} onClick={() => void run('it', () => send({ mode: 'always' }))}>
           Approve and always allow
         </Button>
       </DialogFoot>
@@ -142,27 +184,29 @@ export function EditDialog({
   onClose,
   send,
 }: Sends & { action: Action | undefined; params: Record<string, unknown> }) {
-  const fields = useMemo(() => fieldsOf(action?.params_schema, params), [action, params])
-  const [texts, setTexts] = useState(() => Object.fromEntries(fields.map(field => [field.name, shown(field, params[field.name])])))
+  // What was shown when the dialog was opened is what is edited.
+  const [before] = useState(params)
+  const [edited, setEdited] = useState(params)
+  const [isGood, setGood] = useState(false)
   const [tried, setTried] = useState(false)
   const [confirm, setConfirm] = useState('')
   const { error, busy, run } = useSending()
-  const { params: edited, errors } = read(fields, texts, params)
-  const refused = Object.fromEntries((error?.problem.errors ?? []).map(each => [each.pointer.split('/')[1] ?? '', each.message]))
   const isDanger = item.class === 'danger'
-  const isSame = JSON.stringify(edited) === JSON.stringify(params)
+  const isSame = JSON.stringify(edited) === JSON.stringify(before)
   const send1 = () => {
     setTried(true)
-    if (Object.keys(errors).length === 0) void run('it', () => send({ params: edited, confirm: isDanger ? confirm.trim() : undefined }))
+    if (isGood) void run('it', () => send({ params: edited, confirm: isDanger ? confirm.trim() : undefined }))
   }
   return (
     <Dialog title={`Edit and approve ${item.action}`} onClose={onClose} wide>
       <form onSubmit={submitted(send1)} className="mt-4">
-        <ParamsForm
-          fields={fields}
-          texts={texts}
-          errors={{ ...refused, ...(tried ? errors : {}) }}
-          onChange={(name, text) => setTexts(all => ({ ...all, [name]: text }))}
+        <SchemaForm
+          schema={action?.params_schema}
+          params={before}
+          showErrors={tried}
+          refused={error?.problem.errors}
+          onChange={setEdited}
+          onChecked={setGood}
         />
         {isDanger && <Typed action={item.action} value={confirm} onChange={setConfirm} />}
         <p className="mt-4 text-xs text-muted-fg">

@@ -1,12 +1,13 @@
 // The inbox: what waits for a person, one of it whole, and the ways to answer.
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { ArrowLeft } from 'lucide-react'
+import { ArrowLeft, RefreshCw } from 'lucide-react'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { ApproveRequest, Invocation } from '@/api/types'
 import { useToasts } from '@/components/toasts'
-import { Button, Copy, cx, Empty, Failed, fieldClass, Loading } from '@/components/ui'
+import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { tryOut } from '@/features/actions/queries'
 import { Quarantined } from '@/features/quarantine/held'
 import { actionQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
@@ -14,13 +15,14 @@ import { useNow } from '@/lib/clock'
 import { counted } from '@/lib/format'
 import { useKeys } from '@/lib/hotkeys'
 import { useMay } from '@/lib/me'
+import { useSending } from '@/lib/sending'
 import { Bar, type Open } from './bar'
 import { Card } from './card'
 import { type Denials, useDenials } from './denials'
 import { AlwaysDialog, BulkDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
 import { List } from './list'
 import { alike, cannotEdit, gone, isOpen, matches, mayAlways, onlyOnce, range } from './model'
-import { approve, deny, foresightQuery, invocationQuery, listedQuery, snooze } from './queries'
+import { approve, deny, driftedQuery, foresightQuery, invocationQuery, lastDecisionQuery, listedQuery, snooze } from './queries'
 import { Settle } from './settle'
 import { useShelf } from './shelf'
 
@@ -100,8 +102,8 @@ export function Inbox() {
   const ended = tab === 'pending' ? gone(shelf, now) : 0
   return (
     <div className="flex h-full min-h-0">
+      <h1 className="sr-only">Inbox</h1>
       <section aria-label="Inbox" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}>
-        <h1 className="sr-only">Inbox</h1>
         <nav aria-label="Which calls" className="flex gap-1 border-b px-2 pt-2">
           {TABS.map(each => (
             <button
@@ -139,6 +141,7 @@ export function Inbox() {
             </span>
           </Button>
         )}
+        {tab === 'attention' && <Drifted />}
         {error && <Failed error={error} />}
         {isLoading && !error ? (
           <Loading />
@@ -201,6 +204,29 @@ function Bulk({ items, onClose, onApproved }: { items: readonly Invocation[]; on
   )
 }
 
+/** Definitions to review, which are no calls. */
+function Drifted() {
+  const drifted = useQuery(driftedQuery)
+  if (!drifted.data?.length) return null
+  return (
+    <section aria-label="Definitions to review" className="max-h-[50%] shrink-0 overflow-auto border-b">
+      <h2 className="bg-muted px-3 py-1 text-xs font-semibold text-muted-fg">{counted(drifted.data.length, 'definition')} to review</h2>
+      {drifted.data.map(action => (
+        <Link
+          key={action.id}
+          to="/actions"
+          search={{ action: action.id }}
+          className="flex items-center gap-2 border-t px-3 py-2 hover:bg-muted"
+        >
+          <RefreshCw aria-hidden className="size-3.5 shrink-0 text-danger" />
+          <span className="min-w-0 flex-1 truncate font-mono text-[13px]">{action.id}</span>
+          <span className="shrink-0 text-xs text-muted-fg">{action.drift === 'appeared' ? 'new' : 'changed'}</span>
+        </Link>
+      ))}
+    </section>
+  )
+}
+
 function NothingHere({ tab, isFiltered }: { tab: Tab; isFiltered: boolean }) {
   if (isFiltered) return <Empty title="Nothing fits the filter" />
   if (tab !== 'pending')
@@ -211,19 +237,39 @@ function NothingHere({ tab, isFiltered }: { tab: Tab; isFiltered: boolean }) {
         }
       />
     )
+  return <NothingWaits />
+}
+
+/** The way from an agent to this page can be tried before there is an agent. */
+function NothingWaits() {
+  const last = useQuery(lastDecisionQuery)
+  const mayTry = useMay().includes('invoke')
+  const { error, busy, run } = useSending()
+  const { say } = useToasts()
+  const test = () =>
+    run('it', async () => {
+      const { invocation } = await tryOut('files.write_text', { path: 'test-request.txt', text: 'A test of the inbox.\n' }, false)
+      if (invocation.status !== 'pending') say(`No person is asked for this: it is ${invocation.status.replace('_', ' ')}.`)
+    })
   return (
     <Empty title="Nothing waits for you">
+      {last.data && (
+        <p className="mb-3">
+          The last decision was <When at={last.data} />.
+        </p>
+      )}
       <p>When an agent asks for something that needs a person, it appears here by itself. To connect one:</p>
       <Copy text="countersign connect claude-code --write" className="mt-3" />
       <p className="mt-3">To see first what happens then, in five minutes, on a server of its own:</p>
       <Copy text="countersign demo" className="mt-3" />
-      <p className="mt-3">
-        Or{' '}
-        <Link to="/actions" search={{ action: 'files.write_text' }} className="text-primary underline">
-          make a call of your own
-        </Link>
-        , to see one arrive.
-      </p>
+      {mayTry && (
+        <p className="mt-4">
+          <Button busy={!!busy} onClick={() => void test()}>
+            Send a test request
+          </Button>
+        </p>
+      )}
+      {error && <Failed error={error} />}
     </Empty>
   )
 }

@@ -7,7 +7,8 @@ import { StatusBadge, TierBadge } from '@/components/status'
 import { cx, Foreign } from '@/components/ui'
 import { useNow } from '@/lib/clock'
 import { countdown } from '@/lib/format'
-import { closedBecause, isOpen, titleOf } from './model'
+import { useNames } from '@/lib/names'
+import { closedBecause, isOpen, titleOf, wentThrough } from './model'
 
 type Props = {
   items: readonly Invocation[]
@@ -93,7 +94,10 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
       )}
       <button type="button" aria-current={isSelected ? 'true' : undefined} onClick={onSelect} className="min-w-0 flex-1 py-2.5 text-left">
         <span className="flex items-baseline justify-between gap-2">
-          <Foreign text={titleOf(item)} className={cx('truncate font-medium', !open && 'text-muted-fg line-through')} />
+          <Foreign
+            text={titleOf(item)}
+            className={cx('truncate font-medium', !open && 'text-muted-fg', !open && !wentThrough(item) && 'line-through')}
+          />
           <span className="shrink-0 font-mono text-xs tabular-nums text-muted-fg">
             {item.status === 'pending' &&
               open &&
@@ -124,10 +128,11 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
 }
 
 function Closed({ item, now }: { item: Invocation; now: number }) {
+  const nameOf = useNames()
   return (
     <span className="inline-flex min-w-0 items-center gap-2">
       <StatusBadge status={item.status === 'pending' ? 'expired' : item.status} brief />
-      <span className="truncate">{closedBecause(item, now)}</span>
+      <span className="truncate">{closedBecause(item, now, nameOf)}</span>
     </span>
   )
 }

@@ -3,6 +3,7 @@ import type { Invocation } from '@/api/types'
 import pending from '@/test/fixtures/pending.json'
 import {
   alike,
+  amounts,
   cannotEdit,
   cascade,
   closedBecause,
@@ -63,18 +64,25 @@ test('2,000 calls are taken in at once', () => {
 })
 
 test('whatever ended says why', () => {
-  const answer = { by: 'user:ada', at: '', reason: 'no\u{202e}' }
+  const answer = { by: 'user:ada', at: '2026-11-17T11:57:00Z', reason: 'no\u{202e}' }
   for (const [item, expected] of [
     [call('a'), undefined],
     [call('a', { expires_at: '2026-11-17T11:00:00Z' }), 'Its time to be answered is over; nothing was done.'],
     [call('a', { void: { code: 'x', message: 'the policy changed' } }), 'Void: the policy changed'],
-    [call('a', { status: 'denied', denied_by: 'person', answer }), 'Denied by user:ada: “no\\u{202e}”.'],
-    [call('a', { status: 'succeeded', answer: { by: 'user:ada', at: '' } }), 'Approved by user:ada, and it succeeded.'],
+    [call('a', { status: 'denied', denied_by: 'person', answer }), 'Denied by Ada 3 min ago: “no\\u{202e}”.'],
+    [
+      call('a', { status: 'succeeded', answer: { by: 'user:bob', at: '2026-11-17T12:00:00Z' } }),
+      'Approved by user:bob just now, and it succeeded.',
+    ],
     [call('a', { status: 'failed', error: { code: 'x', message: 'gone' } }), 'It failed: gone'],
     [call('a', { status: 'expired' }), 'Nobody answered in time; nothing was done.'],
   ] as const)
-    expect(closedBecause(item, now)).toBe(expected)
+    expect(closedBecause(item, now, principal => (principal === 'user:ada' ? 'Ada' : principal))).toBe(expected)
   expect(isOpen(call('a', { expires_at: null }), now)).toBe(true)
+})
+
+test('only numbers can be added up', () => {
+  expect(amounts({ amount: 12.5, 'a/b~c': 1, count: '3', items: [1], no: null })).toEqual(['/amount', '/a~1b~0c'])
 })
 
 test('the decision is one line', () => {

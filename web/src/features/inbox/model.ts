@@ -1,6 +1,7 @@
 // What the inbox knows and how it stands on the screen. Pure: the page feeds it, and it never moves what a person is looking at.
 import type { Action, Invocation, Permission } from '@/api/types'
 import { line } from '@/lib/clean'
+import { ago } from '@/lib/format'
 
 /** The list as it is shown. Rows stay where they are until the person asks for the new ones. */
 export type Shelf = {
@@ -99,12 +100,13 @@ const cut = (text: string, most: number): string => (text.length > most ? `${tex
 export { cascade } from '@/lib/decision'
 
 /** Why it went grey, in one sentence; undefined while it can be answered. */
-export function closedBecause(item: Invocation, now: number): string | undefined {
+export function closedBecause(item: Invocation, now: number, nameOf = (principal: string) => principal): string | undefined {
   if (item.void) return `Void: ${line(item.void.message)}`
   if (item.status === 'pending') {
     return item.expires_at != null && Date.parse(item.expires_at) <= now ? 'Its time to be answered is over; nothing was done.' : undefined
   }
-  const by = item.answer ? ` by ${item.answer.by}` : ''
+  const at = item.answer ? ago(item.answer.at, now) : ''
+  const by = item.answer ? ` by ${line(nameOf(item.answer.by))} ${at === 'now' ? 'just now' : at}` : ''
   const said = item.answer?.reason ? `: “${line(item.answer.reason)}”` : ''
   switch (item.status) {
     case 'approved':
@@ -128,6 +130,16 @@ export function closedBecause(item: Invocation, now: number): string | undefined
     case 'in_doubt':
       return 'Its outcome is unknown, and it will not be repeated: a person settles it.'
   }
+}
+
+/** Whether it did, or is about to do, what was asked. */
+export const wentThrough = (item: Invocation): boolean => ['approved', 'running', 'succeeded'].includes(item.status)
+
+/** The params that are amounts: those a grant can add up. By their JSON pointer. */
+export function amounts(params: Record<string, unknown>): string[] {
+  return Object.entries(params)
+    .filter(([, value]) => typeof value === 'number')
+    .map(([name]) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`)
 }
 
 /** Why nothing beyond this one call can be allowed from here; undefined if it can. */

@@ -20,6 +20,25 @@ export async function pending(): Promise<Invocation[]> {
 
 export const pendingQuery = queryOptions({ queryKey: ['pending'], queryFn: pending, staleTime: Number.POSITIVE_INFINITY })
 
+/** Actions whose definition is another than the reviewed one, or that nobody has reviewed. */
+export const driftedQuery = queryOptions({
+  queryKey: ['actions', 'drifted'],
+  queryFn: async () => {
+    const { sources } = await body(api.GET('/api/v1/actions'))
+    return sources.flatMap(source => source.actions).filter(action => action.drift !== 'none')
+  },
+  staleTime: 30_000,
+})
+
+/** When a person last decided something; undefined if nobody has. */
+export const lastDecisionQuery = queryOptions({
+  queryKey: ['listed', 'last'],
+  queryFn: async () => {
+    const { items } = await body(api.GET('/api/v1/invocations', { params: { query: { limit: 50 } } }))
+    return items.map(item => item.answer?.at).find(at => at != null) ?? null
+  },
+})
+
 /** The calls of which something is held in quarantine: their params, or what came back. */
 async function quarantined(): Promise<Invocation[]> {
   const { items } = await body(api.GET('/api/v1/quarantines', { params: { query: { state: 'held', limit: 50 } } }))

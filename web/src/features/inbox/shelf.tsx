@@ -64,7 +64,7 @@ export function ShelfProvider({ children }: { children: ReactNode }) {
       const told = gathered.current
       gathered.current = new Set()
       // What is shown of a pending call may no longer hold.
-      if (told.delete('rules')) void client.invalidateQueries({ queryKey: ['foresight'] })
+      if (told.delete('rules')) for (const key of ['foresight', 'actions']) void client.invalidateQueries({ queryKey: [key] })
       if (told.has('*') || told.size > SINGLE_MAX) void client.invalidateQueries({ queryKey: ['pending'] })
       else for (const id of told) void refresh(id).catch(() => {})
       void client.invalidateQueries({ queryKey: ['listed'] })

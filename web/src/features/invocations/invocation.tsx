@@ -42,22 +42,22 @@ export function OneInvocation() {
       </Link>
       <Head item={item} />
 
-      <Section level={2} title="What happened" aside={<Copy text={`countersign explain ${id}`} />}>
+      <Section title="What happened" aside={<Copy text={`countersign explain ${id}`} />}>
         <Spent item={item} />
         <Rail stages={timeline(item, entries.data?.items ?? [])} beside={at => since(item.created_at, at)} />
         {entries.error && <Failed error={entries.error as ApiError} retry={() => void entries.refetch()} />}
       </Section>
 
-      <Section level={2} title="What was asked">
+      <Section title="What was asked">
         <Params params={item.params} schema={action.data?.params_schema} />
       </Section>
       {result != null && (
-        <Section level={2} title="What came back">
+        <Section title="What came back">
           <Pre text={json(result)} />
         </Section>
       )}
       {!!item.changed_files?.length && (
-        <Section level={2} title="What it changed">
+        <Section title="What it changed">
           <ul className="font-mono text-xs">
             {item.changed_files.map(file => (
               <li key={file.path} className="foreign">
@@ -67,7 +67,7 @@ export function OneInvocation() {
           </ul>
         </Section>
       )}
-      <Section level={2} title="Where else to look">
+      <Section title="Where else to look">
         <p className="flex flex-wrap items-center gap-x-4 gap-y-2">
           <Link className="text-primary underline" to="/invocations" search={{ session: item.session_id }}>
             Calls of its session

@@ -49,7 +49,7 @@ export function Receipt() {
         )}
       </header>
 
-      <Section level={2} title="Verified here, in this browser">
+      <Section title="Verified here, in this browser">
         {proof.error instanceof ApiError ? (
           <Failed error={proof.error} retry={() => void proof.refetch()} />
         ) : proof.data && keys.data ? (
@@ -59,7 +59,7 @@ export function Receipt() {
         )}
       </Section>
 
-      <Section level={2} title="What happened">
+      <Section title="What happened">
         {entries.data ? (
           <Rail stages={stagesOf(entries.data.items)} />
         ) : (
@@ -67,7 +67,7 @@ export function Receipt() {
         )}
       </Section>
 
-      <Section level={2} title="What was signed" aside={<Copy text={`countersign receipt show ${id}`} />}>
+      <Section title="What was signed" aside={<Copy text={`countersign receipt show ${id}`} />}>
         <Pre text={json(receipt.data.payload)} />
       </Section>
     </div>

@@ -61,11 +61,13 @@ export function NewConnection({ start, onMade, onCancel }: Props) {
               onChange={event => set({ kind: event.target.value as ConnectionDraft['kind'] })}
               className={fieldClass}
             >
-              {Object.entries(KINDS).filter(([kind]) => kind !== 'smtp').map(([kind, words]) => (
-                <option key={kind} value={kind}>
-                  {words}
-                </option>
-              ))}
+              {Object.entries(KINDS)
+                .filter(([kind]) => kind !== 'smtp')
+                .map(([kind, words]) => (
+                  <option key={kind} value={kind}>
+                    {words}
+                  </option>
+                ))}
             </select>
           )}
         </Field>

@@ -105,11 +105,11 @@ function One({ review, action, children }: { review: ReviewView; action: Action 
   return (
     <article aria-label={review.action} className="rounded-md border bg-panel p-4">
       <div className="flex flex-wrap items-baseline justify-between gap-x-4">
-        <h4 className="font-mono text-[13px] font-medium">
+        <h3 className="font-mono text-[13px] font-medium">
           <Link to="/actions" search={{ action: review.action }} className="hover:underline">
             {review.action}
           </Link>
-        </h4>
+        </h3>
         <p className="text-xs text-muted-fg">
           {review.reviewed_at ? (
             <>

@@ -1,0 +1,60 @@
+// Much to do, and little time.
+import { expect, test } from 'vitest'
+import { start, until } from './server'
+import { approvable, rows, visit } from './visit'
+
+const CALLS = 2_000
+/** What a session may have pending at once. */
+const EACH = 10
+
+test('2,000 pending calls scroll: only the rows on the screen exist', { timeout: 180_000 }, async () => {
+  const server = await start()
+  for (let made = 0; made < CALLS; made += 20 * EACH)
+    await Promise.all(
+      Array.from({ length: 20 }, async (_, at) => {
+        const agent = await server.agent(`Session ${made / EACH + at}`, { unattended: true })
+        for (let call = 0; call < EACH; call += 1)
+          await agent.call('files.write_text', { path: `${made / EACH + at}-${call}.txt`, text: 'x' })
+      }),
+    )
+  const page = await visit(server)
+  await rows(page).first().waitFor()
+  await until(async () => (await page.title()) === `(${CALLS}) Countersign`)
+  const counts: number[] = []
+  const list = page.getByRole('list', { name: 'Calls' })
+  const frames = await list.evaluate(async element => {
+    const scroller = element.parentElement as HTMLElement
+    const times: number[] = []
+    let last = performance.now()
+    for (let top = 0; top < scroller.scrollHeight; top += 2_000) {
+      scroller.scrollTop = top
+      await new Promise(requestAnimationFrame)
+      const now = performance.now()
+      times.push(now - last)
+      last = now
+    }
+    return times.sort((a, b) => a - b)
+  })
+  counts.push(await rows(page).count())
+  await page.keyboard.press('j')
+  counts.push(await rows(page).count())
+  console.log(
+    `${CALLS} calls: the middle of ${frames.length} frames took ${frames[frames.length >> 1]?.toFixed(0)} ms, the longest ${frames.at(-1)?.toFixed(0)} ms`,
+  )
+  for (const count of counts) {
+    expect(count).toBeGreaterThan(5)
+    expect(count).toBeLessThan(60)
+  }
+})
+
+test('a cold load: how long until the inbox can be used', async () => {
+  const server = await start()
+  const agent = await server.agent('Write a note')
+  const call = await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  // A page of the server itself: nothing of the web UI is loaded yet.
+  const page = await visit(server, { path: `/inbox/${call.id}` })
+  const began = Date.now()
+  await page.goto('/')
+  await approvable(page)
+  console.log(`the inbox can be used ${Date.now() - began} ms after it was opened`)
+})

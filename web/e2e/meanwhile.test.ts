@@ -1,0 +1,139 @@
+// What happens elsewhere while the inbox is open.
+import { expect, test } from 'vitest'
+import { body } from '@/api/client'
+import { start, until } from './server'
+import { upstream } from './upstream'
+import { approvable, card, rows, visit } from './visit'
+
+const REFUSED = /the server responded with a status of 4\d\d|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET/
+
+test('a call that expires while it is open turns grey, says so, and stays', async () => {
+  const server = await start()
+  const agent = await server.agent('Nobody looks')
+  const call = await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  server.expireIn(call.id, 6)
+  const page = await visit(server)
+  await approvable(page)
+  await card(page)
+    .getByText(/expires in 0:0\d/)
+    .waitFor()
+  await card(page)
+    .getByText(/time to be answered is over|Nobody answered in time/)
+    .waitFor()
+  expect(await card(page).getByRole('button', { name: 'Approve once' }).count()).toBe(0)
+  // The server ends it by itself, and the page hears of it.
+  await card(page).getByText('Nobody answered in time; nothing was done.').waitFor()
+  expect((await agent.ends(call.id)).status).toBe('expired')
+  expect(await rows(page).count()).toBe(1)
+  await page.getByRole('button', { name: /clear 1 ended/ }).click()
+  await page.getByText('Nothing waits for you').waitFor()
+  expect(server.file('a.txt')).toBeUndefined()
+})
+
+test('two people answer the same call: one counts, and the other sees who', async () => {
+  const server = await start()
+  const invited = await body(server.owner.POST('/api/v1/users', { body: { name: 'Ada', role: 'approver' } }))
+  const ada = await body(server.owner.POST('/api/v1/invitations/redeem', { body: { invitation: invited.invitation.invitation } }))
+  const agent = await server.agent('Write a note')
+  const call = await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  const [first, second] = [await visit(server), await visit(server, { token: ada.token, complains: REFUSED })]
+  await Promise.all([approvable(first), approvable(second)])
+  // The second hears nothing until it has pressed its key.
+  await second.getByRole('button', { name: 'Pause the stream' }).click()
+  await first.keyboard.press('a')
+  await card(first)
+    .getByText(/^Approved by .*, and it succeeded\.$/)
+    .waitFor()
+  await second.keyboard.press('a')
+  await card(second)
+    .getByText(/^Approved by owner .*, and it succeeded\.$/)
+    .waitFor()
+  const ended = await agent.ends(call.id)
+  expect([ended.status, ended.attempts]).toEqual(['succeeded', 1])
+})
+
+test('what another person decides turns grey by itself, and says who', async () => {
+  const server = await start()
+  const agent = await server.agent('Write a note')
+  const call = await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  const page = await visit(server)
+  await approvable(page)
+  const path = { invocation: call.id }
+  await body(server.owner.POST('/api/v1/invocations/{invocation}/deny', { params: { path }, body: { reason: 'not today' } }))
+  await card(page)
+    .getByText(/^Denied by .*“not today”/)
+    .waitFor()
+  expect(await rows(page).count()).toBe(1)
+})
+
+test('nothing moves under the cursor: what arrives waits behind a button', async () => {
+  const server = await start()
+  const agent = await server.agent('Write notes')
+  const call = await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  const page = await visit(server)
+  await approvable(page)
+  // It ends sooner, so it would stand above.
+  const other = await agent.call('files.write_text', { path: 'b.txt', text: 'x' })
+  server.expireIn(other.id, 100)
+  const news = page.getByRole('button', { name: /^1 new/ })
+  await news.waitFor()
+  expect([await rows(page).count(), new URL(page.url()).searchParams.get('call')]).toEqual([1, call.id])
+  expect(await page.title()).toBe('(2) Countersign')
+  await page.keyboard.press('n')
+  await until(async () => (await rows(page).count()) === 2)
+  expect(new URL(page.url()).searchParams.get('call')).toBe(call.id)
+})
+
+test('the server starts anew while the page is open: it reconnects, and nothing is missed', async () => {
+  const server = await start()
+  const agent = await server.agent('Write notes', { unattended: true })
+  await agent.call('files.write_text', { path: 'a.txt', text: 'x' })
+  const page = await visit(server, { complains: REFUSED })
+  await approvable(page)
+  await page.getByText('live', { exact: true }).waitFor()
+  await server.stop()
+  await page.getByText('reconnecting', { exact: true }).waitFor()
+  await server.again()
+  await agent.call('files.write_text', { path: 'b.txt', text: 'x' })
+  await page.getByRole('button', { name: /^1 new/ }).click()
+  await rows(page).getByText('b.txt').waitFor()
+  await page.getByText('live', { exact: true }).waitFor()
+  await approvable(page)
+  await page.keyboard.press('a')
+  await card(page)
+    .getByText(/^Approved by .*, and it succeeded\.$/)
+    .waitFor()
+})
+
+test('a definition that changes: the card shows the diff, and after the review the call runs as before', async () => {
+  const forge = await upstream()
+  const server = await start({ settings: forge.settings })
+  await forge.addTo(server)
+  const agent = await server.agent('Merge the branch')
+  const merge = () => agent.call('forge.merge', { branch: 'main' })
+  expect((await merge()).status).toBe('succeeded')
+  await forge.drift(server)
+  const held = await merge()
+  expect(held.status).toBe('pending')
+
+  const page = await visit(server, { path: '/?tab=attention' })
+  await page.getByRole('region', { name: 'Definitions to review' }).getByText('forge.merge').waitFor()
+  await page.getByRole('button', { name: 'Pending' }).click()
+  await card(page).getByText('“allow” became “require_approval” because the definition changed.').waitFor()
+  await card(page)
+    .getByText(/bypass_checks/)
+    .first()
+    .waitFor()
+  await approvable(page)
+  await page.keyboard.press('Shift+A')
+  await page.getByText('Its definition has changed since it was reviewed: review it first.').waitFor()
+  await card(page).getByRole('link', { name: 'Review the definition' }).click()
+  await page
+    .getByText(/bypass_checks/)
+    .first()
+    .waitFor()
+  await page.getByRole('button', { name: 'Accept this definition' }).click()
+  await page.getByRole('button', { name: 'Accept this definition' }).waitFor({ state: 'detached' })
+  expect((await merge()).status).toBe('succeeded')
+  expect(forge.called()).toEqual(['merge', 'merge'])
+})

@@ -1,0 +1,23 @@
+// Every page that the router knows, by its address, and a few states of pages that a person sees often.
+import { router } from '@/router'
+import type { Seeded } from './seed'
+
+export function places({ examples }: Seeded): string[] {
+  const pages = Object.keys(router.routesByPath).map(path =>
+    path.replace(/\$(\w+)/g, (_, name: string) => {
+      const example = examples[name]
+      if (!example) throw new Error(`the page ${path} needs an example of \`${name}\`: add one to e2e/seed.ts`)
+      return encodeURIComponent(example)
+    }),
+  )
+  const states = [
+    `/?call=${examples.call}`,
+    '/?tab=decided',
+    '/?tab=snoozed',
+    '/?tab=attention',
+    '/actions?action=forge.merge',
+    '/actions?action=forge.refund',
+    `/actions?action=${examples.action}`,
+  ]
+  return [...new Set([...pages, ...states])]
+}

@@ -1,0 +1,63 @@
+// A server where something has happened, so that no page is empty.
+import { body } from '@/api/client'
+import { type Server, start } from './server'
+import { upstream } from './upstream'
+
+export type Seeded = {
+  server: Server /** An example of what stands for `$name` in the address of a page. */
+  examples: Record<string, string>
+}
+
+export async function seeded(): Promise<Seeded> {
+  const forge = await upstream()
+  const server = await start({ settings: forge.settings })
+  const { owner } = server
+  await forge.addTo(server)
+  const agent = await server.agent('Refund the customers of last week', { unattended: true })
+  const write = (path: string, text: string, reason?: string) => agent.call('files.write_text', { path, text }, reason)
+  const answer = async (id: string, how: 'approve' | 'deny', more: Record<string, unknown> = {}) =>
+    body(owner.POST(`/api/v1/invocations/{invocation}/${how}`, { params: { path: { invocation: id } }, body: more }))
+
+  const done = await write('reports/monday.md', '# Monday\n\n3 refunds, 420 EUR\n', 'the weekly report')
+  await answer(done.id, 'approve')
+  await answer((await write('reports/tuesday.md', '# Tuesday')).id, 'approve', { mode: 'grant', grant: { scope: 'session', calls_max: 3 } })
+  await write('reports/wednesday.md', '# Wednesday')
+  await answer((await agent.call('files.delete', { path: 'reports/monday.md' })).id, 'deny', { reason: 'we keep reports' })
+  await agent.call('forge.merge', { branch: 'main' })
+  await forge.drift(server)
+
+  const waits = await server.agent('Clean up the repository', { unattended: true })
+  await waits.call('forge.merge', { branch: 'release' }, 'the release is due today')
+  const rich = { amount: 240, orders: ['o-1', 'o-2'], to: { name: 'Ada', city: 'Bern' }, way: { coins: true }, more: { since: 2019 } }
+  const refund = await waits.call('forge.refund', rich, 'the goods came broken')
+  await waits.call('forge.wipe', { disk: 'scratch' }, 'it is full')
+  await waits.call('files.delete', { path: 'reports/monday.md' }, 'nobody reads it')
+  const later = await waits.call('files.write_text', { path: 'notes.txt', text: 'later' })
+  await body(owner.POST('/api/v1/invocations/{invocation}/snooze', { params: { path: { invocation: later.id } }, body: { for: '30m' } }))
+  const soon = await server.agent('Answer a mail')
+  const open = await soon.call(
+    'files.write_text',
+    { path: 'reports/monday.md', text: '# Monday\n\n4 refunds, 500 EUR\n' },
+    'one was missing',
+  )
+  await body(owner.PUT('/api/v1/secrets/{secret}', { params: { path: { secret: 'mail-password' } }, body: { value: 'correct horse' } }))
+
+  const receipts = await body(owner.GET('/api/v1/receipts', { params: { query: { limit: 1 } } }))
+  const grants = await body(owner.GET('/api/v1/grants', { params: { query: { limit: 1 } } }))
+  const spaces = await body(owner.GET('/api/v1/spaces', {}))
+  return {
+    server,
+    examples: {
+      receipt: receipts.items[0]?.id ?? '',
+      grant: grants.items[0]?.id ?? '',
+      space: spaces.items[0]?.id ?? '',
+      session: agent.id,
+      invocation: done.id,
+      call: open.id,
+      refund: refund.id,
+      action: 'files.write_text',
+      source: 'forge',
+      secret: 'mail-password',
+    },
+  }
+}

@@ -1,0 +1,99 @@
+// A person at a browser. Whatever the browser complains about fails the test, unless the test says that it must.
+import { existsSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { expect, inject, onTestFinished } from 'vitest'
+import type { Server } from './server'
+
+let browser: Promise<Browser> | undefined
+
+export type Options = {
+  path?: string
+  width?: number
+  theme?: 'light' | 'dark'
+  /** Who logs in; nobody if it is `null`. */
+  token?: string | null
+  /** Complaints of the browser that belong to the journey. */
+  complains?: RegExp
+}
+
+/** Opens a page in a browser of its own, logged in. */
+export async function visit(server: Pick<Server, 'url' | 'token'>, options: Options = {}): Promise<Page> {
+  const { path = '/', width = 1280, theme = 'light', token = server.token, complains } = options
+  browser ??= chromium.connect(inject('chromium'))
+  const context = await (await browser).newContext({ viewport: { width, height: 800 }, colorScheme: theme, baseURL: server.url })
+  context.setDefaultTimeout(15_000)
+  const page = await context.newPage()
+  watch(context, page, complains)
+  if (process.env.DIST) await replaced(page, server.url, process.env.DIST)
+  if (token !== null) {
+    await page.goto(`/login?next=${encodeURIComponent(path)}`)
+    await page.getByLabel('Access token').fill(token)
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page.waitForURL(url => url.pathname !== '/login')
+    // Where a redirect leads, nothing is replaced.
+    if (process.env.DIST) await page.goto(path)
+  } else if (options.path) {
+    await page.goto(path)
+  }
+  return page
+}
+
+function watch(context: BrowserContext, page: Page, complains: RegExp | undefined): void {
+  const complaints: string[] = []
+  const add = (text: string) => complains?.test(text) || complaints.push(text)
+  // What the content security policy refuses is an error on the console, too.
+  page.on(
+    'console',
+    message =>
+      (message.type() === 'error' || message.type() === 'warning') && add(`${message.type()}: ${message.text()} ${message.location().url}`),
+  )
+  page.on('pageerror', error => add(`pageerror: ${error.stack ?? error.message}`))
+  onTestFinished(async ({ task }) => {
+    if (task.result?.state === 'fail') {
+      const picture = join(tmpdir(), `${task.name.replace(/\W+/g, '-')}.png`)
+      await page.screenshot({ path: picture }).then(
+        () => console.error(`the page when it failed: ${picture}`),
+        () => {},
+      )
+    }
+    await context.close()
+    expect(complaints, 'what the browser complained about').toEqual([])
+  })
+}
+
+/** The web UI of this folder instead of the one in the binary: a change is tried without compiling the server. */
+async function replaced(page: Page, url: string, dist: string): Promise<void> {
+  const kinds: Record<string, string> = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml', woff2: 'font/woff2' }
+  await page.route(`${url}/**`, async route => {
+    const { pathname } = new URL(route.request().url())
+    const kind = kinds[pathname.split('.').pop() ?? '']
+    if (kind && existsSync(join(dist, pathname))) return route.fulfill({ path: join(dist, pathname), contentType: kind })
+    if (route.request().resourceType() !== 'document' || route.request().method() !== 'GET') return route.continue()
+    const answer = await route.fetch({ maxRedirects: 0 })
+    if (!(await answer.text()).includes('id="root"')) return route.fulfill({ response: answer })
+    const { 'content-encoding': _, ...headers } = answer.headers()
+    return route.fulfill({ status: 200, headers, body: readFileSync(join(dist, 'index.html')) })
+  })
+}
+
+/** The call that is open. */
+export const card = (page: Page) => page.getByRole('region', { name: 'The selected call' })
+
+/** The rows of the list. */
+export const rows = (page: Page) => page.getByRole('list', { name: 'Calls' }).getByRole('listitem')
+
+/** Waits until the call that is open can be approved: what it would do is looked up first. */
+export const approvable = (page: Page) =>
+  card(page)
+    .getByRole('button', { name: /^(Approve once|Hold to approve)/ })
+    .and(page.locator(':enabled'))
+    .waitFor()
+
+/** Nothing is loaded any more, and nothing moves. */
+export const settled = async (page: Page) => {
+  await page.locator('main').waitFor()
+  await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
+  await page.waitForTimeout(300)
+}

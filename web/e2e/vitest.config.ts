@@ -1,0 +1,16 @@
+// The journeys: the real server, in a real browser. One at a time: a journey looks at clocks, and machines have few cores.
+import path from 'node:path'
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  root: path.resolve(import.meta.dirname, '..'),
+  resolve: { alias: { '@': path.resolve(import.meta.dirname, '../src') } },
+  test: {
+    environment: 'node',
+    include: ['e2e/**/*.test.ts'],
+    globalSetup: ['e2e/chromium.ts'],
+    fileParallelism: false,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
+})

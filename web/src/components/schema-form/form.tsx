@@ -1,0 +1,70 @@
+// The params of a call as the fields of its schema. It is loaded when it is needed first. What is not touched stays as it is: no default is
+// filled in, and nothing is left out.
+import { type RJSFSchema, toErrorSchema } from '@rjsf/utils'
+import { useEffect, useMemo, useState } from 'react'
+import type { Json } from '@/api/types'
+import { type SchemaFormProps, whole } from '.'
+import { shapeOf, visible } from './shape'
+import { Themed } from './theme'
+import { plain, validator } from './validator'
+
+const NOTHING_FILLED_IN = {
+  emptyObjectFields: 'skipDefaults',
+  allOf: 'skipDefaults',
+  constAsDefaults: 'never',
+  requiredBooleanDefault: 'skip',
+  arrayMinItems: { populate: 'never' },
+} as const
+
+export default function Form({ schema, params, showErrors, refused, onChange, onChecked }: SchemaFormProps) {
+  const root = useMemo(() => visible(whole(schema, params) as RJSFSchema), [schema, params])
+  const shape = useMemo(() => shapeOf(root, root), [root])
+  const [data, setData] = useState<Json>(params)
+  const [broken, setBroken] = useState<ReadonlySet<string>>(new Set())
+  const found = useMemo(() => validator.validateFormData(data, root).errors, [data, root])
+  const wrong = found.length + broken.size
+  // The page around it decides whether it can be sent.
+  useEffect(() => onChecked(wrong === 0), [wrong, onChecked])
+  const context = useMemo(
+    () => ({
+      broken: (id: string, is: boolean) =>
+        setBroken(old => {
+          const next = new Set(old)
+          is ? next.add(id) : next.delete(id)
+          return next
+        }),
+    }),
+    [],
+  )
+  const told = (refused ?? []).map(({ pointer, message }) => ({
+    property: pointer
+      .split('/')
+      .slice(1)
+      .map(part => `.${part.replaceAll('~1', '/').replaceAll('~0', '~')}`)
+      .join(''),
+    message,
+    stack: message,
+  }))
+  return (
+    <Themed
+      schema={root}
+      uiSchema={{ ...shape, 'ui:options': { label: false } }}
+      formData={data}
+      formContext={context}
+      validator={validator}
+      idPrefix="param"
+      tagName="div"
+      noValidate
+      noHtml5Validate
+      extraErrors={toErrorSchema([...(showErrors ? found : []), ...told])}
+      experimental_defaultFormStateBehavior={NOTHING_FILLED_IN}
+      onChange={({ formData }) => {
+        setData(formData as Json)
+        onChange(plain(formData as Json))
+      }}
+    >
+      {/* The button is in the page around it. */}
+      <span />
+    </Themed>
+  )
+}
