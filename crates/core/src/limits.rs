@@ -259,6 +259,10 @@ pub const HTTP_RESPONSE_BYTES_MAX: usize = 256 * 1024;
 pub const HTTP_REDIRECTS_MAX: usize = 5;
 /// How long the `http` actions wait for a name, a connection and its handshake; then the host is unreachable, and no request was sent.
 pub const HTTP_CONNECT_MS: u64 = 5_000;
+/// Connections to one host that wait for another read of an MCP server. A call with an effect never uses one again.
+pub const HTTP_KEPT_CONNECTIONS_MAX: usize = 8;
+/// How long such a connection waits. Many servers close theirs after 5 s.
+pub const HTTP_KEPT_MS: u64 = 4_000;
 /// Bytes of a URL; a longer one is refused with `url_not_allowed`.
 pub const HTTP_URL_BYTES_MAX: usize = 4_096;
 /// Bytes of a request body of `http.request`; a larger one is refused with `body_too_large`.

@@ -16,6 +16,8 @@ pub struct CallContext {
     pub has_own_workspace: bool,
     pub session: SessionId,
     pub invocation: InvocationId,
+    /// Whether the call only reads, so that a request of it may be sent again.
+    pub is_read: bool,
     /// 1 for the first attempt.
     pub attempt: u32,
     pub timeout_ms: u64,

@@ -383,7 +383,8 @@ impl Environment {
                 }
                 client if CLIENT_VARIABLES.contains(&client) => {}
                 _ => {
-                    let known = VARIABLES.iter().chain(oidc::VARIABLES).map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
+                    let known =
+                        VARIABLES.iter().chain(oidc::VARIABLES).map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
                     return Err(ConfigError::UnknownVariable { name, known });
                 }
             }

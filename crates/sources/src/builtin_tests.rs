@@ -31,6 +31,7 @@ pub(crate) fn context() -> CallContext {
         has_own_workspace: false,
         session: SessionId::new(at, [3; 10]),
         invocation: InvocationId::new(at, random),
+        is_read: false,
         attempt: 1,
         timeout_ms: 10_000,
         prepared: None,

@@ -146,7 +146,7 @@ impl WayOut {
             let followed = exchange.follow(method, target, headers, &self.allowed, deadline, told).await;
             followed.map_err(|error| if is_answered { self.refuse(&asked, &error) } else { sentence(&asked, &error) })?
         } else {
-            let sent = Sent { method, headers, body: Some(request.body) };
+            let sent = Sent { method, headers, body: Some(request.body), is_read: false };
             let mut under_way = UnderWay::new(self);
             under_way.begin(asked.at(&target));
             self.begin_change();

@@ -66,7 +66,7 @@ impl Outbound {
             value.set_sensitive(true);
             sent.insert(HeaderName::from_static(name), value);
         }
-        let sent = Sent { method: Method::POST, headers: sent, body: Some(body) };
+        let sent = Sent { method: Method::POST, headers: sent, body: Some(body), is_read: false };
         let response = self.exchange.send(sent, &target, &self.allowed, deadline).await?;
         let (status, retry_after_ms) = (response.status().as_u16(), asks_to_come_back(&response).flatten());
         let body = self.exchange.read(response, OUTBOUND_ANSWER_BYTES_MAX, deadline).await;

@@ -68,6 +68,7 @@ pub fn context() -> CallContext {
         has_own_workspace: false,
         session: SessionId::new(at, [3; 10]),
         invocation: InvocationId::new(at, [4; 10]),
+        is_read: false,
         attempt: 1,
         timeout_ms: CALL_TIMEOUT_MS,
         prepared: None,

@@ -125,7 +125,7 @@ fn refused(error: &server::Error) -> Failure {
             failure.hint("countersign doctor")
         }
         server::Error::Tls(_) => failure.hint("name the certificate with --tls-cert and its key with --tls-key, both in PEM"),
-        server::Error::Source(_) | server::Error::Limiter(_) => failure.hint("look at the settings"),
+        server::Error::Source(_) | server::Error::Limiter(_) | server::Error::SignIn(_) => failure.hint("look at the settings"),
     }
 }
 

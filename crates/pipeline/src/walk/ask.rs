@@ -8,6 +8,7 @@ use crate::catalogue::Definition;
 use crate::walk::decide::Cleared;
 use crate::walk::gate::Gated;
 use crate::walk::stage::Stage;
+use countersign_core::action::Class;
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::invocation::Failure;
 use countersign_core::limits::CALL_TIMEOUT_MS;
@@ -67,6 +68,7 @@ impl<'a> Subject<'a> {
             has_own_workspace: *has_own_workspace,
             session: session.clone(),
             invocation: id.clone(),
+            is_read: self.definition.action.tier.class() == Class::Read,
             attempt: (*attempts).max(1),
             timeout_ms: self.definition.action.timeout_ms.clamp(1, CALL_TIMEOUT_MS),
             prepared: evidence.clone(),

@@ -1,13 +1,12 @@
 //! Calls a tool, and says what its answer means. An answer that is an error leaves the effect unknown: a tool may have done half of its work.
 
 use super::connection::{Connection, Until};
-use super::slot::{Answer, Raw};
+use super::slot::{Answer, Raw, Reads};
 use super::wire::object;
 use crate::words::{failed, refused, said};
 use countersign_core::ActionId;
-use countersign_core::effect::Progress;
-use countersign_core::source::{Error, Output};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+use countersign_core::source::{CallContext, Error, Output};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, GetExtensions};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -31,15 +30,18 @@ pub(super) async fn call(
     connection: &Connection,
     action: &ActionId,
     params: &Value,
-    progress: Option<Progress>,
+    context: &CallContext,
     until: Until,
 ) -> Result<Output, Error> {
     let Value::Object(arguments) = params else {
         return Err(refused("invalid_params", "the params are not an object"));
     };
     let asked = CallToolRequestParams::new(action.name().to_owned()).with_arguments(arguments.clone());
-    let request = ClientRequest::CallToolRequest(CallToolRequest::new(asked));
-    match connection.ask(request, progress, until).await? {
+    let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(asked));
+    if context.is_read {
+        request.extensions_mut().insert(Reads);
+    }
+    match connection.ask(request, context.progress.clone(), until).await? {
         Answer::Result(raw) => result(action, &raw),
         Answer::Error(raw) => Err(refusal(action, rpc(&raw))),
         Answer::Failed(error) => Err(error),

@@ -4,6 +4,7 @@
 //! may have happened.
 
 use super::given::in_headers;
+use super::slot::Reads;
 use super::sse::{Event, Events, Wrong};
 use super::wire::{Inbound, Unusable, Wire, object, parsed, too_long, too_much};
 use crate::web::{Allowed, Deadline, Exchange, Sent, Target, asks_to_come_back, headers};
@@ -18,7 +19,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Method, Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions, RequestId};
 use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -106,7 +107,10 @@ impl StreamableHttpClient for Client {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), LibraryError> {
         let headers = headers_of(Some(&session_id), custom_headers);
-        self.ask(Method::DELETE, headers, None).await.map(|_| ()).map_err(StreamableHttpError::Client)
+        self.ask(Sent { method: Method::DELETE, headers, body: None, is_read: false })
+            .await
+            .map(|_| ())
+            .map_err(StreamableHttpError::Client)
     }
 
     async fn get_stream(
@@ -123,7 +127,7 @@ impl StreamableHttpClient for Client {
             headers.insert(LAST_EVENT_ID, id);
         }
         // The library asks again after any other error. What was refused once is refused again.
-        let response = match self.ask(Method::GET, headers, None).await {
+        let response = match self.ask(Sent { method: Method::GET, headers, body: None, is_read: false }).await {
             Ok(response) => response,
             Err(Error::Refused { .. }) => return Err(StreamableHttpError::ServerDoesNotSupportSse),
             Err(error) => return Err(StreamableHttpError::Client(error)),
@@ -147,7 +151,8 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         let body = serde_json::to_vec(message).map_err(|_| refused("invalid_params", "the call cannot be written as JSON"))?;
-        let response = self.ask(Method::POST, headers, Some(body)).await?;
+        let is_read = matches!(message, ClientJsonRpcMessage::Request(asked) if asked.request.extensions().get::<Reads>().is_some());
+        let response = self.ask(Sent { method: Method::POST, headers, body: Some(body), is_read }).await?;
         let status = response.status();
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(Trouble::SessionGone);
@@ -230,16 +235,16 @@ impl Client {
 
     /// Sends a request with the credentials of the source. If the server refuses them, nothing was done: the request is sent once more if
     /// other credentials can be had.
-    async fn ask(&self, method: Method, headers: HeaderMap, body: Option<Vec<u8>>) -> Result<Response, Error> {
-        let Some(credentials) = &self.credentials else { return self.send(method, headers, body).await };
+    async fn ask(&self, asked: Sent) -> Result<Response, Error> {
+        let Some(credentials) = &self.credentials else { return self.send(asked).await };
         let sent = credentials.headers().await?;
-        let response = self.send(method.clone(), self.with(&sent, &headers), body.clone()).await?;
+        let response = self.send(Sent { headers: self.with(&sent, &asked.headers), ..asked.clone() }).await?;
         let status = response.status();
         if !is_refused(status) || !self.refused(status, &sent, self.challenge(&response)).await? {
             return Ok(response);
         }
         let sent = credentials.headers().await?;
-        let response = self.send(method, self.with(&sent, &headers), body).await?;
+        let response = self.send(Sent { headers: self.with(&sent, &asked.headers), ..asked }).await?;
         // The same refusal again says nothing new. Another one does, such as that a scope is missing.
         if is_refused(response.status()) && response.status() != status {
             self.refused(response.status(), &sent, self.challenge(&response)).await?;
@@ -271,9 +276,9 @@ impl Client {
     }
 
     /// Sends a request and waits for the head of its answer. Whoever waits for the whole answer has a deadline of their own.
-    async fn send(&self, method: Method, headers: HeaderMap, body: Option<Vec<u8>>) -> Result<Response, Error> {
+    async fn send(&self, sent: Sent) -> Result<Response, Error> {
         let deadline = Deadline::after(Duration::from_millis(CALL_TIMEOUT_MS), CALL_TIMEOUT_MS);
-        self.exchange.send(Sent { method, headers, body }, &self.target, &self.allowed, deadline).await
+        self.exchange.send(sent, &self.target, &self.allowed, deadline).await
     }
 
     async fn text(&self, mut response: Response, bytes_max: usize) -> Result<String, Error> {

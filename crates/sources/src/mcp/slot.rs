@@ -35,6 +35,10 @@ pub(super) struct Slot {
 #[derive(Clone, Debug)]
 pub(super) struct InSlot(pub(super) Arc<Slot>);
 
+/// In the extensions of a request that only reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reads;
+
 impl Slot {
     pub(super) fn new(progress: Option<Progress>) -> Arc<Self> {
         Arc::new(Self { answer: Mutex::default(), progress })

@@ -280,7 +280,7 @@ impl Source for McpSource {
                 if self.wants_header_params.load(Ordering::Relaxed) && !connection.has_header_params() {
                     listing::list(&connection, &self.common, until).await?;
                 }
-                call::call(&connection, action, params, context.progress.clone(), until).await
+                call::call(&connection, action, params, context, until).await
             };
             self.reconsider(&connection, asked.await).await
         })

@@ -70,7 +70,7 @@ impl Fetch {
     /// One request to exactly this place, with these headers. The body of a success is not read: it may be a stream without an end.
     pub(crate) async fn get_once(&self, url: &str, headers: HeaderMap) -> Result<Answer, Error> {
         let (target, deadline) = (Target::check(url, &self.allowed)?, self.deadline());
-        let sent = Sent { method: Method::GET, headers, body: None };
+        let sent = Sent { method: Method::GET, headers, body: None, is_read: false };
         let response = self.exchange.send(sent, &target, &self.allowed, deadline).await.map_err(|error| told(url, error))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body =
@@ -82,7 +82,8 @@ impl Fetch {
     pub(super) async fn get_with(&self, url: &str, authorization: HeaderValue) -> Result<Answer, Error> {
         let (target, deadline) = (endpoint(url, &self.allowed)?, self.deadline());
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json")), (AUTHORIZATION, authorization)]);
-        let answered = self.exchange.send(Sent { method: Method::GET, headers, body: None }, &target, &self.allowed, deadline).await;
+        let answered =
+            self.exchange.send(Sent { method: Method::GET, headers, body: None, is_read: false }, &target, &self.allowed, deadline).await;
         self.read(url, answered, deadline).await
     }
 
@@ -91,7 +92,7 @@ impl Fetch {
         let (target, deadline) = (Target::check(url, &self.allowed)?, self.deadline());
         let kind = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept)), (CONTENT_TYPE, kind)]);
-        let sent = Sent { method: Method::POST, headers, body: Some(body.to_string().into_bytes()) };
+        let sent = Sent { method: Method::POST, headers, body: Some(body.to_string().into_bytes()), is_read: false };
         let answered = self.exchange.send(sent, &target, &self.allowed, deadline).await;
         self.read(url, answered, deadline).await
     }
@@ -112,7 +113,7 @@ impl Fetch {
         if let Some(value) = authorization {
             headers.insert(AUTHORIZATION, value);
         }
-        let sent = Sent { method: Method::POST, headers, body: Some(body.into_bytes()) };
+        let sent = Sent { method: Method::POST, headers, body: Some(body.into_bytes()), is_read: false };
         let answered = self.exchange.send(sent, &target, &self.allowed, deadline).await;
         self.read(url, answered, deadline).await
     }

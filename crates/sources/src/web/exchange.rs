@@ -11,7 +11,7 @@ use crate::Error as SetupError;
 use crate::words::{failed, refused};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use countersign_core::limits::{HTTP_CONNECT_MS, HTTP_REDIRECTS_MAX};
+use countersign_core::limits::{HTTP_CONNECT_MS, HTTP_KEPT_CONNECTIONS_MAX, HTTP_KEPT_MS, HTTP_REDIRECTS_MAX};
 use countersign_core::source::Error;
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, Response, StatusCode};
@@ -23,15 +23,20 @@ use tokio::time::{Instant, timeout_at};
 #[derive(Debug)]
 pub(crate) struct Exchange {
     client: Client,
+    /// Keeps its connections, for requests that may be sent again.
+    keeping: Client,
     /// The source id that errors carry.
     source_id: Arc<str>,
 }
 
 /// A request without its URL.
+#[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Vec<u8>>,
+    /// Whether it only reads. Then it may use a connection that was used before.
+    pub(crate) is_read: bool,
 }
 
 /// Before and after each request of a chain of redirects.
@@ -46,13 +51,15 @@ impl Exchange {
     }
 
     pub(super) fn looking_up(source_id: &str, allowed: &Allowed, lookup: Lookup) -> Result<Self, SetupError> {
-        Ok(Self { client: client(allowed, lookup)?, source_id: source_id.into() })
+        let (client, keeping) = (client(allowed, Arc::clone(&lookup), 0)?, client(allowed, lookup, HTTP_KEPT_CONNECTIONS_MAX)?);
+        Ok(Self { client, keeping, source_id: source_id.into() })
     }
 
     /// Sends one request and follows no redirect. A request with an effect goes only to the place it was sent to; a redirect is returned as
     /// its answer.
     pub(crate) async fn send(&self, sent: Sent, target: &Target, allowed: &Allowed, deadline: Deadline) -> Result<Response, Error> {
-        let mut request = self.client.request(sent.method, target.url().clone()).headers(sent.headers);
+        let client = if sent.is_read { &self.keeping } else { &self.client };
+        let mut request = client.request(sent.method, target.url().clone()).headers(sent.headers);
         if let Some(body) = sent.body {
             request = request.body(body);
         }
@@ -73,7 +80,7 @@ impl Exchange {
         mut told: impl FnMut(Step<'_>) + Send,
     ) -> Result<Response, Error> {
         for _ in 0..=HTTP_REDIRECTS_MAX {
-            let sent = Sent { method: method.clone(), headers: headers.clone(), body: None };
+            let sent = Sent { method: method.clone(), headers: headers.clone(), body: None, is_read: false };
             told(Step::Asking(&target));
             let answered = self.send(sent, &target, allowed, deadline).await;
             told(Step::Answered(&answered));
@@ -134,7 +141,7 @@ impl Exchange {
     }
 }
 
-fn client(allowed: &Allowed, lookup: Lookup) -> Result<Client, SetupError> {
+fn client(allowed: &Allowed, lookup: Lookup, kept_max: usize) -> Result<Client, SetupError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         return Err(SetupError::HttpClient { message: "no rustls provider is installed".to_owned() });
     }
@@ -147,8 +154,9 @@ fn client(allowed: &Allowed, lookup: Lookup) -> Result<Client, SetupError> {
         .referer(false)
         // Only the pipeline may decide to send a request again, and it must know about every attempt.
         .retry(reqwest::retry::never())
-        // Each call has its own connection, so a failed connection proves that nothing was sent.
-        .pool_max_idle_per_host(0)
+        // Each call with an effect has its own connection, so a failed connection proves that nothing was sent.
+        .pool_max_idle_per_host(kept_max)
+        .pool_idle_timeout(Duration::from_millis(HTTP_KEPT_MS))
         .connect_timeout(Duration::from_millis(HTTP_CONNECT_MS));
     let needs_certificates = allowed.lists.iter().flat_map(|list| &list.rules).any(|rule| match rule.scheme() {
         Scheme::Https => true,

@@ -87,7 +87,7 @@ impl Calls {
             Verb::Patch => Method::PATCH,
             Verb::Delete => Method::DELETE,
         };
-        let sent = Sent { method, headers, body: params.body.map(String::into_bytes) };
+        let sent = Sent { method, headers, body: params.body.map(String::into_bytes), is_read: false };
         let response = self.exchange.send(sent, &target, &self.allowed, deadline).await?;
         let head = Head::of(&response);
         // The status has arrived, so the effect is known. A body that breaks off does not put the call in doubt again.
