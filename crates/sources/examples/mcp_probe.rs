@@ -107,6 +107,7 @@ fn context() -> CallContext {
         has_own_workspace: false,
         session: SessionId::new(at, [3; 10]),
         invocation: InvocationId::new(at, [4; 10]),
+        is_read: false,
         attempt: 1,
         timeout_ms: 30_000,
         prepared: None,
