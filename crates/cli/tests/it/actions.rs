@@ -162,7 +162,7 @@ fn an_agent_is_told_of_the_commands_that_it_has_and_not_of_those_for_people() {
     ] {
         let told = agent.run(words).exits(code).stderr;
         assert!(told.contains(expected), "{words:?}: {told}");
-        for others in ["approve inv_", "grant approve", "action list", "action show", "action invoke", "source list", "'{"] {
+        for others in ["approve inv_", "grant approve", "countersign action ", "source list", "'{"] {
             assert!(!told.contains(others), "{words:?} names `{others}`: {told}");
         }
     }

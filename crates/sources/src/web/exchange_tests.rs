@@ -128,3 +128,37 @@ async fn of_several_addresses_only_those_that_may_be_reached_are_tried() {
     let inside = scene(&[&[INSIDE, "[::ffff:127.0.0.2]:0", "169.254.169.254:0"]]).await;
     assert_eq!((inside.get("/").await, inside.seen()), (Err("address_not_allowed"), (0, 0)));
 }
+
+/// A server that answers every request of a connection until the client goes, and counts connections.
+async fn patient(listener: TcpListener, opened: Arc<AtomicUsize>) {
+    while let Ok((mut connection, _)) = listener.accept().await {
+        opened.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let mut chunk = vec![0; 4096];
+            while connection.read(&mut chunk).await.is_ok_and(|read| read > 0) {
+                let _gone = connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn only_what_reads_uses_a_connection_again() {
+    for (is_read, connections) in [(false, 3), (true, 1)] {
+        let opened = Arc::new(AtomicUsize::new(0));
+        let listener = TcpListener::bind(PUBLIC).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(patient(listener, Arc::clone(&opened)));
+        let hosts = HostList { rules: vec![format!("http://name.test:{port}").parse().unwrap()], setting: "some.hosts", who: "somebody" };
+        let allowed = Allowed::new(hosts, vec!["127.0.0.1/32".parse().unwrap()], "some.networks");
+        let exchange = Exchange::looking_up("test", &allowed, Names::new(&[&[PUBLIC]]).lookup()).unwrap();
+        let target = Target::check(&format!("http://name.test:{port}/"), &allowed).unwrap();
+        for _ in 0..3 {
+            let sent = Sent { method: Method::POST, headers: HeaderMap::new(), body: None, is_read };
+            let deadline = Deadline::after(Duration::from_secs(10), 10_000);
+            let response = exchange.send(sent, &target, &allowed, deadline).await.unwrap();
+            assert_eq!(exchange.read(response, 10, deadline).await.bytes, b"ok");
+        }
+        assert_eq!(opened.load(Ordering::SeqCst), connections, "{is_read}");
+    }
+}

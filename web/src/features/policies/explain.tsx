@@ -4,13 +4,12 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Json, Schemas } from '@/api/types'
-import { ParamsForm } from '@/components/params-form'
+import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, Section } from '@/components/ui'
 import { actionQuery, actionsQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { cascade } from '@/lib/decision'
-import { fieldsOf, read, shown } from '@/lib/form'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { quoted, WOULD } from './model'
@@ -19,6 +18,9 @@ import { explainQuery, readCall } from './queries'
 import { useSessions } from './use-sessions'
 
 const route = getRouteApi('/policies/explain')
+const NOTHING: Json = {}
+/** The server says what does not fit. */
+const unchecked = () => {}
 
 function paramsIn(text: string | undefined): Json | undefined {
   try {
@@ -63,10 +65,7 @@ function Question({ action: before, session: asked, params }: { action: string; 
   const [session, setSession] = useState(asked)
   const known = useQuery({ ...actionQuery(action), enabled: /^[\w-]+\.\S+$/.test(action) })
   const [withParams, setWithParams] = useState(!!params)
-  const fields = useMemo(() => fieldsOf(known.data?.params_schema, params ?? {}), [known.data, params])
-  const [typed, setTyped] = useState<Record<string, string>>({})
-  const texts = Object.fromEntries(fields.map(field => [field.name, typed[field.name] ?? shown(field, params?.[field.name])]))
-  const { params: given } = read(fields, texts, params ?? {})
+  const [given, setGiven] = useState<Json>(params ?? NOTHING)
   const { error, busy, run } = useSending()
   const ask = async () => {
     const id = action.trim()
@@ -115,8 +114,18 @@ function Question({ action: before, session: asked, params }: { action: string; 
       </label>
       {withParams && (
         <div className="mt-3">
-          {fields.length === 0 && <p className="text-muted-fg">{known.data ? 'It takes no params.' : 'Choose an action first.'}</p>}
-          <ParamsForm fields={fields} texts={texts} errors={{}} onChange={(name, value) => setTyped(all => ({ ...all, [name]: value }))} />
+          {known.data ? (
+            <SchemaForm
+              key={action}
+              schema={known.data.params_schema}
+              params={params ?? NOTHING}
+              showErrors={false}
+              onChange={setGiven}
+              onChecked={unchecked}
+            />
+          ) : (
+            <p className="text-muted-fg">Choose an action first.</p>
+          )}
         </div>
       )}
       {error && <Failed error={error} />}
