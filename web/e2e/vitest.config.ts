@@ -7,7 +7,7 @@ export default defineConfig({
   resolve: { alias: { '@': path.resolve(import.meta.dirname, '../src') } },
   test: {
     environment: 'node',
-    include: ['e2e/**/*.test.ts'],
+    include: [process.env.SHOTS ? 'e2e/shots.ts' : 'e2e/**/*.test.ts'],
     globalSetup: ['e2e/chromium.ts'],
     fileParallelism: false,
     testTimeout: 60_000,
