@@ -214,7 +214,7 @@ def is_under_way(end, when):
 
 class People:
     def __init__(self):
-        self.users = {}        # id -> {"rank", "able": seq since which they may answer, "disabled", "lost": [(rank, until)]}
+        self.users = {}        # id -> {"rank", "given": by somebody, "able": seq since which they may answer, "disabled", "lost": [(rank, until)]}
         self.tokens = {}       # id -> {"holder", "since": seq of its redemption, "expires_at", "scopes", "answers": a user}
         self.agents = {}       # principal -> the user who owns the agent
         self.revoked = {}      # id -> when
@@ -299,7 +299,7 @@ class People:
         has = rank(change.get("role"))
         if self.users or by is not None or change["role"] != "owner":
             self.acts_on(by, has, when)
-        self.users[change["user"]] = {"rank": has, "able": seq, "disabled": False, "lost": []}
+        self.users[change["user"]] = {"rank": has, "given": has, "able": seq, "disabled": False, "lost": []}
 
     def role_changed(self, change, seq, when, by):
         self.acts(change.get("user"), when)
@@ -311,6 +311,8 @@ class People:
             user["able"] = seq
         self.lose_rank(change["user"], when)
         user["rank"], user["signed_in"] = after, None
+        if by is not None:
+            user["given"] = after
 
     def on_user_disabled(self, change, when, by, **_):
         self.acts_on(by, self.acted_on(change.get("user"), when), when)
@@ -335,10 +337,11 @@ class People:
         who, user, has = (get(change, "issuer"), get(change, "subject")), get(change, "user"), rank(change.get("role"))
         if who not in self.subjects and user not in self.users:
             self.subjects[who] = (user, seq)
-            self.users[user] = {"rank": has, "able": seq, "disabled": False, "lost": []}
+            self.users[user] = {"rank": has, "given": rank("member"), "able": seq, "disabled": False, "lost": []}
         known, since = self.subjects.get(who, (None, None))
         need(known == user, "the issuer knows somebody else by this subject")
-        self.active(user)["signed_in"] = has
+        need(has <= self.active(user)["given"], "a sign-in gives a role above the one that somebody gave")
+        self.users[user]["signed_in"] = has
         self.new_token(change, "user:" + user, since)
 
     def on_token_made(self, change, seq, when, by):

@@ -88,7 +88,7 @@ is_let_in() {
     "$binary" connection test linear >"$run/log" 2>&1 || fail "the connection does not work: $(cat "$run/log") $(tail -n 5 "$run/provider.log")"
 }
 
-# People sign in at the issuer: nobody without a group that has a role, and each in the role of their group now.
+# People sign in at the issuer: nobody without a group that has a role, and each in the role of their group now, up to what an admin gave them.
 sign_in() {
     local browser=$run/signed-in
     curl -sS "$COUNTERSIGN_URL/login" >"$run/page"
@@ -96,6 +96,8 @@ sign_in() {
     come_back
     grep -q "none of your groups at Example SSO gives you a role here" "$run/page" || fail "nobody was refused: $(head -c 1500 "$run/page")"
     in_group approvers
+    is_signed_in_as member
+    "$binary" user role robin admin --yes >"$run/log" 2>&1 || fail "the role: $(cat "$run/log")"
     is_signed_in_as approver
     in_group ops
     is_signed_in_as admin

@@ -82,6 +82,10 @@ pub enum Role {
 impl Role {
     pub const ALL: [Self; 5] = [Self::Viewer, Self::Member, Self::Approver, Self::Admin, Self::Owner];
 
+    /// The highest role that the groups of an issuer give by themselves. It does not approve: whether somebody who signs in for the first time is
+    /// somebody else than the people who are there already is for a person to say.
+    pub const OF_GROUPS: Self = Self::Member;
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -248,6 +252,11 @@ mod tests {
             token: None,
             device: None,
         }
+    }
+
+    #[test]
+    fn the_groups_of_an_issuer_give_nobody_a_vote() {
+        assert!(!Role::OF_GROUPS.may(Permission::Approve));
     }
 
     #[test]

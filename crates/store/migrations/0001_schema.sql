@@ -50,6 +50,8 @@ CREATE TABLE users (
   disabled_at BIGINT,
   -- The position in the audit log from which the role permits to approve.
   approves_from BIGINT NOT NULL,
+  -- The role that somebody here gave them last; `member` for whom a sign-in made. The groups of an issuer give none above it.
+  given_role TEXT NOT NULL,
   PRIMARY KEY (org_id, id),
   UNIQUE (org_id, name)
 );

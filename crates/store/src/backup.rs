@@ -21,7 +21,7 @@ const TABLES: &[(&str, &str, &str)] = &[
         "org_id, id, name, band, self_approval, quorum, redaction, keeps, observes, digested_seq, members, sealed_key, created_at",
         "org_id, id",
     ),
-    ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from", "org_id, id"),
+    ("users", "org_id, id, name, role, created_at, max_band, disabled_at, approves_from, given_role", "org_id, id"),
     ("identities", "org_id, issuer, subject, user_id, from_seq, mac", "org_id, issuer, subject"),
     ("open_sign_ins", "org_id, state, browser, redirect_uri, next_place, expires_at", "org_id, state"),
     (

@@ -204,9 +204,11 @@ struct Filed {
 
 const ENTRY: &str = "entry of the log";
 const SPACE_OF_SESSION: &str = "space of session";
+/// Above it, the groups of an issuer give nobody a role.
+const GIVEN_ROLE: &str = "role given to user";
 
 /// For each table with rules, people, sessions or credentials: the name of a row, and what the log must say of it too.
-const TABLES: [(&str, &str); 15] = [
+const TABLES: [(&str, &str); 16] = [
     ("retention", "SELECT 'in force', retention FROM orgs WHERE org_id = $1 AND retention <> '{}'"),
     ("mode", "SELECT scope || ' ' || action, mode || ' ' || lock || ' ' || version FROM modes WHERE org_id = $1"),
     ("kill switch", "SELECT scope, stop FROM switches WHERE org_id = $1"),
@@ -229,6 +231,7 @@ const TABLES: [(&str, &str); 15] = [
         "user",
         "SELECT id, role || ' ' || max_band || CASE WHEN disabled_at IS NULL THEN '' ELSE ' disabled' END FROM users WHERE org_id = $1",
     ),
+    (GIVEN_ROLE, "SELECT id, given_role FROM users WHERE org_id = $1"),
     ("subject of", "SELECT user_id, issuer || ' ' || subject FROM identities WHERE org_id = $1"),
     (
         "token",
@@ -320,7 +323,13 @@ impl Logged {
             }
             RuleChange::CrossingForbidden { action, from, to } => self.set("crossing", format!("{action} {from} {to}"), None),
             RuleChange::BandLimited { user, max_band } => self.person(&user, |(_, band, _)| *band = max_band),
-            RuleChange::RoleChanged { user, role } => self.person(&user, |(known, _, _)| *known = role),
+            RuleChange::RoleChanged { user, role } => {
+                self.person(&user, |(known, _, _)| *known = role);
+                // Without somebody, a sign-in gave it.
+                if body.by.is_some() {
+                    self.set(GIVEN_ROLE, user.to_string(), Some(role.as_str().to_owned()));
+                }
+            }
             RuleChange::CanaryAdded { canary } => self.set("canary token", canary.to_string(), Some("added".to_owned())),
             RuleChange::CanaryRemoved { canary } => self.set("canary token", canary.to_string(), None),
             RuleChange::SourceSet { source, version, settings, .. } => {
@@ -350,7 +359,10 @@ impl Logged {
 
     fn identity(&mut self, body: IdentityBody) {
         match body.change {
-            IdentityChange::UserCreated { user, role } => self.set("user", user.to_string(), Some(person((role, Band::Black, false)))),
+            IdentityChange::UserCreated { user, role } => {
+                self.set("user", user.to_string(), Some(person((role, Band::Black, false))));
+                self.set(GIVEN_ROLE, user.to_string(), Some(role.as_str().to_owned()));
+            }
             IdentityChange::UserDisabled { user } => self.person(&user, |(_, _, is_disabled)| *is_disabled = true),
             IdentityChange::Invited { invitation, user, expires_at, .. } => {
                 if let Some(earlier) = self.invitations.insert(user, invitation.clone()) {
@@ -372,6 +384,7 @@ impl Logged {
                 // The first sign-in makes the person; another role is a rule.
                 let said = || person((role, Band::Black, false));
                 self.in_force.entry(("user", user.to_string())).or_insert_with(said);
+                self.in_force.entry((GIVEN_ROLE, user.to_string())).or_insert_with(|| Role::OF_GROUPS.as_str().to_owned());
             }
             IdentityChange::TokenRevoked { token } => self.set("token", token.to_string(), Some("revoked".to_owned())),
             IdentityChange::SecretSet { secret, name, version } | IdentityChange::SecretRotated { secret, name, version } => {

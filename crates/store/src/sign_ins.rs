@@ -1,5 +1,6 @@
 //! Sign-ins at an OpenID Connect issuer. Whoever is sent there comes back with a `state`, which counts once, for a few minutes, in the browser
-//! it was given to. Whom the issuer knows by one subject is one person, whose role follows what the issuer says at each sign-in.
+//! it was given to. Whom the issuer knows by one subject is one person, whose role follows what the issuer says at each sign-in, up to the one that
+//! somebody here gave them.
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::keys::Keychain;
@@ -35,7 +36,7 @@ pub struct TakenSignIn {
     pub next: Option<String>,
 }
 
-/// Whom an issuer has let in, and the role that this gives them.
+/// Whom an issuer has let in.
 #[derive(Clone, Debug)]
 pub struct LetIn {
     pub issuer: String,
@@ -43,6 +44,7 @@ pub struct LetIn {
     pub subject: String,
     /// What a new person is called, where nobody else is called so.
     pub name: String,
+    /// The highest role that the issuer's groups give.
     pub role: Role,
 }
 
@@ -122,7 +124,8 @@ impl Store {
             .await
     }
 
-    /// Signs a person in. The first sign-in of a subject makes its person; each gives the person the role that it says.
+    /// Signs a person in. The first sign-in of a subject makes its person; each gives the person the role that it says, or the one that somebody
+    /// here gave them where that is lower.
     pub async fn sign_in(&self, org: &OrgId, let_in: LetIn) -> Result<SignedIn, Error> {
         let (store, org) = (self.clone(), org.clone());
         self.db.write(org.clone(), move |tx| Box::pin(async move { sign_in(&store, tx, &org, let_in).await })).await
@@ -160,6 +163,8 @@ async fn sign_in(store: &Store, tx: &mut Tx, org: &OrgId, let_in: LetIn) -> Resu
         return Ok(SignedIn::Disabled);
     }
     let LetIn { issuer, role, .. } = let_in;
+    // SECURITY: nobody gets a second vote, or comes back after they were disabled, by being somebody new at the issuer.
+    let role = role.min(before.given_role);
     if role != Role::Owner && lock_owners(tx, org).await? == [user.clone()] {
         return Ok(SignedIn::LastOwner);
     }
@@ -200,7 +205,7 @@ async fn make_person(store: &Store, tx: &mut Tx, org: &OrgId, let_in: &LetIn, su
         let id = user.as_str();
         name = format!("{name} {}", &id[id.len() - TAIL_CHARS..]);
     }
-    insert_row(tx, org, &user, &name, let_in.role, from).await?;
+    insert_row(tx, org, &user, &name, let_in.role.min(Role::OF_GROUPS), Role::OF_GROUPS, from).await?;
     let identity = Identity { org: org.clone(), issuer: let_in.issuer.clone(), subject, user, from };
     let mac = identity.mac(&store.keychain).as_bytes().to_vec();
     tx.exec(

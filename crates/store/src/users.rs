@@ -11,7 +11,7 @@ use receipt::body::{IdentityChange, RuleChange};
 
 macro_rules! select_user {
     () => {
-        "SELECT id, name, role, created_at, max_band, disabled_at FROM users WHERE org_id = $1"
+        "SELECT id, name, role, created_at, max_band, disabled_at, given_role FROM users WHERE org_id = $1"
     };
 }
 
@@ -27,6 +27,8 @@ pub struct User {
     pub max_band: Band,
     /// When the person was disabled. From then on none of their tokens works.
     pub disabled_at: Option<Timestamp>,
+    /// The role that somebody here gave them last, above which the groups of an issuer give none. Whom a sign-in made has `Role::OF_GROUPS`.
+    pub given_role: Role,
 }
 
 impl Store {
@@ -94,12 +96,13 @@ impl Store {
                     let after = User {
                         role: change.role.unwrap_or(before.role),
                         max_band: change.max_band.unwrap_or(before.max_band),
+                        given_role: change.role.unwrap_or(before.given_role),
                         ..before.clone()
                     };
                     if after.role != Role::Owner && owners == [before.id.clone()] {
                         return Ok(Some(ChangedUser::LastOwner));
                     }
-                    if after.role != before.role {
+                    if (after.role, after.given_role) != (before.role, before.given_role) {
                         set_role(&store, tx, &org, &before, after.role, Some(by.clone())).await?;
                     }
                     if after.max_band != before.max_band {
@@ -155,15 +158,23 @@ pub(crate) async fn insert_user(
     let told = RuleEvent { name: "user.created", key: id.to_string() };
     let change = IdentityChange::UserCreated { user: id.clone(), role };
     let from = rules::record_identity(store, tx, org, by, change, told).await?;
-    insert_row(tx, org, &id, &name, role, from as i64).await?;
-    Ok(User { id, name, role, created_at, max_band: Band::Black, disabled_at: None })
+    insert_row(tx, org, &id, &name, role, role, from as i64).await?;
+    Ok(User { id, name, role, created_at, max_band: Band::Black, disabled_at: None, given_role: role })
 }
 
 /// Inserts the row of a person, whom the entry of the audit log at this position makes.
-pub(crate) async fn insert_row(tx: &mut Tx, org: &OrgId, user: &UserId, name: &str, role: Role, from: i64) -> Result<(), Error> {
+pub(crate) async fn insert_row(
+    tx: &mut Tx,
+    org: &OrgId,
+    user: &UserId,
+    name: &str,
+    role: Role,
+    given_role: Role,
+    from: i64,
+) -> Result<(), Error> {
     tx.exec(
-        "INSERT INTO users (org_id, id, name, role, created_at, approves_from) VALUES ($1, $2, $3, $4, $5, $6)",
-        &vals![org.as_str(), user.as_str(), name, role.as_str(), tx.now(), from],
+        "INSERT INTO users (org_id, id, name, role, created_at, approves_from, given_role) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        &vals![org.as_str(), user.as_str(), name, role.as_str(), tx.now(), from, given_role.as_str()],
     )
     .await
     .map(|_| ())
@@ -184,8 +195,9 @@ pub(crate) async fn set_role(
     by: Option<PrincipalId>,
 ) -> Result<(), Error> {
     let user = &before.id;
-    let sql = "UPDATE users SET role = $1 WHERE org_id = $2 AND id = $3";
-    tx.exec(sql, &vals![role.as_str(), org.as_str(), user.as_str()]).await?;
+    let given_role = if by.is_some() { role } else { before.given_role };
+    let sql = "UPDATE users SET role = $1, given_role = $2 WHERE org_id = $3 AND id = $4";
+    tx.exec(sql, &vals![role.as_str(), given_role.as_str(), org.as_str(), user.as_str()]).await?;
     if !before.role.may(Permission::Approve) {
         let from = seal::size(tx, org).await? as i64;
         let sql = "UPDATE users SET approves_from = $1 WHERE org_id = $2 AND id = $3";
@@ -226,5 +238,6 @@ fn read_user(row: Row) -> Result<User, Error> {
         created_at: columns.time()?,
         max_band: columns.parsed(Band::parse)?,
         disabled_at: columns.time_or_null()?,
+        given_role: columns.parsed(Role::parse)?,
     })
 }

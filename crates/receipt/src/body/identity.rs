@@ -59,7 +59,8 @@ pub enum IdentityChange {
         token: TokenId,
     },
     /// Somebody signed in at an issuer that the operator trusts to say who people are. The first sign-in of a subject makes its person. The
-    /// role is what the issuer's groups give; for somebody who had another one, `RuleChange::RoleChanged` follows.
+    /// role is what the issuer's groups give, and never above the one that somebody gave the person last, or `Role::OF_GROUPS` where nobody has;
+    /// for somebody who had another one, `RuleChange::RoleChanged` follows.
     SignedIn {
         user: UserId,
         /// The token of the browser in which they signed in. Nobody has its text.

@@ -339,7 +339,8 @@ fn both_accept_what_is_right() {
 #[test]
 fn both_hold_a_sign_in_to_the_person_whom_the_issuer_knows() {
     let (robin, eve) = (|role, with| signed_in(ROBIN, "robin", role, with), || signed_in(EVE, "eve", Role::Member, EVE));
-    let followed = vec![robin(Role::Member, ROBIN), eve(), robin(Role::Approver, 90), role_followed(ROBIN, Role::Approver)];
+    let raised = |role| vec![robin(Role::Member, ROBIN), eve(), role_changed(OWNER, ROBIN, role)];
+    let followed = [raised(Role::Admin), vec![robin(Role::Approver, 90), role_followed(ROBIN, Role::Approver)]].concat();
     both_accept("a role that follows the issuer", &story(followed.clone()));
     let one = call(&[ROBIN]);
     let with = |body: &mut AnswerBody| body.token = token(90);
@@ -355,7 +356,13 @@ fn both_hold_a_sign_in_to_the_person_whom_the_issuer_knows() {
     both_refuse_the_last("with a token of another", vec![robin(Role::Member, ROBIN), signed_in(EVE, "eve", Role::Member, ROBIN)]);
     both_refuse_the_last("disabled", vec![robin(Role::Member, ROBIN), disabled(ROBIN), robin(Role::Member, 90)]);
     both_refuse_the_last("a role that no sign-in gave", vec![robin(Role::Member, ROBIN), role_followed(ROBIN, Role::Owner)]);
-    let twice = vec![robin(Role::Approver, ROBIN), role_changed(OWNER, ROBIN, Role::Viewer), role_followed(ROBIN, Role::Approver)];
+    for role in [Role::Approver, Role::Admin, Role::Owner] {
+        both_refuse_the_last("a new person who approves", vec![robin(role, ROBIN)]);
+        both_refuse_the_last("a person whom nobody raised", vec![robin(Role::Viewer, ROBIN), robin(role, 90)]);
+    }
+    both_refuse_the_last("above what somebody gave", [raised(Role::Approver), vec![robin(Role::Admin, 90)]].concat());
+    both_refuse_the_last("above what somebody left them", [raised(Role::Viewer), vec![robin(Role::Member, 90)]].concat());
+    let twice = vec![robin(Role::Member, ROBIN), role_changed(OWNER, ROBIN, Role::Viewer), role_followed(ROBIN, Role::Member)];
     both_refuse_the_last("a role that was taken away since", twice);
 }
 

@@ -31,6 +31,8 @@ struct Person {
     is_disabled: bool,
     /// The roles they have lost in the last minute, by a change of role or by being disabled, and when.
     lost: Vec<(Role, Timestamp)>,
+    /// The role that somebody gave them last. No sign-in gives a higher one.
+    given_role: Role,
     /// The role that their last sign-in gave, until their role is changed.
     signed_in_as: Option<Role>,
 }
@@ -140,7 +142,7 @@ impl People {
             return Err(unfounded("a sign-in is made by nobody".to_owned()));
         }
         if !self.subjects.contains_key(&who) && !self.users.contains_key(user) {
-            self.users.insert(user.clone(), Person::new(role, seq));
+            self.users.insert(user.clone(), Person { given_role: Role::OF_GROUPS, ..Person::new(role, seq) });
             self.subjects.insert(who.clone(), (user.clone(), seq));
         }
         let from = self.subjects.get(&who).filter(|(known, _)| known == user).map(|(_, from)| *from);
@@ -148,6 +150,9 @@ impl People {
         let (Some(from), Some(person)) = (from, person) else {
             return Err(unfounded(format!("`{user}` is not whom the issuer knows by this subject, or is disabled")));
         };
+        if role > person.given_role {
+            return Err(unfounded(format!("nobody has made `{user}` {}, and a sign-in cannot", role.with_article())));
+        }
         person.signed_in_as = Some(role);
         Ok(from)
     }
@@ -168,6 +173,9 @@ impl People {
                 person.approves_from = header.seq;
             }
             person.role = role;
+            if by.is_some() {
+                person.given_role = role;
+            }
             person.signed_in_as = None;
         }
         Ok(())
@@ -311,7 +319,7 @@ impl People {
 
 impl Person {
     const fn new(role: Role, approves_from: u64) -> Self {
-        Self { role, approves_from, is_disabled: false, lost: Vec::new(), signed_in_as: None }
+        Self { role, approves_from, is_disabled: false, lost: Vec::new(), given_role: role, signed_in_as: None }
     }
 
     /// Remembers the role that they are about to lose.

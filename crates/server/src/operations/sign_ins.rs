@@ -1,5 +1,6 @@
 //! Sign-in at the issuer that the operator named. The issuer says who somebody is; the groups that it tells, and the operator's settings, say in
-//! which role. Whoever has no role from them does not come in, and roles are settled anew at every sign-in.
+//! which role, up to the one that somebody here gave them. Whoever has no role from them does not come in, and roles are settled anew at every
+//! sign-in.
 
 use super::Error;
 use crate::App;
@@ -63,6 +64,9 @@ pub(crate) async fn end(app: &App, state: &str, browser: &str, returned: Returne
     // Nobody bears the token if the org was disabled.
     let revoked = || Error::TokenRefused(Refused::Revoked);
     let person = app.store().find_bearer(&sign_in.org, &token).await?.ok_or_else(revoked)?;
+    if person.role < Some(role) {
+        tracing::info!(user = %person.id, groups_give = role.as_str(), "somebody signed in with a lower role than their groups give: nobody here gave it");
+    }
     let login = app.store().log_in(&person).await?.ok_or_else(revoked)?;
     app.tries().succeeded(from);
     Ok(CameBack { login, next: taken.next })

@@ -239,6 +239,7 @@ async fn what_was_changed_in_one_column_shows_against_the_log() {
         ),
         ("UPDATE tokens SET revoked_at = 1 WHERE kind = 'agent'", "UPDATE tokens SET revoked_at = NULL WHERE kind = 'agent'", "token `"),
         ("UPDATE users SET disabled_at = 1 WHERE name = 'mia'", "UPDATE users SET disabled_at = NULL", "user `"),
+        ("UPDATE users SET given_role = 'owner' WHERE name = 'mia'", "UPDATE users SET given_role = role", "role given to user `"),
         ("UPDATE consents SET expires_at = 1", "UPDATE consents SET expires_at = NULL", "consent `"),
         ("UPDATE consents SET space_id = (SELECT id FROM spaces WHERE name = 'lab')", "UPDATE consents SET space_id = NULL", "consent `"),
         (

@@ -1,4 +1,5 @@
-//! People sign in at an OpenID Connect issuer: who they are is the issuer's to say, and their role follows their groups at each sign-in.
+//! People sign in at an OpenID Connect issuer: who they are is the issuer's to say, and their role follows their groups at each sign-in, up to the
+//! one that somebody here gave them.
 
 use crate::browser::{Browser, Shown};
 use crate::harness::{Kind, TestServer, on_both_engines};
@@ -13,6 +14,7 @@ on_both_engines!(
     a_sign_in_counts_once_in_its_browser_and_in_time,
     a_token_that_is_not_right_lets_nobody_in,
     nobody_becomes_somebody_who_is_there_already,
+    whoever_was_disabled_has_no_vote_as_somebody_new_at_the_issuer,
 );
 
 const WORD: &str = "x-countersign-csrf";
@@ -42,6 +44,19 @@ async fn who(browser: &Browser) -> Value {
     browser.fetch(Method::GET, "/api/v1/whoami", &[(WORD, word.as_str())]).await.json().await.unwrap()
 }
 
+/// Whether this person's approval of the call was taken.
+async fn approves(browser: &Browser, call: &str) -> u16 {
+    let word = browser.word().await.unwrap();
+    browser.fetch(Method::POST, &format!("/api/v1/invocations/{call}/approve"), &[(WORD, word.as_str())]).await.status().as_u16()
+}
+
+/// The owner of the server gives this person a role.
+async fn give(server: &TestServer, me: &Value, role: &str) {
+    let user = me["principal"].as_str().unwrap().replace("user:", "");
+    let given = server.owner.send(Method::PATCH, &format!("/api/v1/users/{user}"), Some(json!({ "role": role }))).await.ok();
+    assert_eq!(given["role"], role);
+}
+
 async fn people(server: &TestServer) -> usize {
     server.owner.get("/api/v1/users").await.ok()["items"].as_array().unwrap().len()
 }
@@ -56,15 +71,18 @@ async fn a_person_signs_in_and_their_role_follows_their_groups(kind: Kind) {
     let shown = browser.get(&back).await;
     assert_eq!((shown.status, shown.headers["refresh"].to_str().unwrap()), (200, "0; url=/receipts"), "{}", shown.text);
     let me = who(&browser).await;
-    assert_eq!((&me["name"], &me["role"]), (&json!("robin"), &json!("approver")), "of several groups the highest role counts");
-    // They answer calls, and the audit log knows who they are.
+    // Of several groups the highest role counts; but nobody approves whom nobody here knows.
+    assert_eq!((&me["name"], &me["role"]), (&json!("robin"), &json!("member")));
     let agent = server.agent().await;
     let id = agent.pending("fake.write", json!({})).await;
-    let word = browser.word().await.unwrap();
-    let answered = browser.fetch(Method::POST, &format!("/api/v1/invocations/{id}/approve"), &[(WORD, word.as_str())]).await;
-    assert_eq!(answered.status(), 200);
+    assert_eq!(approves(&browser, &id).await, 403);
+    give(&server, &me, "admin").await;
+    // They answer calls, and the audit log knows who they are.
+    assert_eq!(approves(&browser, &id).await, 200);
     assert_eq!(server.shown(&id).await["answer"]["by"], me["principal"]);
-    for (group, role) in [("admins", "admin"), ("viewers", "viewer"), ("approvers", "approver")] {
+    let up_to_admin =
+        [("approvers", "approver"), ("admins", "admin"), ("owners", "admin"), ("viewers", "viewer"), ("approvers", "approver")];
+    for (group, role) in up_to_admin {
         issuer.let_in("robin", &[group]);
         let again = Browser::of(&server);
         assert_eq!(signed_in(&again, &issuer).await.status, 200);
@@ -73,13 +91,26 @@ async fn a_person_signs_in_and_their_role_follows_their_groups(kind: Kind) {
         assert_eq!(who(&browser).await["role"], json!(role), "where they had signed in before too");
     }
     assert_eq!(people(&server).await, 2);
+    // What was taken from them here, the groups do not give back, also where they had taken it too.
+    for role in ["member", "viewer"] {
+        give(&server, &me, role).await;
+        assert_eq!(signed_in(&browser, &issuer).await.status, 200);
+        assert_eq!(who(&browser).await["role"], role);
+    }
+    give(&server, &me, "approver").await;
+    issuer.let_in("robin", &["viewers"]);
+    signed_in(&browser, &issuer).await;
+    give(&server, &me, "viewer").await;
+    issuer.let_in("robin", &["approvers"]);
+    signed_in(&browser, &issuer).await;
+    assert_eq!(who(&browser).await["role"], "viewer");
     // Groups that the ID token does not have may be told apart from it.
     issuer.say(json!({ "sub": "ada" }));
     issuer.tell(json!({ "sub": "ada", "name": "Ada L.", "realm": { "groups": "admins" } }));
     let other = Browser::of(&server);
     assert_eq!(signed_in(&other, &issuer).await.status, 200);
     let ada = who(&other).await;
-    assert_eq!((&ada["name"], &ada["role"]), (&json!("Ada L."), &json!("admin")));
+    assert_eq!((&ada["name"], &ada["role"]), (&json!("Ada L."), &json!("member")));
     // It ends like every login.
     server.clock.advance_seconds(limits::LOGGED_IN_SECONDS);
     assert_eq!(browser.word().await, None);
@@ -191,15 +222,21 @@ async fn a_token_that_is_not_right_lets_nobody_in(kind: Kind) {
 async fn nobody_becomes_somebody_who_is_there_already(kind: Kind) {
     let (server, issuer) = started(kind).await;
     // The owner of the server has this name.
-    issuer.let_in("owner", &["viewers"]);
+    issuer.let_in("owner", &["owners"]);
     let browser = Browser::of(&server);
-    signed_in(&browser, &issuer).await;
-    let me = who(&browser).await;
-    assert_eq!(me["role"], "viewer");
-    assert!(me["name"].as_str().unwrap().starts_with("owner "), "{me}");
+    for _ in 0..2 {
+        signed_in(&browser, &issuer).await;
+        let me = who(&browser).await;
+        assert_eq!(me["role"], "member");
+        assert!(me["name"].as_str().unwrap().starts_with("owner "), "{me}");
+    }
+    // If both are one human, they have one vote.
+    let id = server.agent().await.pending("fake.write", json!({})).await;
+    assert_eq!(approves(&browser, &id).await, 403);
     // The last owner keeps their role, and is told so.
     issuer.let_in("robin", &["owners"]);
     signed_in(&browser, &issuer).await;
+    give(&server, &who(&browser).await, "owner").await;
     let owner = server.owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().replace("user:", "");
     let word = browser.word().await.unwrap();
     let disabled = browser.fetch(Method::POST, &format!("/api/v1/users/{owner}/disable"), &[(WORD, word.as_str())]).await;
@@ -208,6 +245,21 @@ async fn nobody_becomes_somebody_who_is_there_already(kind: Kind) {
     let refused = signed_in(&browser, &issuer).await;
     assert!(refused.status == 403 && refused.text.contains("you are the last owner here"), "{}", refused.text);
     assert_eq!(who(&browser).await["role"], "owner");
+    server.verify().await;
+}
+
+async fn whoever_was_disabled_has_no_vote_as_somebody_new_at_the_issuer(kind: Kind) {
+    let (server, issuer) = started(kind).await;
+    let mia = server.owner.person("mia", "approver").await.get("/api/v1/whoami").await.ok();
+    let mia = mia["principal"].as_str().unwrap().replace("user:", "");
+    server.owner.post(&format!("/api/v1/users/{mia}/disable"), json!({})).await.ok();
+    let id = server.agent().await.pending("fake.write", json!({})).await;
+    for subject in ["mia", "mia-again"] {
+        issuer.let_in(subject, &["admins"]);
+        let browser = Browser::of(&server);
+        assert_eq!(signed_in(&browser, &issuer).await.status, 200);
+        assert_eq!((&who(&browser).await["role"], approves(&browser, &id).await), (&json!("member"), 403), "{subject}");
+    }
     server.verify().await;
 }
 
