@@ -42,6 +42,9 @@ pub const ONE_TIME_LOGIN_SECONDS: u64 = 15 * 60;
 pub const LOGINS_PER_TOKEN_MAX: i64 = 20;
 /// Sign-ins at an issuer that were begun and not ended, in one org; with one more, the one that was begun first ends.
 pub const SIGN_INS_OPEN_MAX: i64 = 1_000;
+/// Sign-ins that one address may begin in a minute; then it has to wait, and gets `rate_limited`. In the `LOGIN_SECONDS` that they stay open these are
+/// fewer than `SIGN_INS_OPEN_MAX`, so one address ends nobody else's. Each server counts for itself.
+pub const SIGN_INS_PER_MINUTE_MAX: u32 = 60;
 /// Wrong tokens that one address may try in a minute to log in; then it has to wait, and gets `rate_limited`. Each server counts for itself.
 pub const LOGIN_TRIES_PER_MINUTE_MAX: u32 = 10;
 /// Addresses whose wrong logins are remembered; beyond this, all of them are forgotten.
@@ -107,6 +110,8 @@ pub const OAUTH_ANSWER_MS: u64 = 10_000;
 pub const OAUTH_REFRESH_SECONDS: u64 = 30;
 /// How long what an issuer says of itself is believed before it is asked again, at the next sign-in.
 pub const ISSUER_KNOWN_SECONDS: u64 = 5 * 60;
+/// How long an issuer that could not be used is not asked again.
+pub const ISSUER_AWAY_SECONDS: u64 = 5;
 /// How long before its end a token is no longer used, so that it does not end on its way.
 pub const OAUTH_LEEWAY_SECONDS: u64 = 30;
 /// How long the content of a quarantined call is kept for review; then it is deleted, and only the receipt is left.

@@ -19,7 +19,7 @@ use countersign_core::checks::Commands;
 use countersign_core::energy::Energy;
 use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
-use countersign_core::limits::SHUTDOWN_SECONDS;
+use countersign_core::limits::{LOGIN_TRIES_PER_MINUTE_MAX, SHUTDOWN_SECONDS, SIGN_INS_PER_MINUTE_MAX};
 use countersign_core::resident::Residents;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Clock, OrgId, Random, Secret};
@@ -72,13 +72,21 @@ pub struct App {
     streams: Streams,
     followed: Followed,
     tries: Arc<Tries>,
+    sign_ins_begun: Arc<Tries>,
     one_time_login: Arc<OneTimeLogin>,
 }
 
 impl App {
     pub fn new(parts: Parts) -> Self {
         let streams = Streams::new(Arc::new(parts.store.clone()), Bounds::new(parts.pipeline.silence()));
-        Self { parts: Arc::new(parts), streams, followed: Followed::default(), tries: Arc::default(), one_time_login: Arc::default() }
+        Self {
+            parts: Arc::new(parts),
+            streams,
+            followed: Followed::default(),
+            tries: Arc::new(Tries::up_to(LOGIN_TRIES_PER_MINUTE_MAX)),
+            sign_ins_begun: Arc::new(Tries::up_to(SIGN_INS_PER_MINUTE_MAX)),
+            one_time_login: Arc::default(),
+        }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -105,6 +113,11 @@ impl App {
     /// Wrong logins, by the address they came from.
     pub(crate) fn tries(&self) -> &Tries {
         &self.tries
+    }
+
+    /// Sign-ins that were begun, by the address they came from. A page of others can make a browser begin one, so they are no wrong logins.
+    pub(crate) fn sign_ins_begun(&self) -> &Tries {
+        &self.sign_ins_begun
     }
 
     /// The login that is offered on the terminal of the server.

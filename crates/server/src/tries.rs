@@ -1,7 +1,8 @@
-//! How often an address has tried to log in with a wrong token. Nobody guesses a token; this keeps those who try from costing much.
+//! How often an address has tried to log in with a wrong token, or has begun to sign in. Nobody guesses a token; this keeps those who try from
+//! costing much.
 
 use countersign_core::Timestamp;
-use countersign_core::limits::{LOGIN_TRIES_ADDRESSES_MAX, LOGIN_TRIES_PER_MINUTE_MAX};
+use countersign_core::limits::LOGIN_TRIES_ADDRESSES_MAX;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,8 +10,10 @@ use std::net::{IpAddr, Ipv6Addr};
 const WINDOW_MS: u64 = 60_000;
 
 /// Counts tries by the address they come from, in this process.
-#[derive(Default)]
-pub(crate) struct Tries(Mutex<HashMap<IpAddr, Window>>);
+pub(crate) struct Tries {
+    per_minute_max: u32,
+    windows: Mutex<HashMap<IpAddr, Window>>,
+}
 
 struct Window {
     began: Timestamp,
@@ -25,9 +28,13 @@ impl Window {
 }
 
 impl Tries {
+    pub(crate) fn up_to(per_minute_max: u32) -> Self {
+        Self { per_minute_max, windows: Mutex::default() }
+    }
+
     /// Counts a try before it is looked at, so that many at once are counted too. The error is how long to wait, in milliseconds.
     pub(crate) fn begin(&self, from: IpAddr, now: Timestamp) -> Result<(), u64> {
-        let mut windows = self.0.lock();
+        let mut windows = self.windows.lock();
         if windows.len() >= LOGIN_TRIES_ADDRESSES_MAX {
             windows.retain(|_, window| window.holds(now));
         }
@@ -38,7 +45,7 @@ impl Tries {
         if !window.holds(now) {
             *window = Window { began: now, count: 0 };
         }
-        if window.count >= LOGIN_TRIES_PER_MINUTE_MAX {
+        if window.count >= self.per_minute_max {
             return Err(WINDOW_MS.saturating_sub(now.millis_since(window.began)));
         }
         window.count += 1;
@@ -47,7 +54,7 @@ impl Tries {
 
     /// The try was right: it does not count.
     pub(crate) fn succeeded(&self, from: IpAddr) {
-        if let Some(window) = self.0.lock().get_mut(&network_of(from)) {
+        if let Some(window) = self.windows.lock().get_mut(&network_of(from)) {
             window.count = window.count.saturating_sub(1);
         }
     }
@@ -64,10 +71,11 @@ pub(crate) fn network_of(from: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countersign_core::limits::LOGIN_TRIES_PER_MINUTE_MAX;
 
     #[test]
     fn an_address_waits_after_too_many_wrong_tries_and_others_do_not() {
-        let tries = Tries::default();
+        let tries = Tries::up_to(LOGIN_TRIES_PER_MINUTE_MAX);
         let now = Timestamp::from_micros(1_000_000_000);
         let from = |text: &str| text.parse::<IpAddr>().unwrap();
         for at in 0..LOGIN_TRIES_PER_MINUTE_MAX {
@@ -84,10 +92,10 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let tries = Tries::default();
+        let tries = Tries::up_to(LOGIN_TRIES_PER_MINUTE_MAX);
         for at in 0..=LOGIN_TRIES_ADDRESSES_MAX as u32 {
             assert_eq!(tries.begin(IpAddr::from(at.to_be_bytes()), Timestamp::from_micros(0)), Ok(()));
         }
-        assert!(tries.0.lock().len() <= LOGIN_TRIES_ADDRESSES_MAX);
+        assert!(tries.windows.lock().len() <= LOGIN_TRIES_ADDRESSES_MAX);
     }
 }

@@ -17,6 +17,9 @@ const TOKEN_NAME: &str = "sign-in";
 /// How many characters of an id tell two people of the same name apart.
 const TAIL_CHARS: usize = 8;
 
+const SELECT_OPEN: &str = "SELECT redirect_uri, next_place FROM open_sign_ins
+                           WHERE org_id = $1 AND state = $2 AND browser = $3 AND expires_at > $4";
+
 /// The texts of a sign-in that was begun. None is stored: each follows from the state, under the server's key.
 pub struct OpenSignIn {
     /// Comes back with the browser.
@@ -108,12 +111,15 @@ impl Store {
     pub async fn take_sign_in(&self, org: &OrgId, state: &str, browser: &str) -> Result<Option<TakenSignIn>, Error> {
         let OpenSignIn { state, nonce, verifier } = self.sign_in_of(Secret::new(state.to_owned()));
         let (org, state, browser) = (org.clone(), self.hashed(state.expose()), self.hashed(browser));
+        // Whoever makes a state up costs no write.
+        let found = self.db.read(SELECT_OPEN, &vals![org.as_str(), state.clone(), browser.clone(), self.db.now().await?]).await?;
+        if found.is_empty() {
+            return Ok(None);
+        }
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let sql = "SELECT redirect_uri, next_place FROM open_sign_ins
-                               WHERE org_id = $1 AND state = $2 AND browser = $3 AND expires_at > $4";
-                    let rows = tx.query_locked(sql, &vals![org.as_str(), state.clone(), browser, tx.now()]).await?;
+                    let rows = tx.query_locked(SELECT_OPEN, &vals![org.as_str(), state.clone(), browser, tx.now()]).await?;
                     let Some((redirect_uri, next)) = only(rows, read_places)? else {
                         return Ok(None);
                     };

@@ -28,7 +28,7 @@ pub(super) async fn start(
     let started = async {
         let Asked(LoginQuery { next }) = asked?;
         let next = next.map(own_place).transpose()?;
-        Ok::<_, Refusal>(sign_ins::start(&app, visitor.browser(), &own, next.as_deref()).await?)
+        Ok::<_, Refusal>(sign_ins::start(&app, visitor.browser(), &own, next.as_deref(), visitor.address()).await?)
     };
     visitor.known(match started.await {
         Ok(url) => Redirect::to(&url).into_response(),

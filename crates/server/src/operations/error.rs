@@ -39,7 +39,7 @@ pub(crate) enum Error {
     /// The token that somebody wants to log in with.
     #[error("the token was not accepted")]
     TokenRefused(store::Refused),
-    #[error("too many wrong tokens came from this address; retrying is safe after {} s", retry_after_ms.div_ceil(1_000))]
+    #[error("too many tries to log in came from this address; retrying is safe after {} s", retry_after_ms.div_ceil(1_000))]
     TooManyLogins { retry_after_ms: u64 },
     #[error("the link was not opened in this browser; nothing was answered")]
     LinkUnopened,

@@ -31,20 +31,25 @@ pub(crate) fn name(app: &App) -> Option<&str> {
 }
 
 /// Begins a sign-in in this browser, and returns the address that it goes to.
-pub(crate) async fn start(app: &App, browser: &str, own: &Own, next: Option<&str>) -> Result<String, Error> {
+pub(crate) async fn start(app: &App, browser: &str, own: &Own, next: Option<&str>, from: IpAddr) -> Result<String, Error> {
     let sign_in = app.parts.sign_in.as_ref().ok_or_else(unknown)?;
+    let now = app.parts.clock.now();
+    app.sign_ins_begun().begin(from, now).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
+    // Nothing is written for an issuer that nobody could be sent to.
+    sign_in.client.find(now).await.map_err(failed)?;
     let redirect_uri = format!("{}{CALLBACK_PATH}", own.address());
     let open = app.store().start_sign_in(&sign_in.org, browser, &redirect_uri, next).await?;
     let asked = SigningIn { nonce: &open.nonce, verifier: &open.verifier, redirect_uri: &redirect_uri };
-    sign_in.client.begin(&open.state, &asked, app.parts.clock.now()).await.map_err(failed)
+    sign_in.client.begin(&open.state, &asked, now).await.map_err(failed)
 }
 
 /// Ends the sign-in that the `state` belongs to, once, in the browser in which it began.
 pub(crate) async fn end(app: &App, state: &str, browser: &str, returned: Returned, from: IpAddr) -> Result<CameBack, Error> {
     let sign_in = app.parts.sign_in.as_ref().ok_or_else(unknown)?;
     let now = app.parts.clock.now();
-    app.tries().begin(from, now).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
+    // A page of others can send a browser back with a state that it made up. That is no try: it would lock others of the same address out.
     let taken = app.store().take_sign_in(&sign_in.org, state, browser).await?.ok_or(Error::LoginUnknown)?;
+    app.tries().begin(from, now).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
     let asked = SigningIn { nonce: &taken.nonce, verifier: &taken.verifier, redirect_uri: &taken.redirect_uri };
     let Known { subject, name, groups } = sign_in.client.end(&asked, returned, now).await.map_err(failed)?;
     let refused = |why: String| Error::SignInRefused { why };

@@ -43,6 +43,9 @@ struct Memory {
     /// What is told apart from the ID token; `null`: nothing.
     told: Value,
     drawn: usize,
+    /// Whether it says nothing of itself, and how often it was asked to.
+    is_away: bool,
+    asked: usize,
     clock: FixedClock,
 }
 
@@ -56,6 +59,8 @@ impl OpenIdIssuer {
             claims: json!({}),
             told: Value::Null,
             drawn: 0,
+            is_away: false,
+            asked: 0,
             clock: FixedClock::new(),
         };
         let issuer = Self { url: format!("http://{}", listener.local_addr().unwrap()), state: Arc::new(Mutex::new(memory)) };
@@ -106,6 +111,15 @@ impl OpenIdIssuer {
         self.state.lock().told = told;
     }
 
+    pub(crate) fn be_away(&self, is_away: bool) {
+        self.state.lock().is_away = is_away;
+    }
+
+    /// How often it was asked what it says of itself.
+    pub(crate) fn asked(&self) -> usize {
+        self.state.lock().asked
+    }
+
     /// From now on a key signs that it does not show.
     pub(crate) fn be_forged(&self) {
         self.state.lock().forger = Some(drawn_key());
@@ -134,7 +148,15 @@ fn drawn_key() -> EcdsaKeyPair {
     EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random).unwrap()
 }
 
-async fn metadata(State(issuer): State<OpenIdIssuer>) -> Json<Value> {
+async fn metadata(State(issuer): State<OpenIdIssuer>) -> Response {
+    let is_away = {
+        let mut memory = issuer.state.lock();
+        memory.asked += 1;
+        memory.is_away
+    };
+    if is_away {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
     let at = |path: &str| format!("{}{path}", issuer.url);
     Json(json!({
         "issuer": issuer.url,
@@ -144,6 +166,7 @@ async fn metadata(State(issuer): State<OpenIdIssuer>) -> Json<Value> {
         "userinfo_endpoint": at("/userinfo"),
         "authorization_response_iss_parameter_supported": true,
     }))
+    .into_response()
 }
 
 async fn keys(State(issuer): State<OpenIdIssuer>) -> Json<Value> {

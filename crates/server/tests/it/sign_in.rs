@@ -15,6 +15,7 @@ on_both_engines!(
     a_token_that_is_not_right_lets_nobody_in,
     nobody_becomes_somebody_who_is_there_already,
     whoever_was_disabled_has_no_vote_as_somebody_new_at_the_issuer,
+    nobody_keeps_others_from_signing_in,
 );
 
 const WORD: &str = "x-countersign-csrf";
@@ -246,6 +247,34 @@ async fn nobody_becomes_somebody_who_is_there_already(kind: Kind) {
     assert!(refused.status == 403 && refused.text.contains("you are the last owner here"), "{}", refused.text);
     assert_eq!(who(&browser).await["role"], "owner");
     server.verify().await;
+}
+
+async fn nobody_keeps_others_from_signing_in(kind: Kind) {
+    let (server, issuer) = started(kind).await;
+    issuer.let_in("robin", &["viewers"]);
+    // An issuer that is away is asked once in a while, whoever comes.
+    issuer.be_away(true);
+    let (browser, other) = (Browser::of(&server), Browser::of(&server));
+    browser.get("/login").await;
+    let begun = async || other.fetch(Method::GET, "/login/oidc", &[]).await.status().as_u16();
+    assert_eq!(begun().await, 502);
+    let asked = issuer.asked();
+    assert_eq!((begun().await, begun().await, issuer.asked()), (502, 502, asked));
+    issuer.be_away(false);
+    server.clock.advance_seconds(60);
+    issuer.follow(&server.clock);
+    let back = sent(&browser, &issuer, "/login/oidc").await;
+    // One address begins so many sign-ins only, and ends nobody else's.
+    for _ in 1..limits::SIGN_INS_PER_MINUTE_MAX {
+        assert_eq!(begun().await, 303);
+    }
+    assert_eq!(begun().await, 429);
+    // States that a page of others made up count for nobody.
+    for _ in 0..=limits::LOGIN_TRIES_PER_MINUTE_MAX {
+        assert_eq!(browser.get("/login/oidc/callback?code=x&state=made-up").await.status, 404);
+    }
+    assert_eq!(browser.get(&back).await.status, 200);
+    assert_eq!(who(&browser).await["role"], "viewer");
 }
 
 async fn whoever_was_disabled_has_no_vote_as_somebody_new_at_the_issuer(kind: Kind) {

@@ -10,7 +10,7 @@ use super::{Returned, authorize, token};
 use crate::Error as SetupError;
 use crate::web::HostRule;
 use crate::words::{refused, shown};
-use countersign_core::limits::ISSUER_KNOWN_SECONDS;
+use countersign_core::limits::{ISSUER_AWAY_SECONDS, ISSUER_KNOWN_SECONDS};
 use countersign_core::source::Error;
 use countersign_core::{Secret, Timestamp};
 use ipnet::IpNet;
@@ -42,8 +42,15 @@ pub struct OpenIdConfig {
 pub struct OpenId {
     config: OpenIdConfig,
     fetch: Fetch,
-    /// What the issuer said of itself last, and when.
-    found: Mutex<Option<(Timestamp, Server)>>,
+    /// What came of it when the issuer was asked last.
+    found: Mutex<Option<Found>>,
+}
+
+/// What the issuer says of itself, or why that cannot be used, and when it was asked.
+#[derive(Clone)]
+struct Found {
+    at: Timestamp,
+    said: Result<Server, Error>,
 }
 
 /// The texts of one sign-in.
@@ -85,6 +92,11 @@ impl OpenId {
         &self.config.issuer
     }
 
+    /// Finds out whether people can be sent to the issuer.
+    pub async fn find(&self, now: Timestamp) -> Result<(), Error> {
+        self.provider(now).await.map(|_| ())
+    }
+
     /// The address that a person is sent to.
     pub async fn begin(&self, state: &Secret<String>, asked: &SigningIn<'_>, now: Timestamp) -> Result<String, Error> {
         let server = self.provider(now).await?;
@@ -119,16 +131,15 @@ impl OpenId {
         Ok(Known { subject: text("sub").unwrap_or_default(), name, groups: self.groups(&claims).unwrap_or_default() })
     }
 
-    /// What the issuer says of itself. Whoever is not signed in can ask for it, so it is asked again only after a while.
+    /// What the issuer says of itself. Whoever is not signed in can ask for it, so it is asked again only after a while, also when it failed.
     async fn provider(&self, now: Timestamp) -> Result<Server, Error> {
         let known = self.found.lock().clone();
-        let is_fresh = |at: Timestamp| at <= now && now < at.plus_seconds(ISSUER_KNOWN_SECONDS);
-        if let Some((_, server)) = known.filter(|(at, _)| is_fresh(*at)) {
-            return Ok(server);
+        if let Some(found) = known.filter(|found| found.is_fresh(now)) {
+            return found.said;
         }
-        let server = discovery::provider(&self.fetch, &self.config.issuer).await?;
-        *self.found.lock() = Some((now, server.clone()));
-        Ok(server)
+        let said = discovery::provider(&self.fetch, &self.config.issuer).await;
+        *self.found.lock() = Some(Found { at: now, said: said.clone() });
+        said
     }
 
     async fn exchange(&self, server: &Server, asked: &SigningIn<'_>, code: &Secret<String>) -> Result<Given, Error> {
@@ -198,5 +209,12 @@ impl OpenId {
             Value::Array(all) => Some(all.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
         }
+    }
+}
+
+impl Found {
+    fn is_fresh(&self, now: Timestamp) -> bool {
+        let seconds = if self.said.is_ok() { ISSUER_KNOWN_SECONDS } else { ISSUER_AWAY_SECONDS };
+        self.at <= now && now < self.at.plus_seconds(seconds)
     }
 }
