@@ -4,7 +4,7 @@
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::keys::Keychain;
-use crate::tokens::{Maker, SignIn, TokenKind, draw_token, insert_token};
+use crate::tokens::{Maker, SIGN_IN_TOKEN, SignIn, TokenKind, draw_token, insert_token};
 use crate::users::{insert_row, lock_owners, lock_user, set_role};
 use crate::{Error, Store, seal};
 use countersign_core::limits::{LOGGED_IN_SECONDS, LOGIN_SECONDS, SIGN_INS_OPEN_MAX};
@@ -12,8 +12,6 @@ use countersign_core::principal::Role;
 use countersign_core::{Digest, OrgId, Secret, TokenId, UserId, random_bytes};
 use serde_json::json;
 
-/// What the token of a sign-in is called.
-const TOKEN_NAME: &str = "sign-in";
 /// How many characters of an id tell two people of the same name apart.
 const TAIL_CHARS: usize = 8;
 
@@ -176,7 +174,7 @@ async fn sign_in(store: &Store, tx: &mut Tx, org: &OrgId, let_in: LetIn) -> Resu
     }
     let maker = Maker { sign_in: Some(SignIn { issuer, subject, role, from }), ..Maker::default() };
     let (kind, text) = (TokenKind::User(user), draw_token(&*store.random, "user"));
-    let token = insert_token(store, tx, org, kind, TOKEN_NAME, &[], Some(LOGGED_IN_SECONDS), text, maker).await?;
+    let token = insert_token(store, tx, org, kind, SIGN_IN_TOKEN, &[], Some(LOGGED_IN_SECONDS), text, maker).await?;
     if before.role != role {
         set_role(store, tx, org, &before, role, None).await?;
     }

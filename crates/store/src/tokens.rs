@@ -25,6 +25,9 @@ use countersign_core::principal::{Device, Permission};
 use countersign_core::{OrgId, Principal, PrincipalId, SessionId, Timestamp, TokenId, UserId};
 use receipt::body::IdentityChange;
 
+/// What the token of a sign-in is called.
+pub(crate) const SIGN_IN_TOKEN: &str = "sign-in";
+
 /// Tokens joined with what they depend on: the user, the owner of the agent's session, and the person who made a service's token.
 macro_rules! from_tokens {
     () => {
@@ -214,12 +217,14 @@ impl Store {
     }
 
     /// The newest valid token of the person with this name that links of theirs can stand on: none that they made to agree to something in Slack,
-    /// and none of a device, because a link is opened anywhere. `None` if there is no such person, or they have none.
+    /// and none of a device, because a link is opened anywhere. `None` if there is no such person, or they have none; also if a sign-in made them:
+    /// their name is one that they may have chosen at the issuer, and proves no address.
     pub async fn find_token_of(&self, org: &OrgId, name: &str) -> Result<Option<TokenId>, Error> {
         let sql = "SELECT tokens.id FROM tokens JOIN users ON users.org_id = tokens.org_id AND users.id = tokens.user_id
                    WHERE tokens.org_id = $1 AND users.name = $2 AND users.disabled_at IS NULL AND tokens.kind = 'user'
                    AND tokens.revoked_at IS NULL AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)
-                   AND tokens.device IS NULL AND tokens.name NOT LIKE $4 ORDER BY tokens.id DESC LIMIT 1";
+                   AND tokens.device IS NULL AND tokens.name NOT LIKE $4
+                   AND users.id NOT IN (SELECT user_id FROM identities WHERE org_id = $1) ORDER BY tokens.id DESC LIMIT 1";
         let params = vals![org.as_str(), name, self.db.now().await?, format!("{SLACK_CONSENT_PREFIX}%")];
         only(self.db.read(sql, &params).await?, |row| Columns::of(row).id())
     }
@@ -281,13 +286,15 @@ async fn end_tokens_of(store: &Store, tx: &mut Tx, org: &OrgId, user: &UserId) -
     Ok(())
 }
 
-/// Every token that an owner can act with. The owners stay locked: if two tokens are revoked at once, the second write sees the first.
+/// Every token that an owner can act with, but for those of sign-ins, which end by themselves: whether the issuer makes another is not ours to say.
+/// The owners stay locked: if two tokens are revoked at once, the second write sees the first.
 async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> {
     let owners = lock_owners(tx, org).await?;
     let sql = "SELECT id, user_id FROM tokens WHERE org_id = $1 AND kind = 'user' AND revoked_at IS NULL
-               AND (expires_at IS NULL OR expires_at > $2) ORDER BY id";
+               AND (expires_at IS NULL OR expires_at > $2)
+               AND NOT (name = $3 AND user_id IN (SELECT user_id FROM identities WHERE org_id = $1)) ORDER BY id";
     let mut tokens = Vec::new();
-    for row in tx.query(sql, &vals![org.as_str(), tx.now()]).await? {
+    for row in tx.query(sql, &vals![org.as_str(), tx.now(), SIGN_IN_TOKEN]).await? {
         let mut columns = Columns::of(row);
         let token = columns.id()?;
         if owners.contains(&columns.id()?) {

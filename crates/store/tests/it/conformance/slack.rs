@@ -4,14 +4,15 @@ use crate::harness::{Kind, World, on_both_engines};
 use countersign_core::channel::slack_consent;
 use countersign_core::mcp::McpWishes;
 use countersign_core::ports::{Invocations, Principals};
-use countersign_core::principal::Device;
+use countersign_core::principal::{Device, Role};
 use countersign_core::{ChannelId, Timestamp};
-use store::TokenKind;
+use store::{LetIn, SignedIn, TokenKind};
 
 on_both_engines!(
     a_request_is_used_once_while_it_is_young,
     a_token_is_found_by_its_name_and_nobody_renames_it,
     a_link_stands_on_no_agreement_and_on_no_device,
+    nobody_gets_links_for_a_name_that_an_issuer_told,
 );
 
 async fn a_request_is_used_once_while_it_is_young(kind: Kind) {
@@ -79,4 +80,18 @@ async fn a_link_stands_on_no_agreement_and_on_no_device(kind: Kind) {
     store.revoke_token(&tenant.org, &own, &tenant.person()).await.unwrap();
     let next = store.find_token_of(&tenant.org, &name).await.unwrap().unwrap();
     assert!(next != own && next != agreed && next != phone, "{next}");
+}
+
+async fn nobody_gets_links_for_a_name_that_an_issuer_told(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (issuer, subject, name) = ("https://login.example.com".to_owned(), "eve".to_owned(), "cfo@example.com".to_owned());
+    let let_in = LetIn { issuer, subject, name: name.clone(), role: Role::Member };
+    let Ok(SignedIn::Done(token)) = store.sign_in(&tenant.org, let_in).await else { panic!("they sign in") };
+    let eve = store.find_bearer(&tenant.org, &token).await.unwrap().unwrap();
+    assert_eq!(eve.name, name);
+    assert_eq!(store.find_token_of(&tenant.org, &name).await, Ok(None), "it ends within the hour");
+    let kind = TokenKind::User(eve.owner.clone().unwrap());
+    store.create_token(&eve, kind, "laptop", &[], None, McpWishes::default(), None).await.unwrap().unwrap();
+    assert_eq!(store.find_token_of(&tenant.org, &name).await, Ok(None), "the address is another's");
 }
