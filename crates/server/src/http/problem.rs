@@ -233,6 +233,9 @@ impl From<operations::Error> for Refusal {
             E::SlackReplayed => Self::new(Code::SlackRequestReplayed, detail),
             E::SlackUserUnknown { .. } => Self::new(Code::SlackUserUnknown, detail),
             E::SignInRefused { .. } => Self::new(Code::SignInRefused, detail),
+            E::SignInFailed { .. } => {
+                Self::new(Code::LoginFailed, detail).hint("sign in again; if that fails too, give the trace id to whoever runs this server")
+            }
             E::LoginUnknown => Self::new(Code::NotFound, detail).hint("start it again"),
             E::Connection(error) => of_connection(&error, detail),
             E::UnknownSource { .. } => Self::new(Code::UnknownSource, detail).hint("list them with `GET /api/v1/sources`"),

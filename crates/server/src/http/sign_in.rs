@@ -1,14 +1,16 @@
 //! Sign-in at the issuer that the operator named: the way there, and the way back.
 
 use super::connections::CallbackQuery;
-use super::html::{told, told_with};
+use super::html::{escaped_line, told, told_with};
 use super::login::{LoginQuery, Visitor, login_form, own_place};
 use super::page::Asked;
 use super::problem::Refusal;
 use super::reached::OwnAddress;
+use super::trace::TraceId;
 use crate::App;
 use crate::operations::sign_ins;
 use api::Code;
+use axum::Extension;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -22,6 +24,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 pub(super) async fn start(
     State(app): State<App>,
     visitor: Visitor,
+    Extension(trace): Extension<TraceId>,
     OwnAddress(own): OwnAddress,
     asked: Result<Asked<LoginQuery>, Refusal>,
 ) -> Response {
@@ -32,7 +35,7 @@ pub(super) async fn start(
     };
     visitor.known(match started.await {
         Ok(url) => Redirect::to(&url).into_response(),
-        Err(refusal) => told_with(&refusal, &login_form(&visitor, None)),
+        Err(refusal) => refused(&refusal, &visitor, &trace),
     })
 }
 
@@ -43,7 +46,12 @@ pub(super) async fn start(
         (status = 404, description = "The sign-in is not open in this browser; a page.", content_type = "text/html", body = String),
         (status = "4XX", description = "Why it was refused; a page.", content_type = "text/html", body = String),
         (status = 502, description = "What the issuer gave is not right; a page.", content_type = "text/html", body = String)))]
-pub(super) async fn come_back(State(app): State<App>, visitor: Visitor, query: Result<Query<CallbackQuery>, QueryRejection>) -> Response {
+pub(super) async fn come_back(
+    State(app): State<App>,
+    visitor: Visitor,
+    Extension(trace): Extension<TraceId>,
+    query: Result<Query<CallbackQuery>, QueryRejection>,
+) -> Response {
     // SECURITY: the rejection would quote the query.
     let Ok(Query(query)) = query else {
         return told(&Refusal::new(Code::InvalidQuery, "the answer of the issuer does not make sense"));
@@ -51,6 +59,12 @@ pub(super) async fn come_back(State(app): State<App>, visitor: Visitor, query: R
     let (state, returned) = query.returned();
     match sign_ins::end(&app, state.expose(), visitor.browser(), returned, visitor.address()).await {
         Ok(back) => visitor.came_back(&back.login, back.next),
-        Err(error) => told_with(&Refusal::from(error), &login_form(&visitor, None)),
+        Err(error) => refused(&Refusal::from(error), &visitor, &trace),
     }
+}
+
+/// Why nobody was signed in, and the trace id, with which an operator finds more in the log.
+fn refused(refusal: &Refusal, visitor: &Visitor, trace: &TraceId) -> Response {
+    let trace = format!("<p><small>Trace id: {}</small></p>", escaped_line(&trace.0));
+    told_with(refusal, &format!("{trace}{}", login_form(visitor, None)))
 }

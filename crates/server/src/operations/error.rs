@@ -84,6 +84,9 @@ pub(crate) enum Error {
     /// The issuer let somebody in, and they have no place here.
     #[error("{why}")]
     SignInRefused { why: String },
+    /// Whoever reads it is nobody yet, so it says neither what the issuer did nor what the operator has set.
+    #[error("{issuer} did not let you in, or what it says cannot be used; the server's log says why")]
+    SignInFailed { issuer: String },
     #[error(transparent)]
     Connection(countersign_core::source::Error),
     #[error("there is no source `{name}` that somebody added")]

@@ -36,11 +36,11 @@ pub(crate) async fn start(app: &App, browser: &str, own: &Own, next: Option<&str
     let now = app.parts.clock.now();
     app.sign_ins_begun().begin(from, now).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
     // Nothing is written for an issuer that nobody could be sent to.
-    sign_in.client.find(now).await.map_err(failed)?;
+    sign_in.client.find(now).await.map_err(failed(&sign_in.name))?;
     let redirect_uri = format!("{}{CALLBACK_PATH}", own.address());
     let open = app.store().start_sign_in(&sign_in.org, browser, &redirect_uri, next).await?;
     let asked = SigningIn { nonce: &open.nonce, verifier: &open.verifier, redirect_uri: &redirect_uri };
-    sign_in.client.begin(&open.state, &asked, now).await.map_err(failed)
+    sign_in.client.begin(&open.state, &asked, now).await.map_err(failed(&sign_in.name))
 }
 
 /// Ends the sign-in that the `state` belongs to, once, in the browser in which it began.
@@ -51,7 +51,7 @@ pub(crate) async fn end(app: &App, state: &str, browser: &str, returned: Returne
     let taken = app.store().take_sign_in(&sign_in.org, state, browser).await?.ok_or(Error::LoginUnknown)?;
     app.tries().begin(from, now).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
     let asked = SigningIn { nonce: &taken.nonce, verifier: &taken.verifier, redirect_uri: &taken.redirect_uri };
-    let Known { subject, name, groups } = sign_in.client.end(&asked, returned, now).await.map_err(failed)?;
+    let Known { subject, name, groups } = sign_in.client.end(&asked, returned, now).await.map_err(failed(&sign_in.name))?;
     let refused = |why: String| Error::SignInRefused { why };
     let Some(role) = sign_in.role_of(&groups) else {
         tracing::warn!(groups = groups.len(), "somebody came from the issuer whose groups give no role here");
@@ -81,10 +81,12 @@ fn unknown() -> Error {
     Error::not_found("sign-in", "oidc")
 }
 
-/// Whoever is not signed in reads little of it; the operator reads all of it.
-fn failed(error: countersign_core::source::Error) -> Error {
-    tracing::warn!(%error, "a sign-in at the issuer failed");
-    Error::Connection(error)
+/// SECURITY: whoever is not signed in reads nothing of it; the operator reads all of it.
+fn failed(issuer: &str) -> impl FnOnce(countersign_core::source::Error) -> Error {
+    move |error| {
+        tracing::warn!(%error, "a sign-in at the issuer failed");
+        Error::SignInFailed { issuer: issuer.to_owned() }
+    }
 }
 
 /// What an issuer calls a person, in the characters that names have here.
