@@ -68,7 +68,8 @@ impl<'a> Subject<'a> {
             has_own_workspace: *has_own_workspace,
             session: session.clone(),
             invocation: id.clone(),
-            is_read: self.definition.action.tier.class() == Class::Read,
+            // The tier of the call: a caller may say that a call of an action that reads does more.
+            is_read: self.invocation.tier.class() == Class::Read,
             attempt: (*attempts).max(1),
             timeout_ms: self.definition.action.timeout_ms.clamp(1, CALL_TIMEOUT_MS),
             prepared: evidence.clone(),
