@@ -128,6 +128,9 @@ pub struct DeliveryView {
     pub problem: Option<String>,
     /// Who asked for it once more.
     pub retried_by: Option<String>,
+    /// Who took it away after it had been given up.
+    #[serde(default)]
+    pub dropped_by: Option<String>,
     pub created_at: Timestamp,
     pub ended_at: Option<Timestamp>,
 }
@@ -147,6 +150,7 @@ impl DeliveryView {
             due_at: waits.then_some(delivery.due_at),
             problem: delivery.problem,
             retried_by: delivery.retried_by.map(|by| by.to_string()),
+            dropped_by: delivery.dropped_by.map(|by| by.to_string()),
             created_at: delivery.created_at,
             ended_at: delivery.ended_at,
         }

@@ -290,6 +290,8 @@ pub struct Delivery {
     pub problem: Option<String>,
     /// Who asked for it once more after it had been given up.
     pub retried_by: Option<PrincipalId>,
+    /// Who took it away after it had been given up.
+    pub dropped_by: Option<PrincipalId>,
     pub created_at: Timestamp,
     pub ended_at: Option<Timestamp>,
 }

@@ -232,6 +232,11 @@ impl Grant {
             (_, GrantScope::Automation(_) | GrantScope::Org) => None,
         }
     }
+
+    /// Whether this principal gave or requested it, and so knows what it covers.
+    pub fn is_by(&self, principal: &PrincipalId) -> bool {
+        [&self.given_by, &self.requested_by].into_iter().flatten().any(|by| by == principal)
+    }
 }
 
 #[cfg(test)]

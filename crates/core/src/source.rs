@@ -73,6 +73,24 @@ impl Output {
     }
 }
 
+/// As whom the requests of a call are sent. An approval is bound to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentAs {
+    /// With the login of this connection.
+    Connection(ConnectionId),
+    /// As an operator has set it, in words and without a secret.
+    Setting(String),
+}
+
+impl SentAs {
+    pub const fn connection(&self) -> Option<&ConnectionId> {
+        match self {
+            Self::Connection(connection) => Some(connection),
+            Self::Setting(_) => None,
+        }
+    }
+}
+
 /// A source: it defines actions and performs them.
 ///
 /// An implementation may hold connections and caches, but keeps nothing of a caller between calls. It never retries, never logs params,
@@ -100,9 +118,15 @@ pub trait Source: Send + Sync {
     fn is_builtin(&self) -> bool {
         false
     }
-    /// The connection whose credential its requests carry, if any. Invocations and receipts name it.
+    /// The connection whose credential its requests carry, if it is the same for every call. Invocations and receipts name it.
     fn connection(&self) -> Option<&ConnectionId> {
         None
+    }
+    /// As whom the requests of a call in this space are sent now, if as anybody. It is asked for every call; a source that chooses by the space
+    /// answers itself.
+    fn sent_as<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<SentAs>, Error>> {
+        let _ = (org, space);
+        Box::pin(std::future::ready(Ok(self.connection().cloned().map(SentAs::Connection))))
     }
     /// Whether calls of this space may use it. In any other space it does not exist.
     fn is_for(&self, space: &SpaceId) -> bool {

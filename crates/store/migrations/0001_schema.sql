@@ -650,6 +650,7 @@ CREATE TABLE deliveries (
   -- What the channel wants to know when it tells of the same call again, as JSON.
   remembered TEXT,
   retried_by TEXT,
+  dropped_by TEXT,
   -- Which server tries it now, and until when it has it for itself.
   claimed_by TEXT,
   claimed_until BIGINT,

@@ -95,7 +95,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     (
         "deliveries",
         "org_id, id, channel_id, invocation_id, recipient, moment, seq, state, attempts, due_at, tried_at, problem, remembered, retried_by, \
-         claimed_by, claimed_until, created_at, ended_at",
+         dropped_by, claimed_by, claimed_until, created_at, ended_at",
         "org_id, id",
     ),
     ("slack_requests", "org_id, signature, until", "org_id, signature"),

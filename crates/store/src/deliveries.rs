@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 
 macro_rules! select_delivery {
     () => {
-        "SELECT id, channel_id, invocation_id, recipient, moment, state, attempts, due_at, tried_at, problem, retried_by, created_at, ended_at, \
-         seq FROM deliveries WHERE org_id = $1"
+        "SELECT id, channel_id, invocation_id, recipient, moment, state, attempts, due_at, tried_at, problem, retried_by, dropped_by, \
+         created_at, ended_at, seq FROM deliveries WHERE org_id = $1"
     };
 }
 
@@ -181,15 +181,21 @@ impl Store {
     }
 
     /// Drops dead letters of a channel: this one, or all. They count as skipped from then on. Returns how many.
-    pub async fn drop_deliveries(&self, org: &OrgId, channel: &ChannelId, delivery: Option<&DeliveryId>) -> Result<u64, Error> {
-        let (org, channel) = (org.clone(), channel.clone());
+    pub async fn drop_deliveries(
+        &self,
+        org: &OrgId,
+        channel: &ChannelId,
+        delivery: Option<&DeliveryId>,
+        by: &PrincipalId,
+    ) -> Result<u64, Error> {
+        let (org, channel, by) = (org.clone(), channel.clone(), by.to_string());
         let delivery = delivery.map_or_else(String::new, ToString::to_string);
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let sql = "UPDATE deliveries SET state = 'skipped', ended_at = $1
-                               WHERE org_id = $2 AND channel_id = $3 AND state = 'dead' AND (id = $4 OR $4 = '')";
-                    tx.exec(sql, &vals![tx.now(), org.as_str(), channel.as_str(), delivery]).await
+                    let sql = "UPDATE deliveries SET state = 'skipped', ended_at = $1, dropped_by = $2
+                               WHERE org_id = $3 AND channel_id = $4 AND state = 'dead' AND (id = $5 OR $5 = '')";
+                    tx.exec(sql, &vals![tx.now(), by, org.as_str(), channel.as_str(), delivery]).await
                 })
             })
             .await
@@ -379,6 +385,7 @@ fn read_with_seq(row: Row) -> Result<(Delivery, i64), Error> {
         tried_at: columns.time_or_null()?,
         problem: columns.text_or_null()?,
         retried_by: columns.parsed_or_null(PrincipalId::parse)?,
+        dropped_by: columns.parsed_or_null(PrincipalId::parse)?,
         created_at: columns.time()?,
         ended_at: columns.time_or_null()?,
     };

@@ -42,6 +42,9 @@ pub struct GrantFilter {
     pub session: Option<SessionId>,
     /// None that are for these spaces or for sessions in them, or that an agent there has requested.
     pub hidden: BTreeSet<SpaceId>,
+    /// None that name one of these sources, but for those that `by` gave or requested.
+    pub hidden_sources: BTreeSet<String>,
+    pub by: Option<PrincipalId>,
 }
 
 /// The result of answering or revoking a grant.
@@ -185,6 +188,10 @@ impl Store {
                 " AND COALESCE(space_id, '') NOT IN ({hidden}) AND scope NOT IN (SELECT 'session:' {session})
                   AND COALESCE(requested_by, '') NOT IN (SELECT 'agent:' {session})"
             ));
+        }
+        if let Some(hidden) = places(filter.hidden_sources.iter().map(String::as_str), &mut params) {
+            params.push(Val::from(filter.by.as_ref().map_or_else(String::new, ToString::to_string)));
+            sql.push_str(&format!(" AND (source NOT IN ({hidden}) OR ${} IN (given_by, requested_by))", params.len()));
         }
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));

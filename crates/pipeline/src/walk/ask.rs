@@ -12,8 +12,8 @@ use countersign_core::action::Class;
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::invocation::Failure;
 use countersign_core::limits::CALL_TIMEOUT_MS;
-use countersign_core::source::{Asked, CallContext, Error, Output, Source};
-use countersign_core::{Invocation, OrgId};
+use countersign_core::source::{Asked, CallContext, Error, Output, SentAs, Source};
+use countersign_core::{Invocation, OrgId, Session};
 use futures_util::FutureExt;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
@@ -68,7 +68,8 @@ impl<'a> Subject<'a> {
             has_own_workspace: *has_own_workspace,
             session: session.clone(),
             invocation: id.clone(),
-            is_read: self.definition.action.tier.class() == Class::Read,
+            // The tier of the call: a caller may say that a call of an action that reads does more.
+            is_read: self.invocation.tier.class() == Class::Read,
             attempt: (*attempts).max(1),
             timeout_ms: self.definition.action.timeout_ms.clamp(1, CALL_TIMEOUT_MS),
             prepared: evidence.clone(),
@@ -90,6 +91,11 @@ impl Walk {
     pub(crate) async fn ask_whether_possible(&self, source: &dyn Source, asked: Asked<'_>) -> Result<(), Error> {
         // `check` is called inside the guarded future: a panic anywhere in it must not end the walk.
         answered(source.id().as_str(), CALL_TIMEOUT_MS, async { source.check(asked).await }).await
+    }
+
+    /// Asks as whom the requests of a call in this session would be sent. Like the question above, it is asked for every call.
+    pub(super) async fn ask_as_whom(&self, source: &dyn Source, session: &Session) -> Result<Option<SentAs>, Error> {
+        answered(source.id().as_str(), CALL_TIMEOUT_MS, async { source.sent_as(&session.org, &session.space).await }).await
     }
 
     /// Asks the source to prepare the effect and its rollback.

@@ -6,6 +6,7 @@ use super::ground::Walk;
 use crate::error::{Conflict, Error};
 use countersign_core::invocation::{Answer, Binding};
 use countersign_core::ledger::SignedAnswer;
+use countersign_core::source::SentAs;
 use countersign_core::{Decision, Digest, Invocation, PrincipalId, Status, Timestamp, json};
 use policy::digest::{Bound, Mismatch, binding, mismatch};
 use serde_json::Value;
@@ -64,8 +65,7 @@ impl Walk {
     pub(crate) async fn bound(&self, gated: &Gated, decision: &Decision, terms: Terms) -> Result<Bound, Error> {
         let resolved = &gated.validated.resolved;
         let (session, request, action) = (&resolved.admitted.session, &resolved.admitted.request, resolved.action());
-        let connection = resolved.source.connection();
-        let connection_version = match connection {
+        let connection_version = match resolved.connection() {
             Some(connection) => self.ledger().connection_version(&session.org, connection).await?,
             None => None,
         };
@@ -77,7 +77,10 @@ impl Walk {
             owner: request.principal.owner.clone(),
             automation_run: None,
             source: action.id.source().to_owned(),
-            connection: connection.map(ToString::to_string),
+            connection: resolved.sent_as.as_ref().map(|sent_as| match sent_as {
+                SentAs::Connection(connection) => connection.to_string(),
+                SentAs::Setting(setting) => setting.clone(),
+            }),
             connection_version,
             action: action.id.clone(),
             tier: resolved.tier(),

@@ -101,7 +101,7 @@ impl Gated {
             owner: request.principal.owner.clone(),
             device: request.principal.device.clone(),
             action: resolved.action().id.clone(),
-            connection: resolved.source.connection().cloned(),
+            connection: resolved.connection().cloned(),
             tier: resolved.tier(),
             status,
             intention: request.intention,

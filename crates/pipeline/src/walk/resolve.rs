@@ -10,8 +10,8 @@ use countersign_core::call::Planned;
 use countersign_core::decision::Drift;
 use countersign_core::ledger::ArchivedDefinition;
 use countersign_core::limits::LISTING_STALE_MAX_SECONDS;
-use countersign_core::source::{self, Source};
-use countersign_core::{Action, ActionId, Digest, OrgId, Tier};
+use countersign_core::source::{self, SentAs, Source};
+use countersign_core::{Action, ActionId, ConnectionId, Digest, OrgId, Tier};
 use std::sync::Arc;
 
 /// A request whose action is known.
@@ -21,11 +21,18 @@ pub(crate) struct Resolved {
     pub(crate) definition: Arc<Definition>,
     /// How the definition differs from the reviewed one.
     pub(crate) drift: Drift,
+    /// As whom the source sends the call's requests now.
+    pub(crate) sent_as: Option<SentAs>,
 }
 
 impl Resolved {
     pub(crate) fn action(&self) -> &Action {
         &self.definition.action
+    }
+
+    /// The connection whose credential the call's requests carry, if any.
+    pub(crate) fn connection(&self) -> Option<&ConnectionId> {
+        self.sent_as.as_ref().and_then(SentAs::connection)
     }
 
     /// The tier of the call: the definition's, or the caller's if that is higher.
@@ -51,23 +58,35 @@ impl Walk {
         let _timed = self.timed(Stage::Resolve);
         let current = match self.find_meant(&admitted).await? {
             Meant::Now(current) => current,
-            Meant::Past(source, definition) => return Ok(Resolved { admitted, source, definition, drift: Drift::None }),
+            Meant::Past(source, definition) => return self.resolved(admitted, source, definition, Drift::None).await,
         };
         self.archive(&admitted.session.org, &current.found.definition).await?;
         let drift = self.drift_of(&mut admitted, &current).await?;
         let Found { source, definition, .. } = current.found;
-        Ok(Resolved { admitted, source, definition, drift })
+        self.resolved(admitted, source, definition, drift).await
     }
 
     /// Resolves a call for a preview: archives nothing, and does not record a drift.
     pub(crate) async fn resolve_readonly(&self, admitted: Box<Admitted>) -> Result<Resolved, Error> {
         let current = match self.find_meant(&admitted).await? {
             Meant::Now(current) => current,
-            Meant::Past(source, definition) => return Ok(Resolved { admitted, source, definition, drift: Drift::None }),
+            Meant::Past(source, definition) => return self.resolved(admitted, source, definition, Drift::None).await,
         };
         let drift = self.drift_unrecorded(&admitted.session.org, &current);
         let Found { source, definition, .. } = current.found;
-        Ok(Resolved { admitted, source, definition, drift })
+        self.resolved(admitted, source, definition, drift).await
+    }
+
+    async fn resolved(
+        &self,
+        admitted: Box<Admitted>,
+        source: Arc<dyn Source>,
+        definition: Arc<Definition>,
+        drift: Drift,
+    ) -> Result<Resolved, Error> {
+        let sent_as = self.ask_as_whom(&*source, &admitted.session).await;
+        let sent_as = sent_as.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
+        Ok(Resolved { admitted, source, definition, drift, sent_as })
     }
 
     async fn find_meant(&self, admitted: &Admitted) -> Result<Meant, Error> {

@@ -15,8 +15,9 @@ use axum::response::Response;
 use countersign_core::action::Reversibility;
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure, Intention};
+use countersign_core::ports::connections::Connection;
 use countersign_core::ports::{Rules, Sessions};
-use countersign_core::{Action, Invocation, OrgId, Principal, PrincipalId, Session, Status, Timestamp};
+use countersign_core::{Action, ConnectionId, Invocation, OrgId, Principal, PrincipalId, Session, Status, Timestamp};
 use pipeline::{Eyes, Foresight, is_truncated};
 use std::sync::Arc;
 use store::{InvocationFilter, PageRequest};
@@ -32,6 +33,8 @@ pub(super) struct Card {
     ahead: Option<Foresight>,
     session: Option<Session>,
     space: String,
+    /// The connection whose credential its requests carry, by its name and with the address that its mail comes from.
+    connection: Option<String>,
     /// As it is defined now; absent if it is gone, or was redefined since the call was made.
     action: Option<Arc<Action>>,
     requester: String,
@@ -68,6 +71,10 @@ impl Card {
             Some(owner) => Some(users::name_of_user(app, org, owner).await),
             None => None,
         };
+        let connection = match &invocation.connection {
+            Some(id) => Some(connection_named(app, org, id).await),
+            None => None,
+        };
         let answerer = name(app, org, invocation.answer.as_ref().map(|answer| &answer.by)).await;
         let editor = name(app, org, invocation.edit.as_ref().map(|edit| &edit.by)).await;
         let settler = name(app, org, invocation.aftermath.settled.as_ref().map(|settled| &settled.by)).await;
@@ -80,6 +87,7 @@ impl Card {
             space: space.map_or_else(|| invocation.space.to_string(), |space| format!("{} ({})", space.name, space.band.as_str())),
             action: action.filter(|_| !is_redefined),
             requester: users::name_of(app, org, &invocation.principal).await,
+            connection,
             owner,
             approvers,
             answerer,
@@ -185,7 +193,7 @@ impl Card {
         let mut facts = vec![("Requested by", self.who())];
         facts.extend(view.reason.as_ref().map(|reason| ("Reason given", format!("“{reason}”"))));
         facts.push(("Space", self.space.clone()));
-        facts.extend(view.connection_id.clone().map(|id| ("Connection", id)));
+        facts.extend(self.connection.clone().map(|connection| ("Connection", connection)));
         if let Some(claimed) = &view.claimed {
             facts.extend(claimed.action_id.clone().map(|name| ("Named by caller", name)));
             facts.extend(claimed.confidence.map(|confidence| ("Confidence given", confidence.to_string())));
@@ -337,6 +345,14 @@ async fn name(app: &App, org: &OrgId, of: Option<&PrincipalId>) -> Option<String
     match of {
         Some(of) => Some(users::name_of(app, org, of).await),
         None => None,
+    }
+}
+
+async fn connection_named(app: &App, org: &OrgId, id: &ConnectionId) -> String {
+    match app.store().find_connection_by_id(org, id).await.unwrap_or_default() {
+        Some(Connection { name, from: Some(from), .. }) => format!("{name} ({id}), from {from}"),
+        Some(Connection { name, from: None, .. }) => format!("{name} ({id})"),
+        None => id.to_string(),
     }
 }
 

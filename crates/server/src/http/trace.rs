@@ -22,7 +22,7 @@ pub(super) async fn answer(app: &App, router: Router, mut request: Request) -> R
     let span = tracing::info_span!("request", trace_id = id);
     let method = request.method().clone();
     // The path only: a query may one day hold something that must not be logged.
-    let path = request.uri().path().to_owned();
+    let path = loggable(request.uri().path()).to_owned();
     let client = request.extensions().get::<Reached>().map(|reached| reached.client);
     let began = std::time::Instant::now();
     let mut response = match AssertUnwindSafe(router.oneshot(request)).catch_unwind().instrument(span).await {
@@ -53,4 +53,30 @@ fn from_caller(headers: &HeaderMap) -> Option<String> {
     let (version, id) = (parts.next()?, parts.next()?);
     let fits = version.len() == 2 && id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
     (fits && id.bytes().any(|byte| byte != b'0')).then(|| id.to_owned())
+}
+
+/// SECURITY: what follows these in a path logs somebody in, or answers a call. It is cut off.
+fn loggable(path: &str) -> &str {
+    let secrets_from = ["/login/once/", "/answer/"].into_iter().filter_map(|before| Some(path.find(before)? + before.len())).min();
+    secrets_from.and_then(|from| path.get(..from)).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::loggable;
+
+    #[test]
+    fn a_path_that_opens_something_is_logged_without_what_opens_it() {
+        for (path, logged) in [
+            ("/login/once/s3cret", "/login/once/"),
+            ("//login/once/s3cret/", "//login/once/"),
+            ("/answer/s3cret", "/answer/"),
+            ("/answer/s3cret/login/once/x", "/answer/"),
+            ("/login/once", "/login/once"),
+            ("/api/v1/invocations/inv_1/approve", "/api/v1/invocations/inv_1/approve"),
+            ("/", "/"),
+        ] {
+            assert_eq!(loggable(path), logged, "{path}");
+        }
+    }
 }

@@ -167,7 +167,7 @@ pub(crate) async fn retry(app: &App, by: &Principal, text: &str, delivery: Optio
 pub(crate) async fn drop_letters(app: &App, by: &Principal, text: &str, delivery: Option<&str>) -> Result<u64, Error> {
     let channel = find_present(app, by, text).await?;
     let id = delivery.map(letter_of).transpose()?;
-    let dropped = app.store().drop_deliveries(&by.org, &channel.id, id.as_ref()).await?;
+    let dropped = app.store().drop_deliveries(&by.org, &channel.id, id.as_ref(), &by.id).await?;
     some_of(delivery, dropped)
 }
 

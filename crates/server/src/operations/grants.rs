@@ -41,6 +41,8 @@ pub(crate) async fn list(app: &App, by: &Principal, mut filter: GrantFilter, req
         None => must(by, Permission::Read)?,
     }
     filter.hidden = sight::hidden(app, by).await?;
+    filter.hidden_sources = sources::hidden(app, by).await?;
+    filter.by = Some(by.id.clone());
     let page = app.store().list_grants(&by.org, &filter, request).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for grant in page.items {
@@ -70,7 +72,11 @@ pub(crate) async fn find(app: &App, by: &Principal, grant: &str) -> Result<Grant
     let id = GrantId::parse(grant).map_err(|_| unknown())?;
     let found = app.store().find_grant(&by.org, &id).await?;
     let found = sight::seen_of(app, by, found.into_iter().collect::<Vec<_>>(), about).await?.pop();
-    let may_read = |found: &Grant| by.may(Permission::Read) || found.requested_by.as_ref() == Some(&by.id);
+    let hidden = sources::hidden(app, by).await?;
+    let may_read = |found: &Grant| {
+        let is_hidden = hidden.contains(found.terms.covers.source()) && !found.is_by(&by.id);
+        !is_hidden && (by.may(Permission::Read) || found.requested_by.as_ref() == Some(&by.id))
+    };
     told(app, by, found.filter(may_read).ok_or_else(unknown)?).await
 }
 

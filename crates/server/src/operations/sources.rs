@@ -16,7 +16,7 @@ use countersign_core::ports::{AddedSources, Breakers, Invocations, Rules};
 use countersign_core::principal::Permission;
 use countersign_core::source::{self, KeptListing, Listings, Source, SourceRegistry};
 use countersign_core::switch::SwitchScope;
-use countersign_core::{Action, ActionId, Digest, OrgId, Principal, PrincipalId, SourceId, SpaceId};
+use countersign_core::{Action, ActionId, Digest, GrantId, OrgId, Principal, PrincipalId, SourceId, SpaceId};
 use pipeline::{DefinitionNow, Eyes, Reviewed, SourceListing};
 use policy::scan::Others;
 use sources::mcp::{Known, McpSource};
@@ -96,10 +96,14 @@ pub(crate) async fn unknown_action(app: &App, by: &Principal, eyes: Eyes<'_>, na
     unknown.into()
 }
 
-/// Whether an event is about a source that is only for these spaces, also after it was removed.
-pub(super) async fn is_event_of_hidden(app: &App, org: &OrgId, spaces: &BTreeSet<SpaceId>, event: &Event) -> Result<bool, Error> {
+/// Whether an event is about a source that is only for these spaces, also after it was removed. Of a grant, whoever gave or requested it is told.
+pub(super) async fn is_event_of_hidden(app: &App, by: &Principal, spaces: &BTreeSet<SpaceId>, event: &Event) -> Result<bool, Error> {
     let named = if event.name == "consent.given" {
         purpose_in(&event.body).as_deref().and_then(action_of).map(str::to_owned)
+    } else if let Some(grant) = event.name.strip_prefix("grant.").and_then(|_| GrantId::parse(&event.key).ok()) {
+        // Not every event of a grant says what it covers.
+        let grant = app.store().find_grant(&by.org, &grant).await?.filter(|grant| !grant.is_by(&by.id));
+        grant.map(|grant| grant.terms.covers.to_string())
     } else if ["source.", "action.", "breaker.", "switch."].iter().any(|group| event.name.starts_with(group)) {
         // Of a switch, the key says what it stops; of an action, it begins with the source.
         Some(event.key.split_once(':').map_or(event.key.as_str(), |(_, named)| named).to_owned())
@@ -109,7 +113,7 @@ pub(super) async fn is_event_of_hidden(app: &App, org: &OrgId, spaces: &BTreeSet
     let Some(id) = named.as_deref().and_then(|named| named.split('.').next()).and_then(|source| SourceId::parse(source).ok()) else {
         return Ok(false);
     };
-    Ok(app.store().find_source(org, &id).await?.is_some_and(|source| seen(source, spaces).is_none()))
+    Ok(app.store().find_source(&by.org, &id).await?.is_some_and(|source| seen(source, spaces).is_none()))
 }
 
 /// What somebody consented to, in the body of the event.

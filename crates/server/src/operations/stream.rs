@@ -85,7 +85,7 @@ pub(crate) async fn told(app: &App, by: &Principal, told: &Arc<Told>) -> Result<
     if !hidden.is_empty() {
         let event = &told.event;
         let about = format!("{} {}", event.key, event.body);
-        if sight::is_about(app, &by.org, &hidden, &about).await? || sources::is_event_of_hidden(app, &by.org, &hidden, event).await? {
+        if sight::is_about(app, &by.org, &hidden, &about).await? || sources::is_event_of_hidden(app, by, &hidden, event).await? {
             return Ok(None);
         }
     }

@@ -478,6 +478,9 @@ async fn a_dead_letter_that_was_dropped_is_delivered_no_more(kind: Kind) {
     server.owner.post(path, one).await.problem(404, "not_found");
     assert_eq!(server.owner.post(path, json!({})).await.ok(), json!({ "dropped": 2 }));
     assert_eq!(dead(&server.owner).await, Vec::<Value>::new());
+    let owner = server.owner.get("/api/v1/whoami").await.ok()["principal"].clone();
+    let dropped = server.owner.get("/api/v1/deliveries?state=skipped").await.ok()["items"].as_array().unwrap().clone();
+    assert!(dropped.len() == 3 && dropped.iter().all(|letter| letter["dropped_by"] == owner), "it is known who dropped them: {dropped:?}");
     receiver.answers(StatusCode::OK);
     assert_eq!(server.owner.post("/api/v1/channels/pager/retry", json!({})).await.ok(), json!({ "retried": 0 }));
     server.courier.deliver_due().await.unwrap();

@@ -259,6 +259,9 @@ async fn what_a_plan_says_of_its_risk_only_raises_it(kind: Kind) {
     assert_eq!((&denied["status"], &denied["riskTier"]), (&json!("rejected"), &json!("R4")));
     // A call that was approved as R3 runs as R3.
     server.owner.approve(raised.body["feedback"]["invocationId"].as_str().unwrap()).await.ok();
+    agent.invoke("fake.read", json!({})).await.ok();
+    let may_be_sent_again: Vec<_> = server.source.calls().iter().map(|call| call.context.is_read).collect();
+    assert_eq!(may_be_sent_again, [false, true], "a source sends no request again for a call that was said to do more than read");
     server.verify().await;
 }
 

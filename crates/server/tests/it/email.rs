@@ -1,5 +1,6 @@
 //! Mail through a real mail server: a person is asked by mail and answers with its link; and `email.send`, a call like any other.
 
+use crate::browser::Browser;
 use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use crate::links::press;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ on_sqlite!(
     a_link_in_a_mail_does_not_stand_on_an_agreement_for_slack,
     whoever_has_no_link_of_their_own_is_sent_to_the_page_with_a_login,
     a_mail_is_sent_after_an_approval_and_not_without_one,
+    an_approval_of_a_mail_is_for_the_sender_that_it_was_asked_for,
     a_mail_that_broke_off_is_in_doubt,
     a_channel_names_a_server_that_the_operator_allows,
     an_org_sends_mail_through_its_own_connection_and_the_operators_server_where_it_has_none,
@@ -128,6 +130,29 @@ async fn a_mail_is_sent_after_an_approval_and_not_without_one(kind: Kind) {
         let refused = agent.invoke("email.send", wrong.clone()).await;
         assert_eq!((refused.status, &refused.body["code"]), (422, &json!("invalid_params")), "{wrong}: {refused:?}");
     }
+    server.verify().await;
+}
+
+async fn an_approval_of_a_mail_is_for_the_sender_that_it_was_asked_for(kind: Kind) {
+    let server = TestServer::start_mailing(kind).await;
+    let (owner, agent, to) = (&server.owner, server.agent().await, address(kind, "bound"));
+    let pending = async |subject: &str| agent.pending("email.send", json!({ "to": [to], "subject": subject, "text": "b" })).await;
+    // Through the operator's server, and not through a connection that comes later.
+    let operators = pending("a").await;
+    let team = owner.post("/api/v1/connections", connection("team", &json!({}))).await.ok();
+    owner.approve(&operators).await.problem(409, "tuple_mismatch");
+    // Through that connection, and not through one that goes before it.
+    let through_team = pending("b").await;
+    assert_eq!(server.shown(&through_team).await["connection_id"], team["id"]);
+    let page = Browser::of(&server).log_in(&through_team, &owner.token).await.text;
+    assert!(page.contains("from team@example.com"), "{page}");
+    let shop = owner.post("/api/v1/connections", connection("shop", &json!({ "spaces": ["main"] }))).await.ok();
+    owner.approve(&through_team).await.problem(409, "tuple_mismatch");
+    assert!(mail::to(&to).is_empty());
+    let through_shop = pending("c").await;
+    owner.approve(&through_shop).await.ok();
+    assert_eq!(mail::to(&to)[0].from, "shop@example.com");
+    assert_eq!(server.receipt_of(&through_shop).await["connection_id"], shop["id"]);
     server.verify().await;
 }
 

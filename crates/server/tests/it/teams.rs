@@ -14,6 +14,7 @@ on_both_engines!(
     no_page_and_no_cursor_tells_of_what_is_hidden,
     a_source_for_a_hidden_space_cannot_be_told_from_none,
     consents_and_reviews_tell_nothing_of_a_source_for_a_hidden_space,
+    grants_for_the_org_tell_nothing_of_a_source_for_a_hidden_space,
     what_is_written_in_a_space_with_members_is_read_in_no_other,
     a_call_is_reverted_where_it_was_made_whether_its_space_was_closed_or_opened_since,
     the_stats_of_an_action_leave_out_what_is_hidden,
@@ -265,6 +266,30 @@ async fn consents_and_reviews_tell_nothing_of_a_source_for_a_hidden_space(kind: 
             assert_eq!(text(hidden), text(client.get(&format!("/api/v1/{}", path.replace("bank", "none"))).await), "{path}");
         }
     }
+}
+
+async fn grants_for_the_org_tell_nothing_of_a_source_for_a_hidden_space(kind: Kind) {
+    let upstream = Upstream::start().await;
+    let server = TestServer::start_reaching(kind, &[&upstream.url]).await;
+    let (robin, eve) = (server.owner.person("robin", "approver").await, server.owner.person("eve", "approver").await);
+    payroll(&server, &[&robin]).await;
+    let bank = json!({ "name": "bank", "url": upstream.mcp(), "trust_hints": true, "spaces": ["payroll"] });
+    server.owner.post("/api/v1/sources", bank).await.ok();
+    let given = robin.grant(json!({ "covers": "bank.look", "scope": "org" })).await;
+    let ended = robin.grant(json!({ "covers": "bank.*", "scope": "org" })).await;
+    robin.revoke(&ended).await.ok();
+    let other = robin.grant(json!({ "covers": "fake.write", "scope": "org" })).await;
+    for list in ["grants", "events"] {
+        let (theirs, hers) = (robin.get(&format!("/api/v1/{list}")).await.ok(), eve.get(&format!("/api/v1/{list}")).await.ok());
+        for (grant, is_told) in [(&given, false), (&ended, false), (&other, true)] {
+            let names_it = |told: &Value| told.to_string().contains(grant.as_str());
+            assert_eq!((names_it(&theirs), names_it(&hers)), (true, is_told), "{list}: {hers:#}");
+        }
+        assert!(!hers.to_string().contains("bank."), "{list}: {hers:#}");
+    }
+    is_nothing(&eve, Method::GET, &format!("/api/v1/grants/{given}"), None, &given).await;
+    is_nothing(&eve, Method::DELETE, &format!("/api/v1/grants/{given}"), None, &given).await;
+    server.verify().await;
 }
 
 fn id_in(answer: &Value) -> String {

@@ -7,8 +7,8 @@ use countersign_core::action::Effect;
 use countersign_core::limits::{
     CALL_TIMEOUT_MS, EMAIL_ADDRESS_BYTES_MAX, EMAIL_RECIPIENTS_MAX, EMAIL_SUBJECT_CHARS_MAX, EMAIL_TEXT_CHARS_MAX,
 };
-use countersign_core::source::{Asked, CallContext, Error, Output, Source};
-use countersign_core::{Action, ActionId, Clock, Future, OrgId, SourceId, Tier};
+use countersign_core::source::{Asked, CallContext, Error, Output, SentAs, Source};
+use countersign_core::{Action, ActionId, Clock, Future, OrgId, SourceId, SpaceId, Tier};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -103,6 +103,10 @@ impl Source for Email {
 
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
         Box::pin(std::future::ready(Ok(vec![self.action.clone()])))
+    }
+
+    fn sent_as<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<SentAs>, Error>> {
+        self.senders.sent_as(org, Some(space))
     }
 
     /// An address that cannot be one is refused before a person is asked.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::builtin::tests::{call, context, preview};
-use crate::mail::Route;
+use crate::mail::{MailServer, Route};
 use countersign_core::source::AfterError;
 use testkit::{FixedClock, mail};
 
@@ -55,6 +55,14 @@ async fn params_that_could_mean_something_else_are_refused_before_anybody_is_ask
         assert_eq!((checked.code(), called.code()), ("invalid_params", "invalid_params"), "{bad}");
     }
     assert!(mail::to("bad@email.test").is_empty() && mail::to("many@email.test").is_empty() && mail::to("eve@email.test").is_empty());
+}
+
+#[tokio::test]
+async fn whoever_approves_a_mail_through_the_operators_server_approves_the_server_and_the_address() {
+    let (email, context) = (email(), context());
+    let server: MailServer = mail::plain().parse().unwrap();
+    let expected = SentAs::Setting(format!("countersign@example.com through {server}"));
+    assert_eq!(email.sent_as(&context.org, &context.space).await, Ok(Some(expected)));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::mail::{MailLogin, MailServer, Route, Sender, Senders};
 use crate::words::{failed, refused};
 use countersign_core::limits::MAIL_SEND_MS;
 use countersign_core::ports::connections::{Connection, ConnectionName, OpenConnection};
-use countersign_core::source::Error;
+use countersign_core::source::{Error, SentAs};
 use countersign_core::{Future, OrgId, Secret, SpaceId};
 use std::time::Duration;
 
@@ -23,8 +23,7 @@ impl OrgSenders {
     }
 
     async fn find(&self, org: &OrgId, space: Option<&SpaceId>) -> Result<Sender, Error> {
-        let connections = self.connected.kept.mail_connections(org).await.map_err(|error| of_store(&error))?;
-        match (chosen(connections, space)?, &self.default) {
+        match (chosen(self.connections(org).await?, space)?, &self.default) {
             (Some(connection), _) => sender(self.connected.open(org, &connection.id).await?),
             (None, Some(default)) => Ok(default.clone()),
             (None, None) => {
@@ -33,11 +32,26 @@ impl OrgSenders {
             }
         }
     }
+
+    async fn find_as_whom(&self, org: &OrgId, space: Option<&SpaceId>) -> Result<Option<SentAs>, Error> {
+        // Where several are for this, the call says so when it is made.
+        let Ok(chosen) = chosen(self.connections(org).await?, space) else { return Ok(None) };
+        let default = || self.default.as_ref().map(|default| SentAs::Setting(default.in_words()));
+        Ok(chosen.map(|connection| SentAs::Connection(connection.id)).or_else(default))
+    }
+
+    async fn connections(&self, org: &OrgId) -> Result<Vec<Connection>, Error> {
+        self.connected.kept.mail_connections(org).await.map_err(|error| of_store(&error))
+    }
 }
 
 impl Senders for OrgSenders {
     fn sender_of<'a>(&'a self, org: &'a OrgId, space: Option<&'a SpaceId>) -> Future<'a, Result<Sender, Error>> {
         Box::pin(self.find(org, space))
+    }
+
+    fn sent_as<'a>(&'a self, org: &'a OrgId, space: Option<&'a SpaceId>) -> Future<'a, Result<Option<SentAs>, Error>> {
+        Box::pin(self.find_as_whom(org, space))
     }
 }
 

@@ -764,7 +764,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.claim_deliveries(org, &theirs.channel, 10).await, Ok(vec![]));
     assert_eq!(store.end_delivery(org, &theirs.delivery, DeliveryEnd::Skipped).await, Ok(false));
     assert_eq!(store.retry_deliveries(org, &theirs.channel, Some(&theirs.delivery), &by).await, Ok(0));
-    assert_eq!(store.drop_deliveries(org, &theirs.channel, Some(&theirs.delivery)).await, Ok(0));
+    assert_eq!(store.drop_deliveries(org, &theirs.channel, Some(&theirs.delivery), &by).await, Ok(0));
     assert_eq!(store.forget_deliveries(org).await, Ok(0));
     add_channel(store, &ours.tenant, "channel of theirs").await;
     // A login that was taken ends in the org it belongs to.
