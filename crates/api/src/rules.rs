@@ -201,6 +201,9 @@ pub struct GrantView {
     pub invocation_id: Option<String>,
     pub ended_by: Option<String>,
     pub ended_at: Option<Timestamp>,
+    /// How long it lasts from the moment it is given.
+    pub lifetime_seconds: u64,
+    /// When it ends; of a request, until when it can be answered.
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
     /// The source that it covers, in the words of an older contract. This member and the next two are told where grants are of a session.

@@ -92,6 +92,13 @@ fn of_values(problem: &Problem) -> Option<String> {
     if problem.code == Code::UrlNotAllowed && HOLDS_CREDENTIAL.iter().any(|words| problem.detail.contains(words)) {
         return Some(CREDENTIAL_IN_URL.to_owned());
     }
+    // A channel to a host that nobody allowed yet.
+    if problem.code == Code::InvalidRequest && problem.detail.contains("`source_allowed_hosts`") {
+        return Some(ALLOW_HOST.to_owned());
+    }
+    if let Some(secret) = named_after("there is no secret", &problem.detail).filter(|_| problem.code == Code::NotFound) {
+        return Some(format!("list them with `countersign secret list`, or keep it with `countersign secret set {secret} --stdin`"));
+    }
     let what = LISTED.into_iter().find(|noun| problem.detail.split(' ').any(|word| word.strip_suffix('d').unwrap_or(word) == *noun));
     what.filter(|_| problem.code == Code::NotFound).map(|what| format!("list them with `countersign {what} list`"))
 }
@@ -100,6 +107,9 @@ fn of_values(problem: &Problem) -> Option<String> {
 const HOLDS_CREDENTIAL: [&str; 2] = ["a user or a password", "has no query"];
 const CREDENTIAL_IN_URL: &str = "leave it out of the URL: `countersign connection add` takes a credential unseen, and a source uses it with \
                                  `--connection NAME`";
+
+const ALLOW_HOST: &str = "an operator adds it to `source_allowed_hosts` in `countersign.toml`, and its network to `source_allowed_networks` if \
+                          that is not public, and starts the server again";
 
 /// The kill switch that stopped it, if it is named.
 fn stopped_by(problem: &Problem) -> Option<SwitchScope> {
@@ -309,6 +319,12 @@ mod tests {
         unrecorded.batch_id = Some("bat_1".into());
         check(&unrecorded, Some("read it with `countersign batch show bat_1`"));
         check(&Problem::new(Code::NotFound, "there is no package `x`"), Some("list them with `countersign package list`"));
+        check(
+            &Problem::new(Code::NotFound, "there is no secret `pager-key`"),
+            Some("list them with `countersign secret list`, or keep it with `countersign secret set pager-key --stdin`"),
+        );
+        let no_host = "`http://127.0.0.1:9911` is not allowed, because no host is: an operator can list it in `source_allowed_hosts`";
+        check(&Problem::new(Code::InvalidRequest, no_host), Some(ALLOW_HOST));
         // A row that names what the problem has not is no hint.
         check(&Problem::new(Code::CannotRun, "no"), None);
         check(

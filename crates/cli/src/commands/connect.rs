@@ -242,7 +242,11 @@ impl Connect {
         let ended = end(&session, &client).await?;
         // The client may have written to them meanwhile.
         let text = file::read(&path)?;
-        let backup = file::replace(&path, &text, &self.client.remove(&text, &path)?)?;
+        let left = self.client.remove(&text, &path)?;
+        // What is left of a file that was made for the entry.
+        let empty = self.client.insert("", &value, &path).and_then(|made| self.client.remove(&made, &path));
+        let is_removed = empty.is_ok_and(|empty| empty == left) && file::remove_made(&path, &text)?;
+        let backup = if is_removed { None } else { file::replace(&path, &text, &left)? };
         contexts.contexts.remove(&name);
         contexts.save(&contexts_file)?;
         let kept = backup.map(|backup| format!("; what was there is kept in `{}`", backup.display())).unwrap_or_default();
@@ -251,7 +255,8 @@ impl Connect {
             let file = path.display().to_string();
             terminal.document(&json!({ "client": self.client.as_str(), "session_id": session, "file": file, "is_ended": ended }))?;
         }
-        terminal.remark(format!("{} `{}`{kept}", Tone::Ok.paint("✓ took the entry out of"), path.display()));
+        let done = if is_removed { "✓ removed, as it was made for the entry and has nothing else:" } else { "✓ took the entry out of" };
+        terminal.remark(format!("{} `{}`{kept}", Tone::Ok.paint(done), path.display()));
         self.tell_reload(terminal);
         terminal.remark(format!("{} `{session}`; its token no longer works", Tone::Ok.paint("✓ ended")));
         Ok(Exit::Ok)

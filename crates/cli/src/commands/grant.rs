@@ -3,6 +3,7 @@
 use super::action::params;
 use super::sum;
 use crate::shared::*;
+use crate::style::time;
 use api::identity::{SessionView, SpaceView};
 use api::invocation::GrantScopeName;
 use api::rules::{GrantStateName, GrantView, NewGrantRequest};
@@ -149,6 +150,7 @@ impl Resource for GrantView {
                 Some(Cell::shown("–", one.expires_at.to_string()).toned(Tone::Muted))
             }
         }),
+        Field::line("lasts", |one, _| text(lasts(one))),
         Field::line("space", |one, _| maybe(one.space_id.as_ref())),
         Field::line("condition", |one, _| maybe(one.condition.as_ref().map(ToString::to_string))),
         Field::line("requested by", requester),
@@ -193,6 +195,17 @@ fn requester(grant: &GrantView, view: &View<'_>) -> Option<Cell> {
     let by = grant.requested_by.as_ref()?;
     let title = grant.session_title.as_deref().filter(|title| by.starts_with("agent:") && !title.trim().is_empty());
     title.map_or_else(|| view.who(by), |title| Some(Cell::shown(title, by)))
+}
+
+/// How long it allows calls. A request has an end of its own until it is answered.
+fn lasts(grant: &GrantView) -> String {
+    let lifetime = time::span(grant.lifetime_seconds);
+    match grant.state {
+        GrantStateName::Requested => format!("{lifetime} from when it is given"),
+        GrantStateName::Active | GrantStateName::Refused | GrantStateName::Revoked | GrantStateName::Expired | GrantStateName::UsedUp => {
+            lifetime
+        }
+    }
 }
 
 fn state(state: GrantStateName) -> Cell {
@@ -243,7 +256,7 @@ impl Grant {
                     if let Some(reason) = &asked.reason {
                         terminal.remark(format!("Reason given “{}”", clean::line(reason)));
                     }
-                    terminal.remark(format!("{} {}", Tone::Warn.paint("! gives"), summary(&asked, terminal)));
+                    terminal.remark(format!("{} {}", Tone::Warn.paint("! gives"), summary(&asked)));
                     terminal.consent("Give this grant?", agreed.consent(client)).await?;
                 }
                 client.post_empty(&["grants", &grant, "approve"]).await?
@@ -315,7 +328,7 @@ async fn create(request: &NewGrantRequest, client: &Client) -> Result<Answer<Gra
 }
 
 /// One line that says everything the grant allows.
-fn summary(grant: &GrantView, terminal: &Terminal) -> String {
+fn summary(grant: &GrantView) -> String {
     let calls = match grant.calls_max {
         Some(calls) => counted(calls, "call", "calls"),
         None => "any number of calls".to_owned(),
@@ -323,6 +336,6 @@ fn summary(grant: &GrantView, terminal: &Terminal) -> String {
     let sum = grant.sum_max.as_ref().map(|sum| format!(", {} in sum", sum::words(sum))).unwrap_or_default();
     let space = grant.space_id.as_ref().map(|space| format!(" in space {space}")).unwrap_or_default();
     let condition = grant.condition.as_ref().map(|condition| format!(", where {condition}")).unwrap_or_default();
-    let until = terminal.future(grant.expires_at);
-    clean::line(&format!("a grant for {} to {}{space}, {calls}{sum}, for {}{condition}", grant.covers, grant.scope, until.as_shown()))
+    let lifetime = time::span(grant.lifetime_seconds);
+    clean::line(&format!("a grant for {} to {}{space}, {calls}{sum}, for {lifetime}{condition}", grant.covers, grant.scope))
 }

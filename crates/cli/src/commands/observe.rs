@@ -5,6 +5,7 @@ use api::identity::{ChangeSpaceRequest, SpaceView};
 use api::observe::{AskedForView, ObserveReport};
 use api::rules::NewGrantRequest;
 use clap::Subcommand;
+use countersign_core::limits::OBSERVED_OFTEN;
 use countersign_core::observe::Observed;
 
 const MAIN: &str = "main";
@@ -73,7 +74,8 @@ async fn report(space: &str, since: Option<String>, client: &Client, terminal: &
     let query: Vec<_> = since.into_iter().map(|since| ("since", since)).collect();
     let answer = client.get::<ObserveReport>(&["spaces", &id, "observed"], &query).await?;
     let report = &answer.read;
-    let columns = [Column::Whole("action"), Column::Whole("tier"), Column::Number("calls"), Column::Whole("spared by"), Column::Cut("by")];
+    let columns =
+        [Column::Whole("action"), Column::Whole("tier"), Column::Number("calls"), Column::Whole("could be spared by"), Column::Cut("by")];
     let empty = if report.observes {
         "nobody would have been asked anything".to_owned()
     } else {
@@ -92,7 +94,11 @@ async fn report(space: &str, since: Option<String>, client: &Client, terminal: &
         return Ok(Exit::Ok);
     }
     let asked = counted(report.asked, "question", "questions");
-    terminal.remark(format!("{asked}, and {} with what is suggested:", report.still_asked));
+    if report.modes.is_empty() && report.grants.is_empty() {
+        terminal.remark(format!("{asked}, and nothing to suggest: a rule needs {OBSERVED_OFTEN} about one action that it could answer"));
+    } else {
+        terminal.remark(format!("{asked}, and {} with what is suggested:", report.still_asked));
+    }
     for one in &report.modes {
         terminal.remark(format!("  countersign mode set {} {}", clean::line(&one.action), one.mode));
     }

@@ -1,5 +1,6 @@
 //! Writes times in few words: how long ago, a countdown, or the time itself in UTC.
 
+use super::counted;
 use countersign_core::Timestamp;
 
 const MINUTE: u64 = 60;
@@ -28,6 +29,14 @@ pub(crate) fn lasting(millis: u64) -> String {
         HOUR..DAY => format!("{} h {} min", seconds / HOUR, seconds % HOUR / MINUTE),
         DAY.. => format!("{} d {} h", seconds / DAY, seconds % DAY / HOUR),
     }
+}
+
+/// A duration in the largest unit that divides it evenly: `60 days`, `90 minutes`.
+pub(crate) fn span(seconds: u64) -> String {
+    let units = [(DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (1, "second")];
+    let (length, unit) =
+        units.into_iter().find(|(length, _)| seconds >= *length && seconds.is_multiple_of(*length)).unwrap_or((1, "second"));
+    counted(seconds / length, unit, &format!("{unit}s"))
 }
 
 /// `4:59`, `23 h 05 min`, or `now` once the time has come.
@@ -91,6 +100,14 @@ mod tests {
             (200_000, "2 d 7 h"),
         ] {
             assert_eq!(countdown(moved(seconds), NOW), expected);
+        }
+    }
+
+    #[test]
+    fn a_span_is_told_in_the_unit_it_was_given_in() {
+        for (seconds, expected) in [(0, "0 seconds"), (1, "1 second"), (5_400, "90 minutes"), (7_200, "2 hours"), (86_400 * 60, "60 days")]
+        {
+            assert_eq!(span(seconds), expected);
         }
     }
 

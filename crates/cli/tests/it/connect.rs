@@ -90,6 +90,28 @@ fn an_entry_is_written_tried_and_taken_away_with_everything_else_as_it_was() {
 }
 
 #[test]
+fn a_file_that_was_made_for_the_entry_goes_with_it() {
+    for (client, file) in [("claude-code", ".mcp.json"), ("codex", ".codex/config.toml"), ("vscode", ".vscode/mcp.json")] {
+        let (folder, upstream) = (tempfile::tempdir().unwrap(), upstream());
+        let (user, path) = (user(folder.path(), &upstream), folder.path().join(file));
+        let backup = folder.path().join(format!("{file}.countersign-backup"));
+        user.run(&["connect", client, "--write"]).ok();
+        assert!(path.exists() && !backup.exists(), "{client}");
+        user.run(&["connect", client, "--undo"]).ok();
+        assert!(!path.exists() && !backup.exists(), "{client}");
+        user.run(&["connect", client, "--undo"]).exits(3);
+
+        // What somebody put into it since stays, and so does the file.
+        user.run(&["connect", client, "--write"]).ok();
+        let written = std::fs::read_to_string(&path).unwrap();
+        let theirs = if client == "codex" { format!("model = \"o\"\n\n{written}") } else { written.replacen('{', "{\n  \"a\": 1,", 1) };
+        std::fs::write(&path, theirs).unwrap();
+        user.run(&["connect", client, "--undo"]).ok();
+        assert!(!std::fs::read_to_string(&path).unwrap().contains("countersign") && backup.exists(), "{client}");
+    }
+}
+
+#[test]
 fn what_the_client_writes_meanwhile_stays_and_every_copy_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(".cursor/mcp.json");

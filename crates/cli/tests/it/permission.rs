@@ -11,13 +11,18 @@ fn a_grant_is_asked_for_given_and_revoked() {
     let owner = server.owner();
     let created = owner.run(&["session", "create", "--json"]).ok().json();
     let (session, agent) = (created["id"].as_str().unwrap(), owner.with_token(created["token"].as_str().unwrap()));
-    let asked = agent.run(&["grant", "request", "files.write_text", "--calls", "5", "--reason", "five notes"]).exits(6);
+    let asked = agent.run(&["grant", "request", "files.write_text", "--calls", "5", "--expires", "60d", "--reason", "five notes"]).exits(6);
     assert!(asked.stderr.contains("it allows nothing until a person approves it"), "{}", asked.stderr);
     let id = owner.run(&["grant", "list", "--state", "requested", "-o", "name"]).ok().stdout.trim().to_owned();
     assert_eq!(agent.run(&["grant", "approve", &id, "--yes"]).exits(5).stdout, "");
     let refused = owner.run(&["grant", "approve", &id]).exits(2);
-    assert!(refused.stderr.contains(&format!("a grant for files.write_text to session:{session}, 5 calls, for ")), "{}", refused.stderr);
+    let told = format!("a grant for files.write_text to session:{session}, 5 calls, for 60 days\n");
+    assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+    // The request ends sooner than the grant would.
+    let lasts = || owner.run(&["grant", "show", &id]).ok().stdout.lines().find(|line| line.starts_with("lasts\t")).map(str::to_owned);
+    assert_eq!(lasts().as_deref(), Some("lasts\t60 days from when it is given"));
     owner.run(&["grant", "approve", &id, "--yes"]).ok();
+    assert_eq!(lasts().as_deref(), Some("lasts\t60 days"));
     agent.run(&["action", "invoke", "files.write_text", "path=a", "text=b"]).ok();
     let row = owner.run(&["grant", "list"]).ok().stdout;
     let cells: Vec<_> = row.trim().split('\t').collect();
@@ -108,7 +113,10 @@ fn a_space_observes_and_its_report_suggests_rules() {
     let doctor = owner.run(&["doctor", "--json"]).json();
     let found = doctor["items"].as_array().unwrap().iter().find(|item| item["subject"] == "space").unwrap();
     assert_eq!((&found["verdict"], &found["found"]), (&json!("look"), &json!("`main` observes: it asks nobody, but about R4")));
-    for _ in 0..3 {
+    write(&[]).ok();
+    let rare = owner.run(&["observe", "report"]).ok().stderr;
+    assert!(rare.contains("1 question, and nothing to suggest: ") && !rare.contains("with what is suggested"), "{rare}");
+    for _ in 0..2 {
         write(&[]).ok();
     }
     let report = owner.run(&["observe", "report", "--space", "main", "--since", "1h"]).ok();

@@ -132,7 +132,11 @@ impl Pipeline {
         if held.status != Status::Pending {
             return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_with(held.status) });
         }
-        let params = self.walk.open_params(held).await?;
+        let params = match self.walk.open_params(held).await {
+            Ok(params) => params,
+            // The params go with the end of a call, and this one may have ended since it was read.
+            Err(error) => return Err(self.ended_meanwhile(held).await?.unwrap_or(error)),
+        };
         let Some(admitted) = self.walk.admit_held(held, params).await? else {
             return Ok(Err(failure_by(Conflict::TupleMismatch)));
         };
@@ -148,6 +152,13 @@ impl Pipeline {
             Gates::Passed(gated) => Ok(gated),
             Gates::Denied(..) | Gates::Quarantined(..) => Err(failure_by(Conflict::PolicyMismatch)),
         })
+    }
+
+    /// The conflict with what became of a pending call since it was read; `None` if it is pending still.
+    async fn ended_meanwhile(&self, held: &Invocation) -> Result<Option<Error>, Error> {
+        let now = self.ledger().find_invocation(&held.org, &held.id).await?;
+        let ended = now.filter(|now| now.status != Status::Pending);
+        Ok(ended.map(|now| Error::Conflict { invocation: now.id, conflict: conflict_with(now.status) }))
     }
 
     pub(crate) async fn look_ahead(&self, gated: &Gated, invocation: &Invocation) -> Result<Foresight, Error> {

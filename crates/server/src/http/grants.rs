@@ -260,6 +260,7 @@ fn view(grant: &Grant) -> GrantView {
         invocation_id: grant.invocation.as_ref().map(ToString::to_string),
         ended_by: grant.ended_by.as_ref().map(ToString::to_string),
         ended_at: grant.ended_at,
+        lifetime_seconds: grant.lifetime_seconds,
         expires_at: grant.expires_at,
         created_at: grant.created_at,
         integration: None,

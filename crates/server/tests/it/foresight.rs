@@ -2,8 +2,10 @@
 //! cannot run never asks a person.
 
 use crate::harness::{Agent, Kind, TestServer, on_sqlite};
+use countersign_core::InvocationId;
 use countersign_core::action::{Effect, Reversibility};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
+use countersign_core::ports::Invocations;
 use countersign_core::source::{Error, Output};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -13,6 +15,7 @@ on_sqlite!(
     who_is_asked_sees_all_of_what_was_too_large_to_keep,
     what_is_seen_ahead_is_bounded_like_a_dry_run,
     only_who_may_answer_looks_ahead_and_only_at_what_waits,
+    a_call_that_ends_while_it_is_looked_at_is_no_fault_of_the_server,
     nobody_is_asked_about_what_cannot_run,
     what_cannot_run_ends_the_same_whoever_would_be_asked,
     a_denial_says_what_would_make_the_call_possible,
@@ -120,6 +123,18 @@ async fn only_who_may_answer_looks_ahead_and_only_at_what_waits(kind: Kind) {
     assert!(server.source.previews().is_empty());
     server.owner.deny(&id, "no").await.ok();
     server.owner.get(&path).await.problem(409, "rejected");
+}
+
+async fn a_call_that_ends_while_it_is_looked_at_is_no_fault_of_the_server(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = InvocationId::parse(&agent.pending("fake.write", json!({ "text": "x" })).await).unwrap();
+    // As a list has read it, before it is denied.
+    let read = server.store.find_invocation(&server.org, &id).await.unwrap().unwrap();
+    server.owner.deny(id.as_str(), "no").await.ok();
+    let conflict = pipeline::Error::Conflict { invocation: id, conflict: pipeline::Conflict::Rejected };
+    assert_eq!(server.pipeline.void_reason(&read).await, Err(conflict.clone()));
+    assert_eq!(server.pipeline.foresee(&read).await.unwrap_err(), conflict);
 }
 
 async fn nobody_is_asked_about_what_cannot_run(kind: Kind) {

@@ -47,6 +47,18 @@ pub(super) fn replace(path: &Path, read_before: &str, text: &str) -> Result<Opti
     Ok(backup)
 }
 
+/// Removes a file that `connect` made, if it still is what was read: there was nothing before it, so no copy is beside it. Returns whether
+/// it was removed.
+pub(super) fn remove_made(path: &Path, read_before: &str) -> Result<bool, Failure> {
+    let is_file = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let has_copy = std::fs::symlink_metadata(beside(path, 1)).is_ok();
+    if !is_file || has_copy || read(path)? != read_before {
+        return Ok(false);
+    }
+    std::fs::remove_file(path).map_err(|error| Failure::file(path, &error))?;
+    Ok(true)
+}
+
 /// A file without its name yet.
 fn written(folder: &Path, content: &[u8], mode: u32) -> std::io::Result<NamedTempFile> {
     let mut part = NamedTempFile::new_in(folder)?;
@@ -114,5 +126,19 @@ mod tests {
         assert_eq!(replace(&new, "", "three").unwrap(), None);
         assert_eq!(std::fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(read(&folder.path().join("nothing")).unwrap(), "");
+    }
+
+    #[test]
+    fn a_file_is_removed_only_if_it_was_made_and_not_changed_since() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("made.json"), folder.path().join("link.json"));
+        replace(&path, "", "one").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(!remove_made(&link, "one").unwrap() && !remove_made(&path, "other").unwrap());
+        let backup = replace(&path, "one", "two").unwrap().unwrap();
+        assert!(!remove_made(&path, "two").unwrap());
+        std::fs::remove_file(backup).unwrap();
+        assert!(remove_made(&path, "two").unwrap() && !path.exists());
+        assert!(!remove_made(&path, "").unwrap());
     }
 }

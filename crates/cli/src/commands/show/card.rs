@@ -406,20 +406,11 @@ fn reversible(reversibility: Reversibility, seconds: Option<u64>) -> String {
     match reversibility {
         Reversibility::NoEffect => "there is nothing to revert".to_owned(),
         Reversibility::Reversible => match seconds {
-            Some(seconds) => format!("yes, for {} after the call", span(seconds)),
+            Some(seconds) => format!("yes, for {} after the call", time::span(seconds)),
             None => "yes".to_owned(),
         },
         Reversibility::NotReversible => Tone::Danger.paint("no"),
     }
-}
-
-/// A duration in the largest unit that divides it evenly.
-fn span(seconds: u64) -> String {
-    let units = [(24 * 60 * 60, "day"), (60 * 60, "hour"), (60, "minute"), (1, "second")];
-    let (length, unit) =
-        units.into_iter().find(|(length, _)| seconds >= *length && seconds.is_multiple_of(*length)).unwrap_or((1, "second"));
-    let count = seconds / length;
-    counted(count, unit, &format!("{unit}s"))
 }
 
 pub(super) fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
