@@ -28,6 +28,7 @@ import { isOpen } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
 import { useNow } from '@/lib/clock'
 import { useLive } from '@/lib/events'
+import { useRequestedGrants, useRequestedGrantsLive } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
 import { meQuery } from '@/lib/me'
 import { useBadge, useNotifications } from '@/lib/notice'
@@ -75,6 +76,8 @@ export function Shell() {
   const { shelf } = useShelf()
   const now = useNow()
   const waiting = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id)).length
+  useRequestedGrantsLive()
+  const counts: Partial<Record<Place['to'], number>> = { '/': waiting, '/policies': useRequestedGrants() }
   useBadge(waiting)
   useNotifications(waiting)
   useKeys({
@@ -97,7 +100,7 @@ export function Shell() {
         </Button>
         <nav aria-label="Pages" className="space-y-1">
           {PLACES.map(place => (
-            <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} />
+            <Go key={place.to} place={place} count={counts[place.to] ?? 0} />
           ))}
         </nav>
         <div className="mt-auto space-y-2 px-2 text-xs">
@@ -115,7 +118,7 @@ export function Shell() {
       </main>
       <nav aria-label="Pages" className="flex border-t bg-panel pb-[env(safe-area-inset-bottom)] md:hidden">
         {TABS.map(place => (
-          <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} isTab />
+          <Go key={place.to} place={place} count={counts[place.to] ?? 0} isTab />
         ))}
         <button
           type="button"

@@ -227,3 +227,15 @@ test('whoever may not answer is told so, and nothing is looked up for them', asy
   expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
   expect(server.asked.some(asked => asked.path.endsWith('/foresight'))).toBe(false)
 })
+
+test('requests for grants are told of in the inbox and beside the page that has them', async () => {
+  let items: unknown[] = [{ id: 'grt_1' }, { id: 'grt_2' }]
+  const { server } = open([], { 'GET /api/v1/grants': () => ({ items, next: null }) })
+  const link = await screen.findByRole('link', { name: '2 grant requests wait' })
+  expect(link.getAttribute('href')).toBe('/policies/grants')
+  expect(screen.getByRole('link', { name: 'Policies 2 waiting' })).toBeTruthy()
+  expect(server.asked.some(asked => asked.path.startsWith('/api/v1/grants?state=requested'))).toBe(true)
+  items = [{ id: 'grt_1' }]
+  server.event('grant.refused', 'grt_2', 5)
+  expect(await screen.findByRole('link', { name: '1 grant request waits' })).toBeTruthy()
+})
