@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Invocation, Status } from '@/api/types'
 import { PageHead, Tabs } from '@/components/page-head'
-import { StatusBadge, TierBadge } from '@/components/status'
+import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { titleOf } from '@/features/inbox/model'
 import { useOrgEvents } from '@/lib/events'
@@ -146,7 +146,8 @@ function Row({ item }: { item: Invocation }) {
         <StatusBadge status={item.status} brief />
         <span className="min-w-0">
           <span className="flex min-w-0 items-baseline gap-2">
-            <Foreign text={titleOf(item)} className="truncate font-medium" /> <TierBadge tier={item.tier} />
+            <Foreign text={titleOf(item)} className="truncate font-medium" /> <TierBadge tier={item.tier} />{' '}
+            <Marks dryRun={item.dry_run} observed={!!item.observed} />
           </span>
           <span className="block truncate text-xs text-muted-fg">
             {item.session_title && (

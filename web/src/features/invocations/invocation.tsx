@@ -7,7 +7,7 @@ import type { Invocation } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { Params } from '@/components/params'
 import { Rail } from '@/components/rail'
-import { StatusBadge, TierBadge } from '@/components/status'
+import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { closedBecause, titleOf } from '@/features/inbox/model'
 import { entriesQuery } from '@/features/receipts/queries'
@@ -95,7 +95,7 @@ function Head({ item }: { item: Invocation }) {
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <StatusBadge status={item.status} />
         <TierBadge tier={item.tier} />
-        {item.dry_run && <span className="rounded bg-muted px-1.5 text-xs">dry run</span>}
+        <Marks dryRun={item.dry_run} observed={!!item.observed} />
         <Copy text={item.id} />
         <span className="text-xs text-muted-fg">
           asked <When at={item.created_at} />

@@ -3,7 +3,7 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import type { ApiError } from '@/api/client'
 import type { Entry, Status, Tier } from '@/api/types'
-import { StatusBadge, TierBadge } from '@/components/status'
+import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Button, Copy, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
 import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
@@ -103,7 +103,8 @@ function Row({ entry }: { entry: Entry }) {
       >
         {body.status ? <StatusBadge status={body.status} brief /> : <span className="text-xs">{entry.kind}</span>}
         <span className="min-w-0">
-          <span className="font-medium">{body.action ?? entry.kind}</span> {body.tier && <TierBadge tier={body.tier as Tier} />}
+          <span className="font-medium">{body.action ?? entry.kind}</span> {body.tier && <TierBadge tier={body.tier as Tier} />}{' '}
+          <Marks dryRun={body.dry_run} observed={body.observed} />
           <span className="block truncate font-mono text-xs text-muted-fg">{body.principal}</span>
         </span>
         <span className="text-xs text-muted-fg tabular-nums sm:text-right">

@@ -8,6 +8,9 @@ export type Body = {
   action?: string
   status?: Status
   tier?: string
+  dry_run?: boolean
+  /** Only where it is true. */
+  observed?: boolean
   principal?: string
   session?: string
   invocation_id?: string

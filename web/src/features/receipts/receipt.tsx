@@ -7,7 +7,7 @@ import { ApiError } from '@/api/client'
 import type { Key, Proof } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { Rail } from '@/components/rail'
-import { StatusBadge } from '@/components/status'
+import { Marks, StatusBadge } from '@/components/status'
 import { Button, Copy, cx, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { json } from '@/lib/clean'
 import { bodyOf, stagesOf, timeOf } from './model'
@@ -33,6 +33,7 @@ export function Receipt() {
       <header className="mt-2">
         <div className="flex flex-wrap items-center gap-3">
           {body.status && <StatusBadge status={body.status} />}
+          <Marks dryRun={body.dry_run} observed={body.observed} />
           <Copy text={id} />
           <span className="text-xs text-muted-fg">
             entry #{receipt.data.seq} · <When at={timeOf(receipt.data)} />
