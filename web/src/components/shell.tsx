@@ -1,7 +1,7 @@
 // What stands around every page: where one can go, whether the stream is live, who is logged in.
 
 import { useQuery } from '@tanstack/react-query'
-import { Link, Outlet, useNavigate } from '@tanstack/react-router'
+import { Link, Outlet, useMatches, useNavigate } from '@tanstack/react-router'
 import {
   Activity,
   Bell,
@@ -31,7 +31,7 @@ import { useLive } from '@/lib/events'
 import { useRequestedGrants, useRequestedGrantsLive } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
 import { meQuery } from '@/lib/me'
-import { useBadge, useNotifications } from '@/lib/notice'
+import { useBadge, useNotifications, useTitle } from '@/lib/notice'
 import { setTheme } from '@/lib/theme'
 import { Help } from './help'
 import { Palette } from './palette'
@@ -78,6 +78,8 @@ export function Shell() {
   const waiting = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id)).length
   useRequestedGrantsLive()
   const counts: Partial<Record<Place['to'], number>> = { '/': waiting, '/policies': useRequestedGrants() }
+  const page = useMatches({ select: matches => matches.findLast(match => match.staticData.title)?.staticData.title })
+  useTitle(page, waiting)
   useBadge(waiting)
   useNotifications(waiting)
   useKeys({

@@ -216,7 +216,7 @@ test('the palette goes to what is typed', async () => {
 test('of 2,000 calls only those on the screen exist', async () => {
   const calls = Array.from({ length: 2_000 }, (_, at) => call(`inv_${String(at).padStart(4, '0')}`))
   open(calls)
-  await waitFor(() => expect(document.title).toBe('(2000) Countersign'))
+  await waitFor(() => expect(document.title).toBe('(2000) Inbox · Countersign'))
   expect(rows().length).toBeGreaterThan(5)
   expect(rows().length).toBeLessThan(40)
 })
