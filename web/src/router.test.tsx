@@ -19,3 +19,22 @@ test('the title of the window names the page, and how many calls wait', async ()
   await waitFor(() => expect(document.title).toBe('(1) Receipts · Countersign'))
   expect(await screen.findByRole('heading', { name: 'Receipts' })).toBeTruthy()
 })
+
+test.each([
+  ['/grants?state=requested', '/policies/grants', { state: 'requested' }],
+  ['/grants/grt_1', '/policies/grants/grt_1', {}],
+  ['/spaces', '/policies/spaces', {}],
+  ['/sessions/ses_1', '/policies/sessions/ses_1', {}],
+  ['/kill-switch', '/policies/kill-switch', {}],
+  ['/observe', '/policies/observe', {}],
+])('%s leads to its page', async (path, to, search) => {
+  const { router } = openPage(path, {})
+  await waitFor(() => expect(router.state.location.pathname).toBe(to))
+  expect(router.state.location.search).toEqual(search)
+})
+
+test('an address of no page leads to the inbox', async () => {
+  const { user, router } = openPage('/nowhere', {})
+  await user.click(await screen.findByRole('link', { name: 'To the inbox' }))
+  await waitFor(() => expect(router.state.location.pathname).toBe('/'))
+})

@@ -1,5 +1,13 @@
 // Every page has an address, and so has every filter.
-import { createRootRoute, createRoute, createRouter, type ErrorComponentProps, lazyRouteComponent } from '@tanstack/react-router'
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  type ErrorComponentProps,
+  Link,
+  lazyRouteComponent,
+  redirect,
+} from '@tanstack/react-router'
 import { Shell } from '@/components/shell'
 import { Button, Empty } from '@/components/ui'
 import { Inbox, TABS, type Tab } from '@/features/inbox'
@@ -19,7 +27,17 @@ function Broken({ error, reset }: ErrorComponentProps) {
   )
 }
 
-const root = createRootRoute({ component: Shell, notFoundComponent: () => <Empty title="There is no such page" /> })
+function NotFound() {
+  return (
+    <Empty title="There is no such page">
+      <Link to="/" className="text-primary underline">
+        To the inbox
+      </Link>
+    </Empty>
+  )
+}
+
+const root = createRootRoute({ component: Shell, notFoundComponent: NotFound })
 
 export type InboxSearch = { tab?: Tab; call?: string; q?: string }
 const inbox = createRoute({
@@ -204,6 +222,17 @@ const policyPages = [
   }),
 ] as const
 
+/** Where people look for these first: what is behind the name goes along. */
+const shortcuts = ['grants', 'spaces', 'sessions', 'kill-switch', 'observe'].map(name =>
+  createRoute({
+    getParentRoute: () => root,
+    path: `/${name}/$`,
+    beforeLoad: ({ location }) => {
+      throw redirect({ href: `/policies${location.href}`, replace: true })
+    },
+  }),
+)
+
 export type OverviewSearch = { range?: Range }
 const overview = createRoute({
   getParentRoute: () => root,
@@ -274,6 +303,8 @@ export const router = createRouter({
     invocation,
     events,
     settings,
+    // No link of ours names them, so the types of links need not know them.
+    ...(shortcuts as []),
   ]),
   defaultPreload: 'intent',
   defaultErrorComponent: Broken,
