@@ -1,8 +1,10 @@
 // What holds for every address.
-import { screen, waitFor } from '@testing-library/react'
-import { expect, test } from 'vitest'
+import { cleanup, screen, waitFor } from '@testing-library/react'
+import { beforeEach, expect, test, vi } from 'vitest'
 import { openPage } from '@/test/page'
-import { base } from '@/test/server'
+import { base, Refused } from '@/test/server'
+
+beforeEach(() => sessionStorage.clear())
 
 const none = () => ({ items: [], next: null })
 
@@ -37,4 +39,29 @@ test('an address of no page leads to the inbox', async () => {
   const { user, router } = openPage('/nowhere', {})
   await user.click(await screen.findByRole('link', { name: 'To the inbox' }))
   await waitFor(() => expect(router.state.location.pathname).toBe('/'))
+})
+
+const out = () => new Refused(401, { code: 'unauthenticated', title: '', detail: 'nobody', type: '', status: 401 })
+
+test('whoever is not logged in is led to the login, once', async () => {
+  const replace = vi.spyOn(window.location, 'replace').mockImplementation(() => {})
+  openPage('/', { 'GET /api/v1/whoami': out, 'GET /api/v1/invocations': out })
+  await waitFor(() => expect(replace.mock.calls).toEqual([[expect.stringMatching(/^\/login\?next=/)]]))
+  cleanup()
+  openPage('/', { 'GET /api/v1/whoami': out, 'GET /api/v1/invocations': out })
+  expect(await screen.findByText(/You are not logged in here/)).toBeTruthy()
+  expect(replace).toHaveBeenCalledTimes(1)
+  replace.mockRestore()
+})
+
+test('whose login ends meanwhile stays on the page, and is asked', async () => {
+  const replace = vi.spyOn(window.location, 'replace').mockImplementation(() => {})
+  let isOut = false
+  const { router } = openPage('/', { 'GET /api/v1/receipts': () => (isOut ? out() : none()) })
+  await screen.findByText('ada')
+  isOut = true
+  await router.navigate({ to: '/receipts' })
+  expect(await screen.findByRole('link', { name: 'Log in' })).toBeTruthy()
+  expect(replace).not.toHaveBeenCalled()
+  replace.mockRestore()
 })

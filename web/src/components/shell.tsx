@@ -255,22 +255,33 @@ function KillSwitch() {
   )
 }
 
-/** Asks for a login where there is none, and says what else is wrong. */
+const SENT = 'sent-to-login'
+/** Sent there twice within this time, the login helps nobody: the page says so and stays. */
+const SENT_MS = 10_000
+
+/** Goes to the login where there is none. Whoever was logged in is asked instead: what they typed here stays. */
 function Session() {
   const me = useQuery(meQuery)
-  const [out, setOut] = useState(false)
-  useEffect(() => onLoggedOut(() => setOut(true)), [])
+  const [found, setFound] = useState(false)
+  useEffect(() => onLoggedOut(() => setFound(true)), [])
+  // It may have been found before anybody listened here.
+  const out = found || (me.error instanceof ApiError && me.error.code === 'unauthenticated')
+  const login = `/login?next=${encodeURIComponent(location.pathname + location.search)}`
+  const wasIn = me.data !== undefined
+  useEffect(() => {
+    if (!out || wasIn || Date.now() - Number(sessionStorage.getItem(SENT)) < SENT_MS) return
+    sessionStorage.setItem(SENT, String(Date.now()))
+    location.replace(login)
+  }, [out, wasIn, login])
   if (out) {
     return (
       <div role="alert" className="flex flex-wrap items-center justify-center gap-3 border-b bg-muted px-4 py-3">
         You are not logged in here, or no longer.
-        <a className="font-medium text-primary underline" href={`/login?next=${encodeURIComponent(location.pathname + location.search)}`}>
+        <a className="font-medium text-primary underline" href={login}>
           Log in
         </a>
       </div>
     )
   }
-  return me.error instanceof ApiError && me.error.code !== 'unauthenticated' ? (
-    <Failed error={me.error} retry={() => void me.refetch()} />
-  ) : null
+  return me.error instanceof ApiError ? <Failed error={me.error} retry={() => void me.refetch()} /> : null
 }
