@@ -10,6 +10,7 @@ import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from 
 import { titleOf } from '@/features/inbox/model'
 import { useOrgEvents } from '@/lib/events'
 import { counted, milliseconds } from '@/lib/format'
+import { useNames } from '@/lib/names'
 import { invocationsQuery } from './queries'
 
 const route = getRouteApi('/invocations')
@@ -136,6 +137,7 @@ function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => 
 }
 
 function Row({ item }: { item: Invocation }) {
+  const nameOf = useNames()
   return (
     <li>
       <Link
@@ -155,7 +157,9 @@ function Row({ item }: { item: Invocation }) {
                 <Foreign text={item.session_title} /> ·{' '}
               </>
             )}
-            <span className="font-mono">{item.principal}</span>
+            <span title={item.principal}>
+              <Foreign text={nameOf(item.principal)} />
+            </span>
           </span>
         </span>
         <span className="text-xs text-muted-fg tabular-nums sm:text-right">

@@ -40,6 +40,7 @@ test('the stages of a call stand in the order in which it went through them', ()
     completed_at: later(6),
   }
   expect(timeline(denied, []).find(stage => stage.name === 'denied')?.text).toBe('by user:usr_x: “no”')
+  expect(timeline(denied, [], () => 'Ada').find(stage => stage.name === 'denied')?.text).toBe('by Ada: “no”')
   expect(timeline({ ...base, status: 'pending' }, []).at(-1)?.name).toBe('waits')
 })
 
@@ -78,9 +79,10 @@ test('one call shows its way, its params and where else to look', async () => {
 })
 
 test('a dry run and an observed call are marked in the lists', async () => {
-  const calls = [ended, { ...ended, id: 'inv_b', dry_run: true }, { ...ended, id: 'inv_c', observed: 'mode' }]
+  const calls = [ended, { ...ended, id: 'inv_b', dry_run: true, principal: 'user:usr_x' }, { ...ended, id: 'inv_c', observed: 'mode' }]
   openPage('/invocations', { 'GET /api/v1/invocations': ({ path }) => ({ items: path.includes('status=') ? [] : calls, next: null }) })
   await screen.findByText('observed')
   const rows = within(screen.getByRole('main')).getAllByRole('listitem')
+  expect(await within(rows[1] as HTMLElement).findByText('Ada')).toBeTruthy()
   expect(rows.map(row => ['dry run', 'observed'].filter(mark => within(row).queryByText(mark)))).toEqual([[], ['dry run'], ['observed']])
 })

@@ -19,5 +19,6 @@ test('receipts say what was a dry run, and what only was observed', async () => 
   })
   await screen.findByText('observed')
   const rows = within(screen.getByRole('main')).getAllByRole('listitem')
+  expect(await within(rows[0] as HTMLElement).findByText('Ada')).toBeTruthy()
   expect(rows.map(row => ['dry run', 'observed'].filter(mark => within(row).queryByText(mark)))).toEqual([[], ['dry run'], ['observed']])
 })
