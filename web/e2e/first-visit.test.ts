@@ -14,7 +14,7 @@ test('the first visit: the one-time link, an approval by keyboard, and a receipt
   await page.getByRole('list', { name: 'Calls' }).getByText('A first try').waitFor()
   await card(page).getByText('“to see whether it works”').waitFor()
   await approvable(page)
-  expect(await page.title()).toBe('(1) Countersign')
+  expect(await page.title()).toBe('(1) Inbox · Countersign')
   await page.keyboard.press('a')
   expect((await agent.ends(call.id)).status).toBe('succeeded')
   expect(server.file('hello.txt')).toBe('hello')

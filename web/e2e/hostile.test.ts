@@ -94,5 +94,5 @@ test('texts of an agent are text: no markup, and what is invisible or turns arou
     expect(seen).toContain(text)
   expect(seen).not.toMatch(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u)
   expect(await page.locator('a[href*=evil], img[src=x], b:text("now")').count()).toBe(0)
-  expect(await page.title()).toBe('(1) Countersign')
+  expect(await page.title()).toBe('(1) Inbox · Countersign')
 })

@@ -19,7 +19,7 @@ test('2,000 pending calls scroll: only the rows on the screen exist', { timeout:
     )
   const page = await visit(server)
   await rows(page).first().waitFor()
-  await until(async () => (await page.title()) === `(${CALLS}) Countersign`)
+  await until(async () => (await page.title()) === `(${CALLS}) Inbox · Countersign`)
   const counts: number[] = []
   const list = page.getByRole('list', { name: 'Calls' })
   const frames = await list.evaluate(async element => {

@@ -78,7 +78,7 @@ test('nothing moves under the cursor: what arrives waits behind a button', async
   const news = page.getByRole('button', { name: /^1 new/ })
   await news.waitFor()
   expect([await rows(page).count(), new URL(page.url()).searchParams.get('call')]).toEqual([1, call.id])
-  expect(await page.title()).toBe('(2) Countersign')
+  expect(await page.title()).toBe('(2) Inbox · Countersign')
   await page.keyboard.press('n')
   await until(async () => (await rows(page).count()) === 2)
   expect(new URL(page.url()).searchParams.get('call')).toBe(call.id)

@@ -1,5 +1,13 @@
 // Every page has an address, and so has every filter.
-import { createRootRoute, createRoute, createRouter, type ErrorComponentProps, lazyRouteComponent } from '@tanstack/react-router'
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  type ErrorComponentProps,
+  Link,
+  lazyRouteComponent,
+  redirect,
+} from '@tanstack/react-router'
 import { Shell } from '@/components/shell'
 import { Button, Empty } from '@/components/ui'
 import { Inbox, TABS, type Tab } from '@/features/inbox'
@@ -19,12 +27,23 @@ function Broken({ error, reset }: ErrorComponentProps) {
   )
 }
 
-const root = createRootRoute({ component: Shell, notFoundComponent: () => <Empty title="There is no such page" /> })
+function NotFound() {
+  return (
+    <Empty title="There is no such page">
+      <Link to="/" className="text-primary underline">
+        To the inbox
+      </Link>
+    </Empty>
+  )
+}
+
+const root = createRootRoute({ component: Shell, notFoundComponent: NotFound })
 
 export type InboxSearch = { tab?: Tab; call?: string; q?: string }
 const inbox = createRoute({
   getParentRoute: () => root,
   path: '/',
+  staticData: { title: 'Inbox' },
   component: Inbox,
   validateSearch: (search): InboxSearch => ({ tab: TABS.find(tab => tab === search.tab), call: text(search.call), q: text(search.q) }),
 })
@@ -33,6 +52,7 @@ export type ReceiptsSearch = { action?: string; session?: string; status?: strin
 const receipts = createRoute({
   getParentRoute: () => root,
   path: '/receipts',
+  staticData: { title: 'Receipts' },
   component: lazyRouteComponent(() => import('@/features/receipts'), 'Receipts'),
   validateSearch: (search): ReceiptsSearch => ({
     action: text(search.action),
@@ -45,6 +65,7 @@ const receipts = createRoute({
 const receipt = createRoute({
   getParentRoute: () => root,
   path: '/receipts/$receipt',
+  staticData: { title: 'Receipt' },
   component: lazyRouteComponent(() => import('@/features/receipts/receipt'), 'Receipt'),
 })
 
@@ -52,6 +73,7 @@ export type ActionsSearch = { action?: string; q?: string }
 const actions = createRoute({
   getParentRoute: () => root,
   path: '/actions',
+  staticData: { title: 'Actions' },
   component: lazyRouteComponent(() => import('@/features/actions'), 'Actions'),
   validateSearch: (search): ActionsSearch => ({ action: text(search.action), q: text(search.q) }),
 })
@@ -60,6 +82,7 @@ export type SourcesSearch = { q?: string; show?: 'drifted' | 'failing'; add?: st
 const sources = createRoute({
   getParentRoute: () => root,
   path: '/sources',
+  staticData: { title: 'Sources' },
   component: lazyRouteComponent(() => import('@/features/sources'), 'Sources'),
   validateSearch: (search): SourcesSearch => ({
     q: text(search.q),
@@ -70,6 +93,7 @@ const sources = createRoute({
 const source = createRoute({
   getParentRoute: () => root,
   path: '/sources/$source',
+  staticData: { title: 'Source' },
   component: lazyRouteComponent(() => import('@/features/sources/source'), 'SourcePage'),
   validateSearch: (search): { edit?: true } => ({ edit: search.edit === true ? true : undefined }),
 })
@@ -78,6 +102,7 @@ export type SecretsSearch = { secret?: string; connection?: string; q?: string }
 const secrets = createRoute({
   getParentRoute: () => root,
   path: '/secrets',
+  staticData: { title: 'Secrets' },
   component: lazyRouteComponent(() => import('@/features/secrets'), 'Secrets'),
   validateSearch: (search): SecretsSearch => ({ secret: text(search.secret), connection: text(search.connection), q: text(search.q) }),
 })
@@ -86,6 +111,7 @@ export type QuarantineSearch = { state?: 'held' | 'released' | 'discarded' | 'ex
 const quarantine = createRoute({
   getParentRoute: () => root,
   path: '/quarantine',
+  staticData: { title: 'Quarantine' },
   component: lazyRouteComponent(() => import('@/features/quarantine'), 'Quarantine'),
   validateSearch: (search): QuarantineSearch => ({
     state: (['held', 'released', 'discarded', 'expired'] as const).find(state => state === search.state),
@@ -102,6 +128,7 @@ const texts =
 const policies = createRoute({
   getParentRoute: () => root,
   path: '/policies',
+  staticData: { title: 'Policies' },
   component: lazyRouteComponent(() => import('@/features/policies'), 'Policies'),
 })
 const ofPolicies = () => policies
@@ -109,83 +136,108 @@ const policyPages = [
   createRoute({
     getParentRoute: ofPolicies,
     path: '/',
+    staticData: { title: 'Modes' },
     component: lazyRouteComponent(() => import('@/features/policies/modes'), 'Modes'),
     validateSearch: texts('q', 'as', 'automation', 'only', 'action'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/cedar',
+    staticData: { title: 'Cedar' },
     component: lazyRouteComponent(() => import('@/features/policies/cedar'), 'Cedar'),
     validateSearch: texts('set', 'version'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/what-if',
+    staticData: { title: 'What if' },
     component: lazyRouteComponent(() => import('@/features/policies/what-if'), 'WhatIf'),
     validateSearch: texts('last', 'modes', 'kind'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/explain',
+    staticData: { title: 'Explain' },
     component: lazyRouteComponent(() => import('@/features/policies/explain'), 'Explain'),
     validateSearch: texts('action', 'session', 'params'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/grants',
+    staticData: { title: 'Grants' },
     component: lazyRouteComponent(() => import('@/features/policies/grants'), 'Grants'),
     validateSearch: texts('state', 'session'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/grants/$grant',
+    staticData: { title: 'Grant' },
     component: lazyRouteComponent(() => import('@/features/policies/grant'), 'Grant'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/consents',
+    staticData: { title: 'Consents' },
     component: lazyRouteComponent(() => import('@/features/policies/consents'), 'Consents'),
     validateSearch: texts('state'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/spaces',
+    staticData: { title: 'Spaces' },
     component: lazyRouteComponent(() => import('@/features/policies/spaces'), 'Spaces'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/spaces/$space',
+    staticData: { title: 'Space' },
     component: lazyRouteComponent(() => import('@/features/policies/space'), 'Space'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/observe',
+    staticData: { title: 'Observe' },
     component: lazyRouteComponent(() => import('@/features/policies/observe'), 'Observe'),
     validateSearch: texts('space', 'since'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/kill-switch',
+    staticData: { title: 'Kill switch' },
     component: lazyRouteComponent(() => import('@/features/policies/kill-switch'), 'KillSwitch'),
     validateSearch: texts('scope'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/sessions',
+    staticData: { title: 'Sessions' },
     component: lazyRouteComponent(() => import('@/features/policies/sessions'), 'Sessions'),
     validateSearch: texts('q', 'state'),
   }),
   createRoute({
     getParentRoute: ofPolicies,
     path: '/sessions/$session',
+    staticData: { title: 'Session' },
     component: lazyRouteComponent(() => import('@/features/policies/session'), 'Session'),
   }),
 ] as const
+
+/** Where people look for these first: what is behind the name goes along. */
+const shortcuts = ['grants', 'spaces', 'sessions', 'kill-switch', 'observe'].map(name =>
+  createRoute({
+    getParentRoute: () => root,
+    path: `/${name}/$`,
+    beforeLoad: ({ location }) => {
+      throw redirect({ href: `/policies${location.href}`, replace: true })
+    },
+  }),
+)
 
 export type OverviewSearch = { range?: Range }
 const overview = createRoute({
   getParentRoute: () => root,
   path: '/overview',
+  staticData: { title: 'Overview' },
   component: lazyRouteComponent(() => import('@/features/overview'), 'Overview'),
   validateSearch: (search): OverviewSearch => ({ range: RANGES.find(range => range === search.range) }),
 })
@@ -193,6 +245,7 @@ export type InvocationsSearch = { status?: string; action?: string; session?: st
 const invocations = createRoute({
   getParentRoute: () => root,
   path: '/invocations',
+  staticData: { title: 'Invocations' },
   component: lazyRouteComponent(() => import('@/features/invocations'), 'Invocations'),
   validateSearch: (search): InvocationsSearch => ({
     status: text(search.status),
@@ -204,12 +257,14 @@ const invocations = createRoute({
 const invocation = createRoute({
   getParentRoute: () => root,
   path: '/invocations/$invocation',
+  staticData: { title: 'Invocation' },
   component: lazyRouteComponent(() => import('@/features/invocations/invocation'), 'OneInvocation'),
 })
 export type EventsSearch = { tab?: 'dead'; type?: string; subject?: string; channel?: string }
 const events = createRoute({
   getParentRoute: () => root,
   path: '/events',
+  staticData: { title: 'Events' },
   component: lazyRouteComponent(() => import('@/features/events'), 'Events'),
   validateSearch: (search): EventsSearch => ({
     tab: search.tab === 'dead' ? 'dead' : undefined,
@@ -222,6 +277,7 @@ export type SettingsSearch = { tab?: Part; q?: string; channel?: string; package
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
+  staticData: { title: 'Settings' },
   component: lazyRouteComponent(() => import('@/features/settings'), 'Settings'),
   validateSearch: (search): SettingsSearch => ({
     tab: PARTS.find(tab => tab === search.tab),
@@ -247,6 +303,8 @@ export const router = createRouter({
     invocation,
     events,
     settings,
+    // No link of ours names them, so the types of links need not know them.
+    ...(shortcuts as []),
   ]),
   defaultPreload: 'intent',
   defaultErrorComponent: Broken,
@@ -255,5 +313,9 @@ export const router = createRouter({
 declare module '@tanstack/react-router' {
   interface Register {
     router: typeof router
+  }
+  interface StaticDataRouteOption {
+    /** What the page is called in the title of the window. */
+    title?: string
   }
 }

@@ -1,7 +1,7 @@
 // What stands around every page: where one can go, whether the stream is live, who is logged in.
 
 import { useQuery } from '@tanstack/react-query'
-import { Link, Outlet, useNavigate } from '@tanstack/react-router'
+import { Link, Outlet, useMatches, useNavigate } from '@tanstack/react-router'
 import {
   Activity,
   Bell,
@@ -28,9 +28,10 @@ import { isOpen } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
 import { useNow } from '@/lib/clock'
 import { useLive } from '@/lib/events'
+import { useRequestedGrants, useRequestedGrantsLive } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
 import { meQuery } from '@/lib/me'
-import { useBadge, useNotifications } from '@/lib/notice'
+import { useBadge, useNotifications, useTitle } from '@/lib/notice'
 import { setTheme } from '@/lib/theme'
 import { Help } from './help'
 import { Palette } from './palette'
@@ -75,6 +76,10 @@ export function Shell() {
   const { shelf } = useShelf()
   const now = useNow()
   const waiting = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id)).length
+  useRequestedGrantsLive()
+  const counts: Partial<Record<Place['to'], number>> = { '/': waiting, '/policies': useRequestedGrants() }
+  const page = useMatches({ select: matches => matches.findLast(match => match.staticData.title)?.staticData.title })
+  useTitle(page, waiting)
   useBadge(waiting)
   useNotifications(waiting)
   useKeys({
@@ -97,7 +102,7 @@ export function Shell() {
         </Button>
         <nav aria-label="Pages" className="space-y-1">
           {PLACES.map(place => (
-            <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} />
+            <Go key={place.to} place={place} count={counts[place.to] ?? 0} />
           ))}
         </nav>
         <div className="mt-auto space-y-2 px-2 text-xs">
@@ -115,7 +120,7 @@ export function Shell() {
       </main>
       <nav aria-label="Pages" className="flex border-t bg-panel pb-[env(safe-area-inset-bottom)] md:hidden">
         {TABS.map(place => (
-          <Go key={place.to} place={place} count={place.to === '/' ? waiting : 0} isTab />
+          <Go key={place.to} place={place} count={counts[place.to] ?? 0} isTab />
         ))}
         <button
           type="button"
@@ -250,22 +255,33 @@ function KillSwitch() {
   )
 }
 
-/** Asks for a login where there is none, and says what else is wrong. */
+const SENT = 'sent-to-login'
+/** Sent there twice within this time, the login helps nobody: the page says so and stays. */
+const SENT_MS = 10_000
+
+/** Goes to the login where there is none. Whoever was logged in is asked instead: what they typed here stays. */
 function Session() {
   const me = useQuery(meQuery)
-  const [out, setOut] = useState(false)
-  useEffect(() => onLoggedOut(() => setOut(true)), [])
+  const [found, setFound] = useState(false)
+  useEffect(() => onLoggedOut(() => setFound(true)), [])
+  // It may have been found before anybody listened here.
+  const out = found || (me.error instanceof ApiError && me.error.code === 'unauthenticated')
+  const login = `/login?next=${encodeURIComponent(location.pathname + location.search)}`
+  const wasIn = me.data !== undefined
+  useEffect(() => {
+    if (!out || wasIn || Date.now() - Number(sessionStorage.getItem(SENT)) < SENT_MS) return
+    sessionStorage.setItem(SENT, String(Date.now()))
+    location.replace(login)
+  }, [out, wasIn, login])
   if (out) {
     return (
       <div role="alert" className="flex flex-wrap items-center justify-center gap-3 border-b bg-muted px-4 py-3">
         You are not logged in here, or no longer.
-        <a className="font-medium text-primary underline" href={`/login?next=${encodeURIComponent(location.pathname + location.search)}`}>
+        <a className="font-medium text-primary underline" href={login}>
           Log in
         </a>
       </div>
     )
   }
-  return me.error instanceof ApiError && me.error.code !== 'unauthenticated' ? (
-    <Failed error={me.error} retry={() => void me.refetch()} />
-  ) : null
+  return me.error instanceof ApiError ? <Failed error={me.error} retry={() => void me.refetch()} /> : null
 }

@@ -54,3 +54,24 @@ export function TierBadge({ tier }: { tier: Tier }) {
     </span>
   )
 }
+
+const MARK = 'shrink-0 rounded bg-muted px-1.5 text-xs font-normal whitespace-nowrap'
+
+/** What a call was besides its status: without an effect, or without the person who should have been asked. */
+export function Marks({ dryRun, observed }: { dryRun?: boolean; observed?: boolean }) {
+  return (
+    <>
+      {dryRun && (
+        <span className={MARK} title="It had no effect">
+          dry run
+        </span>
+      )}
+      {dryRun && observed && ' '}
+      {observed && (
+        <span className={cx(MARK, 'text-warn')} title="It needed approval and nobody was asked: its space only observes">
+          observed
+        </span>
+      )}
+    </>
+  )
+}

@@ -70,7 +70,7 @@ export function Copy({ text, label, className }: { text: string; label?: string;
   return (
     <button
       type="button"
-      className={cx('inline-flex min-w-0 items-center gap-1 rounded font-mono text-xs text-muted-fg hover:text-fg', className)}
+      className={cx('inline-flex max-w-full min-w-0 items-center gap-1 rounded font-mono text-xs text-muted-fg hover:text-fg', className)}
       title={`Copy ${text}`}
       onClick={() => {
         void navigator.clipboard?.writeText(text).then(() => {

@@ -12,8 +12,12 @@ const namesQuery = queryOptions({
   retry: false,
 })
 
+export type NameOf = (principal: string) => string
+/** For where no names are known. */
+export const asItIs: NameOf = principal => principal
+
 /** The name of a principal; what is not known stays as it is. */
-export function useNames(): (principal: string) => string {
+export function useNames(): NameOf {
   const { data } = useQuery(namesQuery)
   return principal => data?.get(principal) ?? principal
 }

@@ -1,10 +1,16 @@
 // What tells a person who looks elsewhere: the title, the icon of the tab, and, if they asked for it, a notification.
 import { useCallback, useEffect, useRef, useState } from 'react'
 
-/** `(3) Countersign`, and the number on the icon. */
+/** `(3) Inbox · Countersign`. */
+export function useTitle(page: string | undefined, count: number): void {
+  useEffect(() => {
+    document.title = `${count > 0 ? `(${count}) ` : ''}${page ? `${page} · ` : ''}Countersign`
+  }, [page, count])
+}
+
+/** The number on the icon of the tab. */
 export function useBadge(count: number): void {
   useEffect(() => {
-    document.title = count > 0 ? `(${count}) Countersign` : 'Countersign'
     const icon = document.querySelector<HTMLLinkElement>('link[rel=icon]')
     const badge = count > 0 ? drawn(count) : undefined
     if (!icon) return

@@ -10,6 +10,7 @@ import { channelsQuery } from '@/features/settings/queries'
 import { json } from '@/lib/clean'
 import { useLive, useOrgEvents } from '@/lib/events'
 import type { OrgEvent } from '@/lib/live'
+import { useNames } from '@/lib/names'
 import { DeadLetters } from './dead'
 import { fits, isRepeated, joined, KINDS, summaryOf } from './model'
 import { type EventFilter, eventsQuery } from './queries'
@@ -142,7 +143,7 @@ const BAD = ['failed', 'denied', 'doubted', 'quarantined', 'drifted', 'opened', 
 
 function Row({ event }: { event: OrgEvent }) {
   const [isOpen, setOpen] = useState(false)
-  const summary = summaryOf(event)
+  const summary = summaryOf(event, useNames())
   return (
     <li className="px-4 py-2 md:px-6">
       <button

@@ -28,6 +28,7 @@ test('an event says in one line what happened', () => {
   expect(summaryOf(event('evt_1', 'channel.added', { by: 'user:u', change: { name: 'pager', rule: 'channel_set' } }))).toBe(
     'by user:u · name pager · rule channel_set',
   )
+  expect(summaryOf(event('evt_1', 'mode.changed', { by: 'user:u', mode: 'deny' }), () => 'Ada')).toBe('by Ada · mode deny')
   expect(summaryOf(event('evt_1', 'x.y', { name: 7 }))).toBe('')
 })
 

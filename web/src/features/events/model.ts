@@ -1,6 +1,7 @@
 // What an event says in one line, and which events a filter lets through. Pure.
 import type { Schemas } from '@/api/types'
 import type { OrgEvent } from '@/lib/live'
+import { asItIs, type NameOf } from '@/lib/names'
 import type { EventFilter } from './queries'
 
 /** The first words of the names of events. */
@@ -36,11 +37,11 @@ export function fits(event: Pick<OrgEvent, 'type' | 'subject'>, { type, subject 
 }
 
 /** The summary of a call, or who changed what. */
-export function summaryOf(event: Pick<OrgEvent, 'data'>): string {
+export function summaryOf(event: Pick<OrgEvent, 'data'>, nameOf: NameOf = asItIs): string {
   const { summary, by, change, action } = event.data as { summary?: unknown; by?: unknown; change?: unknown; action?: unknown }
   if (typeof summary === 'string') return summary
   const words: string[] = []
-  if (typeof by === 'string') words.push(`by ${by}`)
+  if (typeof by === 'string') words.push(`by ${nameOf(by)}`)
   const told = typeof change === 'object' && change !== null ? (change as Record<string, unknown>) : (event.data as Record<string, unknown>)
   for (const name of ['name', 'rule', 'mode', 'scope', 'state', 'reason'])
     if (typeof told[name] === 'string' && told[name] !== '') words.push(`${name} ${told[name]}`)

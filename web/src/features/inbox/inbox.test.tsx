@@ -216,7 +216,7 @@ test('the palette goes to what is typed', async () => {
 test('of 2,000 calls only those on the screen exist', async () => {
   const calls = Array.from({ length: 2_000 }, (_, at) => call(`inv_${String(at).padStart(4, '0')}`))
   open(calls)
-  await waitFor(() => expect(document.title).toBe('(2000) Countersign'))
+  await waitFor(() => expect(document.title).toBe('(2000) Inbox · Countersign'))
   expect(rows().length).toBeGreaterThan(5)
   expect(rows().length).toBeLessThan(40)
 })
@@ -226,4 +226,16 @@ test('whoever may not answer is told so, and nothing is looked up for them', asy
   expect(await screen.findByText(/people with another role answer it/)).toBeTruthy()
   expect(screen.queryByRole('button', { name: /Approve once/ })).toBeNull()
   expect(server.asked.some(asked => asked.path.endsWith('/foresight'))).toBe(false)
+})
+
+test('requests for grants are told of in the inbox and beside the page that has them', async () => {
+  let items: unknown[] = [{ id: 'grt_1' }, { id: 'grt_2' }]
+  const { server } = open([], { 'GET /api/v1/grants': () => ({ items, next: null }) })
+  const link = await screen.findByRole('link', { name: '2 grant requests wait' })
+  expect(link.getAttribute('href')).toBe('/policies/grants')
+  expect(screen.getByRole('link', { name: 'Policies 2 waiting' })).toBeTruthy()
+  expect(server.asked.some(asked => asked.path.startsWith('/api/v1/grants?state=requested'))).toBe(true)
+  items = [{ id: 'grt_1' }]
+  server.event('grant.refused', 'grt_2', 5)
+  expect(await screen.findByRole('link', { name: '1 grant request waits' })).toBeTruthy()
 })

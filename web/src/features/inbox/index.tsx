@@ -1,7 +1,7 @@
 // The inbox: what waits for a person, one of it whole, and the ways to answer.
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { ArrowLeft, RefreshCw } from 'lucide-react'
+import { ArrowLeft, RefreshCw, Scale } from 'lucide-react'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { ApproveRequest, Invocation } from '@/api/types'
@@ -13,6 +13,7 @@ import { actionQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { counted } from '@/lib/format'
+import { useRequestedGrants } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
@@ -132,6 +133,7 @@ export function Inbox() {
             className={fieldClass}
           />
         </div>
+        {tab === 'pending' && <GrantRequests />}
         {tab === 'pending' && (news > 0 || ended > 0) && (
           <Button look="quiet" hotkey="N" className="rounded-none border-b text-primary" onClick={() => dispatch({ kind: 'revealed' })}>
             <span aria-live="polite">
@@ -201,6 +203,20 @@ function Bulk({ items, onClose, onApproved }: { items: readonly Invocation[]; on
         onApproved()
       }}
     />
+  )
+}
+
+/** Requests for grants, which are no calls. */
+function GrantRequests() {
+  const count = useRequestedGrants()
+  if (count === 0) return null
+  return (
+    <Link to="/policies/grants" className="flex items-center gap-2 border-b px-3 py-2 text-primary hover:bg-muted">
+      <Scale aria-hidden className="size-3.5 shrink-0" />
+      <span aria-live="polite">
+        {counted(count, 'grant request')} {count === 1 ? 'waits' : 'wait'}
+      </span>
+    </Link>
   )
 }
 

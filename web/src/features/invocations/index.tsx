@@ -5,11 +5,12 @@ import { useEffect, useRef, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Invocation, Status } from '@/api/types'
 import { PageHead, Tabs } from '@/components/page-head'
-import { StatusBadge, TierBadge } from '@/components/status'
+import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { titleOf } from '@/features/inbox/model'
 import { useOrgEvents } from '@/lib/events'
 import { counted, milliseconds } from '@/lib/format'
+import { useNames } from '@/lib/names'
 import { invocationsQuery } from './queries'
 
 const route = getRouteApi('/invocations')
@@ -136,6 +137,7 @@ function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => 
 }
 
 function Row({ item }: { item: Invocation }) {
+  const nameOf = useNames()
   return (
     <li>
       <Link
@@ -146,7 +148,8 @@ function Row({ item }: { item: Invocation }) {
         <StatusBadge status={item.status} brief />
         <span className="min-w-0">
           <span className="flex min-w-0 items-baseline gap-2">
-            <Foreign text={titleOf(item)} className="truncate font-medium" /> <TierBadge tier={item.tier} />
+            <Foreign text={titleOf(item)} className="truncate font-medium" /> <TierBadge tier={item.tier} />{' '}
+            <Marks dryRun={item.dry_run} observed={!!item.observed} />
           </span>
           <span className="block truncate text-xs text-muted-fg">
             {item.session_title && (
@@ -154,7 +157,9 @@ function Row({ item }: { item: Invocation }) {
                 <Foreign text={item.session_title} /> ·{' '}
               </>
             )}
-            <span className="font-mono">{item.principal}</span>
+            <span title={item.principal}>
+              <Foreign text={nameOf(item.principal)} />
+            </span>
           </span>
         </span>
         <span className="text-xs text-muted-fg tabular-nums sm:text-right">

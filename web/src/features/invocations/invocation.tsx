@@ -7,7 +7,7 @@ import type { Invocation } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { Params } from '@/components/params'
 import { Rail } from '@/components/rail'
-import { StatusBadge, TierBadge } from '@/components/status'
+import { Marks, StatusBadge, TierBadge } from '@/components/status'
 import { Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { closedBecause, titleOf } from '@/features/inbox/model'
 import { entriesQuery } from '@/features/receipts/queries'
@@ -16,6 +16,7 @@ import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
+import { useNames } from '@/lib/names'
 import { parts, since, timeline } from './model'
 import { oneQuery } from './queries'
 
@@ -26,6 +27,7 @@ export function OneInvocation() {
   const read = useQuery(oneQuery(id))
   const entries = useQuery(entriesQuery(id))
   const item = read.data?.invocation
+  const nameOf = useNames()
   const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
   useOrgEvents(event => {
     if (event !== 'reset' && event.subject !== id) return
@@ -44,7 +46,7 @@ export function OneInvocation() {
 
       <Section title="What happened" aside={<Copy text={`countersign explain ${id}`} />}>
         <Spent item={item} />
-        <Rail stages={timeline(item, entries.data?.items ?? [])} beside={at => since(item.created_at, at)} />
+        <Rail stages={timeline(item, entries.data?.items ?? [], nameOf)} beside={at => since(item.created_at, at)} />
         {entries.error && <Failed error={entries.error as ApiError} retry={() => void entries.refetch()} />}
       </Section>
 
@@ -89,13 +91,14 @@ export function OneInvocation() {
 }
 
 function Head({ item }: { item: Invocation }) {
-  const closed = closedBecause(item, useNow())
+  const nameOf = useNames()
+  const closed = closedBecause(item, useNow(), nameOf)
   return (
     <header className="mt-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <StatusBadge status={item.status} />
         <TierBadge tier={item.tier} />
-        {item.dry_run && <span className="rounded bg-muted px-1.5 text-xs">dry run</span>}
+        <Marks dryRun={item.dry_run} observed={!!item.observed} />
         <Copy text={item.id} />
         <span className="text-xs text-muted-fg">
           asked <When at={item.created_at} />
@@ -104,7 +107,9 @@ function Head({ item }: { item: Invocation }) {
       <h1 className="mt-1 text-lg font-semibold">
         <Foreign text={titleOf(item)} />
       </h1>
-      <p className="foreign font-mono text-xs text-muted-fg">{item.principal}</p>
+      <p className="foreign text-xs text-muted-fg" title={item.principal}>
+        {line(nameOf(item.principal))}
+      </p>
       {item.reason && (
         <p className="mt-1">
           <span className="text-xs text-muted-fg">The agent’s own words: </span>

@@ -1,4 +1,4 @@
-import { screen, waitFor } from '@testing-library/react'
+import { screen, waitFor, within } from '@testing-library/react'
 import { expect, test } from 'vitest'
 import type { Entry, Invocation } from '@/api/types'
 import { openPage } from '@/test/page'
@@ -40,6 +40,7 @@ test('the stages of a call stand in the order in which it went through them', ()
     completed_at: later(6),
   }
   expect(timeline(denied, []).find(stage => stage.name === 'denied')?.text).toBe('by user:usr_x: “no”')
+  expect(timeline(denied, [], () => 'Ada').find(stage => stage.name === 'denied')?.text).toBe('by Ada: “no”')
   expect(timeline({ ...base, status: 'pending' }, []).at(-1)?.name).toBe('waits')
 })
 
@@ -75,4 +76,13 @@ test('one call shows its way, its params and where else to look', async () => {
   expect(await screen.findByText('attempt 1')).toBeTruthy()
   expect(screen.getByText(/decided and queued 10 ms · waited for people 1 min · ran 20 ms/)).toBeTruthy()
   expect(screen.getByRole('link', { name: 'Its events' }).getAttribute('href')).toBe('/events?subject=inv_a')
+})
+
+test('a dry run and an observed call are marked in the lists', async () => {
+  const calls = [ended, { ...ended, id: 'inv_b', dry_run: true, principal: 'user:usr_x' }, { ...ended, id: 'inv_c', observed: 'mode' }]
+  openPage('/invocations', { 'GET /api/v1/invocations': ({ path }) => ({ items: path.includes('status=') ? [] : calls, next: null }) })
+  await screen.findByText('observed')
+  const rows = within(screen.getByRole('main')).getAllByRole('listitem')
+  expect(await within(rows[1] as HTMLElement).findByText('Ada')).toBeTruthy()
+  expect(rows.map(row => ['dry run', 'observed'].filter(mark => within(row).queryByText(mark)))).toEqual([[], ['dry run'], ['observed']])
 })

@@ -4,12 +4,13 @@ import type { Stage } from '@/components/rail'
 import { cascade } from '@/features/inbox/model'
 import { bodyOf, timeOf } from '@/features/receipts/model'
 import { milliseconds } from '@/lib/format'
+import { asItIs, type NameOf } from '@/lib/names'
 
 const GOOD = ['ok', 'redacted']
 
 /** The entries of the log say when each attempt began; all else is in the call itself. */
-export function timeline(item: Invocation, entries: readonly Entry[]): Stage[] {
-  const stages: Stage[] = [{ at: item.created_at, name: 'asked', text: `by ${item.principal}`, tone: 'plain' }]
+export function timeline(item: Invocation, entries: readonly Entry[], nameOf: NameOf = asItIs): Stage[] {
+  const stages: Stage[] = [{ at: item.created_at, name: 'asked', text: `by ${nameOf(item.principal)}`, tone: 'plain' }]
   for (const { gate, verdict, determining, errors } of item.gates) {
     if (verdict === 'not_applicable') continue
     const tone = GOOD.includes(verdict) ? 'ok' : verdict === 'needs_approval' ? 'plain' : 'bad'
@@ -24,9 +25,9 @@ export function timeline(item: Invocation, entries: readonly Entry[]): Stage[] {
     stages.push({ name: 'waits', text, tone: 'plain' })
   } else if (item.waited_ms != null) stages.push({ name: 'waited', text: `${milliseconds(item.waited_ms)} for people`, tone: 'plain' })
   if (item.edit) {
-    stages.push({ at: item.edit.at, name: 'edited', text: `by ${item.edit.by}: ${item.edit.changed.join(', ')}`, tone: 'plain' })
+    stages.push({ at: item.edit.at, name: 'edited', text: `by ${nameOf(item.edit.by)}: ${item.edit.changed.join(', ')}`, tone: 'plain' })
   }
-  stages.push(...answers(item))
+  stages.push(...answers(item, nameOf))
   if (item.resumed_at) stages.push({ at: item.resumed_at, name: 'resumed', text: 'after a server stopped', tone: 'plain' })
   stages.push(...attempts(item, entries))
   for (const check of item.checks ?? [])
@@ -38,26 +39,29 @@ export function timeline(item: Invocation, entries: readonly Entry[]): Stage[] {
   if (item.void) stages.push({ name: 'void', text: item.void.message, tone: 'bad' })
   if (item.settled) {
     const said = item.settled.reason ? `: “${item.settled.reason}”` : ''
-    stages.push({ at: item.settled.at, name: 'settled', text: `by ${item.settled.by}${said}`, tone: 'plain' })
+    stages.push({ at: item.settled.at, name: 'settled', text: `by ${nameOf(item.settled.by)}${said}`, tone: 'plain' })
   }
   if (item.completed_at) stages.push(ending(item, item.completed_at))
   if (item.reverted_by) stages.push({ name: 'taken back', text: `by ${item.reverted_by}`, tone: 'plain' })
   return stages
 }
 
-function answers(item: Invocation): Stage[] {
+function answers(item: Invocation, nameOf: NameOf): Stage[] {
   const said = (reason: string | null | undefined) => (reason ? `: “${reason}”` : '')
   const beyond = (mode: string | undefined) => (mode && mode !== 'once' ? `, ${mode}` : '')
   const approvals = (item.approvals ?? []).map(
     (answer): Stage => ({
       at: answer.at,
       name: 'approved',
-      text: `by ${answer.by}${beyond(answer.mode)}${said(answer.reason)}`,
+      text: `by ${nameOf(answer.by)}${beyond(answer.mode)}${said(answer.reason)}`,
       tone: 'ok',
     }),
   )
   if (item.denied_by !== 'person' || !item.answer) return approvals
-  return [...approvals, { at: item.answer.at, name: 'denied', text: `by ${item.answer.by}${said(item.answer.reason)}`, tone: 'bad' }]
+  return [
+    ...approvals,
+    { at: item.answer.at, name: 'denied', text: `by ${nameOf(item.answer.by)}${said(item.answer.reason)}`, tone: 'bad' },
+  ]
 }
 
 function attempts(item: Invocation, entries: readonly Entry[]): Stage[] {

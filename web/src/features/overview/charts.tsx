@@ -30,7 +30,7 @@ export function TimeBars({ all, series, label }: { all: readonly Bucket[]; serie
     return `${moment(bucket.from)} – ${moment(bucket.to)}: ${told.join(', ') || 'none'}`
   }
   return (
-    <figure className="mt-auto">
+    <figure className="relative mt-auto">
       <div className="flex gap-2">
         <svg aria-hidden viewBox={`0 0 ${all.length * 10} ${HEIGHT}`} preserveAspectRatio="none" className="h-24 min-w-0 flex-1 border-b">
           {all.map((bucket, at) => {
@@ -56,18 +56,21 @@ export function TimeBars({ all, series, label }: { all: readonly Bucket[]; serie
         <span>{first && moment(first.from)}</span>
         <span>{last && moment(last.to)}</span>
       </div>
-      <table className="sr-only">
-        <caption>{label}</caption>
-        <tbody>
-          {all
-            .filter(bucket => bucket.counts.some(Boolean))
-            .map(bucket => (
-              <tr key={bucket.from}>
-                <td>{words(bucket)}</td>
-              </tr>
-            ))}
-        </tbody>
-      </table>
+      {/* A table is as wide as its words whatever its width says: what hides it is a box around it. */}
+      <div className="sr-only">
+        <table>
+          <caption>{label}</caption>
+          <tbody>
+            {all
+              .filter(bucket => bucket.counts.some(Boolean))
+              .map(bucket => (
+                <tr key={bucket.from}>
+                  <td>{words(bucket)}</td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </div>
     </figure>
   )
 }

@@ -1,15 +1,20 @@
 // Grants: what runs without asking, within which bounds, how much of it is used, and what agents ask for.
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
+import { Pre } from '@/components/changes'
+import { TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
-import { Button, Copy, cx, Empty, Foreign, Loading } from '@/components/ui'
+import { Button, Copy, cx, Empty, Foreign, Loading, When } from '@/components/ui'
+import { actionQuery } from '@/lib/actions'
+import { json } from '@/lib/clean'
+import { counted, span } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { GiveDialog } from './give-grant'
-import { budgetsOf } from './model'
-import { Asked, BudgetBar, Confirm, GrantStateWord, More, Select, TabHead, Until, Whose } from './parts'
+import { budgetsOf, scopeOf } from './model'
+import { Asked, BudgetBar, Confirm, Fact, Facts, GrantStateWord, More, Select, TabHead, Until, Who, Whose } from './parts'
 import { changed, endGrant, type GrantVerb, grantsQuery } from './queries'
 import { useSessions } from './use-sessions'
 import { useSteady } from './use-steady'
@@ -165,13 +170,13 @@ export function Request({ grant, mayAnswer, isOver }: { grant: Schemas['GrantVie
   const client = useQueryClient()
   const { say } = useToasts()
   const { error, busy, run } = useSending<GrantVerb>()
-  const answer = (verb: GrantVerb) =>
-    void run(verb, async () => {
-      await endGrant(grant.id, verb)
-      say(verb === 'approve' ? `The grant for ${grant.covers} is given.` : `The request for ${grant.covers} is denied.`)
+  const [isAsking, setAsking] = useState(false)
+  const refuse = () =>
+    void run('refuse', async () => {
+      await endGrant(grant.id, 'refuse')
+      say(`The request for ${grant.covers} is denied.`)
       await changed(client)
     })
-  const budgets = budgetsOf(grant)
   return (
     <div className={cx('rounded-md border bg-panel p-3', isOver ? 'text-muted-fg' : 'border-warn')}>
       <div className="flex flex-wrap items-baseline justify-between gap-2">
@@ -179,15 +184,19 @@ export function Request({ grant, mayAnswer, isOver }: { grant: Schemas['GrantVie
           <Link to="/policies/grants/$grant" params={{ grant: grant.id }} className="font-mono text-[13px] font-medium hover:underline">
             <Foreign text={grant.covers} />
           </Link>{' '}
-          for <Whose scope={grant.scope} title={grant.session_title} />:{' '}
-          {grant.calls_max == null ? 'any number of calls' : `${grant.calls_max} calls`}
-          {budgets.some(each => each.name !== 'calls') && `, up to ${grant.sum_max?.max} of ${grant.sum_max?.of}`}
+          for <Whose scope={grant.scope} title={grant.session_title} />: {callsOf(grant)}
+          {grant.sum_max && `, up to ${sumOf(grant.sum_max)}`}
           {grant.condition && ', with a condition'}
         </p>
         <span className="text-xs text-muted-fg">
           <Until at={grant.expires_at} />
         </span>
       </div>
+      {grant.requested_by && (
+        <p className="mt-1 text-sm">
+          <span className="text-muted-fg">Asked for by</span> <Asker grant={grant} />
+        </p>
+      )}
       {grant.reason && (
         <p className="mt-1 text-sm">
           <span className="text-muted-fg">The agent’s own words:</span> “<Foreign text={grant.reason} />”
@@ -198,19 +207,92 @@ export function Request({ grant, mayAnswer, isOver }: { grant: Schemas['GrantVie
         <p className="mt-1 text-xs">It no longer waits.</p>
       ) : mayAnswer ? (
         <div className="mt-2 flex flex-wrap gap-2">
-          <Button look="primary" busy={busy === 'approve'} disabled={!!busy} onClick={() => answer('approve')}>
-            Approve
+          <Button look="primary" disabled={!!busy} onClick={() => setAsking(true)}>
+            Approve…
           </Button>
-          <Button look="danger" busy={busy === 'refuse'} disabled={!!busy} onClick={() => answer('refuse')}>
+          <Button look="danger" busy={busy === 'refuse'} disabled={!!busy} onClick={refuse}>
             Deny
           </Button>
         </div>
       ) : (
         <p className="mt-1 text-xs text-muted-fg">Somebody who may approve answers it.</p>
       )}
+      {isAsking && (
+        <Approve
+          grant={grant}
+          isOver={isOver}
+          onClose={() => setAsking(false)}
+          act={async () => {
+            await endGrant(grant.id, 'approve')
+            setAsking(false)
+            say(`The grant for ${grant.covers} is given.`)
+            await changed(client)
+          }}
+        />
+      )}
     </div>
   )
 }
+
+const callsOf = (grant: Schemas['GrantView']): string =>
+  grant.calls_max == null ? 'any number of calls' : counted(grant.calls_max, 'call')
+const sumOf = (sum: Schemas['SumMaxView']): string => `${sum.max} of ${sum.of} in ${span(sum.per_seconds)}`
+
+/** The session that asks, by its title, or who else it is. */
+function Asker({ grant }: { grant: Schemas['GrantView'] }) {
+  const { kind, id } = scopeOf(grant.requested_by ?? '')
+  if (kind === 'agent') return <Whose scope={`session:${id}`} title={grant.session_title} />
+  return <Who id={grant.requested_by ?? ''} />
+}
+
+/** All that a yes gives away, before it is given. */
+function Approve({ grant, isOver, onClose, act }: ApproveProps) {
+  const action = useQuery({ ...actionQuery(grant.covers), enabled: !grant.covers.includes('*') })
+  const isWide = grant.scope === 'org'
+  const isUnlimited = grant.calls_max == null && !grant.sum_max
+  return (
+    <Confirm title={`Give the grant for ${grant.covers}`} verb="Give it" onClose={onClose} act={act} disabled={isOver}>
+      <p>Until it ends, these calls run without a person being asked.</p>
+      <Facts>
+        <Fact name="Covers">
+          <Foreign text={grant.covers} className="font-mono text-[13px]" /> {action.data && <TierBadge tier={action.data.tier} />}
+        </Fact>
+        <Fact name="For the calls of">
+          <span className={cx(isWide && 'font-medium text-warn')}>
+            <Whose scope={grant.scope} title={grant.session_title} />
+          </span>
+          {grant.space_id && (
+            <>
+              {' '}
+              in the space <Foreign text={grant.space_id} />
+            </>
+          )}
+        </Fact>
+        <Fact name="Calls">
+          <span className={cx(isUnlimited && 'font-medium text-warn')}>{callsOf(grant)}</span>
+        </Fact>
+        <Fact name="Sum">{grant.sum_max ? `up to ${sumOf(grant.sum_max)}` : 'not bounded'}</Fact>
+        <Fact name="Params">{grant.condition ? <Pre text={json(grant.condition)} /> : 'any'}</Fact>
+        <Fact name="Ends">
+          <When at={grant.expires_at} />
+        </Fact>
+        <Fact name="Asked for by">{grant.requested_by ? <Asker grant={grant} /> : 'not known'}</Fact>
+        {grant.reason && (
+          <Fact name="The agent’s own words">
+            “<Foreign text={grant.reason} />”
+          </Fact>
+        )}
+      </Facts>
+      {isOver && (
+        <p role="alert" className="text-danger">
+          It no longer waits.
+        </p>
+      )}
+      <Copy text={`countersign grant approve ${grant.id}`} />
+    </Confirm>
+  )
+}
+type ApproveProps = { grant: Schemas['GrantView']; isOver?: boolean; onClose: () => void; act: () => Promise<void> }
 
 function ErrorLine({ text, hint }: { text: string; hint?: string | null }) {
   return (

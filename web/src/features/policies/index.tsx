@@ -1,9 +1,9 @@
 // Policies and grants: every rule that decides, one tab with an address of its own for each kind.
-import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, Outlet, useLocation } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
+import { useRequestedGrants } from '@/lib/grants'
 import { DraftProvider, useDraft } from './draft'
-import { grantsQuery, useRulesLive } from './queries'
+import { useRulesLive } from './queries'
 
 const TABS = [
   { to: '/policies', name: 'Modes' },
@@ -59,8 +59,7 @@ export function Policies() {
 
 /** How many requests for a grant wait. */
 function Requests() {
-  const requests = useInfiniteQuery(grantsQuery({ state: 'requested' }))
-  const count = requests.data?.pages[0]?.items.length ?? 0
+  const count = useRequestedGrants()
   if (count === 0) return null
   return (
     <span className="rounded-full bg-primary px-1.5 text-[11px] leading-4 font-medium text-primary-fg tabular-nums">

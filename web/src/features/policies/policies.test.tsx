@@ -224,6 +224,27 @@ test('explain names the gates and what decides', async () => {
   expect(sent('POST')[0]?.body).toEqual({ action: 'files.write_text', session_id: 'ses_1', params: null })
 })
 
+test('a wide request is approved only after all that it gives was shown', async () => {
+  const wide = { ...asked, scope: 'org', calls_max: null, covers: 'files.write_text', requested_by: 'agent:ses_1' }
+  const { user, sent } = open('/policies/grants', {
+    'GET /api/v1/grants': page([wide]),
+    'POST /api/v1/grants/grt_2/approve': () => ({ ...wide, state: 'active' }),
+  })
+  const requests = await screen.findByRole('region', { name: 'Requests of agents' })
+  expect(requests.textContent).toContain('Asked for by Nightly triage')
+  await user.click(within(requests).getByRole('button', { name: 'Approve…' }))
+  const dialog = await screen.findByRole('dialog', { name: 'Give the grant for files.write_text' })
+  for (const text of ['everybody in the org', 'any number of calls', 'not bounded', 'in 1 h', 'Nightly triage'])
+    expect(dialog.textContent).toContain(text)
+  await waitFor(() => expect(dialog.textContent).toContain('R2'))
+  await user.click(within(dialog).getByRole('button', { name: 'Cancel' }))
+  expect(sent('POST')).toHaveLength(0)
+  await user.click(within(requests).getByRole('button', { name: 'Approve…' }))
+  await user.click(within(await screen.findByRole('dialog')).getByRole('button', { name: 'Give it' }))
+  await screen.findByText('The grant for files.write_text is given.')
+  expect(sent('POST')).toHaveLength(1)
+})
+
 test('grants show their budget; a request is answered, with the agent’s words marked', async () => {
   let isAnswered = false
   const { user, sent, server } = open('/policies/grants', {
@@ -236,7 +257,9 @@ test('grants show their budget; a request is answered, with the agent’s words 
   expect(within(list).getByRole('progressbar', { name: 'calls' })).toHaveProperty('value', 2)
   const requests = screen.getByRole('region', { name: 'Requests of agents' })
   expect(requests.textContent).toContain('The agent’s own words: “my\\u{202e} drafts”')
-  await user.click(within(requests).getByRole('button', { name: 'Approve' }))
+  await user.click(within(requests).getByRole('button', { name: 'Approve…' }))
+  expect(sent('POST')).toHaveLength(0)
+  await user.click(within(await screen.findByRole('dialog')).getByRole('button', { name: 'Give it' }))
   await screen.findByText('The grant for files.delete is given.')
   // The row stays where it was, in grey, so that a second click meets no other.
   isAnswered = true

@@ -3,10 +3,11 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import type { ApiError } from '@/api/client'
 import type { Entry, Status, Tier } from '@/api/types'
-import { StatusBadge, TierBadge } from '@/components/status'
-import { Button, Copy, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { Marks, StatusBadge, TierBadge } from '@/components/status'
+import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
+import { useNames } from '@/lib/names'
 import { bodyOf, timeOf } from './model'
 import { receiptsQuery } from './queries'
 
@@ -94,6 +95,7 @@ export function Receipts() {
 
 function Row({ entry }: { entry: Entry }) {
   const body = bodyOf(entry)
+  const nameOf = useNames()
   return (
     <li>
       <Link
@@ -103,8 +105,11 @@ function Row({ entry }: { entry: Entry }) {
       >
         {body.status ? <StatusBadge status={body.status} brief /> : <span className="text-xs">{entry.kind}</span>}
         <span className="min-w-0">
-          <span className="font-medium">{body.action ?? entry.kind}</span> {body.tier && <TierBadge tier={body.tier as Tier} />}
-          <span className="block truncate font-mono text-xs text-muted-fg">{body.principal}</span>
+          <span className="font-medium">{body.action ?? entry.kind}</span> {body.tier && <TierBadge tier={body.tier as Tier} />}{' '}
+          <Marks dryRun={body.dry_run} observed={body.observed} />
+          <span className="block truncate text-xs text-muted-fg" title={body.principal}>
+            <Foreign text={nameOf(body.principal ?? '')} />
+          </span>
         </span>
         <span className="text-xs text-muted-fg tabular-nums sm:text-right">
           <When at={timeOf(entry)} />

@@ -2,12 +2,16 @@
 import type { Entry, Status } from '@/api/types'
 import type { Stage } from '@/components/rail'
 import { milliseconds } from '@/lib/format'
+import { asItIs, type NameOf } from '@/lib/names'
 
 /** The parts of a receipt's body that the pages show; all else is in the payload, whole. */
 export type Body = {
   action?: string
   status?: Status
   tier?: string
+  dry_run?: boolean
+  /** Only where it is true. */
+  observed?: boolean
   principal?: string
   session?: string
   invocation_id?: string
@@ -43,7 +47,7 @@ const beyondOf = (beyond: Body['beyond']): string => {
 const GATES = ['rbac', 'abac', 'consent', 'space', 'safety', 'redaction']
 
 /** The stages of a call, from its gates to its receipt. */
-export function stagesOf(entries: readonly Entry[]): Stage[] {
+export function stagesOf(entries: readonly Entry[], nameOf: NameOf = asItIs): Stage[] {
   const stages: Stage[] = []
   const last = bodyOf(entries.findLast(entry => entry.kind === 'receipt') ?? entries[entries.length - 1] ?? ({ payload: {} } as Entry))
   for (const [gate, { verdict, determining }] of Object.entries(last.policy ?? {}).sort(
@@ -67,7 +71,7 @@ export function stagesOf(entries: readonly Entry[]): Stage[] {
       stages.push({
         at,
         name: body.answer === 'deny' ? 'denied' : 'approved',
-        text: `by ${body.by ?? 'somebody'}${beyondOf(body.beyond)}`,
+        text: `by ${body.by ? nameOf(body.by) : 'somebody'}${beyondOf(body.beyond)}`,
         tone: body.answer === 'deny' ? 'bad' : 'ok',
       })
     if (entry.kind === 'intent') stages.push({ at, name: 'began', text: `attempt ${body.attempt ?? 1}`, tone: 'plain' })

@@ -7,9 +7,10 @@ import { ApiError } from '@/api/client'
 import type { Key, Proof } from '@/api/types'
 import { Pre } from '@/components/changes'
 import { Rail } from '@/components/rail'
-import { StatusBadge } from '@/components/status'
+import { Marks, StatusBadge } from '@/components/status'
 import { Button, Copy, cx, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { json } from '@/lib/clean'
+import { useNames } from '@/lib/names'
 import { bodyOf, stagesOf, timeOf } from './model'
 import { entriesQuery, keysQuery, proofQuery, receiptQuery } from './queries'
 import { type Check, canVerify, verify } from './verify'
@@ -19,6 +20,7 @@ const route = getRouteApi('/receipts/$receipt')
 export function Receipt() {
   const { receipt: id } = route.useParams()
   const receipt = useQuery(receiptQuery(id))
+  const nameOf = useNames()
   const proof = useQuery(proofQuery(id))
   const keys = useQuery(keysQuery)
   const entries = useQuery(entriesQuery(receipt.data?.invocation_id ?? undefined))
@@ -33,6 +35,7 @@ export function Receipt() {
       <header className="mt-2">
         <div className="flex flex-wrap items-center gap-3">
           {body.status && <StatusBadge status={body.status} />}
+          <Marks dryRun={body.dry_run} observed={body.observed} />
           <Copy text={id} />
           <span className="text-xs text-muted-fg">
             entry #{receipt.data.seq} · <When at={timeOf(receipt.data)} />
@@ -41,7 +44,9 @@ export function Receipt() {
         <h1 className="mt-1 text-lg font-semibold">
           <Foreign text={body.action ?? receipt.data.kind} />
         </h1>
-        <p className="font-mono text-xs text-muted-fg">{body.principal}</p>
+        <p className="text-xs text-muted-fg" title={body.principal}>
+          <Foreign text={nameOf(body.principal ?? '')} />
+        </p>
         {body.invocation_id && (
           <Link to="/" search={{ tab: 'decided', call: body.invocation_id }} className="text-primary underline">
             The call {body.invocation_id}
@@ -61,7 +66,7 @@ export function Receipt() {
 
       <Section title="What happened">
         {entries.data ? (
-          <Rail stages={stagesOf(entries.data.items)} />
+          <Rail stages={stagesOf(entries.data.items, nameOf)} />
         ) : (
           <p className="text-muted-fg">{entries.isPending && receipt.data.invocation_id ? '…' : 'It is not about one call.'}</p>
         )}

@@ -1,0 +1,25 @@
+// How many requests for a grant wait: told on every page, since they appear in no list of calls.
+import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
+import { api, body } from '@/api/client'
+import { useOrgEvents } from './events'
+import { everyPage } from './pages'
+
+/** Its name begins as those of the lists of grants: what makes them old makes it old. */
+const requestedQuery = queryOptions({
+  queryKey: ['rules', 'grants', 'requested'],
+  queryFn: async () =>
+    (await everyPage(after => body(api.GET('/api/v1/grants', { params: { query: { state: 'requested', limit: 100, after } } })))).length,
+  retry: false,
+  // A request ends by itself, and no event tells of it.
+  refetchInterval: 60_000,
+})
+
+export const useRequestedGrants = (): number => useQuery(requestedQuery).data ?? 0
+
+/** Once for all pages: reads the number again when the stream tells of a grant. */
+export function useRequestedGrantsLive(): void {
+  const client = useQueryClient()
+  useOrgEvents(event => {
+    if (event === 'reset' || event.type.startsWith('grant.')) void client.invalidateQueries({ queryKey: requestedQuery.queryKey })
+  })
+}
