@@ -3135,6 +3135,8 @@ export interface components {
             problem?: string | null;
             /** @description Who asked for it once more. */
             retried_by?: string | null;
+            /** @description Who took it away after it had been given up. */
+            dropped_by?: string | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -3443,7 +3445,15 @@ export interface components {
             ended_by?: string | null;
             /** Format: date-time */
             ended_at?: string | null;
-            /** Format: date-time */
+            /**
+             * Format: int64
+             * @description How long it lasts from the moment it is given.
+             */
+            lifetime_seconds: number;
+            /**
+             * Format: date-time
+             * @description When it ends; of a request, until when it can be answered.
+             */
             expires_at: string;
             /** Format: date-time */
             created_at: string;

@@ -1772,6 +1772,7 @@ class DeliveryView(TypedDict):
     due_at: NotRequired[str | None]
     problem: NotRequired[str | None]
     retried_by: NotRequired[str | None]
+    dropped_by: NotRequired[str | None]
     created_at: str
     ended_at: NotRequired[str | None]
 
@@ -1892,6 +1893,7 @@ class GrantView(TypedDict):
     invocation_id: NotRequired[str | None]
     ended_by: NotRequired[str | None]
     ended_at: NotRequired[str | None]
+    lifetime_seconds: int
     expires_at: str
     created_at: str
     integration: NotRequired[str | None]

@@ -6,6 +6,7 @@ import type { ApiError } from '@/api/client'
 import { Pre } from '@/components/changes'
 import { Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { json } from '@/lib/clean'
+import { span } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { EndButton, Request } from './grants'
 import { budgetsOf } from './model'
@@ -66,9 +67,10 @@ export function Grant() {
               'any'
             )}
           </Fact>
-          <Fact name="Ends">
+          <Fact name={grant.state === 'requested' ? 'To be answered until' : 'Ends'}>
             <When at={grant.expires_at} />
           </Fact>
+          {grant.state === 'requested' && <Fact name="Lasts">{span(grant.lifetime_seconds)} once it is given</Fact>}
         </Facts>
         {grant.condition && (
           <div className="mt-3">

@@ -186,10 +186,10 @@ export function Request({ grant, mayAnswer, isOver }: { grant: Schemas['GrantVie
           </Link>{' '}
           for <Whose scope={grant.scope} title={grant.session_title} />: {callsOf(grant)}
           {grant.sum_max && `, up to ${sumOf(grant.sum_max)}`}
-          {grant.condition && ', with a condition'}
+          {grant.condition && ', with a condition'}, for {span(grant.lifetime_seconds)}
         </p>
         <span className="text-xs text-muted-fg">
-          <Until at={grant.expires_at} />
+          <Until at={grant.expires_at} /> to answer
         </span>
       </div>
       {grant.requested_by && (
@@ -273,9 +273,7 @@ function Approve({ grant, isOver, onClose, act }: ApproveProps) {
         </Fact>
         <Fact name="Sum">{grant.sum_max ? `up to ${sumOf(grant.sum_max)}` : 'not bounded'}</Fact>
         <Fact name="Params">{grant.condition ? <Pre text={json(grant.condition)} /> : 'any'}</Fact>
-        <Fact name="Ends">
-          <When at={grant.expires_at} />
-        </Fact>
+        <Fact name="Lasts">{span(grant.lifetime_seconds)} from now</Fact>
         <Fact name="Asked for by">{grant.requested_by ? <Asker grant={grant} /> : 'not known'}</Fact>
         {grant.reason && (
           <Fact name="The agent’s own words">
