@@ -41,6 +41,7 @@ const grant: Partial<Schemas['GrantView']> = {
   calls_max: 5,
   calls_used: 2,
   expires_at: soon(90),
+  lifetime_seconds: 5400,
   created_at: soon(-9),
 }
 const asked = { ...grant, id: 'grt_2', state: 'requested', covers: 'files.delete', calls_used: 0, reason: 'my\u{202e} drafts' }
@@ -234,7 +235,7 @@ test('a wide request is approved only after all that it gives was shown', async 
   expect(requests.textContent).toContain('Asked for by Nightly triage')
   await user.click(within(requests).getByRole('button', { name: 'Approve…' }))
   const dialog = await screen.findByRole('dialog', { name: 'Give the grant for files.write_text' })
-  for (const text of ['everybody in the org', 'any number of calls', 'not bounded', 'in 1 h', 'Nightly triage'])
+  for (const text of ['everybody in the org', 'any number of calls', 'not bounded', '1 h from now', 'Nightly triage'])
     expect(dialog.textContent).toContain(text)
   await waitFor(() => expect(dialog.textContent).toContain('R2'))
   await user.click(within(dialog).getByRole('button', { name: 'Cancel' }))
