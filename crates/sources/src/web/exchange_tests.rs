@@ -144,6 +144,7 @@ async fn patient(listener: TcpListener, opened: Arc<AtomicUsize>) {
 
 #[tokio::test]
 async fn only_what_reads_uses_a_connection_again() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     for (is_read, connections) in [(false, 3), (true, 1)] {
         let opened = Arc::new(AtomicUsize::new(0));
         let listener = TcpListener::bind(PUBLIC).await.unwrap();
