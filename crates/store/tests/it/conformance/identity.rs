@@ -174,7 +174,7 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     assert_eq!(known().await, all(Role::Member, Band::Black));
     let size = store.log_size(&tenant.org).await.unwrap();
     let change = UserChange { role: Some(Role::Owner), max_band: Some(Band::Amber) };
-    let changed = User { role: Role::Owner, max_band: Band::Amber, ..eve.clone() };
+    let changed = User { role: Role::Owner, given_role: Role::Owner, max_band: Band::Amber, ..eve.clone() };
     for _ in 0..2 {
         let done = store.change_user(&tenant.org, &eve.id, change, &by).await;
         assert_eq!(done, Ok(Some(ChangedUser::Done(changed.clone()))));
