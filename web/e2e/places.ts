@@ -3,7 +3,9 @@ import { router } from '@/router'
 import type { Seeded } from './seed'
 
 export function places({ examples }: Seeded): string[] {
-  const pages = Object.keys(router.routesByPath).map(path =>
+  // What ends with `$` only leads to another page.
+  const paths = Object.keys(router.routesByPath).filter(path => !path.endsWith('/$'))
+  const pages = paths.map(path =>
     path.replace(/\$(\w+)/g, (_, name: string) => {
       const example = examples[name]
       if (!example) throw new Error(`the page ${path} needs an example of \`${name}\`: add one to e2e/seed.ts`)
