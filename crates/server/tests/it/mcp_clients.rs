@@ -209,10 +209,9 @@ async fn a_caller_has_so_many_connections_and_the_oldest_makes_room(kind: Kind) 
     let (agent, other) = (server.agent().await, server.agent().await);
     let theirs = Connection::open(&other, json!({})).await;
     let first = Connection::open(&agent, json!({})).await;
-    // Those whose client goes before they are open leave nothing behind.
+    // Those whose client goes before they are open leave nothing behind. Now and then the server is faster.
     for _ in 0..8 {
-        let gone = plain(&agent.client, Method::POST, None).json(&initialize(&json!({}))).timeout(Duration::from_micros(1)).send().await;
-        assert!(gone.is_err(), "{gone:?}");
+        let _gone = plain(&agent.client, Method::POST, None).json(&initialize(&json!({}))).timeout(Duration::from_micros(1)).send().await;
     }
     assert_eq!(first.lists_tools().await, 200);
     let mut further = Vec::new();
