@@ -31,8 +31,6 @@ main() {
 generated_typescript() {
     cp clients/generated/program.ts clients/generated/tsconfig.json "$clients/generated/"
     quietly npm_tool openapi-typescript "$run/openapi.json" -o "$clients/generated/api.d.ts"
-    cmp -s "$clients/generated/api.d.ts" web/src/api/schema.d.ts ||
-        fail "the API changed, and the types of the web UI did not: cp $clients/generated/api.d.ts web/src/api/schema.d.ts"
     quietly npm_tool tsc -p "$clients/generated"
     quietly node "$clients/generated/program.js"
 }

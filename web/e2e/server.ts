@@ -6,8 +6,8 @@ import { join, resolve } from 'node:path'
 import createClient from 'openapi-fetch'
 import { onTestFinished } from 'vitest'
 import { body } from '@/api/client'
-import type { paths } from '@/api/schema'
 import type { Invocation, Schemas } from '@/api/types'
+import type { paths } from '../../clients/typescript/api'
 
 const BINARY = resolve(process.env.COUNTERSIGN ?? join(process.env.CARGO_TARGET_DIR ?? '../target', 'debug/countersign'))
 

@@ -2,7 +2,7 @@
 // read: a page of others can send the cookie, and not the word.
 import createClient, { type Middleware } from 'openapi-fetch'
 import { heard } from '@/lib/clock'
-import type { paths } from './schema'
+import type { paths } from '../../../clients/typescript/api'
 import type { Problem } from './types'
 
 export const CSRF_HEADER = 'x-countersign-csrf'

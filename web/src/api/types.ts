@@ -1,5 +1,5 @@
 // Short names for the generated types. Nothing is described here that the API does not describe.
-import type { components } from './schema'
+import type { components } from '../../../clients/typescript/api'
 
 export type Schemas = components['schemas']
 export type Invocation = Schemas['InvocationView']

@@ -3,8 +3,9 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import type { ApiError } from '@/api/client'
 import type { Entry, Status, Tier } from '@/api/types'
+import { PageHead } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
-import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Button, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
 import { useNames } from '@/lib/names'
@@ -27,11 +28,7 @@ export function Receipts() {
     void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
   return (
     <div className="flex h-full flex-col">
-      <header className="border-b px-4 py-3 md:px-6">
-        <div className="flex flex-wrap items-baseline justify-between gap-2">
-          <h1 className="text-lg font-semibold">Receipts</h1>
-          <Copy text="countersign receipt list" />
-        </div>
+      <PageHead title="Receipts" command="countersign receipt list">
         <div className="mt-2 grid gap-2 sm:grid-cols-2 lg:grid-cols-5">
           <input
             aria-label="Action"
@@ -67,7 +64,7 @@ export function Receipts() {
             className={fieldClass}
           />
         </div>
-      </header>
+      </PageHead>
       <div className="min-h-0 flex-1 overflow-auto">
         {receipts.error && <Failed error={receipts.error as ApiError} retry={() => void receipts.refetch()} />}
         {receipts.isPending ? (
