@@ -94,7 +94,7 @@ fn tools(server: &str, can_bypass: bool) -> Vec<Value> {
     let reads = json!({ "readOnlyHint": true });
     match server {
         "crm" => vec![
-            tool("find_customer", "Finds a customer by name, with their last order.", &[("name", "string")], &reads),
+            tool("find_customer", "Finds a customer, with their last order.", &[("customer", "string")], &reads),
             tool(
                 "refund",
                 "Pays an amount back to a customer.",
@@ -133,7 +133,7 @@ impl Memory {
         let said = &params["arguments"];
         let text = |name: &str| said[name].as_str().unwrap_or_default();
         Some(match params["name"].as_str().unwrap_or_default() {
-            "find_customer" => format!("{}: order 1042 was paid and not delivered", text("name")),
+            "find_customer" => format!("{}: order 1042 was paid and not delivered", text("customer")),
             "refund" => format!("{} {} go back to {}", said["amount"], text("currency"), text("customer")),
             "delete_customer" => format!("{} is deleted", text("customer")),
             "merge_pull_request" => format!("pull request {} of {} is merged", said["number"], text("repository")),

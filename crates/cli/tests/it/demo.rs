@@ -8,7 +8,7 @@ const CHAPTERS: [(&str, &[&str]); 6] = [
     ("deny", &["`crm.delete_customer` (R4) is denied: the mode is `deny`, inferred from the tier"]),
     ("grant", &["3 of 3 calls of the grant ran without a person; the next waited for one again, and was denied"]),
     ("drift", &["`allow` became `require_approval`: `merge_pull_request` now takes `bypass_checks`"]),
-    ("in_doubt", &["reconciled to succeeded; posted once"]),
+    ("in_doubt", &["settled as succeeded by a person; posted once"]),
     ("tamper", &["entries verify; with one byte flipped, receipt `rcp_", "` (entry #", ") does not hold"]),
 ];
 

@@ -64,9 +64,9 @@ impl<'a> Story<'a> {
     /// A read runs at once. A write waits for a person, who sees exactly what would be done.
     async fn approve(&mut self) -> Result<(End, ReceiptRefView), Failure> {
         self.says("An agent answers customers. It may read; to pay money back, it has to ask.");
-        let read = Call::new("crm.find_customer", json!({ "name": "Mara Lind" }), "she writes that her order never came");
+        let read = Call::new("crm.find_customer", json!({ "customer": "C-1041" }), "their order never came");
         let read = self.asks(read, "approve it", Verdict::Approve).await?;
-        let refund = self.asks(refund("Mara Lind", 240), "press A in the inbox", Verdict::Approve).await?;
+        let refund = self.asks(refund("C-1041", 240), "press A in the inbox", Verdict::Approve).await?;
         let receipt = refund.receipt.clone().ok_or_else(|| Failure::failed(format!("`{}` has no receipt", refund.id)))?;
         let is_as_told = read.status == Status::Succeeded && refund.status == Status::Succeeded && refund.answer.is_some();
         let words =
@@ -77,7 +77,7 @@ impl<'a> Story<'a> {
     /// What destroys is denied, and the denial says by which rule.
     async fn deny(&mut self) -> Result<End, Failure> {
         self.says("The agent wants to tidy up.");
-        let delete = Call::new("crm.delete_customer", json!({ "customer": "Mara Lind" }), "her case is closed");
+        let delete = Call::new("crm.delete_customer", json!({ "customer": "C-1041" }), "the case is closed");
         let denied = self.asks(delete, "deny it", Verdict::Deny { reason: "customers are not deleted" }).await?;
         let why = denied.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
         Ok(End::told(denied.status == Status::Denied && denied.decision.mode == Mode::Deny, why, &denied))
@@ -86,9 +86,9 @@ impl<'a> Story<'a> {
     /// A grant replaces approvals, within bounds.
     async fn grant(&mut self) -> Result<End, Failure> {
         self.says("Small refunds keep coming. Trust the agent with three more, and no further.");
-        self.asks(refund("Ole Brandt", 20), "press G, and give a grant for 3 calls", Verdict::Grant { calls: GRANTED }).await?;
+        self.asks(refund("C-1042", 20), "press G, and give a grant for 3 calls", Verdict::Grant { calls: GRANTED }).await?;
         let mut used = 0;
-        for (customer, amount) in [("Ida Berg", 15), ("Jon Vik", 30), ("Eva Lund", 45)] {
+        for (customer, amount) in [("C-1043", 15), ("C-1044", 30), ("C-1045", 45)] {
             let call = self.asks(refund(customer, amount), "no grant covers it: decide as you like", Verdict::Approve).await?;
             if call.grant_id.is_some() {
                 used += 1;
@@ -96,7 +96,7 @@ impl<'a> Story<'a> {
             }
         }
         let deny = Verdict::Deny { reason: "enough for today" };
-        let next = self.asks(refund("Per Dahl", 25), "the grant is used up: press D, and say why", deny).await?;
+        let next = self.asks(refund("C-1046", 25), "the grant is used up: press D, and say why", deny).await?;
         let is_as_told = used == GRANTED && next.grant_id.is_none() && next.answer.is_some();
         let words =
             format!("{used} of {GRANTED} calls of the grant ran without a person; the next waited for one again, and was {}", next.status);
@@ -138,8 +138,10 @@ impl<'a> Story<'a> {
         let settled = self.stage.wait_out_doubt(&doubted.id).await?;
         let posts = self.stage.upstream.posts();
         let is_unsent = doubted.status == Status::InDoubt && again.id == doubted.id && posts == 1;
-        let words =
-            format!("`chat` died in the middle of the call, which was in doubt, then reconciled to {}; posted once", settled.status);
+        let words = format!(
+            "`chat` died in the middle of the call, which was in doubt, then settled as {} by a person; posted once",
+            settled.status
+        );
         Ok(End::told(is_unsent && settled.status == Status::Succeeded, words, &settled))
     }
 
