@@ -1,0 +1,9 @@
+//! What an automation's definition says: its shape, its schedules, its filters, its templates. Pure: the same definition and the same facts
+//! give the same answer, and nothing here waits, stores or asks anybody. `runs` does what it says.
+
+pub mod filter;
+pub mod mistake;
+pub mod schedule;
+pub mod template;
+
+pub use mistake::Mistake;
