@@ -61,7 +61,7 @@ impl Inbox {
         let settle =
             doubted.first().map(|(first, _)| format!("countersign invocation settle {} --as succeeded|failed|retry --reason …", first.id));
         waiting.splice(0..0, doubted);
-        let people = People::load(client, terminal).await;
+        let names = Names::load(client, terminal).await;
         let mut table = Table::new(COLUMNS, if chosen.is_empty() { "no pending calls" } else { "no pending call matches" });
         for (invocation, _) in &waiting {
             table.row([
@@ -69,7 +69,7 @@ impl Inbox {
                 Cell::text(&invocation.action),
                 Cell::tier(invocation.tier),
                 Cell::text(params(&invocation.params)),
-                requester(invocation, &people),
+                names.requester(&invocation.principal, invocation.session_title.as_deref()),
                 Cell::maybe(invocation.reason.as_ref()),
                 deadline(invocation, terminal),
             ]);
@@ -102,15 +102,6 @@ impl Inbox {
         let session = maybe_id_of::<SessionView>(self.session.as_deref(), client).await?;
         let filters = [("session", session), ("action", self.action.clone()), ("tier", self.tier.as_ref().map(|tier| tier.to_uppercase()))];
         Ok(filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
-    }
-}
-
-/// Who requested the call: an agent by the title of its session, a person by name.
-fn requester(invocation: &InvocationView, people: &People) -> Cell {
-    let is_agent = invocation.principal.starts_with("agent:");
-    match invocation.session_title.as_deref().filter(|title| is_agent && !title.trim().is_empty()) {
-        Some(title) => Cell::shown(title, &invocation.principal),
-        None => people.cell(&invocation.principal),
     }
 }
 
