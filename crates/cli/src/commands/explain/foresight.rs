@@ -97,6 +97,9 @@ fn record(told: &ExplainResponse, session_title: Option<&str>, names: &Names) ->
         .with("cascade", Cell::text(cascade(&told.decision)))
         .with("drift", drift)
         .with_some("grant", told.grant_id.as_ref().map(|grant| names.grant(grant)));
+    for near in &told.near_grants {
+        record = record.with("near grant", Cell::text(format!("{} for {}: {}", near.grant_id, near.covers, near.because)));
+    }
     for error in &told.errors {
         let place = if error.pointer.is_empty() { String::new() } else { format!("{}: ", error.pointer) };
         record = record.with("params", Cell::text(format!("{place}{}", error.message)).toned(Tone::Danger));
