@@ -189,7 +189,7 @@ pub enum NearMiss {
 pub struct NewConsentRequest {
     /// Such as `action:files.write_text`.
     pub purpose: String,
-    /// Only in this space.
+    /// Only in this space, by its id or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_id: Option<String>,
     /// Such as `30d`; without it, until it is withdrawn.
@@ -227,7 +227,9 @@ pub struct ConsentView {
 #[serde(deny_unknown_fields)]
 pub struct CrossingRequest {
     pub action: String,
+    /// By its id or its name.
     pub from_space_id: String,
+    /// By its id or its name.
     pub to_space_id: String,
 }
 
