@@ -1,4 +1,5 @@
-//! `countersign inbox`: what a person has to act on. Calls in doubt come first, then pending calls, those with the nearest deadline first.
+//! `countersign inbox`: what a person has to act on. Calls in doubt come first, then pending calls, those with the nearest deadline first, and
+//! void ones last.
 
 use super::show::asked_for;
 use super::{breaker, grant, kill_switch};
@@ -54,8 +55,8 @@ impl Inbox {
         let status = |status, more: &[(&'static str, &'static str)]| [&[("status", status)], more, &chosen].concat();
         let awake = ("awake", if self.all { "false" } else { "true" });
         let mut waiting = client.pages::<InvocationView>(&["invocations"], &status("pending", &[awake])).all().await?;
-        // What has no deadline, because its clock stands still, comes last.
-        let order = |one: &InvocationView| (one.expires_at.is_none(), one.expires_at, one.id.clone());
+        // What has no deadline, because its clock stands still, comes after what has one. Void calls come last: an approval runs nothing.
+        let order = |one: &InvocationView| (one.void.is_some(), one.expires_at.is_none(), one.expires_at, one.id.clone());
         waiting.sort_by_cached_key(|(invocation, _)| order(invocation));
         let doubted = client.pages::<InvocationView>(&["invocations"], &status(IN_DOUBT, &[])).all().await?;
         let settle =

@@ -211,7 +211,16 @@ fn a_space_is_shown_and_gets_a_band() {
     owner.run(&["space", "create", "production"]).ok();
     assert_eq!(owner.run(&["space", "show", "production", "--json=band"]).ok().json(), json!({ "band": "green" }));
     assert_eq!(owner.run(&["space", "band", "production", "red", "--json=band"]).ok().json(), json!({ "band": "red" }));
-    assert!(owner.run(&["space", "list"]).ok().stdout.contains("\tproduction\tred\t"));
+    let listed = owner.run(&["space", "list"]).ok().stdout;
+    assert!(listed.contains("\tproduction\tred\t") && listed.contains("\tallowed\teverybody\t"), "{listed}");
+    owner.run(&["space", "member", "add", "production", "owner"]).ok();
+    let listed = owner.run(&["space", "list"]).ok().stdout;
+    let row = listed.lines().find(|row| row.contains("production")).unwrap();
+    assert_eq!(row.split('\t').nth(4), Some("1"), "{listed}");
+    for columns in [60, 120] {
+        let drawn = owner.on_screen(columns, &["space", "list"], "").ok().stdout;
+        assert!(drawn.to_lowercase().contains("members") && drawn.contains("everybody"), "{columns}: {drawn}");
+    }
     owner.run(&["space", "band", "nowhere", "red"]).exits(3);
     owner.run(&["mode", "set", "files.delete", "deny", "--locked"]).ok();
     assert!(owner.run(&["mode", "list"]).ok().stdout.starts_with("files.delete\tdeny\tlocked\torg\t"));
