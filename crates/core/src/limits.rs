@@ -18,6 +18,10 @@ pub const GRANT_CONDITION_BYTES_MAX: usize = 16 * 1024;
 pub const GRANT_SUM_SECONDS_MAX: u64 = GRANT_SECONDS_MAX;
 /// Bytes of the pointer to the param that a grant adds up; a longer one is refused with `invalid_request`.
 pub const GRANT_SUM_POINTER_BYTES_MAX: usize = 256;
+/// Grants that an explanation names because they nearly replaced the approval; of more, it has the nearest.
+pub const NEAR_GRANTS_MAX: usize = 5;
+/// Grants for an action that an explanation looks at, the newest first; older ones are not named.
+pub const NEAR_GRANTS_LOOKED_AT_MAX: u32 = 50;
 /// How often a person would have been asked about an action before the report of a space that observes suggests a rule for it.
 pub const OBSERVED_OFTEN: u64 = 3;
 /// How far back the report of a space that observes looks by default.
