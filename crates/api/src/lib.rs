@@ -2,6 +2,7 @@
 //! The inside is free to change; these shapes are a promise, and `openapi.json` is their golden picture.
 
 pub mod action;
+pub mod automation;
 pub mod batch;
 pub mod channel;
 pub mod compat;
@@ -14,6 +15,7 @@ pub mod package;
 pub mod problem;
 pub mod receipt;
 pub mod rules;
+pub mod run;
 pub mod secret;
 pub mod source;
 pub mod stream;

@@ -1,5 +1,6 @@
 //! Problems: RFC 9457 bodies with a stable code. Every code has a page in `docs/errors/`.
 
+use crate::automation::MistakeView;
 use crate::invocation::InvocationView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -51,15 +52,21 @@ codes! {
     CommandNotAllowed = "command_not_allowed", 422, "A command is not allowed";
     InvalidBatch = "invalid_batch", 422, "These calls cannot be made together";
     DryRunUnsupported = "dry_run_unsupported", 422, "This action has no dry run";
+    DefinitionInvalid = "definition_invalid", 422, "The definition has mistakes";
+    DraftFlags = "draft_flags", 422, "The draft has flags to read";
+    InputsInvalid = "inputs_invalid", 422, "The inputs do not fit the automation";
+    IdempotencyKeyReused = "idempotency_key_reused", 422, "The key was used for another request";
     Unauthenticated = "unauthenticated", 401, "A valid token is needed";
     TokenExpired = "token_expired", 401, "The token has expired";
     TokenRevoked = "token_revoked", 401, "The token was revoked";
+    SignatureInvalid = "signature_invalid", 401, "The signature is not valid";
     OrgDisabled = "org_disabled", 403, "The org is disabled";
     Forbidden = "forbidden", 403, "The token does not allow this";
     MayNotApprove = "may_not_approve", 403, "The role does not allow approving";
     SelfApproval = "self_approval", 403, "The requester may not approve";
     NotYourSession = "not_your_session", 403, "The session belongs to someone else";
     NotAMember = "not_a_member", 403, "Only members of the space act in it";
+    SaveNeedsPerson = "save_needs_person", 403, "Only a person saves an automation";
     DeniedByPolicy = "denied_by_policy", 403, "The call was denied";
     Quarantined = "quarantined", 403, "The call was quarantined";
     DeniedByPerson = "denied_by_person", 403, "A person denied the call";
@@ -107,6 +114,10 @@ codes! {
     SourceTaken = "source_taken", 409, "A source has the name";
     TooManySources = "too_many_sources", 409, "The org has as many sources as it may have";
     SourceChanged = "source_changed", 409, "The source has another version";
+    TooManyAutomations = "too_many_automations", 409, "The org has as many automations as it may have";
+    AutomationPaused = "automation_paused", 409, "The automation is paused";
+    AutomationArchived = "automation_archived", 409, "The automation is archived";
+    RerunRefused = "rerun_refused", 409, "The run cannot be run again from there";
     MasterKeyChanging = "master_key_changing", 409, "The master key is being replaced";
     MasterKeyUnready = "master_key_unready", 409, "The next master key is not ready";
     ConnectionNotReady = "connection_not_ready", 409, "The connection needs a login";
@@ -119,6 +130,7 @@ codes! {
     LoginFailed = "login_failed", 502, "The login failed";
     ConnectionUnreachable = "connection_unreachable", 502, "The address of the connection gave no answer";
     Expired = "expired", 410, "It has expired";
+    AutomationChanged = "automation_changed", 412, "The automation has another definition";
     BodyTooLarge = "body_too_large", 413, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";
     RateLimited = "rate_limited", 429, "Too many invocations in a minute";
@@ -215,6 +227,9 @@ pub struct Problem {
     /// Everything that is wrong with the params, each with its place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
+    /// Everything that is wrong with a definition or with the inputs of a run, each with its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mistakes: Vec<MistakeView>,
     /// Names that are like the one that does not exist, the best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggestions: Vec<String>,
@@ -267,6 +282,7 @@ impl Problem {
             action: None,
             trace_id: None,
             errors: Vec::new(),
+            mistakes: Vec::new(),
             suggestions: Vec::new(),
             retry_after_ms: None,
             invocation: None,

@@ -606,6 +606,12 @@ pub const AUTOMATIONS_MAX: i64 = 100_000;
 pub const DRAFT_SECONDS: u64 = 24 * 60 * 60;
 /// How long a webhook's earlier token is taken after it was rotated, if that was asked for.
 pub const HOOK_TOKEN_OVERLAP_SECONDS: u64 = 24 * 60 * 60;
+/// Bytes of a request that fires a webhook; a larger one is refused with `body_too_large` before it is read.
+pub const HOOK_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// How old, or how far ahead, a signed request that fires a webhook may be; then it is refused with `signature_invalid`.
+pub const HOOK_WINDOW_SECONDS: u64 = 5 * 60;
+/// Characters of the idempotency key of a request that fires or runs an automation, all of them visible ASCII.
+pub const FIRE_KEY_CHARS_MAX: usize = 255;
 /// How long the idempotency key of a request that fired an automation is remembered; then it may be used for something else.
 pub const FIRE_KEY_SECONDS: u64 = 24 * 60 * 60;
 /// How long a firing is kept.

@@ -10,6 +10,7 @@ use crate::jail::SandboxJail;
 use crate::master_key::{self, Absent, MasterKeyFiles, Refused};
 use crate::notify::{Courier, CourierConfig};
 use crate::one_time_login::OneTimeLogin;
+use crate::render;
 use crate::sign_in::SignIn;
 use crate::stream::{Bounds, Streams};
 use crate::tries::Tries;
@@ -63,6 +64,8 @@ pub struct Parts {
     pub profiles: Option<Vec<Profile>>,
     /// Where people sign in; absent: with tokens only.
     pub sign_in: Option<SignIn>,
+    /// Fires and runs automations.
+    pub engine: runs::Engine,
 }
 
 /// The parts, shared by every request.
@@ -100,6 +103,10 @@ impl App {
 
     pub(crate) fn pipeline(&self) -> &Pipeline {
         &self.parts.pipeline
+    }
+
+    pub(crate) fn engine(&self) -> &runs::Engine {
+        &self.parts.engine
     }
 
     pub(crate) const fn streams(&self) -> &Streams {
@@ -241,6 +248,7 @@ pub(crate) async fn compose(
         Some(oidc) => Some(SignIn::open(oidc, &store).await?),
         None => None,
     };
+    let engine = engine(config, &store, &pipeline, &clock, &random)?;
     let parts = Parts {
         store,
         pipeline,
@@ -256,6 +264,7 @@ pub(crate) async fn compose(
         has_public_url: config.public_url.is_some(),
         profiles,
         sign_in,
+        engine,
     };
     Ok((parts, token))
 }
@@ -385,6 +394,25 @@ fn courier(
         patience: CourierConfig::PATIENCE,
     });
     courier.map_err(|error| Error::Source(error.to_string()))
+}
+
+/// Runs automations with the workers that the operator has named for each queue.
+fn engine(
+    config: &Config,
+    store: &Store,
+    pipeline: &Pipeline,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+) -> Result<runs::Engine, Error> {
+    let ports = runs::Ports {
+        ledger: Arc::new(store.clone()),
+        pipeline: pipeline.clone(),
+        renderer: render::renderer().map_err(|error| Error::Source(error.to_string()))?,
+        clock: Arc::clone(clock),
+        random: Arc::clone(random),
+    };
+    let queues = config.workers.queues().map(|(name, workers)| runs::Queue { name: name.to_owned(), workers }).to_vec();
+    Ok(runs::Engine::new(ports, runs::Settings { queues }))
 }
 
 /// The registry of the sources that admins add.

@@ -3,9 +3,11 @@
 
 mod email;
 mod oidc;
+mod workers;
 
 pub use email::{EmailConfig, EmailLogin, EmailSender};
 pub use oidc::{ClientSecret, OidcConfig};
+pub use workers::Workers;
 
 use crate::tls::TlsFiles;
 use countersign_core::limiter::RateLimits;
@@ -21,6 +23,7 @@ use sources::web::HostRule;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use workers::WorkersSection;
 
 const DEFAULT_DATA: &str = "./countersign-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
@@ -77,6 +80,8 @@ pub struct Config {
     pub email: EmailConfig,
     /// Where people sign in; absent: with tokens only.
     pub oidc: Option<OidcConfig>,
+    /// How many runs of automations this server works on at once.
+    pub workers: Workers,
 }
 
 /// A header in which a proxy says who asked it, and for what.
@@ -176,6 +181,8 @@ struct File {
     email: EmailSection,
     #[serde(default)]
     oidc: OidcSection,
+    #[serde(default)]
+    workers: WorkersSection,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -247,6 +254,7 @@ impl Config {
             reward_weights: reward_weights(&env.reward_weights.or(file.reward_weights).unwrap_or_default())?,
             email: env.email.or(file.email).read()?,
             oidc: env.oidc.or(file.oidc).read()?,
+            workers: env.workers.or(file.workers).read()?,
             data,
         })
     }
@@ -288,6 +296,7 @@ struct Environment {
     reward_weights: Option<Vec<String>>,
     email: EmailSection,
     oidc: OidcSection,
+    workers: WorkersSection,
 }
 
 /// The variables the server reads, without their prefix `COUNTERSIGN_`.
@@ -320,6 +329,9 @@ const VARIABLES: &[&str] = &[
     "MAX_SOURCES",
     "COMMAND_ALLOWLIST",
     "REWARD_WEIGHTS",
+    "WORKERS_FAST",
+    "WORKERS_MEDIUM",
+    "WORKERS_LONG",
     "EMAIL_SERVER",
     "EMAIL_FROM",
     "EMAIL_USERNAME",
@@ -371,6 +383,9 @@ impl Environment {
                 "MAX_SOURCES" => read.max_sources = Some(whole_number(name, &value)?),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
                 "REWARD_WEIGHTS" => read.reward_weights = Some(list()),
+                "WORKERS_FAST" => read.workers.fast = Some(whole_number(name, &value)?),
+                "WORKERS_MEDIUM" => read.workers.medium = Some(whole_number(name, &value)?),
+                "WORKERS_LONG" => read.workers.long = Some(whole_number(name, &value)?),
                 "EMAIL_SERVER" => read.email.server = Some(value),
                 "EMAIL_FROM" => read.email.from = Some(value),
                 "EMAIL_USERNAME" => read.email.username = Some(value),

@@ -179,6 +179,15 @@ fn which_programs_are_mcp_servers_is_said_in_the_file_and_checked_at_the_start()
 }
 
 #[test]
+fn each_queue_has_its_own_workers() {
+    let workers = |env: &[_]| load(Flags::default(), env).map(|config| config.workers.queues().map(|(_, workers)| workers));
+    assert_eq!(workers(&[]), Ok([16, 16, 4]));
+    assert_eq!(workers(&[("COUNTERSIGN_WORKERS_FAST", "2"), ("COUNTERSIGN_WORKERS_LONG", "0")]), Ok([2, 16, 0]));
+    let error = workers(&[("COUNTERSIGN_WORKERS_MEDIUM", "5000")]).unwrap_err().to_string();
+    assert_eq!(error, "`workers.medium` is not valid: 5000 is more than 1000");
+}
+
+#[test]
 fn mail_goes_through_the_server_that_is_named_and_a_password_over_tls_only() {
     let config = load(Flags::default(), &[]).unwrap();
     assert!(config.email.sender.is_none() && config.email.allowed_servers.is_empty());

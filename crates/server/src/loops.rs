@@ -1,4 +1,4 @@
-//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key.
+//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key, run automations.
 //! What channels tell is delivered beside them (`notify`).
 
 use crate::master_key::{self, MasterKeyFiles};
@@ -36,9 +36,11 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
     let tending = tokio::spawn(tend_master_key(parts.master_key.clone(), parts.store.clone(), stop.clone()));
     let delivering = tokio::spawn(parts.courier.clone().run(stop.clone()));
+    // The lock of the data folder proves that whoever worked on its runs before is gone.
+    let running = tokio::spawn(parts.engine.clone().run(!parts.store.may_be_shared(), stop.clone()));
     let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.store.clone(), parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, looking, listing, letting_go, signing, tending, delivering);
+        let _ended = tokio::join!(sweeping, looking, listing, letting_go, signing, tending, delivering, running);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }
@@ -68,6 +70,12 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             }
             if is_time_to_forget && let Err(error) = store.forget_lines(&org.id).await {
                 tracing::warn!(%error, "calls that nobody asked for again could not be forgotten; they are tried again");
+            }
+            if is_time_to_forget && let Err(error) = store.forget_drafts(&org.id).await {
+                tracing::warn!(%error, "drafts that nobody saved could not be forgotten; they are tried again");
+            }
+            if is_time_to_forget && let Err(error) = store.forget_firings(&org.id).await {
+                tracing::warn!(%error, "firings of long ago could not be forgotten; they are tried again");
             }
             if is_time_to_forget && let Err(error) = store.forget_deliveries(&org.id).await {
                 tracing::warn!(%error, "notices that were delivered long ago could not be forgotten; they are tried again");

@@ -8,7 +8,7 @@ mod sample;
 mod secret;
 pub(crate) mod slack;
 mod smtp;
-mod webhook;
+pub(crate) mod webhook;
 mod who;
 
 pub use courier::{Courier, CourierConfig};

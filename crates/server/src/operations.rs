@@ -3,13 +3,16 @@
 //! (`crates/testkit/tests/it/doors.rs`).
 
 pub(crate) mod answers;
+pub(crate) mod automations;
 pub(crate) mod breakers;
 pub(crate) mod canaries;
 pub(crate) mod channels;
 pub(crate) mod connections;
 pub(crate) mod consents;
 pub(crate) mod crossings;
+pub(crate) mod drafts;
 pub(crate) mod grants;
+pub(crate) mod hooks;
 pub(crate) mod invocations;
 pub(crate) mod keys;
 pub(crate) mod links;
@@ -21,6 +24,7 @@ pub(crate) mod packages;
 pub(crate) mod policies;
 pub(crate) mod retention;
 pub(crate) mod reviews;
+pub(crate) mod runs;
 pub(crate) mod secrets;
 pub(crate) mod seen;
 pub(crate) mod sessions;

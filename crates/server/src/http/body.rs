@@ -1,11 +1,11 @@
 //! Request bodies: JSON, strictly read, bounded in size and in the time they may take.
 
 use super::named::Named;
-use super::problem::Refusal;
+use super::problem::{Refusal, malformed};
 use api::Code;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, PACKAGE_BODY_BYTES_MAX};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -38,7 +38,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Large<T> {
 }
 
 async fn strict<T: DeserializeOwned>(request: Request, bytes_max: usize) -> Result<T, Refusal> {
-    let typed = is_json(&request);
+    let typed = is_json(request.headers());
     let bytes = read(request.into_body(), bytes_max).await?;
     if !typed {
         return Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON"));
@@ -50,7 +50,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OrEmpty<T
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        let typed = is_json(&request);
+        let typed = is_json(request.headers());
         let bytes = read(request.into_body(), BODY_BYTES_MAX).await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
@@ -63,8 +63,9 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OrEmpty<T
     }
 }
 
-fn is_json(request: &Request) -> bool {
-    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+/// Whether a body says that it is JSON.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
@@ -82,11 +83,7 @@ pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal>
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
-    countersign_core::json::parse_strict(bytes).map_err(|error| {
-        let mut refusal = Refusal::new(Code::MalformedJson, format!("the body is not JSON we accept: {error}"));
-        refusal.0.errors = vec![api::problem::FieldError::new(error.pointer, error.message)];
-        refusal
-    })
+    countersign_core::json::parse_strict(bytes).map_err(|error| malformed(&error))
 }
 
 pub(super) fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {

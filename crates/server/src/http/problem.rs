@@ -3,9 +3,11 @@
 use super::hints::{LIST_ACTIONS, hint_of};
 use crate::packages::unread;
 use crate::{App, operations};
+use api::automation::MistakeView;
 use api::invocation::InvocationView;
 use api::problem::FieldError;
 use api::{Code, Problem};
+use automation::Mistake;
 use axum::Json;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -41,6 +43,12 @@ impl Refusal {
     /// Everything that is wrong, each with its place.
     fn at(mut self, errors: Vec<ParamError>) -> Self {
         self.0.errors = errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect();
+        self
+    }
+
+    /// Everything that is wrong with a definition or with inputs, each with its place.
+    fn with_mistakes(mut self, mistakes: Vec<Mistake>) -> Self {
+        self.0.mistakes = mistakes.into_iter().map(mistake_view).collect();
         self
     }
 
@@ -258,12 +266,56 @@ impl From<operations::Error> for Refusal {
             E::Interrupted { read_at, .. } => {
                 Self::new(Code::OutcomeUnrecorded, detail).hint(format!("read it with `GET /api/v1/{read_at}`"))
             }
+            E::Definition { mistakes } => Self::new(Code::DefinitionInvalid, detail).with_mistakes(mistakes),
+            E::DraftFlags { flags, .. } => Self::new(Code::DraftFlags, detail).with_mistakes(flags),
+            E::SaveNeedsPerson => Self::new(Code::SaveNeedsPerson, detail),
+            E::AutomationChanged { .. } => Self::new(Code::AutomationChanged, detail),
+            E::TooManyAutomations { .. } => Self::new(Code::TooManyAutomations, detail),
+            E::HookRefused => {
+                Self::new(Code::Unauthenticated, detail).hint("send `authorization: Bearer cs_hook_…` with the token of the webhook")
+            }
+            E::SignatureInvalid => Self::new(Code::SignatureInvalid, detail),
+            E::Json(error) => malformed(&error),
+            E::Run(error) => of_run(error, detail),
             E::Policies { problems } => {
                 let mut refusal = Self::new(Code::InvalidPolicy, detail);
                 refusal.0.errors = problems.into_iter().map(policy_problem).collect();
                 refusal
             }
         }
+    }
+}
+
+pub(super) fn mistake_view(mistake: Mistake) -> MistakeView {
+    MistakeView { pointer: mistake.pointer, code: mistake.code.to_owned(), message: mistake.message, hint: mistake.hint }
+}
+
+/// A body that is not JSON, or not JSON with one meaning.
+pub(super) fn malformed(error: &countersign_core::json::Error) -> Refusal {
+    let mut refusal = Refusal::new(Code::MalformedJson, format!("the body is not JSON we accept: {error}"));
+    refusal.0.errors = vec![FieldError::new(error.pointer.clone(), error.message.clone())];
+    refusal
+}
+
+/// Why an automation was not fired, or a run not repeated.
+fn of_run(error: runs::Error, detail: String) -> Refusal {
+    use runs::Error as E;
+    match error {
+        E::UnknownAutomation { automation } => Refusal::not_found("automation", automation.as_str()),
+        E::UnknownTrigger { trigger } => Refusal::not_found("trigger", &trigger),
+        E::Archived { .. } => Refusal::new(Code::AutomationArchived, detail),
+        E::Paused { .. } => Refusal::new(Code::AutomationPaused, detail),
+        E::InputsInvalid { mistakes } => Refusal::new(Code::InputsInvalid, detail).with_mistakes(mistakes),
+        E::KeyReused { .. } => Refusal::new(Code::IdempotencyKeyReused, detail),
+        E::RateLimited { retry_after_seconds } => {
+            let mut refusal = Refusal::new(Code::RateLimited, detail);
+            refusal.0.retry_after_ms = Some(u64::from(retry_after_seconds) * 1_000);
+            refusal
+        }
+        E::RerunInDoubt { .. } => Refusal::new(Code::RerunRefused, detail),
+        E::RerunImpossible { why, .. } => Refusal::new(Code::RerunRefused, format!("{detail}: {why}")),
+        E::Unreadable { .. } => internal(&detail),
+        E::Store(error) => error.into(),
     }
 }
 

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use countersign_core::channel::{Channel, Moment};
 use countersign_core::invocation::Deadline;
 use countersign_core::ports::Secrets;
-use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status};
+use countersign_core::{Clock, Future, Invocation, OrgId, Secret, Status, Timestamp};
 use hmac::{Hmac, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -19,6 +19,9 @@ use std::sync::Arc;
 const SECRET_PREFIX: &str = "whsec_";
 /// The bytes that the specification allows for a key.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// Signatures of one message that are looked at. A sender that changes its secret has two.
+const SIGNATURES_MAX: usize = 10;
 
 pub(super) struct WebhookWire {
     pub(super) secrets: Arc<dyn Secrets>,
@@ -87,33 +90,67 @@ fn id_of(channel: &Channel, notice: &Notice) -> String {
     format!("{}-{}-{about}", channel.id, notice.invocation.id)
 }
 
-/// One signature under each key of the secret: while a secret is changed, it has the new key and the old one, separated by a space.
+/// One signature under each key of the secret.
 fn signatures(secret: &Secret<String>, id: &str, seconds: i64, body: &[u8]) -> Result<String, DeliveryError> {
+    let keys = keys(secret.expose()).map_err(DeliveryError::Never)?;
+    let sign = |key: &Secret<Vec<u8>>| format!("v1,{}", STANDARD.encode(mac(key.expose(), id, seconds, body).finalize().into_bytes()));
+    Ok(keys.iter().map(sign).collect::<Vec<_>>().join(" "))
+}
+
+/// The keys of a secret: while it is changed, it has the new key and the old one, separated by a space. The error says what is wrong with it.
+pub(crate) fn keys(secret: &str) -> Result<Vec<Secret<Vec<u8>>>, String> {
     let wrong = || {
         let (least, most) = (*KEY_BYTES.start(), *KEY_BYTES.end());
-        DeliveryError::Never(format!("the secret is not `{SECRET_PREFIX}` and {least} to {most} bytes in base64"))
+        format!("the secret is not `{SECRET_PREFIX}` and {least} to {most} bytes in base64")
     };
-    let mut signed = Vec::new();
-    for text in secret.expose().split_ascii_whitespace() {
+    let mut keys = Vec::new();
+    for text in secret.split_ascii_whitespace() {
         let encoded = text.strip_prefix(SECRET_PREFIX).ok_or_else(wrong)?;
         // Some write it without what fills up its end.
         let key = Secret::new(STANDARD_NO_PAD.decode(encoded.trim_end_matches('=')).map_err(|_| wrong())?);
         if !KEY_BYTES.contains(&key.expose().len()) {
             return Err(wrong());
         }
-        signed.push(format!("v1,{}", STANDARD.encode(sign(key.expose(), id, seconds, body))));
+        keys.push(key);
     }
-    if signed.is_empty() { Err(wrong()) } else { Ok(signed.join(" ")) }
+    if keys.is_empty() { Err(wrong()) } else { Ok(keys) }
+}
+
+/// The headers of a message that somebody else has signed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signed<'a> {
+    /// `webhook-id`
+    pub(crate) id: &'a str,
+    /// `webhook-timestamp`, in seconds since 1970.
+    pub(crate) timestamp: &'a str,
+    /// `webhook-signature`: one or several of `v1,…`, separated by spaces.
+    pub(crate) signatures: &'a str,
+}
+
+/// Whether one of the signatures is right under one of the keys of the secret, and was made within `window_seconds` of now.
+pub(crate) fn is_signed(secret: &str, signed: Signed<'_>, body: &[u8], now: Timestamp, window_seconds: u64) -> bool {
+    let Signed { id, timestamp, signatures } = signed;
+    // An id with a dot could move what is signed from one part to another.
+    let is_number = (1..=12).contains(&timestamp.len()) && timestamp.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(seconds) = timestamp.parse::<i64>().ok().filter(|_| is_number && !id.is_empty() && !id.contains('.')) else {
+        return false;
+    };
+    let is_now = (now.as_micros() / 1_000_000).abs_diff(seconds) <= window_seconds;
+    let Some(keys) = keys(secret).ok().filter(|_| is_now) else { return false };
+    let given = signatures.split_ascii_whitespace().filter_map(|text| STANDARD.decode(text.strip_prefix("v1,")?).ok());
+    // SECURITY: this comparison takes the same time wherever a difference lies.
+    let is_right = |given: &[u8]| keys.iter().any(|key| mac(key.expose(), id, seconds, body).verify_slice(given).is_ok());
+    given.take(SIGNATURES_MAX).any(|given| is_right(&given))
 }
 
 /// HMAC-SHA256 of `id.timestamp.body`. A key of at most 64 bytes is padded with zeros, as HMAC does it.
-fn sign(key: &[u8], id: &str, seconds: i64, body: &[u8]) -> [u8; 32] {
+fn mac(key: &[u8], id: &str, seconds: i64, body: &[u8]) -> Hmac<Sha256> {
     let mut block = [0; 64];
     block[..key.len()].copy_from_slice(key);
     let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new(&block.into());
     mac.update(format!("{id}.{seconds}.").as_bytes());
     mac.update(body);
-    mac.finalize().into_bytes().into()
+    mac
 }
 
 /// A message that only tries the channel. Whoever acts on calls ignores its type.
@@ -169,7 +206,7 @@ fn message(notice: &Notice, address: &Own) -> Value {
 }
 
 /// When the question ends, if a kill switch does not suspend it.
-fn expires_at(invocation: &Invocation) -> Option<countersign_core::Timestamp> {
+fn expires_at(invocation: &Invocation) -> Option<Timestamp> {
     match invocation.deadline {
         Some(Deadline::At(at)) => Some(at),
         Some(Deadline::Stopped { .. }) | None => None,
@@ -199,6 +236,36 @@ mod tests {
         let other = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
         let sign = |text: &str| signatures(&secret(text), "id", 1, b"{}").unwrap();
         assert_eq!(sign(&format!("{other} {KEY}\n")), format!("{} {}", sign(other), sign(KEY)));
+    }
+
+    #[test]
+    fn what_was_signed_a_short_while_ago_is_taken_and_nothing_else() {
+        let (other, body) = ("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", br#"{"test": 2432232314}"#.as_slice());
+        let good = Signed {
+            id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            timestamp: "1614265330",
+            signatures: "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+        };
+        let at = |seconds: i64| Timestamp::from_micros((1_614_265_330 + seconds) * 1_000_000);
+        let taken = |secret: &str, signed, body: &[u8], seconds| is_signed(secret, signed, body, at(seconds), 300);
+        assert!(taken(KEY, good, body, 0) && taken(KEY, good, body, 300) && taken(KEY, good, body, -300));
+        assert!(taken(&format!("{other} {KEY}"), good, body, 0), "a secret that is being changed");
+        let several = format!("v1a,x v1,AAAA {}", good.signatures);
+        assert!(taken(KEY, Signed { signatures: &several, ..good }, body, 0), "a sender that changes its secret");
+        for (secret, signed, body, seconds) in [
+            (other, good, body, 0),
+            ("", good, body, 0),
+            (KEY, good, b"{}".as_slice(), 0),
+            (KEY, good, body, 301),
+            (KEY, good, body, -301),
+            (KEY, Signed { id: "msg_other", ..good }, body, 0),
+            (KEY, Signed { timestamp: "1614265331", ..good }, body, 0),
+            (KEY, Signed { timestamp: "+1614265330", ..good }, body, 0),
+            (KEY, Signed { signatures: "", ..good }, body, 0),
+            (KEY, Signed { signatures: "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", ..good }, body, 0),
+        ] {
+            assert!(!taken(secret, signed, body, seconds), "{signed:?}");
+        }
     }
 
     #[test]

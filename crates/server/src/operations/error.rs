@@ -2,8 +2,9 @@
 
 use crate::App;
 use api::package::PackageFindingView;
+use automation::Mistake;
 use countersign_core::grant::GrantState;
-use countersign_core::{ActionId, InvocationId, UserId};
+use countersign_core::{ActionId, AutomationId, Digest, DraftId, InvocationId, UserId, json};
 use pipeline::{Eyes, ParamError};
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
@@ -125,6 +126,29 @@ pub(crate) enum Error {
     Interrupted { done: String, read_at: String },
     #[error("{} problem{} in the policies; nothing was saved", problems.len(), if problems.len() == 1 { "" } else { "s" })]
     Policies { problems: Vec<PolicyProblem> },
+    #[error("{} in the definition; nothing was saved", counted(mistakes.len(), "mistake", "mistakes"))]
+    Definition { mistakes: Vec<Mistake> },
+    #[error("draft `{draft}` has {}; nothing was saved", counted(flags.len(), "flag to read", "flags to read"))]
+    DraftFlags { draft: DraftId, flags: Vec<Mistake> },
+    #[error("only a person saves an automation, or changes whether it fires; anybody else makes a draft")]
+    SaveNeedsPerson,
+    #[error("automation `{automation}` has another definition by now, `{digest}`; nothing was saved")]
+    AutomationChanged { automation: AutomationId, digest: Digest },
+    #[error("this org has {automations_max} automations already, which is as many as it may have; nothing was saved")]
+    TooManyAutomations { automations_max: i64 },
+    /// The same for an automation that does not exist.
+    #[error("no webhook of this automation takes this token; nothing was fired")]
+    HookRefused,
+    #[error("no webhook of this automation takes this signature, or it was made too long ago; nothing was fired")]
+    SignatureInvalid,
+    #[error("the body is not JSON we accept: {0}")]
+    Json(json::Error),
+    #[error(transparent)]
+    Run(#[from] runs::Error),
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 impl Error {

@@ -92,6 +92,7 @@ const SERVER: Crate = Crate {
                 "master_key",
                 "notify",
                 "one_time_login",
+                "render",
                 "sign_in",
                 "stream",
                 "tries",

@@ -1,0 +1,92 @@
+//! Drafts: definitions that wait for a person to save them. Whoever saves one answers for it, so its flags are read first.
+
+use super::automations::rights::{self, Right};
+use super::automations::{self, Applied, Checked, Proposed};
+use super::{Error, sight};
+use crate::App;
+use automation::Mistake;
+use automation::definition;
+use countersign_core::automation::{Automation, Draft};
+use countersign_core::ports::Automations;
+use countersign_core::{DraftId, Principal, Space};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use store::{Page, PageRequest};
+
+pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Draft>, Error> {
+    super::must_read(by)?;
+    Ok(app.store().list_drafts(&by.org, &sight::hidden(app, by).await?, request).await?)
+}
+
+/// A draft with what is worth checking about it, as things are now.
+pub(crate) async fn find(app: &App, by: &Principal, text: &str) -> Result<(Draft, Vec<Mistake>), Error> {
+    let (draft, space) = visible(app, by, text).await?;
+    rights::must_have(app, by, Right::Read, &space).await?;
+    let flags = match automations::check(app, by, &space, draft.automation.as_ref(), &draft.definition).await {
+        Ok(Checked { read, facts, .. }) => definition::review(&read.definition, &facts),
+        // An action has gone since: that is worth knowing too.
+        Err(Error::Definition { mistakes }) => mistakes,
+        Err(error) => return Err(error),
+    };
+    Ok((draft, flags))
+}
+
+async fn visible(app: &App, by: &Principal, text: &str) -> Result<(Draft, Space), Error> {
+    let unknown = || Error::not_found("draft", text);
+    let id = DraftId::parse(text).map_err(|_| unknown())?;
+    let draft = app.store().find_draft(&by.org, &id).await?.ok_or_else(unknown)?;
+    let space = rights::visible(app, by, &draft.space, unknown).await?;
+    Ok((draft, space))
+}
+
+/// Keeps a definition that comes from elsewhere. It is always a draft, also if a person brings it: its author is somebody else.
+pub(crate) async fn import(app: &App, by: &Principal, space: &Space, written: &Value) -> Result<(Draft, Vec<Mistake>), Error> {
+    rights::must_have(app, by, Right::Write, space).await?;
+    let Checked { read, facts, .. } = automations::check(app, by, space, None, written).await?;
+    let flags = definition::review(&read.definition, &facts);
+    let draft = app.store().add_draft(&by.org, &space.id, None, read.normalised, &by.id).await?;
+    Ok((draft, flags))
+}
+
+/// Saves a draft for a person, who has read its flags if it has any. It is checked again, because a day may have passed.
+pub(crate) async fn save(
+    app: &App,
+    by: &Principal,
+    text: &str,
+    accept_flags: bool,
+    signing_secrets: &BTreeMap<String, String>,
+) -> Result<(Applied, Vec<Mistake>), Error> {
+    let (draft, space) = visible(app, by, text).await?;
+    rights::must_save(app, by, &space).await?;
+    let saved = saved_before(app, &draft).await?;
+    let Checked { read, facts, .. } = automations::check(app, by, &space, draft.automation.as_ref(), &draft.definition).await?;
+    let flags = definition::review(&read.definition, &facts);
+    if !accept_flags && !flags.is_empty() {
+        return Err(Error::DraftFlags { draft: draft.id, flags });
+    }
+    let proposed = Proposed { automation: saved.as_ref(), definition: &draft.definition, signing_secrets, expected: None };
+    let applied = automations::apply(app, by, &space, proposed).await?;
+    // It is saved: a draft that cannot be removed now is gone tomorrow.
+    if let Err(error) = app.store().drop_draft(&by.org, &draft.id).await {
+        tracing::warn!(%error, draft = %draft.id, "a draft that was saved stays until it expires");
+    }
+    Ok(applied)
+}
+
+/// The automation that a draft would be a new version of.
+async fn saved_before(app: &App, draft: &Draft) -> Result<Option<Automation>, Error> {
+    match &draft.automation {
+        None => Ok(None),
+        Some(id) => {
+            let found = app.store().find_automation(&draft.org, id).await?;
+            found.map(Some).ok_or_else(|| Error::not_found("automation", id.as_str()))
+        }
+    }
+}
+
+pub(crate) async fn discard(app: &App, by: &Principal, text: &str) -> Result<(), Error> {
+    let (draft, space) = visible(app, by, text).await?;
+    rights::must_have(app, by, Right::Write, &space).await?;
+    let is_dropped = app.store().drop_draft(&by.org, &draft.id).await?;
+    if is_dropped { Ok(()) } else { Err(Error::not_found("draft", text)) }
+}

@@ -1,0 +1,78 @@
+//! Webhooks that fire automations. There is no login: whoever has the token of a webhook, or signs with its secret, fires it, and nobody else.
+
+use super::runs::{self, Answered};
+use super::Error;
+use crate::App;
+use crate::notify::webhook::{self, Signed};
+use ::runs::Hook;
+use countersign_core::automation::Trigger;
+use countersign_core::limits::HOOK_WINDOW_SECONDS;
+use countersign_core::ports::secrets::SecretName;
+use countersign_core::ports::{Invocations, Secrets};
+use countersign_core::{AutomationId, json};
+use serde_json::Value;
+
+/// The member of a body that is no part of what is asked for.
+const KEY_MEMBER: &str = "idempotency_key";
+
+/// A request to fire a webhook, as it came in.
+pub(crate) struct Request<'a> {
+    pub(crate) bearer: Option<&'a str>,
+    /// Its headers, if it has a signature.
+    pub(crate) signed: Option<Signed<'a>>,
+    /// The header `Idempotency-Key`.
+    pub(crate) key: Option<&'a str>,
+    pub(crate) body: &'a [u8],
+}
+
+pub(crate) async fn fire(app: &App, automation: &str, request: Request<'_>) -> Result<Answered, Error> {
+    let trigger = authenticated(app, automation, &request).await?;
+    let mut payload = json::parse_strict(request.body).map_err(Error::Json)?;
+    let own = payload.as_object_mut().and_then(|members| members.shift_remove(KEY_MEMBER));
+    let own = match own {
+        None => None,
+        Some(Value::String(key)) => Some(key),
+        Some(_) => return Err(Error::invalid(format!("`{KEY_MEMBER}` is not a text"))),
+    };
+    if request.key.zip(own.as_deref()).is_some_and(|(header, own)| header != own) {
+        return Err(Error::invalid(format!("the header `Idempotency-Key` and `{KEY_MEMBER}` in the body are different")));
+    }
+    // A sender that signs names every message, and sends it again under the same name.
+    let key = request.key.or(own.as_deref()).or_else(|| request.signed.map(|signed| signed.id));
+    let key = key.map(|key| runs::keyed(key, &payload)).transpose()?;
+    let fired = app.engine().fire_hook(Hook { trigger, payload, key, chain: Vec::new() }).await?;
+    runs::answered(fired, automation)
+}
+
+/// The webhook that this request may fire. SECURITY: an automation that is not there sounds like a token, or a signature, that is wrong.
+async fn authenticated(app: &App, automation: &str, request: &Request<'_>) -> Result<Trigger, Error> {
+    let id = AutomationId::parse(automation).ok();
+    let by_token = match (&id, request.bearer) {
+        (Some(id), Some(token)) => Some(app.store().find_hook(id, token).await?.ok_or(Error::HookRefused)?),
+        (None, _) | (_, None) => None,
+    };
+    let signed_hooks = match &id {
+        Some(id) => app.store().list_signed_hooks(id).await?,
+        None => Vec::new(),
+    };
+    let Some(signed) = request.signed else {
+        let trigger = by_token.ok_or(Error::HookRefused)?;
+        // A token does not replace the signature of a webhook that has to have one.
+        let must_be_signed = signed_hooks.iter().any(|(hook, _)| hook.id == trigger.id);
+        return if must_be_signed { Err(Error::SignatureInvalid) } else { Ok(trigger) };
+    };
+    // Each is tried, so that one automation may have several senders.
+    for (hook, secret) in signed_hooks {
+        if by_token.as_ref().is_none_or(|token| token.id == hook.id) && is_signed(app, &hook, &secret, signed, request.body).await? {
+            return Ok(hook);
+        }
+    }
+    Err(Error::SignatureInvalid)
+}
+
+async fn is_signed(app: &App, hook: &Trigger, secret: &str, signed: Signed<'_>, body: &[u8]) -> Result<bool, Error> {
+    let Some(name) = SecretName::parse(secret) else { return Ok(false) };
+    let Some(value) = app.store().resolve_secret(&hook.org, &name).await? else { return Ok(false) };
+    let now = app.store().now().await?;
+    Ok(webhook::is_signed(value.expose(), signed, body, now, HOOK_WINDOW_SECONDS))
+}
