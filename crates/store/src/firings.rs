@@ -177,7 +177,8 @@ async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
             tx.query(sql, &vals![org, automation, trigger, event.as_str()]).await?
         }
         Cause::Key { key, fingerprint } => {
-            let sql = "SELECT fingerprint, firing_id FROM fire_keys WHERE org_id = $1 AND automation_id = $2 AND key = $3 AND expires_at > $4";
+            let sql =
+                "SELECT fingerprint, firing_id FROM fire_keys WHERE org_id = $1 AND automation_id = $2 AND key = $3 AND expires_at > $4";
             let found = only(tx.query(sql, &vals![org, automation, key.as_str(), tx.now()]).await?, |row| {
                 let mut columns = Columns::of(row);
                 Ok((columns.parsed(Digest::parse)?, columns.text()?))
@@ -230,7 +231,8 @@ async fn judge(store: &Store, tx: &mut Tx, automation: &Automation, trigger: Opt
 
 async fn is_crowded(tx: &mut Tx, org: &str, automation: &str, trigger: &str, rate: Rate) -> Result<bool, Error> {
     let since = tx.now().minus_seconds(u64::from(rate.per_seconds));
-    let sql = "SELECT count(*) FROM firings WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3 AND outcome = 'started' AND at > $4";
+    let sql =
+        "SELECT count(*) FROM firings WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3 AND outcome = 'started' AND at > $4";
     Ok(count(tx.query(sql, &vals![org, automation, trigger, since]).await?)? >= i64::from(rate.max))
 }
 
@@ -273,7 +275,8 @@ pub(crate) async fn insert_skipped(store: &Store, tx: &mut Tx, row: SkippedRow<'
 }
 
 async fn insert_firing(tx: &mut Tx, firing: &Firing) -> Result<(), Error> {
-    let sql = "INSERT INTO firings (org_id, id, automation_id, trigger_id, outcome, reason, detail, run_id, scheduled_for, tick, event_id, at,
+    let sql =
+        "INSERT INTO firings (org_id, id, automation_id, trigger_id, outcome, reason, detail, run_id, scheduled_for, tick, event_id, at,
                count, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
     let params: Vec<Val> = vals![
         firing.org.as_str(),
