@@ -51,8 +51,8 @@ pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
-    ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeliveryId, EventId, GrantId, IntentId, InvocationId,
-    LogId, NotificationId, OrgId, ReceiptId, SecretId, ServerId, SessionId, SpaceId, TokenId, UserId,
+    ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, EventId, GrantId, IntentId,
+    InvocationId, LogId, NotificationId, OrgId, ReceiptId, SecretId, ServerId, SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

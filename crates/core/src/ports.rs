@@ -3,6 +3,7 @@
 
 pub mod batches;
 pub mod breakers;
+pub mod bus;
 pub mod claims;
 pub mod connections;
 pub mod definitions;
@@ -18,6 +19,7 @@ pub mod sources;
 
 pub use batches::Batches;
 pub use breakers::Breakers;
+pub use bus::EventBus;
 pub use claims::Claims;
 pub use connections::{Connections, KeptConnections};
 pub use definitions::Definitions;
