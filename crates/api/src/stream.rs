@@ -77,7 +77,6 @@ pub struct StreamEvent {
     pub rootrunid: Option<String>,
     /// Extension attributes that its source gave it.
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, Value>)]
     pub more: BTreeMap<String, Value>,
     /// Of a call: ids, action, tier, mode, status, trace id and a `summary`; at its end also `receipt_id` and `reward`. Of a rule: who
     /// changed it and what.
