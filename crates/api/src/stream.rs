@@ -19,6 +19,11 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// After the event itself, and before the same under its older name.
+    pub const fn at(seq: i64) -> Self {
+        Self { seq, part: 0 }
+    }
+
     /// After all that an event has.
     pub const fn after(seq: i64) -> Self {
         Self { seq, part: 1 }
@@ -136,7 +141,7 @@ pub fn envelope(org: &OrgId, event: &Event) -> StreamEvent {
         name: event.name.clone(),
         subject: event.key.clone(),
         time: origin.and_then(|origin| origin.time).unwrap_or(event.at),
-        cursor: Cursor { seq: event.seq, part: 0 }.to_string(),
+        cursor: Cursor::at(event.seq).to_string(),
         receipt: event.receipt.as_ref().map(ToString::to_string),
         spaceid: event.space.as_ref().map(ToString::to_string),
         chain: (!chain.is_empty()).then(|| chain.join(",")),
