@@ -42,6 +42,7 @@ pub(super) struct EventsQuery {
     /// Only those about this: the id of an invocation, a batch or a grant, or the name of a rule.
     subject: Option<String>,
     /// Whether the newest or the oldest come first; the newest when absent.
+    #[param(inline)]
     order: Option<Order>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,

@@ -6,6 +6,7 @@ use crate::context::{Contexts, Environment, Server};
 use crate::shared::*;
 use api::batch::BatchView;
 use api::channel::{ChannelView, DeliveryView};
+use api::event::{DeadLetterView, GroupView};
 use api::connection::ConnectionView;
 use api::gates::{CanaryView, ConsentView, QuarantineView};
 use api::identity::{OrgView, SessionView, SpaceView, TokenView, UserView};
@@ -71,6 +72,8 @@ const KNOWN: &[(&str, Known)] = &[
     ("connection", all::<ConnectionView>()),
     ("channel", all::<ChannelView>()),
     ("delivery", only::<DeliveryView>(&[("state", "dead")])),
+    ("group", all::<GroupView>()),
+    ("letter", all::<DeadLetterView>()),
     ("receipt", all::<EntryView>()),
     ("package", all::<PackageView>()),
     ("breaker", all::<BreakerView>()),
