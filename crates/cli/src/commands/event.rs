@@ -149,7 +149,7 @@ impl Publish {
             Some(given) => Some(json_of(&params::text(given, terminal).await?, "the data is")?),
             None => None,
         };
-        let fresh = || EventId::new(terminal.now(), random_bytes(&server::OsRandom)).to_string();
+        let fresh = || EventId::new(terminal.now(), random_bytes(&server::OsRandom::default())).to_string();
         let request = PublishRequest {
             specversion: "1.0".to_owned(),
             id: self.event_id.unwrap_or_else(fresh),

@@ -119,14 +119,11 @@ async fn retry(
 ) -> Result<Exit, Failure> {
     let is_call = InvocationId::parse(letter).is_ok();
     let params = match &given {
-        Some(given) => Some(params::read(Some(given), &[], terminal).await?),
+        Some(given) => Some(params::read(Some(given.as_str()), &[], terminal).await?),
         None => None,
     };
     // Under `--dry-run` the request is shown, and no session is looked for.
-    let session = match is_call && !client.rehearses() {
-        true => Some(session::choose(named.as_deref(), client).await?),
-        false => named,
-    };
+    let session = if is_call && !client.rehearses() { Some(session::choose(named.as_deref(), client).await?) } else { named };
     let request = RetryLetterRequest { session, params };
     let answer = client.post::<RetriedLetterResponse>(&["dead-letters", letter, "retry"], &request).await?;
     terminal.done("asked for once more:", letter, &answer.raw)?;

@@ -68,7 +68,6 @@ impl Resource for GroupView {
         Field::line("created", |one, view| view.past(one.created_at)),
     ];
 
-    #[expect(clippy::misnamed_getters, reason = "commands take its name")]
     fn id(&self) -> &str {
         &self.name
     }

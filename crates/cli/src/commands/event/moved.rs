@@ -74,9 +74,10 @@ struct Imported {
 
 impl Import {
     pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let text = match self.file == Path::new("-") {
-            true => terminal.read_stdin(STDIN_BYTES_MAX).await?,
-            false => std::fs::read_to_string(&self.file).map_err(|error| Failure::file(&self.file, &error))?,
+        let text = if self.file == Path::new("-") {
+            terminal.read_stdin(STDIN_BYTES_MAX).await?
+        } else {
+            std::fs::read_to_string(&self.file).map_err(|error| Failure::file(&self.file, &error))?
         };
         let mut imported = Imported::default();
         let (mut events, mut bytes) = (Vec::new(), 0);
