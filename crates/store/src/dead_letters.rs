@@ -33,6 +33,7 @@ pub struct DeadLetter {
     pub content: String,
 }
 
+/// Of the failed calls, those that were tried more than once. A call without an intent has no rows of attempts: its text says how many it had.
 macro_rules! select_letters {
     () => {
         "SELECT kind, id, place, what, problem, attempts, at, content FROM (
@@ -42,10 +43,9 @@ macro_rules! select_letters {
            SELECT 'delivery', id, channel_id, moment, coalesce(problem, ''), attempts, coalesce(ended_at, created_at), invocation_id
            FROM deliveries WHERE org_id = $1 AND state = 'dead'
            UNION ALL
-           SELECT 'invocation', id, action, status, '',
-             (SELECT count(*) FROM attempts WHERE attempts.org_id = $1 AND attempts.invocation_id = invocations.id), ended_at, body
+           SELECT 'invocation', id, action, status, '', 0, ended_at, body
            FROM invocations WHERE org_id = $1 AND status = 'failed' AND receipt_seq IS NOT NULL AND ended_at > $2
-             AND EXISTS (SELECT 1 FROM attempts WHERE attempts.org_id = $1 AND attempts.invocation_id = invocations.id AND attempts.n > 1)
+             AND coalesce((SELECT max(n) FROM attempts WHERE attempts.org_id = $1 AND attempts.invocation_id = invocations.id), 2) > 1
              AND NOT EXISTS (SELECT 1 FROM answered_failures
                              WHERE answered_failures.org_id = $1 AND answered_failures.invocation_id = invocations.id)
          ) AS letters"
@@ -53,7 +53,7 @@ macro_rules! select_letters {
 }
 
 impl Store {
-    /// Dead letters, the newest first: of one kind, or of all.
+    /// Dead letters, the newest first: of one kind, or of all. A page may have fewer rows than its limit.
     pub async fn list_dead_letters(&self, org: &OrgId, kind: Option<LetterKind>, request: &PageRequest) -> Result<Page<DeadLetter>, Error> {
         // A cursor is the time of the last letter and its id.
         let after = request.after.as_deref().and_then(|after| after.split_once('.'));
@@ -64,13 +64,17 @@ impl Store {
         );
         let params =
             vals![org.as_str(), self.oldest_letter().await?, kind.map_or("", LetterKind::as_str), at, id, i64::from(request.limit) + 1];
-        page(self.db.read(sql, &params).await?, request.limit, read_letter, |letter| format!("{}.{}", letter.at.as_micros(), letter.id))
+        let cursor = |letter: &DeadLetter| format!("{}.{}", letter.at.as_micros(), letter.id);
+        let mut found = page(self.db.read(sql, &params).await?, request.limit, read_letter, cursor)?;
+        found.items.retain(DeadLetter::was_tried_again);
+        Ok(found)
     }
 
     /// One dead letter, of whichever kind, by its id.
     pub async fn find_dead_letter(&self, org: &OrgId, id: &str) -> Result<Option<DeadLetter>, Error> {
         let sql = concat!(select_letters!(), " WHERE id = $3");
-        only(self.db.read(sql, &vals![org.as_str(), self.oldest_letter().await?, id]).await?, read_letter)
+        let found = only(self.db.read(sql, &vals![org.as_str(), self.oldest_letter().await?, id]).await?, read_letter)?;
+        Ok(found.filter(DeadLetter::was_tried_again))
     }
 
     /// Calls that failed before this are listed no longer.
@@ -200,6 +204,11 @@ pub(crate) async fn bury(
 }
 
 impl DeadLetter {
+    /// A call that was tried once was refused by its source for good: nothing says that it would go better again.
+    fn was_tried_again(&self) -> bool {
+        self.kind != LetterKind::Invocation || self.attempts > 1
+    }
+
     /// The event that a group gave up.
     pub fn event(&self) -> Option<DeadEvent> {
         if self.kind != LetterKind::Event {
@@ -222,11 +231,14 @@ fn read_letter(row: Row) -> Result<DeadLetter, Error> {
     let (place, what) = (columns.text()?, columns.text()?);
     let (problem, attempts) = (columns.text()?, columns.int()?);
     let (at, content) = (columns.time()?, columns.text()?);
-    let problem = match kind {
-        LetterKind::Event | LetterKind::Delivery => Some(problem).filter(|problem| !problem.is_empty()),
-        LetterKind::Invocation => serde_json::from_str::<Value>(&content).ok().and_then(|call| {
-            Some(format!("{}: {}", call.pointer("/failure/code")?.as_str()?, call.pointer("/failure/message")?.as_str()?))
-        }),
+    let (problem, attempts) = match kind {
+        LetterKind::Event | LetterKind::Delivery => (Some(problem).filter(|problem| !problem.is_empty()), attempts),
+        LetterKind::Invocation => {
+            let call: Value = serde_json::from_str(&content).unwrap_or_default();
+            let word = |name: &str| call.pointer(name).and_then(Value::as_str);
+            let problem = word("/failure/code").zip(word("/failure/message")).map(|(code, message)| format!("{code}: {message}"));
+            (problem, call["attempts"].as_i64().unwrap_or_default())
+        }
     };
     Ok(DeadLetter { kind, id, place, what, problem, attempts: u32::try_from(attempts).unwrap_or(u32::MAX), at, content })
 }

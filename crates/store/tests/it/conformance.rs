@@ -1,6 +1,7 @@
 //! Behaviour that both engines must share: each test is written once and run on both.
 
 mod batches;
+mod bus;
 mod channels;
 mod connections;
 mod events;
