@@ -31,7 +31,7 @@ async fn make_group(by: &Client, name: &str, body: Value) -> Value {
 
 /// Claims events, and gives their subjects and claims.
 async fn claim(by: &Client, group: &str) -> Vec<(String, String)> {
-    let claimed = by.post(&format!("/api/v1/event-groups/{group}/claim"), json!({})).await.ok();
+    let claimed = by.post(&format!("/api/v1/event-groups/{group}/claim"), json!({ "limit": 100 })).await.ok();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     claimed["events"].as_array().unwrap().iter().map(|one| (text(&one["event"]["subject"]), text(&one["claim"]))).collect()
 }
