@@ -330,10 +330,10 @@ mod tests {
             "null" => value.is_null(),
             other => panic!("`{other}` is not looked at"),
         };
-        let has_type = match &schema["type"] {
-            Value::Null => true,
-            Value::String(name) => is_type(name),
-            names => names.as_array().unwrap().iter().any(|name| is_type(name.as_str().unwrap())),
+        let has_type = match (schema["type"].as_str(), schema["type"].as_array()) {
+            (Some(name), _) => is_type(name),
+            (None, Some(names)) => names.iter().any(|name| is_type(name.as_str().unwrap())),
+            (None, None) => true,
         };
         let members = schema["properties"].as_object().into_iter().flatten();
         has_type

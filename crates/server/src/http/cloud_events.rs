@@ -34,10 +34,10 @@ pub(super) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Sent, Refusal> {
             }
             one(of_headers(headers, if body.is_empty() { None } else { Some(parse(body)?) })?)
         }
-        "application/json" => match parse(body)? {
-            events @ Value::Array(_) => list(events),
-            event => one(event),
-        },
+        "application/json" => {
+            let sent = parse(body)?;
+            if sent.is_array() { list(sent) } else { one(sent) }
+        }
         _ => Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON, or an event must have its attributes in `ce-` headers")),
     }
 }

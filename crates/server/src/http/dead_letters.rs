@@ -46,6 +46,7 @@ pub(super) async fn list(
     Ok(Json(Page { items, next: page.next }))
 }
 
+/// One dead letter, of whichever kind, by its id.
 #[utoipa::path(operation_id = "dead_letters_show", get, path = "/api/v1/dead-letters/{letter}", tag = "stream", params(("letter" = String, Path)),
     responses((status = 200, body = DeadLetterView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(letter): Path<String>) -> Result<Json<DeadLetterView>, Refusal> {

@@ -29,6 +29,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(Page { items: groups.into_iter().map(GroupView::from).collect(), next: None }))
 }
 
+/// One consumer group: how far it is, what it has in flight, and what it lost.
 #[utoipa::path(operation_id = "event_groups_show", get, path = "/api/v1/event-groups/{group}", tag = "stream", params(("group" = String, Path)),
     responses((status = 200, body = GroupView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(group): Path<String>) -> Result<Json<GroupView>, Refusal> {

@@ -83,7 +83,7 @@ pub(super) async fn list(
     request_body(content(
         (EventRequest = "application/json"),
         (PublishRequest = "application/cloudevents+json"),
-        (Vec<PublishRequest> = "application/cloudevents-batch+json"),
+        (Vec<PublishRequest> = "application/cloudevents-batch+json")
     )),
     responses(
         (status = 200, description = "They are in the log of events.", body = PublishedEvents),
