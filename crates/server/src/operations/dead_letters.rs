@@ -33,7 +33,11 @@ pub(crate) async fn find(app: &App, by: &Principal, id: &str) -> Result<DeadLett
 /// The ids that a letter is about.
 fn about(letter: &DeadLetter) -> String {
     match letter.kind {
-        LetterKind::Event => letter.content.clone(),
+        // The sender of an event says which space it belongs to; of our own events, their ids do.
+        LetterKind::Event => match letter.event().map(|dead| dead.event) {
+            Some(event) if event.origin.is_some() => event.space.map(|space| space.to_string()).unwrap_or_default(),
+            Some(_) | None => letter.content.clone(),
+        },
         LetterKind::Delivery => format!("{} {}", letter.place, letter.content),
         LetterKind::Invocation => letter.id.clone(),
     }
