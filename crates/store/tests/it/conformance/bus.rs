@@ -18,6 +18,7 @@ on_both_engines!(
     event_commit_order,
     an_event_keeps_all_that_was_said_of_it,
     an_event_that_is_known_by_its_source_and_id_is_published_once,
+    consumers_that_claim_at_once_on_two_servers_share_the_events,
     a_group_gets_each_event_once_and_its_cursor_is_the_lowest_that_is_not_acknowledged,
     who_does_not_answer_in_time_loses_the_event_to_the_next_and_counts_no_more,
     what_is_given_back_comes_again_after_its_delay,
@@ -217,6 +218,22 @@ async fn a_group_gets_each_event_once_and_its_cursor_is_the_lowest_that_is_not_a
     }
     let one_more = NewGroup::ours(GroupName::parse("one-more").unwrap(), Start::Now);
     assert_eq!(store.subscribe(&tenant.org, one_more).await, Ok(Subscribed::TooMany));
+}
+
+async fn consumers_that_claim_at_once_on_two_servers_share_the_events(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    let other = match kind {
+        Kind::Sqlite => world.store.clone(),
+        Kind::Postgres => world.another_store().await,
+    };
+    join(&world.store, &tenant, 5).await;
+    let ids: Vec<_> = (0..60).map(|number| number.to_string()).collect();
+    let positions = publish(&world.store, &tenant, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let consumers = (0..20).map(|number| if number % 2 == 0 { &world.store } else { &other }).map(|store| claim(store, &tenant, 4));
+    let mut claimed: Vec<_> = futures_util::future::join_all(consumers).await.into_iter().flatten().map(|one| one.claim.seq).collect();
+    claimed.sort_unstable();
+    assert_eq!(claimed, positions, "each event has one consumer");
 }
 
 async fn who_does_not_answer_in_time_loses_the_event_to_the_next_and_counts_no_more(kind: Kind) {
