@@ -422,6 +422,8 @@ class People:
             return None
         if name in ("consent_given", "consent_withdrawn"):
             return need(self.may(by, "read", when) >= 0, "only a person consents")
+        if name == "automation_set":
+            return need(self.may(by, "invoke", when) >= 0, "only a person saves an automation")
         has = self.may(by, "approve" if name.startswith("grant_") else "manage_policy", when)
         is_read = name == "reviewed" and change.get("wording") != "unread"
         need(has >= 0 or not (is_read or name in ("switched_off", "quarantine_settled")), "only a person could do this")

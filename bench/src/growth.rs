@@ -152,6 +152,7 @@ impl Sample {
             key: KeyFate::Freed,
             grant: countersign_core::ledger::GrantUse::Kept,
             quarantine: None,
+            whole_result: None,
             rules_version: None,
             approval: None,
             reward: None,

@@ -2,6 +2,7 @@
 //! publishes a type whose first word stands in it.
 
 use countersign_core::batch::{BatchMode, BatchStatus};
+use countersign_core::run::RunStatus;
 use countersign_core::{Mode, Status, Tier};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -25,7 +26,7 @@ pub struct EventTypeView {
 }
 
 /// First words that are ours though nothing is published under them yet.
-const KEPT: [&str; 4] = ["automation", "document", "firing", "run"];
+const KEPT: [&str; 3] = ["document", "firing", "run"];
 
 /// What the data of a type looks like.
 #[derive(Clone, Copy)]
@@ -34,6 +35,8 @@ enum Shape {
     Call(Status),
     /// Of a batch with this status.
     Batch(BatchStatus),
+    /// Of a run of an automation with this status.
+    Run(RunStatus),
     /// Of a change of the rules, as the audit log calls it.
     Rule(&'static str),
     /// Of a change of who may act, as the audit log calls it.
@@ -55,12 +58,34 @@ enum Sample {
 use Sample::{Number, Text};
 
 const INVOCATION: &str = "inv_01k4c2w9pbnm7sxa8jw5z3d6ht";
+const AUTOMATION: &str = "aut_01k4c2w9pbnm7sxa8jw5z3d6ht";
 const USER: &str = "user:usr_01k4c2w9pbnm7sxa8jw5z3d6ht";
 
-/// Everything but calls and batches, whose types follow from their statuses.
+/// Everything but calls, batches and runs, whose types follow from their statuses.
 const TYPES: &[(&str, &str, Shape)] = &[
     ("action.drifted", "A definition changed since its review.", Shape::Rule("drifted")),
     ("action.reviewed", "A person read a definition and stands for it.", Shape::Rule("reviewed")),
+    ("automation.archived", "An automation was archived.", Shape::Rule("automation_set")),
+    (
+        "automation.clock_corrected",
+        "A schedule was ahead of the clock, and was set back.",
+        Shape::Members(&[("automation_id", Text(AUTOMATION)), ("trigger_id", Text("weekdays"))]),
+    ),
+    (
+        "automation.firing.dropped",
+        "A trigger fired, and nothing was started.",
+        Shape::Members(&[
+            ("automation_id", Text(AUTOMATION)),
+            ("firing_id", Text("fir_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+            ("outcome", Text("dropped")),
+            ("reason", Text("already_running")),
+        ]),
+    ),
+    ("automation.paused", "An automation was paused.", Shape::Rule("automation_set")),
+    ("automation.resumed", "An automation goes on.", Shape::Rule("automation_set")),
+    ("automation.saved", "A version of an automation was saved.", Shape::Rule("automation_set")),
+    ("automation.token_rotated", "The token of a webhook was replaced.", Shape::Rule("automation_set")),
+    ("automation.trigger_changed", "A trigger was enabled or disabled.", Shape::Rule("automation_set")),
     ("breaker.closed", "A target answers again.", Shape::Breaker),
     ("breaker.half_opened", "One call tries a target that failed.", Shape::Breaker),
     ("breaker.opened", "A target keeps failing: calls to it are stopped.", Shape::Breaker),
@@ -161,7 +186,10 @@ pub fn event_types() -> Vec<EventTypeView> {
     let calls = Status::ALL.into_iter().map(|status| (status.event_name(), about_call(status), Shape::Call(status)));
     let counted = ("invocation.approval_counted", "One of several people approved a call.", Shape::Call(Status::Pending));
     let batches = BatchStatus::ALL.into_iter().map(|status| (status.event_name(), about_batch(status), Shape::Batch(status)));
-    let all = calls.chain([counted]).chain(batches).chain(TYPES.iter().copied());
+    // A run that is only recorded is announced when it starts.
+    let runs = RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Pending);
+    let runs = runs.map(|status| (status.event_name(), about_run(status), Shape::Run(status)));
+    let all = calls.chain([counted]).chain(batches).chain(runs).chain(TYPES.iter().copied());
     let mut types: Vec<_> = all.map(|(name, about, shape)| view(name, about, shape)).collect();
     types.sort_by(|one, other| one.name.cmp(&other.name));
     types
@@ -203,10 +231,23 @@ const fn about_batch(status: BatchStatus) -> &'static str {
     }
 }
 
+const fn about_run(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Pending | RunStatus::Running => "A run of an automation has begun.",
+        RunStatus::Waiting => "A run of an automation waits for a person.",
+        RunStatus::Succeeded => "A run of an automation succeeded.",
+        RunStatus::Failed => "A run of an automation failed.",
+        RunStatus::TimedOut => "A run of an automation took too long.",
+        RunStatus::Cancelled => "A run of an automation was cancelled.",
+        RunStatus::Quarantined => "A run of an automation took its worker down again and again.",
+    }
+}
+
 fn view(name: &str, about: &str, shape: Shape) -> EventTypeView {
     let (schema, sample) = match shape {
         Shape::Call(status) => call(status),
         Shape::Batch(status) => batch(status),
+        Shape::Run(status) => run(status),
         Shape::Rule(rule) => change("rule", rule, &[("version", json!({ "type": "integer" }), json!(7))]),
         Shape::Identity(identity) => change("identity", identity, &[]),
         Shape::Mode => mode(),
@@ -274,6 +315,19 @@ fn batch(status: BatchStatus) -> (Value, Value) {
     object(&required, &[])
 }
 
+fn run(status: RunStatus) -> (Value, Value) {
+    let required = [
+        ("run_id", text(), json!("run_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+        ("automation_id", text(), json!(AUTOMATION)),
+        ("version", json!({ "type": "integer" }), json!(3)),
+        ("space_id", text(), json!("spc_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+        ("status", json!({ "const": status.as_str() }), json!(status.as_str())),
+        ("chain", json!({ "type": "array" }), json!([AUTOMATION])),
+        ("root_run_id", text(), json!("run_01k4c2w9pbnm7sxa8jw5z3d6ht")),
+    ];
+    object(&required, &[])
+}
+
 /// A change that is in the audit log in the same words.
 fn change(kind: &'static str, word: &'static str, more: &[Member]) -> (Value, Value) {
     let (schema, sample) = object(&[(kind, json!({ "const": word }), json!(word))], &[]);
@@ -325,6 +379,7 @@ mod tests {
         let is_type = |name: &str| match name {
             "object" => value.is_object(),
             "string" => value.is_string(),
+            "array" => value.is_array(),
             "integer" => value.is_i64(),
             "number" => value.is_number(),
             "null" => value.is_null(),
@@ -376,10 +431,10 @@ mod tests {
         assert!(unknown.is_empty(), "these are published and not in the table: {unknown:?}");
     }
 
-    /// Two words of small letters with a dot between them.
+    /// Words of small letters with dots between them.
     fn is_name(text: &str) -> bool {
         let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        text.split_once('.').is_some_and(|(first, second)| is_word(first) && is_word(second))
+        text.contains('.') && text.split('.').all(is_word)
     }
 
     #[test]

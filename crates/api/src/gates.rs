@@ -136,10 +136,51 @@ pub struct ExplainResponse {
     pub drift: Drift,
     /// The grant that would replace an approval.
     pub grant_id: Option<String>,
+    /// Grants that cover the action and do not replace the approval, the nearest first; at most 5.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub near_grants: Vec<NearGrantView>,
     /// How many people would have to approve.
     pub approvals_needed: Option<u32>,
     /// What is wrong with the params and the other fields.
     pub errors: Vec<crate::problem::FieldError>,
+}
+
+/// A grant that covers an action and does not replace the approval of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NearGrantView {
+    pub grant_id: String,
+    pub covers: String,
+    pub missed: NearMiss,
+    /// The same in words.
+    pub because: String,
+}
+
+/// What keeps a grant from replacing an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NearMiss {
+    /// The params do not meet its condition.
+    Params,
+    /// The call names no amount, or more than is left of its sum.
+    Sum,
+    /// The people who gave it could not approve this call.
+    Givers,
+    /// A policy does not accept who gave it.
+    Policy,
+    /// It was given for another definition.
+    Definition,
+    /// No grant replaces the approval of such a call.
+    Call,
+    UsedUp,
+    Expired,
+    /// It is for another space.
+    Space,
+    /// It is for another session or automation.
+    Scope,
+    /// Nobody has given it yet.
+    Requested,
+    Refused,
+    Revoked,
 }
 
 /// A person's consent to one purpose.
@@ -148,7 +189,7 @@ pub struct ExplainResponse {
 pub struct NewConsentRequest {
     /// Such as `action:files.write_text`.
     pub purpose: String,
-    /// Only in this space.
+    /// Only in this space, by its id or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_id: Option<String>,
     /// Such as `30d`; without it, until it is withdrawn.
@@ -186,7 +227,9 @@ pub struct ConsentView {
 #[serde(deny_unknown_fields)]
 pub struct CrossingRequest {
     pub action: String,
+    /// By its id or its name.
     pub from_space_id: String,
+    /// By its id or its name.
     pub to_space_id: String,
 }
 

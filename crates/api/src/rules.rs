@@ -106,7 +106,7 @@ pub struct NewGrantRequest {
     /// Whose calls, with scope `automation`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automation_id: Option<String>,
-    /// Only calls made in this space.
+    /// Only calls made in this space, by its id or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_id: Option<String>,
     /// JSON Schema that the params must fit besides the action's own.

@@ -146,7 +146,7 @@ pub fn envelope(org: &OrgId, event: &Event) -> StreamEvent {
         spaceid: event.space.as_ref().map(ToString::to_string),
         chain: (!chain.is_empty()).then(|| chain.join(",")),
         depth: is_caused.then_some(event.cause.depth),
-        rootrunid: event.cause.root_run_id.clone(),
+        rootrunid: event.cause.root_run_id.as_ref().map(ToString::to_string),
         more: origin.map(|origin| origin.more.clone()).unwrap_or_default(),
         data: data_of(event),
     }
@@ -295,8 +295,8 @@ pub struct EventAccepted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countersign_core::EventId;
     use countersign_core::ports::events::{Cause, Origin};
+    use countersign_core::{EventId, RunId};
     use serde_json::json;
 
     fn event(name: &str, body: Value) -> Event {
@@ -349,12 +349,13 @@ mod tests {
         let more = BTreeMap::from([("partitionkey".to_owned(), json!("7"))]);
         let time = Timestamp::parse("2026-01-31T12:00:00Z");
         let origin = Some(Origin { source: "/drive".to_owned(), id: "a-1".to_owned(), time, more });
-        let cause = Cause { chain: Vec::new(), depth: 2, root_run_id: Some("run_1".to_owned()) };
+        let root = RunId::new(Timestamp::from_micros(0), [4; 10]);
+        let cause = Cause { chain: Vec::new(), depth: 2, root_run_id: Some(root.clone()) };
         let told = envelope(&org, &Event { origin, cause, ..event("drive.file_added", json!({ "size": 3 })) });
         let sent = serde_json::to_value(&told).unwrap();
         let expected = json!({
             "specversion": "1.0", "id": "a-1", "source": "/drive", "type": "drive.file_added", "subject": "inv_1",
-            "time": "2026-01-31T12:00:00.000000Z", "cursor": "42", "depth": 2, "rootrunid": "run_1", "partitionkey": "7",
+            "time": "2026-01-31T12:00:00.000000Z", "cursor": "42", "depth": 2, "rootrunid": root, "partitionkey": "7",
             "data": { "size": 3 },
         });
         assert_eq!(sent, expected);

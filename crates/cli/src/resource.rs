@@ -2,10 +2,10 @@
 //! paging, completion and look-up by name all follow from this description.
 
 mod named;
-mod people;
+mod names;
 
 pub(crate) use named::{Named, id_of, maybe_id_of, taken};
-pub(crate) use people::People;
+pub(crate) use names::Names;
 
 use crate::client::{Answer, Client};
 use crate::exit::Failure;
@@ -32,6 +32,9 @@ pub(crate) trait Resource: DeserializeOwned + 'static {
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &[]);
     /// Short names for nested members, for `--json=…`.
     const SHORT_NAMES: &'static [(&'static str, &'static str)] = &[];
+
+    /// Whether a field shows a space, so that the names of spaces are needed.
+    const SHOWS_SPACES: bool = false;
 
     /// The text that `-o name` prints.
     fn id(&self) -> &str;
@@ -82,10 +85,10 @@ impl<R> Field<R> {
     }
 }
 
-/// The context for cells: the clock, people's names, and whether there is little room.
+/// The context for cells: the clock, the names of people and spaces, and whether there is little room.
 pub(crate) struct View<'a> {
     terminal: &'a Terminal,
-    people: &'a People,
+    names: &'a Names,
     is_record: bool,
 }
 
@@ -104,11 +107,21 @@ impl View<'_> {
 
     /// A person by name, any other principal by id, shortened in a list.
     pub(crate) fn who(&self, principal: &str) -> Option<Cell> {
-        Some(if self.is_record { self.people.whole(principal) } else { self.people.cell(principal) })
+        Some(if self.is_record { self.names.whole(principal) } else { self.names.cell(principal) })
+    }
+
+    /// Who requested something: an agent by the title of its session, anybody else as `who` shows them.
+    pub(crate) fn requester(&self, principal: &str, session_title: Option<&str>) -> Option<Cell> {
+        names::titled(principal, session_title).or_else(|| self.who(principal))
+    }
+
+    /// A space by name with a short id, or by its id.
+    pub(crate) fn space(&self, id: &str) -> Option<Cell> {
+        Some(self.names.space(id))
     }
 
     pub(crate) fn name(&self, principal: &str) -> String {
-        self.people.name(principal)
+        self.names.name(principal)
     }
 }
 
@@ -193,6 +206,12 @@ pub(crate) async fn list_then<R: Resource>(
     Ok(read.items)
 }
 
+/// The names that the fields of such things show.
+async fn known<R: Resource>(client: &Client, terminal: &Terminal) -> Names {
+    let names = Names::load(client, terminal).await;
+    if R::SHOWS_SPACES { names.and_spaces(client, terminal).await } else { names }
+}
+
 /// Writes these items as a list.
 pub(crate) async fn write<R: Resource>(
     items: &[R],
@@ -201,13 +220,13 @@ pub(crate) async fn write<R: Resource>(
     client: &Client,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    let people = People::load(client, terminal).await;
-    let table = table(items, &people, empty, terminal);
+    let names = known::<R>(client, terminal).await;
+    let table = table(items, &names, empty, terminal);
     terminal.list(&selectable::<R>(raw.clone(), terminal), &table)
 }
 
-fn table<R: Resource>(items: &[R], people: &People, empty: String, terminal: &Terminal) -> Table {
-    let view = View { terminal, people, is_record: false };
+fn table<R: Resource>(items: &[R], names: &Names, empty: String, terminal: &Terminal) -> Table {
+    let view = View { terminal, names, is_record: false };
     let fields = || R::FIELDS.iter().filter_map(|field| Some((field, field.column?)));
     let mut table = Table::new(fields().map(|(field, column)| column(field.label)).collect::<Vec<_>>(), empty);
     for item in items {
@@ -247,8 +266,8 @@ pub(crate) async fn tell_then<R: Resource>(
     client: &Client,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    let people = People::load(client, terminal).await;
-    let record = more(record(&answer.read, &people, terminal));
+    let names = known::<R>(client, terminal).await;
+    let record = more(record(&answer.read, &names, terminal));
     terminal.record(&selectable::<R>(answer.raw.clone(), terminal), &record)?;
     if let Some(next) = next {
         terminal.next(next);
@@ -256,8 +275,8 @@ pub(crate) async fn tell_then<R: Resource>(
     Ok(())
 }
 
-fn record<R: Resource>(item: &R, people: &People, terminal: &Terminal) -> Record {
-    let view = View { terminal, people, is_record: true };
+fn record<R: Resource>(item: &R, names: &Names, terminal: &Terminal) -> Record {
+    let view = View { terminal, names, is_record: true };
     let lines = R::FIELDS.iter().filter(|field| field.is_line);
     item.more(lines.fold(Record::new(item.id()), |record, field| record.with_some(field.label, (field.cell)(item, &view))))
 }

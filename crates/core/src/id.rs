@@ -124,6 +124,12 @@ prefixed_id! {
     ServerId = "srv_";
     /// A saved automation definition.
     AutomationId = "aut_";
+    /// A definition that nobody has saved yet.
+    DraftId = "drf_";
+    /// One occurrence of a trigger.
+    FiringId = "fir_";
+    /// One execution of an automation's plan.
+    RunId = "run_";
 }
 
 fn encode(prefix: &str, at: Timestamp, random: [u8; 10]) -> String {

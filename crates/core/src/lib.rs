@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod amount;
+pub mod automation;
 pub mod batch;
 pub mod breaker;
 pub mod call;
@@ -37,6 +38,7 @@ pub mod principal;
 pub mod quarantine;
 pub mod resident;
 pub mod retention;
+pub mod run;
 pub mod secret;
 pub mod session;
 pub mod source;
@@ -45,16 +47,18 @@ pub mod time;
 
 pub use action::{Action, ActionId, SourceId, Tier};
 pub use amount::Amount;
+pub use automation::Automation;
 pub use batch::Batch;
 pub use call::Call;
 pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
-    ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, EventId, GrantId, IntentId,
-    InvocationId, LogId, NotificationId, OrgId, ReceiptId, SecretId, ServerId, SessionId, SpaceId, TokenId, UserId,
+    ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, DraftId, EventId, FiringId,
+    GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, RunId, SecretId, ServerId, SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
+pub use run::Run;
 pub use principal::{Principal, PrincipalId};
 pub use secret::Secret;
 pub use session::{Band, Session, Space};

@@ -18,6 +18,10 @@ pub const GRANT_CONDITION_BYTES_MAX: usize = 16 * 1024;
 pub const GRANT_SUM_SECONDS_MAX: u64 = GRANT_SECONDS_MAX;
 /// Bytes of the pointer to the param that a grant adds up; a longer one is refused with `invalid_request`.
 pub const GRANT_SUM_POINTER_BYTES_MAX: usize = 256;
+/// Grants that an explanation names because they nearly replaced the approval; of more, it has the nearest.
+pub const NEAR_GRANTS_MAX: usize = 5;
+/// Grants for an action that an explanation looks at, the newest first; older ones are not named.
+pub const NEAR_GRANTS_LOOKED_AT_MAX: u32 = 50;
 /// How often a person would have been asked about an action before the report of a space that observes suggests a rule for it.
 pub const OBSERVED_OFTEN: u64 = 3;
 /// How far back the report of a space that observes looks by default.
@@ -625,3 +629,27 @@ pub const STREAM_CLOSE_SECONDS: u64 = 5;
 pub const WRITE_STALL_SECONDS: u64 = 60;
 /// Connections that are served at once; the next waits to be accepted.
 pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Automations of an org that are not archived; the next is refused with `too_many_automations`.
+pub const AUTOMATIONS_MAX: i64 = 100_000;
+/// How long a draft waits for a person to save it; then it is gone.
+pub const DRAFT_SECONDS: u64 = 24 * 60 * 60;
+/// How long a webhook's earlier token is taken after it was rotated, if that was asked for.
+pub const HOOK_TOKEN_OVERLAP_SECONDS: u64 = 24 * 60 * 60;
+/// How long the idempotency key of a request that fired an automation is remembered; then it may be used for something else.
+pub const FIRE_KEY_SECONDS: u64 = 24 * 60 * 60;
+/// How long a firing is kept.
+pub const FIRING_KEPT_SECONDS: u64 = 90 * 24 * 60 * 60;
+/// How long a worker has a run for itself; it renews its leases every `RUN_BEAT_SECONDS`. A run whose worker is silent for longer is freed.
+pub const RUN_LEASE_SECONDS: u64 = 9;
+pub const RUN_BEAT_SECONDS: u64 = 3;
+/// A worker that could not renew a lease stops this long before it ends.
+pub const RUN_LEASE_MARGIN_SECONDS: u64 = 2;
+/// How often a run is freed after its worker had gone; then it is quarantined.
+pub const RUN_RECOVERIES_MAX: u32 = 3;
+/// Automations that led to a run one after the other; the next firing is refused with `chain_too_deep`.
+pub const CHAIN_DEPTH_MAX: usize = 10;
+/// Bytes of a step's output as JSON; a longer one fails the step with `step_output_too_large`.
+pub const STEP_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// How long the steps of `on_failure` may take together.
+pub const ON_FAILURE_SECONDS: u64 = 300;

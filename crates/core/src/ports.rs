@@ -1,6 +1,7 @@
 //! The ports to the store: one trait for each group of requests, with its types.
 //! Every write is one transaction: it happens completely and durably, or not at all.
 
+pub mod automations;
 pub mod batches;
 pub mod breakers;
 pub mod bus;
@@ -13,10 +14,12 @@ pub mod lines;
 pub mod principals;
 pub mod quarantines;
 pub mod rules;
+pub mod runs;
 pub mod secrets;
 pub mod sessions;
 pub mod sources;
 
+pub use automations::Automations;
 pub use batches::Batches;
 pub use breakers::Breakers;
 pub use bus::EventBus;
@@ -29,6 +32,7 @@ pub use lines::Lines;
 pub use principals::Principals;
 pub use quarantines::Quarantines;
 pub use rules::Rules;
+pub use runs::Runs;
 pub use secrets::Secrets;
 pub use sessions::Sessions;
 pub use sources::AddedSources;

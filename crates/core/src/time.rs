@@ -32,6 +32,15 @@ impl Timestamp {
         if micros < 0 { 0 } else { (micros / 1_000) as u64 }
     }
 
+    /// `2026-11-18 09:30 UTC`: for pages and mails, where nobody needs more.
+    pub fn to_minute(self) -> String {
+        let text = self.to_string();
+        match (text.get(..10), text.get(11..16)) {
+            (Some(day), Some(minute)) if text.ends_with('Z') => format!("{day} {minute} UTC"),
+            _ => text,
+        }
+    }
+
     /// Reads RFC 3339, such as `2026-11-15T08:00:00Z`.
     pub fn parse(text: &str) -> Option<Self> {
         text.parse::<jiff::Timestamp>().ok().map(|at| Self(at.as_microsecond()))
@@ -72,5 +81,12 @@ mod tests {
             assert_eq!(Timestamp::parse(&at.to_string()), Some(at));
         }
         assert_eq!(Timestamp::from_micros(1_763_164_800_120_000).to_string(), "2025-11-15T00:00:00.120000Z");
+    }
+
+    #[test]
+    fn people_read_minutes() {
+        assert_eq!(Timestamp::parse("2026-11-18T09:30:59.999999Z").unwrap().to_minute(), "2026-11-18 09:30 UTC");
+        // What is no date is printed as it is.
+        assert_eq!(Timestamp::from_micros(i64::MAX).to_minute(), Timestamp::from_micros(i64::MAX).to_string());
     }
 }

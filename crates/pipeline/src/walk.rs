@@ -25,6 +25,7 @@ mod policies;
 mod label;
 pub(crate) mod decide;
 mod grant;
+mod near;
 mod condition;
 mod planned;
 pub(crate) mod possible;
@@ -58,6 +59,7 @@ mod watch;
 
 pub use conflict::count_conflict;
 pub use ground::{Ports, Settings};
+pub use near::{Missed, NearGrant};
 pub use reward::RewardWeights;
 pub use truncate::is_truncated;
 

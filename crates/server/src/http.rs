@@ -26,6 +26,7 @@ mod health;
 mod hints;
 mod html;
 mod inbox;
+mod invitation;
 mod invocations;
 mod keys;
 mod links;
@@ -256,6 +257,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(login::log_out))
         .routes(routes!(login::word))
         .routes(routes!(login::show_once, login::log_in_once))
+        .routes(routes!(invitation::show, invitation::accept))
         .routes(routes!(sign_in::start))
         .routes(routes!(sign_in::come_back))
         .split_for_parts()

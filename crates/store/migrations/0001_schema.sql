@@ -813,3 +813,167 @@ CREATE TABLE slack_requests (
   until BIGINT NOT NULL,
   PRIMARY KEY (org_id, signature)
 );
+
+-- Saved automations. `definition` is the SHA-256 of the version that fires now; its text is among the definitions.
+CREATE TABLE automations (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  status TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  definition TEXT NOT NULL,
+  creator_id TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  -- Also changes when one of its triggers does.
+  changed_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, space_id) REFERENCES spaces (org_id, id)
+);
+CREATE UNIQUE INDEX automations_by_name ON automations (org_id, space_id, name) WHERE status <> 'archived';
+CREATE INDEX automations_by_change ON automations (org_id, changed_at);
+
+CREATE TABLE automation_versions (
+  org_id TEXT NOT NULL,
+  automation_id TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  definition TEXT NOT NULL,
+  saved_by TEXT NOT NULL,
+  saved_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, automation_id, version)
+);
+
+-- Definitions that wait for a person to save them.
+CREATE TABLE automation_drafts (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  automation_id TEXT,
+  body TEXT NOT NULL,
+  made_by TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+
+-- What lasts of a trigger across versions of its automation, as long as the definition has its id.
+CREATE TABLE triggers (
+  org_id TEXT NOT NULL,
+  automation_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  -- 1: it fires.
+  enabled BIGINT NOT NULL,
+  disabled_why TEXT,
+  enabled_at BIGINT NOT NULL,
+  next_due_at BIGINT,
+  high_water BIGINT,
+  last_fired_at BIGINT,
+  -- Of a webhook: the keyed digest of its token, and of the one before it for as long as that is still taken.
+  token_hash TEXT,
+  old_token_hash TEXT,
+  old_token_until BIGINT,
+  -- Of a webhook that is signed: the name of the secret that signs it.
+  signed_by TEXT,
+  -- Since when it is at its rate without a pause.
+  crowded_since BIGINT,
+  PRIMARY KEY (org_id, automation_id, id)
+);
+CREATE INDEX triggers_due ON triggers (next_due_at) WHERE enabled = 1 AND next_due_at IS NOT NULL;
+
+-- Every occurrence of a trigger, also those that started nothing.
+CREATE TABLE firings (
+  org_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  automation_id TEXT NOT NULL,
+  trigger_id TEXT,
+  outcome TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  detail TEXT,
+  run_id TEXT,
+  scheduled_for BIGINT,
+  -- The wall time, the zone and the version of the zone data of `scheduled_for`, as JSON.
+  tick TEXT,
+  event_id TEXT,
+  at BIGINT NOT NULL,
+  count BIGINT NOT NULL,
+  first_at BIGINT NOT NULL,
+  last_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, automation_id, trigger_id, scheduled_for),
+  UNIQUE (org_id, automation_id, trigger_id, event_id)
+);
+CREATE INDEX firings_by_automation ON firings (org_id, automation_id, id);
+CREATE INDEX firings_by_trigger ON firings (org_id, automation_id, trigger_id, outcome, at);
+
+-- Idempotency keys of requests that fired an automation. A key outlives its run.
+CREATE TABLE fire_keys (
+  org_id TEXT NOT NULL,
+  automation_id TEXT NOT NULL,
+  key TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  firing_id TEXT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, automation_id, key)
+);
+
+CREATE TABLE runs (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  automation_id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  status TEXT NOT NULL,
+  -- The call that it waits for.
+  invocation_id TEXT,
+  -- Where only one run of an automation may go on: 1 for that one, 2 for those that wait behind it. Otherwise 0.
+  slot BIGINT NOT NULL,
+  -- The order in which runs of one automation go on.
+  fire_seq BIGINT NOT NULL,
+  cancelled_by TEXT,
+  body TEXT NOT NULL,
+  ended_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  CHECK (slot = 0 OR status IN ('pending', 'running', 'waiting'))
+);
+CREATE UNIQUE INDEX runs_slot ON runs (org_id, automation_id) WHERE slot = 1;
+CREATE INDEX runs_by_automation ON runs (org_id, automation_id, id);
+CREATE INDEX runs_queued ON runs (org_id, automation_id, fire_seq) WHERE slot = 2;
+CREATE INDEX runs_fired ON runs (org_id, automation_id, fire_seq);
+CREATE INDEX runs_by_session ON runs (org_id, session_id);
+CREATE INDEX runs_waiting ON runs (org_id, invocation_id) WHERE invocation_id IS NOT NULL;
+
+-- One row for each run that is not behind another. `due_at` and `lease_until` are null while it waits for something.
+CREATE TABLE run_leases (
+  run_id TEXT NOT NULL PRIMARY KEY,
+  org_id TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  due_at BIGINT,
+  lease_owner TEXT,
+  lease_token BIGINT NOT NULL,
+  lease_until BIGINT,
+  -- 1: somebody asked for its end.
+  cancelled BIGINT NOT NULL
+);
+CREATE INDEX run_leases_ready ON run_leases (queue, due_at, run_id) WHERE lease_until IS NULL AND due_at IS NOT NULL;
+CREATE INDEX run_leases_held ON run_leases (lease_until) WHERE lease_until IS NOT NULL;
+
+-- Steps of runs that have ended.
+CREATE TABLE run_steps (
+  org_id TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  phase TEXT NOT NULL,
+  step BIGINT NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (org_id, run_id, phase, step)
+);
+
+-- The whole results of calls that runs made, where the invocation keeps only a part, until their run has ended.
+CREATE TABLE whole_results (
+  org_id TEXT NOT NULL,
+  invocation_id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  result TEXT NOT NULL,
+  PRIMARY KEY (org_id, invocation_id)
+);
+CREATE INDEX whole_results_by_session ON whole_results (org_id, session_id);

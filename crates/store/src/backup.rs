@@ -119,6 +119,29 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("answered_failures", "org_id, invocation_id, answered_by, retried_as, at", "org_id, invocation_id"),
     ("notifications", "org_id, id, space_id, invocation_id, title, body, created_at", "org_id, id"),
     ("listings", "org_id, source, actions, listed_at", "org_id, source"),
+    ("automations", "org_id, id, space_id, name, status, version, definition, creator_id, created_at, changed_at", "org_id, id"),
+    ("automation_versions", "org_id, automation_id, version, definition, saved_by, saved_at", "org_id, automation_id, version"),
+    ("automation_drafts", "org_id, id, space_id, automation_id, body, made_by, created_at, expires_at", "org_id, id"),
+    (
+        "triggers",
+        "org_id, automation_id, id, kind, enabled, disabled_why, enabled_at, next_due_at, high_water, last_fired_at, token_hash, \
+         old_token_hash, old_token_until, signed_by, crowded_since",
+        "org_id, automation_id, id",
+    ),
+    (
+        "firings",
+        "org_id, id, automation_id, trigger_id, outcome, reason, detail, run_id, scheduled_for, tick, event_id, at, count, first_at, last_at",
+        "org_id, id",
+    ),
+    ("fire_keys", "org_id, automation_id, key, fingerprint, firing_id, expires_at", "org_id, automation_id, key"),
+    (
+        "runs",
+        "org_id, id, automation_id, space_id, session_id, status, invocation_id, slot, fire_seq, cancelled_by, body, ended_at",
+        "org_id, id",
+    ),
+    ("run_leases", "run_id, org_id, queue, due_at, lease_owner, lease_token, lease_until, cancelled", "run_id"),
+    ("run_steps", "org_id, run_id, phase, step, body", "org_id, run_id, phase, step"),
+    ("whole_results", "org_id, invocation_id, session_id, result", "org_id, invocation_id"),
 ];
 
 #[derive(Serialize, Deserialize)]

@@ -176,26 +176,28 @@ pub(crate) async fn publish_in(store: &Store, tx: &mut Tx, org: &OrgId, event: N
         }
     }
     let (seq, id) = (seal::next_event(tx, org).await?, EventId::new(tx.now(), random_bytes(&*store.random)));
-    // At once, and not at the end of the batch as events of ours: the next write of the batch may publish the same event.
-    tx.exec(
-        "INSERT INTO events (org_id, seq, id, name, key, body, at, space_id, cause, source, source_id, origin)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-        &vals![
-            org.as_str(),
-            seq,
-            id.as_str(),
-            name,
-            key,
-            body,
-            tx.now(),
-            space.as_ref().map(|space| space.as_str()),
-            (!cause.is_nobody()).then(|| to_json(&cause)).transpose()?,
-            origin.as_ref().map(|origin| origin.source.as_str()),
-            origin.as_ref().map(|origin| origin.id.as_str()),
-            origin.as_ref().map(to_json).transpose()?
-        ],
-    )
-    .await?;
+    let sql = "INSERT INTO events (org_id, seq, id, name, key, body, at, space_id, cause, source, source_id, origin)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    let params = vals![
+        org.as_str(),
+        seq,
+        id.as_str(),
+        name,
+        key,
+        body,
+        tx.now(),
+        space.as_ref().map(|space| space.as_str()),
+        (!cause.is_nobody()).then(|| to_json(&cause)).transpose()?,
+        origin.as_ref().map(|origin| origin.source.as_str()),
+        origin.as_ref().map(|origin| origin.id.as_str()),
+        origin.as_ref().map(to_json).transpose()?
+    ];
+    if origin.is_some() {
+        // At once, and not at the end of the batch: the next write of the batch may publish the same event.
+        tx.exec(sql, &params).await?;
+    } else {
+        tx.later(sql, params.into());
+    }
     Ok(Published { seq, id, is_known: false })
 }
 

@@ -40,6 +40,8 @@ pub struct GrantFilter {
     pub state: Option<GrantState>,
     /// Grants that an agent of this session can use or has requested.
     pub session: Option<SessionId>,
+    /// Grants that cover this action.
+    pub covers: Option<ActionId>,
     /// None that are for these spaces or for sessions in them, or that an agent there has requested.
     pub hidden: BTreeSet<SpaceId>,
     /// None that name one of these sources, but for those that `by` gave or requested.
@@ -181,6 +183,10 @@ impl Store {
             let automation = "SELECT 'automation:' || automation_id FROM sessions WHERE org_id = $1 AND id = ";
             let usable = format!("given_at IS NOT NULL AND scope IN ('org', ${own}, ({automation}${}))", own + 1);
             sql.push_str(&format!(" AND ({usable} OR requested_by = ${})", own + 2));
+        }
+        if let Some(action) = &filter.covers {
+            params.extend([Val::from(action.source()), Val::from(action.name())]);
+            sql.push_str(&format!(" AND source IN ('*', ${}) AND name IN ('*', ${})", params.len() - 1, params.len()));
         }
         if let Some(hidden) = places(filter.hidden.iter().map(SpaceId::as_str), &mut params) {
             let session = format!("|| id FROM sessions WHERE org_id = $1 AND space_id IN ({hidden})");

@@ -1,5 +1,5 @@
 //! Compares the database with its audit log, while the server runs: whether each entry is filed as what it is, whether the stored tree is
-//! the tree of the entries, and whether the rules, people, tokens, secrets, connections, sources, channels and sessions in the tables are those that
+//! the tree of the entries, and whether the rules, people, tokens, secrets, connections, sources, channels, automations and sessions in the tables are those that
 //! the log says. Whoever has the database can change a row; here it shows, also if the row cannot be read any more. Signatures are checked
 //! elsewhere, by the verifier of an export.
 
@@ -7,6 +7,7 @@ use crate::db::{Columns, Row, Snapshot, Val, vals};
 use crate::grants::{read_grant, select_grant};
 use crate::policies::{digests_of, read_policies, select_policies};
 use crate::{Error, Store, sources};
+use countersign_core::automation::AutomationStatus;
 use countersign_core::grant::GrantState;
 use countersign_core::principal::Role;
 use countersign_core::session::{Keeps, Quorum, SelfApproval, SpaceRedaction};
@@ -140,6 +141,12 @@ impl Check<'_> {
         for row in self.read("channel", sql, &vals![self.org.as_str()]).await? {
             if let Some((id, said)) = self.readable("channel", stored_channel(row))? {
                 stored.insert(("channel", id), said);
+            }
+        }
+        let sql = "SELECT id, version, definition, status FROM automations WHERE org_id = $1";
+        for row in self.read("automation", sql, &vals![self.org.as_str()]).await? {
+            if let Some((id, said)) = self.readable("automation", stored_automation(row))? {
+                stored.insert(("automation", id), said);
             }
         }
         let sql = "SELECT id, band, self_approval, quorum, redaction, keeps, members, observes FROM spaces WHERE org_id = $1";
@@ -346,6 +353,9 @@ impl Logged {
                 let said = self.in_force.get(&("channel", channel.to_string())).map(|said| format!("{said}{REMOVED}"));
                 self.set("channel", channel.to_string(), said);
             }
+            RuleChange::AutomationSet { automation, version, definition, status } => {
+                self.set("automation", automation.to_string(), Some(saved_so(version, definition, status)));
+            }
             RuleChange::RetentionSet { retention } => {
                 let said = serde_json::to_string(&retention).ok().filter(|said| said != "{}");
                 self.set("retention", "in force".to_owned(), said);
@@ -472,6 +482,11 @@ fn set_to(version: i64, settings: Digest) -> String {
     format!("version {version} {settings}")
 }
 
+/// How an automation is saved.
+fn saved_so(version: u32, definition: Digest, status: AutomationStatus) -> String {
+    format!("{status} version {version} {definition}")
+}
+
 /// How a channel is set.
 fn named_so(name: &str, terms: Digest) -> String {
     format!("{name} {terms}")
@@ -527,6 +542,13 @@ fn stored_channel(row: Row) -> Result<(String, String), Error> {
     let (id, name, terms) = (columns.text()?, columns.text()?, columns.text()?);
     let removed = if columns.int_or_null()?.is_some() { REMOVED } else { "" };
     Ok((id, named_so(&name, sources::digest_of(&terms)) + removed))
+}
+
+fn stored_automation(row: Row) -> Result<(String, String), Error> {
+    let mut columns = Columns::of(row);
+    let (id, version) = (columns.text()?, columns.int()?);
+    let (definition, status) = (columns.parsed(Digest::parse)?, columns.parsed(AutomationStatus::parse)?);
+    Ok((id, saved_so(u32::try_from(version).unwrap_or_default(), definition, status)))
 }
 
 fn stored_space(row: Row) -> Result<(String, String), Error> {

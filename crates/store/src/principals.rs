@@ -5,7 +5,8 @@ use crate::rules::{self, RuleEvent};
 use crate::tokens::TokenKind;
 use crate::{Error, Store};
 use countersign_core::ports::principals::{LinkMaker, NewLink};
-use countersign_core::ports::{Principals, Sessions as _};
+use countersign_core::automation::AutomationStatus;
+use countersign_core::ports::{Automations as _, Principals, Sessions as _};
 use countersign_core::principal::{Device, Permission, Role, Standing};
 use countersign_core::{Band, Future, OrgId, Principal, PrincipalId, TokenId, UserId};
 use receipt::body::IdentityChange;
@@ -58,8 +59,14 @@ impl Principals for Store {
                     };
                     Ok(Some(Principal { scopes: token.scopes, owner, device: token.device, ..base(token.name) }))
                 }
-                // Automations become principals in a later part of the product. Nobody can act as one yet.
-                PrincipalId::Automation(_) => Ok(None),
+                PrincipalId::Automation(id) => {
+                    let saved = self.find_automation(org, id).await?.filter(|saved| saved.status != AutomationStatus::Archived);
+                    let Some(saved) = saved else { return Ok(None) };
+                    // It acts for whoever saved it, and no longer than they may act themselves.
+                    let creator = self.find_user(org, &saved.creator).await?;
+                    let may_act = creator.is_some_and(|user| user.disabled_at.is_none() && user.role.may(Permission::Invoke));
+                    Ok(may_act.then(|| Principal { owner: Some(saved.creator), ..base(saved.name) }))
+                }
             }
         })
     }

@@ -143,13 +143,13 @@ impl Store {
             .await
     }
 
-    /// Lists sessions, newest first, without those of these spaces.
+    /// Lists sessions, newest first, without those of these spaces. Those of runs are seen with their run.
     pub async fn list_sessions(&self, org: &OrgId, hidden: &BTreeSet<SpaceId>, request: &PageRequest) -> Result<Page<Session>, Error> {
         let after = request.after.as_deref().unwrap_or("~");
         let mut params = vals![org.as_str(), after].to_vec();
         let others = not_among("space_id", hidden, &mut params);
         params.push(Val::from(i64::from(request.limit) + 1));
-        let sql = format!("{} AND id < $2{others} ORDER BY id DESC LIMIT ${}", select_session!(), params.len());
+        let sql = format!("{} AND created_by NOT LIKE 'automation:%' AND id < $2{others} ORDER BY id DESC LIMIT ${}", select_session!(), params.len());
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_session, |session| session.id.to_string())
     }

@@ -253,11 +253,14 @@ fn foreseen(batch: &BatchView, terminal: &mut Terminal) -> Result<(), Failure> {
 
 /// Writes one line about the state of the batch to stderr.
 pub(super) fn summary(batch: &BatchView, terminal: &mut Terminal) {
-    let (word, tone) = look(batch.status.as_str());
+    let (word, tone) = match (look(batch.status.as_str()), batch.dry_run) {
+        ((_, tone @ Tone::Ok), true) => ("✓ dry run: nothing was done ·".to_owned(), tone),
+        (shown, _) => shown,
+    };
     let receipt = batch.receipt.as_ref().map(|receipt| format!(" · {} (#{})", clean::line(&receipt.id), receipt.seq)).unwrap_or_default();
     terminal.note(format!("{} {} · {}{receipt}", tone.paint(word), clean::line(&batch.id), meaning(batch)));
-    if batch.dry_run {
-        terminal.note(Tone::Muted.paint("dry run: nothing was changed"));
+    if batch.dry_run && tone != Tone::Ok {
+        terminal.note(Tone::Muted.paint("dry run: nothing was done"));
     }
 }
 

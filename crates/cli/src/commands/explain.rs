@@ -57,8 +57,9 @@ impl Explain {
         }
         let (invocation, raw) = outcome::get(&self.explained, client).await?;
         let entries = client.get::<Page<EntryView>>(&["invocations", &self.explained, "entries"], &[]).await?;
-        let people = People::load(client, terminal).await;
-        let record = record(&invocation, &entries.read.items, &people, terminal);
+        let names = Names::load(client, terminal).await.and_spaces(client, terminal).await;
+        let names = names.and_grant(invocation.grant_id.as_deref(), client, terminal).await;
+        let record = record(&invocation, &entries.read.items, &names, terminal);
         terminal.record(&json!({ "invocation": raw, "entries": entries.raw["items"] }), &record)?;
         gates::tell(&invocation.gates, terminal)?;
         if let Some(receipt) = &invocation.receipt {
@@ -68,11 +69,13 @@ impl Explain {
     }
 }
 
-fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, terminal: &Terminal) -> Record {
+fn record(invocation: &InvocationView, entries: &[EntryView], names: &Names, terminal: &Terminal) -> Record {
     let mut record = Record::new(&invocation.id)
         .with("invocation", Cell::text(&invocation.id).toned(Tone::Strong))
         .with("action", Cell::text(format!("{} ({} {})", invocation.action, invocation.tier, invocation.class)))
         .with_some("connection", invocation.connection_id.as_ref().map(Cell::text))
+        .with("requested by", names.requester(&invocation.principal, invocation.session_title.as_deref()))
+        .with("space", names.space(&invocation.space_id))
         .with("status", outcome::status_cell(invocation))
         .with_some("reverses", invocation.reverses.as_ref().map(Cell::text))
         .with_some("reverted by", invocation.reverted_by.as_ref().map(|by| Cell::text(by).toned(Tone::Warn)))
@@ -86,7 +89,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         record = record.with("clock", Cell::text("stopped by a kill switch").toned(Tone::Danger));
     }
     let told = |answer: &AnswerView| {
-        Cell::shown(answered(answer, people, terminal.past(answer.at).as_shown()), answered(answer, people, &answer.at.to_string()))
+        Cell::shown(answered(answer, names, terminal.past(answer.at).as_shown()), answered(answer, names, &answer.at.to_string()))
     };
     let is_pending = outcome::status(invocation) == Status::Pending;
     if is_pending || invocation.approvals.len() > 1 {
@@ -97,14 +100,14 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     let again = |at| Cell::shown(resumed(terminal.past(at).as_shown()), resumed(&at.to_string()));
     record = record.with_some("answered by", invocation.answer.as_ref().map(told)).with_some("resumed", invocation.resumed_at.map(again));
     if let Some(edit) = &invocation.edit {
-        let by = |when: &str| format!("{} {when}", people.name(&edit.by));
+        let by = |when: &str| format!("{} {when}", names.name(&edit.by));
         record = record.with("edited by", Cell::shown(by(terminal.past(edit.at).as_shown()), by(&edit.at.to_string())));
         for change in edited(edit, &invocation.params) {
             record = record.with("edit", Cell::text(change));
         }
     }
     record = record
-        .with_some("grant", invocation.grant_id.as_ref().map(Cell::text))
+        .with_some("grant", invocation.grant_id.as_ref().map(|grant| names.grant(grant)))
         .with_some("connection", invocation.connection_id.as_ref().map(Cell::text))
         .with_some("redacted", redacted(&invocation.redacted).map(Cell::text))
         .with_some("released from", invocation.released_from.as_ref().map(Cell::text))

@@ -134,6 +134,7 @@ impl Resource for GrantView {
     const PATH: &'static [&'static str] = &["grants"];
     const EMPTY: &'static str = "no grants: every call is approved by itself";
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["covers", "state"]);
+    const SHOWS_SPACES: bool = true;
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("covers", Column::Cut, |one, _| text(&one.covers)),
@@ -151,7 +152,7 @@ impl Resource for GrantView {
             }
         }),
         Field::line("lasts", |one, _| text(lasts(one))),
-        Field::line("space", |one, _| maybe(one.space_id.as_ref())),
+        Field::line("space", |one, view| view.space(one.space_id.as_ref()?)),
         Field::line("condition", |one, _| maybe(one.condition.as_ref().map(ToString::to_string))),
         Field::line("requested by", requester),
         Field::line("reason given", |one, _| maybe(one.reason.as_ref())),
@@ -192,9 +193,7 @@ fn spent(grant: &GrantView, _: &View<'_>) -> Option<Cell> {
 
 /// Who requested the grant: an agent by the title of its session, a person by name.
 fn requester(grant: &GrantView, view: &View<'_>) -> Option<Cell> {
-    let by = grant.requested_by.as_ref()?;
-    let title = grant.session_title.as_deref().filter(|title| by.starts_with("agent:") && !title.trim().is_empty());
-    title.map_or_else(|| view.who(by), |title| Some(Cell::shown(title, by)))
+    view.requester(grant.requested_by.as_ref()?, grant.session_title.as_deref())
 }
 
 /// How long it allows calls. A request has an end of its own until it is answered.

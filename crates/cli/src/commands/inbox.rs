@@ -1,4 +1,5 @@
-//! `countersign inbox`: what a person has to act on. Calls in doubt come first, then pending calls, those with the nearest deadline first.
+//! `countersign inbox`: what a person has to act on. Calls in doubt come first, then pending calls, those with the nearest deadline first, and
+//! void ones last.
 
 use super::show::asked_for;
 use super::{breaker, grant, kill_switch};
@@ -54,14 +55,14 @@ impl Inbox {
         let status = |status, more: &[(&'static str, &'static str)]| [&[("status", status)], more, &chosen].concat();
         let awake = ("awake", if self.all { "false" } else { "true" });
         let mut waiting = client.pages::<InvocationView>(&["invocations"], &status("pending", &[awake])).all().await?;
-        // What has no deadline, because its clock stands still, comes last.
-        let order = |one: &InvocationView| (one.expires_at.is_none(), one.expires_at, one.id.clone());
+        // What has no deadline, because its clock stands still, comes after what has one. Void calls come last: an approval runs nothing.
+        let order = |one: &InvocationView| (one.void.is_some(), one.expires_at.is_none(), one.expires_at, one.id.clone());
         waiting.sort_by_cached_key(|(invocation, _)| order(invocation));
         let doubted = client.pages::<InvocationView>(&["invocations"], &status(IN_DOUBT, &[])).all().await?;
         let settle =
             doubted.first().map(|(first, _)| format!("countersign invocation settle {} --as succeeded|failed|retry --reason …", first.id));
         waiting.splice(0..0, doubted);
-        let people = People::load(client, terminal).await;
+        let names = Names::load(client, terminal).await;
         let mut table = Table::new(COLUMNS, if chosen.is_empty() { "no pending calls" } else { "no pending call matches" });
         for (invocation, _) in &waiting {
             table.row([
@@ -69,7 +70,7 @@ impl Inbox {
                 Cell::text(&invocation.action),
                 Cell::tier(invocation.tier),
                 Cell::text(params(&invocation.params)),
-                requester(invocation, &people),
+                names.requester(&invocation.principal, invocation.session_title.as_deref()),
                 Cell::maybe(invocation.reason.as_ref()),
                 deadline(invocation, terminal),
             ]);
@@ -102,15 +103,6 @@ impl Inbox {
         let session = maybe_id_of::<SessionView>(self.session.as_deref(), client).await?;
         let filters = [("session", session), ("action", self.action.clone()), ("tier", self.tier.as_ref().map(|tier| tier.to_uppercase()))];
         Ok(filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
-    }
-}
-
-/// Who requested the call: an agent by the title of its session, a person by name.
-fn requester(invocation: &InvocationView, people: &People) -> Cell {
-    let is_agent = invocation.principal.starts_with("agent:");
-    match invocation.session_title.as_deref().filter(|title| is_agent && !title.trim().is_empty()) {
-        Some(title) => Cell::shown(title, &invocation.principal),
-        None => people.cell(&invocation.principal),
     }
 }
 

@@ -121,7 +121,7 @@ impl Resource for InvocationView {
         Field::both("status", Column::Whole, |one, _| Some(outcome::status_cell(one))),
         Field::both("action", Column::Below, |one, _| text(&one.action)),
         Field::both("tier", Column::Extra, |one, _| Some(Cell::tier(one.tier))),
-        Field::both("who", Column::Extra, |one, view| view.who(&one.principal)),
+        Field::both("who", Column::Extra, |one, view| view.requester(&one.principal, one.session_title.as_deref())),
         Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
     ];
 

@@ -25,7 +25,7 @@ const INVITATION: &str = "cs_invitation_";
 #[derive(Debug, Args)]
 pub(crate) struct Login {
     /// Read the token from stdin
-    #[arg(long)]
+    #[arg(long, visible_alias = "stdin")]
     token_stdin: bool,
 }
 

@@ -154,7 +154,8 @@ impl Org {
                     .with("id", Cell::text(&answer.read.id))
                     .with("name", Cell::text(&answer.read.org.name))
                     .with("owner", Cell::text(&answer.read.owner_id))
-                    .with("invitation", Cell::text(&answer.read.invitation.invitation).toned(Tone::Strong));
+                    .with("invitation", Cell::text(&answer.read.invitation.invitation).toned(Tone::Strong))
+                    .with("link", super::user::link_of(&answer.read.invitation.invitation, client));
                 terminal.secret("invitation", &answer.raw, &record)?;
                 terminal.note(super::user::redeemed_with(client));
             }

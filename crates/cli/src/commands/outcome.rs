@@ -1,5 +1,6 @@
 //! How an invocation ended: its exit code, its failure and the lines about it, shared by the commands that show calls.
 
+use super::show::redacted;
 use crate::shared::*;
 use crate::style;
 use api::invocation::{InvocationView, InvokeResponse, TightenedBy};
@@ -39,6 +40,7 @@ pub(super) fn tell(answer: &Answer<InvokeResponse>, client: &Client, terminal: &
         terminal.document(&answer.raw)?;
     } else {
         terminal.line(clean::line(&invocation.id))?;
+        tell_redacted(invocation, terminal);
         terminal.note(if is_settled(invocation) { line(invocation) } else { waiting(invocation, client) });
     }
     Ok(if is_settled(invocation) { Exit::of_call(invocation) } else { Exit::Pending })
@@ -98,9 +100,19 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
     Some(failure)
 }
 
+/// Says on stderr that the source got other params than were sent: the caller would otherwise believe that it got those.
+pub(super) fn tell_redacted(invocation: &InvocationView, terminal: &mut Terminal) {
+    if let Some(taken) = redacted(&invocation.redacted) {
+        terminal.note(Tone::Warn.paint(format!("▒ redacted from the params, by the rule of the space: {taken}")));
+    }
+}
+
 /// One line about the call, for stderr.
 pub(super) fn line(invocation: &InvocationView) -> String {
-    let (word, tone) = style::status_word(invocation.status);
+    let (word, tone) = match (style::status_word(invocation.status), invocation.status, invocation.dry_run) {
+        ((_, tone), Status::Succeeded, true) => ("✓ dry run: nothing was done ·".to_owned(), tone),
+        (shown, _, _) => shown,
+    };
     let receipt = invocation.receipt.as_ref().map(|receipt| format!(", receipt {} (#{})", receipt.id, receipt.seq)).unwrap_or_default();
     let rest = format!("{} {}{receipt}", invocation.action, invocation.id);
     format!("{} {}", tone.paint(word), clean::line(&rest))

@@ -260,7 +260,7 @@ async fn tell_changed_source(package: &str, client: &Client, terminal: &mut Term
 
 async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<PackageView>(&["packages", name], &[]).await?;
-    let (package, people) = (&answer.read, People::load(client, terminal).await);
+    let (package, names) = (&answer.read, Names::load(client, terminal).await);
     let server = package.mcp_server.as_ref();
     let cannot_run = package.actions.iter().find_map(|action| action.cannot_run.as_ref());
     let state = match (&package.error, cannot_run.or_else(|| server?.cannot_run.as_ref())) {
@@ -268,7 +268,7 @@ async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Ex
         (None, Some(why)) => Cell::text(format!("✗ cannot run: {why}")).toned(Tone::Danger),
         (None, None) => Cell::text("✓ can run").toned(Tone::Ok),
     };
-    let by = package.installed_by.as_ref().map(|by| people.whole(by));
+    let by = package.installed_by.as_ref().map(|by| names.whole(by));
     let edited = package.edited.then(|| Cell::text("its files changed on the server since it was installed").toned(Tone::Warn));
     let mut record = Record::new(&package.name)
         .with("package", Cell::text(&package.name).toned(Tone::Strong))

@@ -202,10 +202,10 @@ async fn show(gate: Option<Gate>, client: &Client, terminal: &mut Terminal) -> R
         }
         return terminal.line(clean::block(text.trim_end()));
     }
-    let people = People::load(client, terminal).await;
+    let names = Names::load(client, terminal).await;
     let record = Record::new(found.version.to_string())
         .with("version", Cell::text(found.version.to_string()))
-        .with_some("set by", found.set_by.as_ref().map(|by| people.whole(by)))
+        .with_some("set by", found.set_by.as_ref().map(|by| names.whole(by)))
         .with_some("set", found.set_at.map(|at| terminal.past(at)));
     terminal.record(&answer.raw, &record)?;
     if !terminal.is_for_words() {

@@ -62,11 +62,12 @@ impl Resource for SessionView {
     const PATH: &'static [&'static str] = &["sessions"];
     const EMPTY: &'static str = "no sessions yet: countersign session create";
     const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["title", "attendance"]);
+    const SHOWS_SPACES: bool = true;
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("title", Column::Cut, |one, _| text(&one.title)),
         Field::both("attendance", Column::Extra, |one, _| text(one.attendance.as_str())),
-        Field::line("space", |one, _| text(&one.space_id)),
+        Field::line("space", |one, view| view.space(&one.space_id)),
         Field::line("automation", |one, _| maybe(one.automation_id.as_ref())),
         Field::line("sources", |one, _| maybe(one.sources.as_ref().map(|sources| sources.join(" ")))),
         Field::both("created by", Column::Extra, |one, view| view.who(&one.created_by)),

@@ -38,8 +38,9 @@ impl Show {
         let foresight = foresight(&invocation, action.as_ref(), client, terminal).await;
         // If the action was redefined after the request, an approval of this call would not cover the new definition, so it is not shown.
         let action = action.filter(|_| !foresight.as_ref().is_some_and(card::ahead::is_redefined));
-        let people = People::load(client, terminal).await;
-        let card = Card { invocation: &invocation, action: action.as_ref(), before, foresight: foresight.as_ref(), people: &people };
+        let names = Names::load(client, terminal).await.and_spaces(client, terminal).await;
+        let names = names.and_grant(invocation.grant_id.as_deref(), client, terminal).await;
+        let card = Card { invocation: &invocation, action: action.as_ref(), before, foresight: foresight.as_ref(), names: &names };
         for line in card.lines(terminal) {
             terminal.line(line)?;
         }

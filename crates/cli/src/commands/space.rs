@@ -190,6 +190,9 @@ impl Resource for SpaceView {
         Field::line("keeps", |one, _| text(one.keeps.as_str())),
         Field::line("members", |one, _| text(member::told(one.members.as_deref()))),
         Field::line("observes", |one, _| one.observes.then(|| Cell::text("yes: it asks nobody, but about R4").toned(Tone::Warn))),
+        Field::column("members", Column::Below, |one, _| {
+            text(one.members.as_ref().map_or_else(|| "everybody".to_owned(), |members| members.len().to_string()))
+        }),
         Field::both("created", Column::Extra, |one, view| view.past(one.created_at)),
         Field::column("observes", Column::Below, |one, _| one.observes.then(|| Cell::text("yes").toned(Tone::Warn))),
     ];

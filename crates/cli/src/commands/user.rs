@@ -10,7 +10,12 @@ use countersign_core::UserId;
 /// What the admin tells the person: the command that asks for the invitation.
 pub(super) fn redeemed_with(client: &Client) -> String {
     let url = client.url().as_str().trim_end_matches('/');
-    format!("it works once, within seven days; they redeem it with: countersign login --url {url}")
+    format!("it works once, within seven days; they open the link in a browser, or redeem it with: countersign login --url {url}")
+}
+
+/// Where the person accepts the invitation without a terminal.
+pub(super) fn link_of(invitation: &str, client: &Client) -> Cell {
+    Cell::text(format!("{}/login/invitation/{invitation}", client.url().as_str().trim_end_matches('/')))
 }
 
 #[derive(Debug, Subcommand)]
@@ -141,7 +146,8 @@ impl User {
                     .with("id", Cell::text(id))
                     .with("name", Cell::text(&user.name))
                     .with("role", Cell::text(user.role.as_str()))
-                    .with("invitation", Cell::text(&invitation.invitation).toned(Tone::Strong));
+                    .with("invitation", Cell::text(&invitation.invitation).toned(Tone::Strong))
+                    .with("link", link_of(&invitation.invitation, client));
                 terminal.secret("invitation", &answer.raw, &record)?;
                 terminal.note(redeemed_with(client));
                 return Ok(Exit::Ok);
@@ -152,7 +158,8 @@ impl User {
                 let answer = client.post::<InvitationResponse>(&["users", &id, "invite"], &request).await?;
                 let record = Record::new(&answer.read.id)
                     .with("id", Cell::text(&answer.read.id))
-                    .with("invitation", Cell::text(&answer.read.invitation).toned(Tone::Strong));
+                    .with("invitation", Cell::text(&answer.read.invitation).toned(Tone::Strong))
+                    .with("link", link_of(&answer.read.invitation, client));
                 terminal.secret("invitation", &answer.raw, &record)?;
                 terminal.note(redeemed_with(client));
                 return Ok(Exit::Ok);

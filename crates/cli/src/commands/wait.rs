@@ -262,9 +262,7 @@ fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exi
         Some(lines) => lines.into_iter().try_for_each(|line| terminal.line(line))?,
         None => terminal.result(&invocation.id, result)?,
     }
-    if invocation.dry_run {
-        terminal.note(Tone::Muted.paint("dry run: nothing was changed"));
-    }
+    outcome::tell_redacted(invocation, terminal);
     if answer.read.replayed {
         terminal.note(Tone::Muted.paint("this is the answer of an earlier call with the same key; nothing was done again"));
     }
@@ -280,6 +278,7 @@ fn still_waiting(answer: &Answer<InvokeResponse>, client: &Client, terminal: &mu
         return Ok(Exit::Pending);
     }
     terminal.line(clean::line(&invocation.id))?;
+    outcome::tell_redacted(invocation, terminal);
     tell_waiting(invocation, client, terminal);
     Ok(Exit::Pending)
 }

@@ -251,3 +251,20 @@ fn a_session_is_told_what_it_has_in_a_file() {
     standing.run(&["session", "bootstrap", ".", "--dry-run"]).exits(2);
     standing.run(&["session", "bootstrap", "nowhere"]).exits(3);
 }
+
+#[test]
+fn a_caller_is_told_what_was_redacted_from_its_call() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    owner.run(&["space", "redact", "main", "email"]).ok();
+    let write = |text: &str| owner.run(&["action", "invoke", "files.write_text", "path=a.txt", text, "--no-wait"]);
+    assert!(!write("text=nothing to see").ok().stderr.contains("redacted"));
+    let told = "▒ redacted from the params, by the rule of the space: 2 email\n";
+    let ran = write("text=to jane.doe@example.com and joe@example.com").ok();
+    assert!(ran.stderr.contains(told) && !ran.stderr.contains("jane"), "{ran:?}");
+    // Whoever has to wait learns it before anything is sent.
+    owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
+    let waits = write("text=to jane.doe@example.com and joe@example.com").exits(6);
+    assert!(waits.stderr.contains(told), "{waits:?}");
+}

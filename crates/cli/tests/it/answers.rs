@@ -137,6 +137,9 @@ fn a_yes_with_a_grant_lets_as_many_calls_run_as_it_says() {
     assert!(used.contains(&format!("By grant          {}", grant.trim())), "{used}");
     assert_eq!(owner.run(&["grant", "show", grant.trim(), "--json=state"]).ok().json()["state"], "used_up");
     owner.run(&["action", "invoke", "files.write_text", "path=c", "text=x", "--no-wait"]).exits(6);
+    let session = by_grant["invocation"]["session_id"].as_str().unwrap();
+    let told = owner.run(&["explain", "files.write_text", "--as", session, "path=c", "text=x"]).ok().stdout;
+    assert!(told.contains(&format!("near grant\t{} for files.write_text: its calls are used up: 1 of 1\n", grant.trim())), "{told}");
 }
 
 #[test]

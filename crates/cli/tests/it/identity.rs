@@ -23,7 +23,7 @@ fn a_login_is_remembered_in_a_file_for_its_owner_alone_until_logout() {
     assert_eq!(listed.stdout, format!("work\t{}/\tcurrent\n", server.url));
     assert!(!listed.stdout.contains(&token) && !listed.stderr.contains(&token));
 
-    nobody.run_with_stdin(&["login", "--token-stdin", "--context", "other"], &token).ok();
+    nobody.run_with_stdin(&["login", "--stdin", "--context", "other"], &token).ok();
     nobody.run(&["context", "use", "work"]).ok();
     nobody.run(&["context", "use", "nope"]).exits(3);
     nobody.run(&["logout"]).ok();
@@ -67,8 +67,10 @@ fn a_colleague_gets_a_token_answers_and_is_disabled() {
     let late = owner.without_token().run_with_stdin(&["login", "--token-stdin"], used).exits(4).stderr;
     assert!(late.contains("countersign user invite NAME") && !late.contains("owner.token"), "{late}");
     for again in [&["user", "invite", "robin"][..], &["user", "create", "mia"]] {
-        let told = owner.run(again).ok().stderr;
-        assert!(told.contains(&format!("countersign login --url {}\n", server.url)), "{told}");
+        let ran = owner.run(again).ok();
+        assert!(ran.stderr.contains(&format!("countersign login --url {}\n", server.url)), "{ran:?}");
+        // Whoever has no terminal gets a link.
+        assert!(ran.stdout.contains(&format!("link\t{}/login/invitation/cs_invitation_", server.url)), "{ran:?}");
     }
 
     // If self-approval is refused, another person must answer.
@@ -209,7 +211,16 @@ fn a_space_is_shown_and_gets_a_band() {
     owner.run(&["space", "create", "production"]).ok();
     assert_eq!(owner.run(&["space", "show", "production", "--json=band"]).ok().json(), json!({ "band": "green" }));
     assert_eq!(owner.run(&["space", "band", "production", "red", "--json=band"]).ok().json(), json!({ "band": "red" }));
-    assert!(owner.run(&["space", "list"]).ok().stdout.contains("\tproduction\tred\t"));
+    let listed = owner.run(&["space", "list"]).ok().stdout;
+    assert!(listed.contains("\tproduction\tred\t") && listed.contains("\tallowed\teverybody\t"), "{listed}");
+    owner.run(&["space", "member", "add", "production", "owner"]).ok();
+    let listed = owner.run(&["space", "list"]).ok().stdout;
+    let row = listed.lines().find(|row| row.contains("production")).unwrap();
+    assert_eq!(row.split('\t').nth(4), Some("1"), "{listed}");
+    for columns in [60, 120] {
+        let drawn = owner.on_screen(columns, &["space", "list"], "").ok().stdout;
+        assert!(drawn.to_lowercase().contains("members") && drawn.contains("everybody"), "{columns}: {drawn}");
+    }
     owner.run(&["space", "band", "nowhere", "red"]).exits(3);
     owner.run(&["mode", "set", "files.delete", "deny", "--locked"]).ok();
     assert!(owner.run(&["mode", "list"]).ok().stdout.starts_with("files.delete\tdeny\tlocked\torg\t"));

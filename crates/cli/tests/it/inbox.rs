@@ -101,6 +101,19 @@ fn a_change_of_the_rules_says_how_many_pending_calls_it_voids_and_the_inbox_mark
 }
 
 #[test]
+fn what_can_be_approved_comes_before_what_is_void() {
+    let server = Server::start();
+    let owner = server.owner();
+    let agent = agent(&owner, "release bot");
+    let void = write(&agent, "a.txt", "x");
+    owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
+    let live = write(&agent, "b.txt", "x");
+    assert_eq!(ids(&owner.run(&["inbox", "--json"]).ok().json()), [&live, &void]);
+    let inbox = owner.on_screen(80, &["inbox"], "").ok().stdout;
+    assert!(inbox.contains(&format!("countersign show {live}")) && inbox.contains(&format!("countersign deny {void}")), "{inbox}");
+}
+
+#[test]
 fn several_approvals_name_every_r3_and_ask_and_r4_is_never_among_them() {
     let server = Server::start();
     let owner = server.owner();

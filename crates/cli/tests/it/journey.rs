@@ -125,7 +125,7 @@ fn a_dry_run_changes_nothing_and_a_key_has_one_effect() {
     let owner = server.owner();
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     let dry = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--dry-run"]).ok();
-    assert!(dry.stderr.contains("dry run: nothing was changed"), "{}", dry.stderr);
+    assert!(dry.stderr.contains("✓ dry run: nothing was done"), "{}", dry.stderr);
     assert!(!server.workspace().join("a").exists());
 
     let call = ["action", "invoke", "files.write_text", "path=a", "text=b", "--idempotency-key", "order-812", "--json"];

@@ -53,6 +53,37 @@ fn a_session_is_called_by_its_title() {
 }
 
 #[test]
+fn names_stand_where_a_person_reads_and_ids_where_a_program_does() {
+    let server = Server::start();
+    let owner = server.owner();
+    let session = titled(&owner, "release bot");
+    let agent = owner.with_token(session["token"].as_str().unwrap());
+    let grant = owner.run(&["grant", "give", "files.write_text", "--session", "release bot", "--calls", "1", "--json=id"]).ok().json();
+    let (session, grant) = (session["id"].as_str().unwrap(), grant["id"].as_str().unwrap());
+    let call = agent.run(&["action", "invoke", "files.write_text", "path=a.txt", "text=x", "--json"]).ok().json()["invocation"].clone();
+    let (id, space) = (call["id"].as_str().unwrap(), call["space_id"].as_str().unwrap());
+    let place = format!("main (spc_…{})", &space[space.len() - 6..]);
+
+    let on_screen = |arguments: &[&str]| owner.on_screen(140, arguments, "").ok().stdout;
+    let listed = on_screen(&["invocation", "list"]);
+    assert!(listed.contains("release bot") && !listed.contains("agent:"), "{listed}");
+    let (whose, acting) = (format!("{grant} for files.write_text"), format!("release bot (agent:{session})"));
+    let (place, whose, acting) = (place.as_str(), whose.as_str(), acting.as_str());
+    for (arguments, expected) in [
+        (&["invocation", "show", id][..], &["release bot", place, whose][..]),
+        (&["explain", id], &["release bot", place, whose]),
+        (&["explain", "files.write_text", "--as", "release bot"], &[acting, place]),
+        (&["session", "show", "release bot"], &[place]),
+    ] {
+        let shown = on_screen(arguments);
+        assert!(expected.iter().all(|part| shown.contains(part)), "{arguments:?}: {expected:?}\n{shown}");
+    }
+    let piped = owner.run(&["explain", "files.write_text", "--as", session]).ok().stdout;
+    assert!(piped.contains(&format!("as\tagent:{session}\nspace\t{space}\n")), "{piped}");
+    assert!(owner.run(&["invocation", "list"]).ok().stdout.contains(&format!("\tagent:{session}\t")));
+}
+
+#[test]
 fn an_agent_names_its_own_session_by_its_id_and_is_told_what_it_is() {
     let server = Server::start();
     let owner = server.owner();

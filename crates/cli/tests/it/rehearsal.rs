@@ -89,7 +89,11 @@ fn an_action_is_rehearsed_by_the_server() {
     let write = ["action", "invoke", "files.write_text", "path=a.txt", "text=b\n", "--dry-run"];
     let ran = owner.run(&write).ok();
     assert_eq!(ran.stdout, "+ would create  a.txt  +1\n  new file\n  +b\n");
-    assert!(ran.stderr.contains("dry run: nothing was changed"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("✓ dry run: nothing was done · files.write_text inv_") && !ran.stderr.contains("succeeded"),
+        "{}",
+        ran.stderr
+    );
     assert!(!server.workspace().join("a.txt").exists());
     // A program gets the server's answer unchanged.
     let document = owner.run(&[&write[..], &["--json"]].concat()).ok().json();
@@ -124,6 +128,7 @@ fn every_part_of_a_batch_says_what_it_would_change() {
     ] {
         assert!(ran.stdout.contains(told), "{told}: {ran:?}");
     }
+    assert!(ran.stderr.contains("✓ dry run: nothing was done · bat_") && !ran.stderr.contains("✓ succeeded"), "{ran:?}");
     // What only reads may fail: that is not promised.
     assert!(ran.stderr.contains("every part that writes could say what it would change; reads were not tried, and may fail"), "{ran:?}");
     let document = owner.run_with_stdin(&["batch", "run", "-", "--dry-run", "--json=status"], &batch.to_string()).ok().json();

@@ -157,7 +157,7 @@ fn a_source_is_added_and_its_actions_are_told_with_the_one_to_try() {
     assert_eq!(user.run(&[&add[..], &["--json=id"]].concat()).ok().json(), json!({ "id": "github" }));
     assert_eq!(user.run(&[&add[..], &["-o", "name"]].concat()).ok().stdout, "github\n");
     let screen = user.on_screen(120, &[&add[..], &["--trust-hints"]].concat(), "").ok().stdout;
-    for told in ["TIER BECAUSE", "an admin set it", "the server says it only reads", "nothing says what it does", "! new"] {
+    for told in ["TIER BECAUSE", "an admin set it", "the server says it only reads", "the server does not say what it does", "! new"] {
         assert!(screen.contains(told), "{told}: {screen}");
     }
 }

@@ -1,7 +1,7 @@
 //! Events: immutable facts, published in the same transaction as the change they announce.
 
 use super::Error;
-use crate::{AutomationId, EventId, Future, OrgId, ReceiptId, SpaceId, Timestamp};
+use crate::{AutomationId, EventId, Future, OrgId, ReceiptId, RunId, SpaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub struct Cause {
     pub depth: u32,
     /// The run that began it all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub root_run_id: Option<String>,
+    pub root_run_id: Option<RunId>,
 }
 
 impl Cause {

@@ -220,6 +220,8 @@ pub struct Finish {
     pub rules_version: Option<i64>,
     /// The content of a call that was quarantined.
     pub quarantine: Option<NewQuarantine>,
+    /// The whole result as JSON, if the invocation keeps only a part of it and a run needs all of it.
+    pub whole_result: Option<String>,
 }
 
 /// The content of a quarantined call, to be kept for review.

@@ -4,6 +4,7 @@ use crate::error::{Error, ParamError};
 use crate::pipeline::Pipeline;
 use crate::request::Request;
 use crate::told::told_instead;
+use crate::walk::NearGrant;
 use crate::walk::admit::{Admitted, Entrance};
 use crate::walk::decide::Moded;
 use crate::walk::gate::{Gated, Gates};
@@ -12,7 +13,7 @@ use crate::walk::validate::{param_errors, request_field_errors};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
 use countersign_core::invocation::Intention;
 use countersign_core::observe::Observed;
-use countersign_core::{ActionId, Call, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
+use countersign_core::{ActionId, Call, Decision, Grant, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
 
 /// A hypothetical call to explain.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Question {
     pub call: Call,
     /// If false, the answer leaves out whether the params fit the schema.
     pub has_params: bool,
+    /// The grants for the action that whoever asks may see. The answer says why they do not replace the approval.
+    pub known_grants: Vec<Grant>,
 }
 
 /// What would happen to the call.
@@ -51,6 +54,8 @@ pub struct Explanation {
     pub decision: Decision,
     pub gates: Vec<GateVerdict>,
     pub grant: Option<GrantId>,
+    /// Grants that cover the action and do not replace the approval that it needs. Only `explain` looks for them.
+    pub near_grants: Vec<NearGrant>,
     /// How many people would have to approve, if any.
     pub approvals_needed: Option<u32>,
     pub errors: Vec<ParamError>,
@@ -71,8 +76,8 @@ impl Explanation {
 }
 
 impl Pipeline {
-    pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
-        let has_params = question.has_params;
+    pub async fn explain(&self, mut question: Question) -> Result<Explanation, Error> {
+        let (has_params, known_grants) = (question.has_params, std::mem::take(&mut question.known_grants));
         let resolved = self.walk.rehearse(self.imagine(question).await?).await?;
         let params = if has_params { param_errors(&resolved).await? } else { Vec::new() };
         let around = request_field_errors(&resolved);
@@ -81,7 +86,11 @@ impl Pipeline {
             (true, Some(error)) => Some(format!("the request is not valid at `{}`", error.pointer)),
             (true, None) => None,
         };
-        let (mut explanation, _) = self.judge(resolved).await?;
+        let (mut explanation, gated) = self.judge(resolved).await?;
+        if explanation.would == Would::Ask && refusal.is_none() {
+            let is_grantable = self.walk.mode_of(&gated).await?.is_grantable;
+            explanation.near_grants = self.walk.near_grants(&gated, is_grantable, has_params, known_grants).await?;
+        }
         if let Some(because) = refusal {
             explanation = Explanation { would: Would::Refuse, because, grant: None, approvals_needed: None, ..explanation };
         }
@@ -127,9 +136,22 @@ impl Pipeline {
         };
         let approvals_needed = (would == Would::Ask).then_some(quorum);
         let gates = gated.gates.clone();
-        let errors = Vec::new();
-        let explanation =
-            Explanation { principal, session, action, tier, drift, would, because, decision, gates, grant, approvals_needed, errors };
+        let (near_grants, errors) = (Vec::new(), Vec::new());
+        let explanation = Explanation {
+            principal,
+            session,
+            action,
+            tier,
+            drift,
+            would,
+            because,
+            decision,
+            gates,
+            grant,
+            near_grants,
+            approvals_needed,
+            errors,
+        };
         Ok((explanation, gated))
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Ending {
     pub(super) grant_use: GrantUse,
     /// The dangerous content to keep for review.
     pub(crate) quarantine: Option<NewQuarantine>,
+    /// The whole result as JSON, if more is needed than the invocation keeps.
+    pub(super) whole_result: Option<String>,
     /// HMAC of the caller's claims.
     pub(super) claimed: Option<Digest>,
     /// The receipt of the quarantined call this one was released from.
@@ -87,6 +89,7 @@ impl Ending {
             key_fate: KeyFate::Freed,
             grant_use: GrantUse::Kept,
             quarantine: None,
+            whole_result: None,
             claimed: None,
             supersedes: None,
             rules_version: None,
@@ -194,6 +197,7 @@ impl Walk {
             approval: ending.answered,
             grant: ending.grant_use,
             quarantine: ending.quarantine,
+            whole_result: ending.whole_result,
             rules_version: ending.rules_version,
             invocation: ending.invocation,
         }))

@@ -48,7 +48,7 @@ impl Walk {
     }
 
     /// Whether every policy that requires an approval accepts the people who gave the grant.
-    async fn answers(&self, grant: &Grant, gated: &Gated) -> Result<bool, Error> {
+    pub(super) async fn answers(&self, grant: &Grant, gated: &Gated) -> Result<bool, Error> {
         if policy::asking(&gated.gates).is_none() {
             return Ok(true);
         }
@@ -58,10 +58,10 @@ impl Walk {
 }
 
 /// The call names no amount, or more than is left of the sum.
-struct TooMuch;
+pub(super) struct TooMuch;
 
 /// What a call takes of the sum that its grant bounds. The store compares again when it takes it: others may be faster.
-fn spends(grant: &Grant, params: &Value) -> Result<Option<Amount>, TooMuch> {
+pub(super) fn spends(grant: &Grant, params: &Value) -> Result<Option<Amount>, TooMuch> {
     let Some(sum) = &grant.terms.sum_max else { return Ok(None) };
     let taken = sum.taken_by(params).filter(|taken| grant.spent.leaves_room(*taken, sum.max));
     taken.map(Some).ok_or(TooMuch)
@@ -70,16 +70,17 @@ fn spends(grant: &Grant, params: &Value) -> Result<Option<Amount>, TooMuch> {
 /// Checks what the store cannot: whether the grant replaces the approvals that this call needs, and whether it was given for this
 /// definition.
 fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
-    let resolved = &gated.validated.resolved;
-    let definition = &resolved.definition;
-    let is_same =
-        grant.terms.definition.is_none_or(|given| (given.structural, given.textual) == (definition.structural, definition.textual));
-    stands_in(grant, gated, approvers) && is_same
+    stands_in(grant, gated, approvers) && is_of_this_definition(grant, gated)
+}
+
+pub(super) fn is_of_this_definition(grant: &Grant, gated: &Gated) -> bool {
+    let definition = &gated.validated.resolved.definition;
+    grant.terms.definition.is_none_or(|given| (given.structural, given.textual) == (definition.structural, definition.textual))
 }
 
 /// A grant must be worth the approval it replaces, by the rules in force now: it was given by as many people as the space's quorum, each
 /// of them may still approve, and where self-approval is refused, none of them is the owner behind this call.
-fn stands_in(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
+pub(super) fn stands_in(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
     let quorum = space.quorum.of(gated.validated.resolved.tier()) as usize;
     let may_give = |user: &UserId| approvers.contains(user) && space.lets_approve(user, request.principal.owner.as_ref());

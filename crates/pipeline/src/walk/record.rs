@@ -15,7 +15,7 @@ use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{GrantUse, KeyFate, NewQuarantine, Row};
 use countersign_core::limits::{QUARANTINE_SECONDS, RESULT_STORED_BYTES_MAX};
 use countersign_core::quarantine::{Caught, Holds};
-use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status, json};
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, PrincipalId, Status, json};
 use durable::Pace;
 use receipt::body::Outputs;
 use serde_json::Value;
@@ -31,7 +31,7 @@ impl Walk {
         let mut result = None;
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
         let mut grant_use = GrantUse::Kept;
-        let mut quarantine = None;
+        let (mut quarantine, mut whole_result) = (None, None);
         let claimed = claimed_digest(&*key, &invocation)?;
         match answer {
             Ok(output) => {
@@ -58,6 +58,10 @@ impl Walk {
                 invocation.result = Some(truncate(safe.clone(), RESULT_STORED_BYTES_MAX));
                 invocation.status = status_after(failure.is_none(), &invocation.aftermath);
                 invocation.failure = failure;
+                // A run goes on from its steps' results, also after a crash.
+                if matches!(invocation.principal, PrincipalId::Automation(_)) && invocation.result.as_ref() != Some(&safe) {
+                    whole_result = Some(safe.to_string());
+                }
                 result = Some(safe);
             }
             Err(error) => {
@@ -94,6 +98,7 @@ impl Walk {
             key_fate: fate,
             grant_use,
             quarantine,
+            whole_result,
             claimed,
             supersedes: None,
             rules_version: unbegun.as_ref().map(|unbegun| unbegun.rules_version),

@@ -1,6 +1,7 @@
 //! Changes of the rules. The audit log holds every rule that a decision depends on, before the decision.
 
 use super::is_default;
+use countersign_core::automation::AutomationStatus;
 use countersign_core::channel::ChannelKind;
 use countersign_core::decision::{Drift, Gate, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition, SumMax};
@@ -12,7 +13,7 @@ use countersign_core::retention::Retention;
 use countersign_core::session::{Keeps, Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, CanaryId, ChannelId, ConnectionId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SourceId,
+    ActionId, AutomationId, Band, CanaryId, ChannelId, ConnectionId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SourceId,
     SpaceId, Tier, Timestamp, UserId, json,
 };
 use serde::{Deserialize, Serialize};
@@ -177,6 +178,14 @@ pub enum RuleChange {
     },
     ChannelRemoved {
         channel: ChannelId,
+    },
+    /// A person saved an automation, or said whether it fires.
+    AutomationSet {
+        automation: AutomationId,
+        version: u32,
+        /// The SHA-256 of the canonical JSON of the definition that it has from here on.
+        definition: Digest,
+        status: AutomationStatus,
     },
     /// An operator made another org; in the log of the first.
     OrgCreated {

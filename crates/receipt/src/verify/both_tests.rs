@@ -10,7 +10,7 @@ use countersign_core::grant::{Covers, GrantScope};
 use countersign_core::invocation::Beyond;
 use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval};
-use countersign_core::{ActionId, Band, ChannelId, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId};
+use countersign_core::{ActionId, AutomationId, Band, ChannelId, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId};
 use serde_json::json;
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -210,6 +210,14 @@ fn channel() -> ChannelId {
     ChannelId::new(second(0), [9; 10])
 }
 
+/// An automation, as somebody saves it.
+fn automation_set(by: PrincipalId, version: i64) -> Told {
+    let automation = AutomationId::new(second(0), [8; 10]);
+    let change =
+        json!({ "rule": "automation_set", "automation": automation, "version": 1, "definition": digest("definition"), "status": "active" });
+    (Kind::Rule, json!({ "by": by, "change": change, "version": version }))
+}
+
 /// A channel, as somebody adds it.
 fn channel_set(by: PrincipalId, version: i64) -> Told {
     let change = json!({ "rule": "channel_set", "channel": channel(), "name": "night", "kind": "webhook", "settings": digest("settings") });
@@ -331,6 +339,7 @@ fn both_accept_what_is_right() {
     both_accept("a source that comes and goes", &story(by_service));
     let by_service = vec![service(&["manage_policy"]), channel_set(PrincipalId::Service(token(90)), 10), channel_removed(OWNER, 11)];
     both_accept("a channel that comes and goes", &story(by_service));
+    both_accept("an automation", &story([joined(ROBIN, Role::Member), vec![automation_set(person(ROBIN), 10)]].concat()));
     let mut behind = Story::new().and(Kind::Mode, &mode(OWNER, 10).1);
     behind.drafts.last_mut().unwrap().clock = Some(second(1));
     both_accept("a clock that was set back", &behind);
@@ -428,6 +437,9 @@ fn both_refuse_changes_by_somebody_who_could_not_make_them() {
     both_refuse_the_last("a source that is removed, by a member", joined(Role::Member, source_removed(ROBIN, 10)));
     both_refuse_the_last("a channel, by an approver", joined(Role::Approver, channel_set(person(ROBIN), 10)));
     both_refuse_the_last("a channel that is removed, by a member", joined(Role::Member, channel_removed(ROBIN, 10)));
+    both_refuse_the_last("an automation, by a viewer", joined(Role::Viewer, automation_set(person(ROBIN), 10)));
+    let by_service = vec![service(&["invoke"]), automation_set(PrincipalId::Service(token(90)), 10)];
+    both_refuse_the_last("an automation, by a service", by_service);
     let by_service = vec![service(&["manage_identity"]), source_set(PrincipalId::Service(token(90)), 10)];
     both_refuse_the_last("a source, by a service that may not", by_service);
 }

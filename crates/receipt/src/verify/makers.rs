@@ -27,6 +27,7 @@ impl People {
             }
             RuleChange::GrantGiven { .. } | RuleChange::GrantRevoked { .. } => Permission::Approve,
             RuleChange::ConsentGiven { .. } | RuleChange::ConsentWithdrawn { .. } => Permission::Read,
+            RuleChange::AutomationSet { .. } => Permission::Invoke,
             RuleChange::SwitchedOn { .. }
             | RuleChange::SwitchedOff { .. }
             | RuleChange::Reviewed { .. }
@@ -62,6 +63,7 @@ const fn lowest(change: &RuleChange) -> Option<Role> {
         RuleChange::Reviewed { .. }
         | RuleChange::SwitchedOff { .. }
         | RuleChange::QuarantineSettled { .. }
+        | RuleChange::AutomationSet { .. }
         | RuleChange::ConsentGiven { .. }
         | RuleChange::ConsentWithdrawn { .. } => Some(Role::Viewer),
         RuleChange::SwitchedOn { .. }

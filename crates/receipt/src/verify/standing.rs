@@ -83,6 +83,7 @@ impl Standing {
             | RuleChange::SourceRemoved { .. }
             | RuleChange::ChannelSet { .. }
             | RuleChange::ChannelRemoved { .. }
+            | RuleChange::AutomationSet { .. }
             | RuleChange::OrgCreated { .. }
             | RuleChange::OrgDisabled { .. }
             | RuleChange::RetentionSet { .. }

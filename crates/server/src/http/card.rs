@@ -140,7 +140,7 @@ impl Card {
     fn headline(&self) -> String {
         let dry_run = if self.view.dry_run { " · dry run" } else { "" };
         let deadline = match self.invocation.deadline.filter(|_| self.is_pending()) {
-            Some(Deadline::At(at)) => format!(" · expires {at}, {} left", span(at.millis_since(self.now).div_ceil(1_000))),
+            Some(Deadline::At(at)) => format!(" · expires {}, {} left", at.to_minute(), span(at.millis_since(self.now).div_ceil(1_000))),
             Some(Deadline::Stopped { .. }) => " · a kill switch is on: the deadline is stopped".to_owned(),
             None => String::new(),
         };
@@ -242,7 +242,7 @@ impl Card {
         }
         let is_own = self.view.owner_id.as_ref().is_some_and(|owner| self.view.principal.ends_with(owner));
         who.extend(self.owner.as_ref().filter(|_| !is_own).map(|owner| format!("for {owner}")));
-        who.push(self.view.created_at.to_string());
+        who.push(self.view.created_at.to_minute());
         who.join(" · ")
     }
 
@@ -294,10 +294,10 @@ impl Card {
         if let (Some(answer), Some(name)) = (&view.answer, &self.answerer) {
             facts.push(("Answered by", answered(answer, name)));
         }
-        let resumed = |at: Timestamp| format!("{at}: it was approved and had not started when the server stopped");
+        let resumed = |at: Timestamp| format!("{}: it was approved and had not started when the server stopped", at.to_minute());
         facts.extend(view.resumed_at.map(|at| ("Resumed", resumed(at))));
         if let (Some(edit), Some(editor)) = (&view.edit, &self.editor) {
-            facts.push(("Edited by", format!("{editor}, {}", edit.at)));
+            facts.push(("Edited by", format!("{editor}, {}", edit.at.to_minute())));
             let told = |value: Option<&serde_json::Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
             let change = |at: &String| format!("{at}: {} → {}", told(edit.proposed_params.pointer(at)), told(view.params.pointer(at)));
             facts.extend(edit.changed.iter().map(|at| ("Edited", change(at))));
@@ -390,7 +390,7 @@ fn answered(answer: &AnswerView, name: &str) -> String {
         ApproveMode::Grant => ", with a grant",
         ApproveMode::Once => "",
     };
-    format!("{name}, {}{beyond}{reason}", answer.at)
+    format!("{name}, {}{beyond}{reason}", answer.at.to_minute())
 }
 
 /// `; it declares that it changes files and uses the network`

@@ -5,7 +5,8 @@ use super::caller::Caller;
 use super::invocations::labels;
 use super::problem::Refusal;
 use crate::App;
-use api::gates::{ExplainRequest, ExplainResponse, WouldName};
+use crate::operations::grants;
+use api::gates::{ExplainRequest, ExplainResponse, NearGrantView, NearMiss, WouldName};
 use api::invocation::{DecisionView, GateView};
 use api::problem::FieldError;
 use api::{Code, Problem};
@@ -13,7 +14,7 @@ use axum::Json;
 use axum::extract::State;
 use countersign_core::Call;
 use countersign_core::invocation::Claimed;
-use pipeline::{Explanation, Question, Would};
+use pipeline::{Explanation, Missed, NearGrant, Question, Would};
 use serde_json::{Map, Value};
 
 /// Says what would happen to a call now, and why. Nothing is performed, held or counted.
@@ -28,7 +29,9 @@ pub(super) async fn explain(
     if body.params.as_ref().is_some_and(|params| !params.is_object()) {
         return Err(Refusal::new(Code::InvalidRequest, "`params` must be an object"));
     }
+    let known_grants = grants::covering(&app, &caller.principal, &body.action).await?;
     let question = Question {
+        known_grants,
         org: session.org.clone(),
         session: session.id,
         action: body.action,
@@ -56,9 +59,29 @@ fn view(explanation: Explanation) -> ExplainResponse {
         gates: explanation.gates.into_iter().map(GateView::from).collect(),
         drift: explanation.drift,
         grant_id: explanation.grant.map(|grant| grant.to_string()),
+        near_grants: explanation.near_grants.into_iter().map(near).collect(),
         approvals_needed: explanation.approvals_needed,
         errors: explanation.errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect(),
     }
+}
+
+fn near(near: NearGrant) -> NearGrantView {
+    let missed = match near.missed {
+        Missed::Params => NearMiss::Params,
+        Missed::Sum => NearMiss::Sum,
+        Missed::Givers => NearMiss::Givers,
+        Missed::Policy => NearMiss::Policy,
+        Missed::Definition => NearMiss::Definition,
+        Missed::Call => NearMiss::Call,
+        Missed::UsedUp => NearMiss::UsedUp,
+        Missed::Expired => NearMiss::Expired,
+        Missed::Space => NearMiss::Space,
+        Missed::Scope => NearMiss::Scope,
+        Missed::Requested => NearMiss::Requested,
+        Missed::Refused => NearMiss::Refused,
+        Missed::Revoked => NearMiss::Revoked,
+    };
+    NearGrantView { grant_id: near.id.to_string(), covers: near.covers.to_string(), missed, because: near.because }
 }
 
 pub(super) const fn would_name(would: Would) -> WouldName {

@@ -9,13 +9,18 @@ use countersign_core::clean;
 use receipt::entry::payload_digest;
 
 /// For a telephone too, and in the dark.
-const STYLE: &str = ":root{color-scheme:light dark;--soft:#f4f4f5;--muted:#52525b;--bad:#b91c1c}\
-    @media(prefers-color-scheme:dark){:root{--soft:#27272a;--muted:#a1a1aa;--bad:#f87171}}\
-    html{background:Canvas;color:CanvasText}body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}\
-    h1{font-size:1.25rem}h2{font-size:1rem}dt{font-weight:600}dd{margin:0 0 .5rem;unicode-bidi:isolate}small{color:var(--muted)}\
-    b{color:var(--bad)}pre{background:var(--soft);padding:.75rem;white-space:pre-wrap;border-radius:.5rem;unicode-bidi:isolate}\
-    button{font:inherit;padding:.6rem 1rem;min-height:2.75rem;margin:0 .5rem .5rem 0}\
-    input{font:inherit;width:100%;box-sizing:border-box;padding:.5rem}";
+const STYLE: &str = ":root{color-scheme:light dark;--soft:#f4f4f5;--line:#d4d4d8;--muted:#52525b;--bad:#b91c1c;--link:#1d4ed8;--act:#18181b;--on:#fafafa}\
+    @media(prefers-color-scheme:dark){:root{--soft:#27272a;--line:#52525b;--muted:#a1a1aa;--bad:#f87171;--link:#93c5fd;--act:#fafafa;--on:#18181b}}\
+    html{background:Canvas;color:CanvasText}body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}\
+    main{border:1px solid var(--line);border-radius:.75rem;padding:1rem 1.25rem}a{color:var(--link)}\
+    h1{font-size:1.25rem;margin:0 0 .5rem}h2{font-size:1rem;margin:1.25rem 0 .5rem}small{color:var(--muted)}b{color:var(--bad)}\
+    dl{display:grid;grid-template-columns:max-content 1fr;gap:.35rem 1.25rem;margin:1.25rem 0}dt{color:var(--muted)}dd{margin:0;unicode-bidi:isolate}\
+    @media(max-width:32rem){dl{display:block}dd{margin:0 0 .5rem}}\
+    pre,code{background:var(--soft);border-radius:.5rem;font-size:.9rem}code{padding:.1rem .35rem}\
+    pre{padding:.75rem;white-space:pre-wrap;unicode-bidi:isolate}label{display:block;margin:0 0 .75rem}\
+    input{font:inherit;width:100%;box-sizing:border-box;padding:.5rem .75rem;border:1px solid var(--muted);border-radius:.5rem}\
+    button{font:inherit;padding:.6rem 1.1rem;min-height:2.75rem;margin:0 .5rem .5rem 0;border:1px solid var(--act);border-radius:.5rem;\
+    background:var(--act);color:var(--on);cursor:pointer}button[value=deny],small~button{background:none;color:inherit;border-color:var(--muted)}";
 
 /// SECURITY: nothing is loaded, nothing runs, and no page of others shows this one inside it; the address, which may be a secret, is told to
 /// nobody, and nothing is kept.

@@ -118,7 +118,12 @@ impl Visitor {
 
     /// On to another page, with the cookie of a login.
     fn logged_in(&self, login: &Secret<String>, next: &str) -> Response {
-        self.with_cookie(Redirect::to(next).into_response(), LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
+        self.with_login(Redirect::to(next).into_response(), login)
+    }
+
+    /// Gives the browser the cookie of a login.
+    pub(super) fn with_login(&self, response: Response, login: &Secret<String>) -> Response {
+        self.with_cookie(response, LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
     }
 
     /// A page that goes on to another one by itself, with the cookie of a login. A redirect would not do: the request came from a page of the
@@ -130,7 +135,7 @@ impl Visitor {
         if let Ok(there) = HeaderValue::from_str(&format!("0; url={next}")) {
             response.headers_mut().insert(header::REFRESH, there);
         }
-        self.with_cookie(response, LOGIN, login.expose(), LOGGED_IN_SECONDS, "Strict")
+        self.with_login(response, login)
     }
 
     fn word(&self, place: &str) -> Digest {

@@ -1,11 +1,12 @@
 //! What a person finds who follows a link: the address that was printed, or the `type` of a problem.
 
 use super::docs;
+use super::html;
 use super::problem::Refusal;
 use super::web;
 use api::Code;
 use axum::extract::Path;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
@@ -27,13 +28,13 @@ pub(super) async fn welcome(headers: HeaderMap) -> Response {
 
 /// The page of an error code: where `type` of a problem leads.
 #[utoipa::path(operation_id = "error_page", get, path = "/docs/errors/{code}", tag = "server", security(()), params(("code" = String, Path)),
-    responses((status = 200, description = "Markdown.", content_type = "text/markdown", body = String),
+    responses((status = 200, description = "Markdown; for a browser, on a page.", content_type = "text/markdown", body = String),
         (status = 303, description = "What goes wrong inside an invocation has one page for all of it."),
         (status = 404, description = "There is no such code.", body = api::Problem, content_type = "application/problem+json")))]
-pub(super) async fn error(Path(code): Path<String>) -> Result<Response, Refusal> {
+pub(super) async fn error(headers: HeaderMap, Path(code): Path<String>) -> Result<Response, Refusal> {
     let name = code.trim_end_matches(".md");
     if let Some(page) = Code::parse(name).map(Code::page).or_else(|| docs::find(&format!("errors/{name}"))) {
-        return Ok(markdown(page));
+        return Ok(markdown(page, &headers));
     }
     if docs::is_invocation_error(name) {
         return Ok(Redirect::to("/docs/errors/invocation-errors").into_response());
@@ -51,23 +52,27 @@ pub(super) async fn errors() -> Response {
 
 /// A page of the documentation.
 #[utoipa::path(operation_id = "docs_top_page", get, path = "/docs/{page}", tag = "server", security(()), params(("page" = String, Path)),
-    responses((status = 200, description = "Markdown.", content_type = "text/markdown", body = String),
+    responses((status = 200, description = "Markdown; for a browser, on a page.", content_type = "text/markdown", body = String),
         (status = 404, description = "There is no such page.", body = api::Problem, content_type = "application/problem+json")))]
-pub(super) async fn top_page(Path(page): Path<String>) -> Result<Response, Refusal> {
+pub(super) async fn top_page(headers: HeaderMap, Path(page): Path<String>) -> Result<Response, Refusal> {
     let name = page.trim_end_matches(".md");
-    docs::find(name).map(markdown).ok_or_else(|| Refusal::not_found("page", name))
+    docs::find(name).map(|page| markdown(page, &headers)).ok_or_else(|| Refusal::not_found("page", name))
 }
 
 /// A page of the documentation, in a folder.
 #[utoipa::path(operation_id = "docs_page", get, path = "/docs/{folder}/{page}", tag = "server", security(()),
     params(("folder" = String, Path), ("page" = String, Path)),
-    responses((status = 200, description = "Markdown.", content_type = "text/markdown", body = String),
+    responses((status = 200, description = "Markdown; for a browser, on a page.", content_type = "text/markdown", body = String),
         (status = 404, description = "There is no such page.", body = api::Problem, content_type = "application/problem+json")))]
-pub(super) async fn page(Path((folder, page)): Path<(String, String)>) -> Result<Response, Refusal> {
+pub(super) async fn page(headers: HeaderMap, Path((folder, page)): Path<(String, String)>) -> Result<Response, Refusal> {
     let path = format!("{folder}/{}", page.trim_end_matches(".md"));
-    docs::find(&path).map(markdown).ok_or_else(|| Refusal::not_found("page", &path))
+    docs::find(&path).map(|page| markdown(page, &headers)).ok_or_else(|| Refusal::not_found("page", &path))
 }
 
-fn markdown(page: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, MARKDOWN)], page).into_response()
+/// The text as it is for a program. A browser would show it in small type without a margin, so it gets the text on a page.
+fn markdown(text: &'static str, headers: &HeaderMap) -> Response {
+    if web::is_opened(headers) {
+        return html::page(StatusCode::OK, &format!("<pre>{}</pre>", html::escaped(text)));
+    }
+    ([(header::CONTENT_TYPE, MARKDOWN)], text).into_response()
 }

@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::page::{Asked, moment, page_request, wanted};
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::sight;
+use crate::operations::{sight, spaces};
 use api::receipt::{EntryView, IntegrityView, ProofView};
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use countersign_core::{ActionId, ReceiptId, SessionId, SpaceId, Status, UserId};
+use countersign_core::{ActionId, ReceiptId, SessionId, Status, UserId};
 use futures_util::stream;
 use serde::Deserialize;
 use store::{ReceiptFilter, StoredEntry};
@@ -30,7 +30,7 @@ pub(super) struct ListQuery {
     user: Option<String>,
     /// Of what ended in this status.
     status: Option<String>,
-    /// Of calls and batches in this space, by its id.
+    /// Of calls and batches in this space, by its id or its name.
     space: Option<String>,
     /// Of what ended then or later: a time, or how long ago, such as `7d`.
     since: Option<String>,
@@ -53,12 +53,16 @@ pub(super) struct ListQuery {
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
     caller.must_read()?;
+    let space = match &query.space {
+        Some(named) => Some(spaces::id_of(&app, &caller.principal, named).await?),
+        None => None,
+    };
     let filter = ReceiptFilter {
         action: query.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?,
         session: query.session.as_deref().map(|text| wanted(text, "session", |text| SessionId::parse(text).ok())).transpose()?,
         user: query.user.as_deref().map(|text| wanted(text, "user", |text| UserId::parse(text).ok())).transpose()?,
         status: query.status.as_deref().map(|text| wanted(text, "status", Status::parse)).transpose()?,
-        space: query.space.as_deref().map(|text| wanted(text, "space", |text| SpaceId::parse(text).ok())).transpose()?,
+        space,
         since: query.since.as_deref().map(|text| moment(&app, "since", text)).transpose()?,
         until: query.until.as_deref().map(|text| moment(&app, "until", text)).transpose()?,
         idempotency_key: query.idempotency_key.map(|text| plain(text, "idempotency_key")).transpose()?,

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::mcp::McpWishes;
-use store::{Lost, Token, TokenKind};
+use store::{Lost, Refused, Token, TokenKind};
 
 /// Tokens of the org, never their texts.
 #[utoipa::path(operation_id = "tokens_list", get, path = "/api/v1/tokens", tag = "identity", params(PageQuery),
@@ -41,13 +41,17 @@ pub(super) async fn redeem(
     State(app): State<App>,
     Strict(body): Strict<RedeemRequest>,
 ) -> Result<(StatusCode, Json<RedeemResponse>), Refusal> {
-    let told = |refused| match super::caller::refusal(refused, "invitation") {
-        disabled if disabled.0.code == Code::OrgDisabled => disabled,
-        other => other.hint("ask an admin for a new invitation"),
-    };
-    let (user, token) = tokens::redeem(&app, &body).await?.map_err(told)?;
+    let (user, token) = tokens::redeem(&app, &body).await?.map_err(not_redeemed)?;
     let (id, user_id, token) = (token.id.to_string(), user.to_string(), token.text.expose().clone());
     Ok((StatusCode::CREATED, Json(RedeemResponse { id, token, user_id })))
+}
+
+/// Why an invitation was not redeemed.
+pub(super) fn not_redeemed(refused: Refused) -> Refusal {
+    match super::caller::refusal(refused, "invitation") {
+        disabled if disabled.0.code == Code::OrgDisabled => disabled,
+        other => other.hint("ask an admin for a new invitation"),
+    }
 }
 
 /// Revokes a token at once. Revoking twice changes nothing. The last token that an owner can act with stays.

@@ -57,7 +57,8 @@ fn from_caller(headers: &HeaderMap) -> Option<String> {
 
 /// SECURITY: what follows these in a path logs somebody in, or answers a call. It is cut off.
 fn loggable(path: &str) -> &str {
-    let secrets_from = ["/login/once/", "/answer/"].into_iter().filter_map(|before| Some(path.find(before)? + before.len())).min();
+    let secrets_from =
+        ["/login/once/", "/login/invitation/", "/answer/"].into_iter().filter_map(|before| Some(path.find(before)? + before.len())).min();
     secrets_from.and_then(|from| path.get(..from)).unwrap_or(path)
 }
 
@@ -70,6 +71,7 @@ mod tests {
         for (path, logged) in [
             ("/login/once/s3cret", "/login/once/"),
             ("//login/once/s3cret/", "//login/once/"),
+            ("/login/invitation/s3cret", "/login/invitation/"),
             ("/answer/s3cret", "/answer/"),
             ("/answer/s3cret/login/once/x", "/answer/"),
             ("/login/once", "/login/once"),

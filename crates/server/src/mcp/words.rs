@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 const INVOCATION: &str = "countersign/invocation";
 const STATUS: &str = "countersign/status";
 const CODE: &str = "countersign/code";
+const REDACTED: &str = "countersign/redacted";
 const APPROVAL_URL: &str = "countersign/approval_url";
 
 /// How a call ended. A pending one has no result: see `reference`.
@@ -31,6 +32,7 @@ pub(super) fn result(outcome: Outcome) -> CallToolResult {
     }
     if invocation.status == Status::Succeeded {
         let mut succeeded = success(result.unwrap_or(Value::Null));
+        succeeded.content.extend(redaction(&invocation).map(ContentBlock::text));
         let meta = succeeded.meta.get_or_insert_with(|| MetaObject(JsonObject::new()));
         meta.0.extend(facts(&invocation).0);
         return succeeded;
@@ -206,6 +208,7 @@ pub(super) const ASK_AGAIN: &str = "Make the same call again, with the same argu
 
 fn not_done(app: &App, pending: &Invocation, text: String) -> CallToolResult {
     let mut told = CallToolResult::success(vec![ContentBlock::text(text)]);
+    told.content.extend(redaction(pending).map(ContentBlock::text));
     let mut meta = facts(pending);
     meta.0.insert(APPROVAL_URL.to_owned(), json!(approval_url(app, pending)));
     told.meta = Some(meta);
@@ -262,12 +265,22 @@ pub(super) fn approval_url(app: &App, pending: &Invocation) -> String {
     format!("{}/inbox/{}", app.parts.address.address(), pending.id)
 }
 
+/// What the source does not get. Without it, an agent believes that the arguments arrive as it sent them.
+fn redaction(invocation: &Invocation) -> Option<String> {
+    let counts = &invocation.redacted.as_ref()?.counts;
+    let taken: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    (!taken.is_empty()).then(|| format!("Redacted from the arguments, by the rule of this space: {}.", taken.join(", ")))
+}
+
 fn facts(invocation: &Invocation) -> MetaObject {
     let mut facts = JsonObject::new();
     facts.insert(INVOCATION.to_owned(), json!(invocation.id));
     facts.insert(STATUS.to_owned(), json!(invocation.status));
     if let Some(failure) = &invocation.failure {
         facts.insert(CODE.to_owned(), json!(failure.code));
+    }
+    if let Some(redacted) = invocation.redacted.as_ref().filter(|redacted| !redacted.counts.is_empty()) {
+        facts.insert(REDACTED.to_owned(), json!(redacted.counts));
     }
     MetaObject(facts)
 }

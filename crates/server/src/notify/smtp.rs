@@ -145,6 +145,11 @@ impl Settings {
     }
 }
 
+/// What mail programs take: they drop a style sheet, and keep what stands at the element.
+const BODY: &str = "font:16px/1.5 system-ui,sans-serif;max-width:44em";
+const LABEL: &str = "text-align:left;vertical-align:top;font-weight:normal;color:#71717a;padding:0 1em .3em 0;white-space:nowrap";
+const BLOCK: &str = "background:#f4f4f5;color:#18181b;padding:.75em;border-radius:.5em;white-space:pre-wrap";
+
 /// The words of a mail.
 struct Written {
     subject: String,
@@ -175,15 +180,15 @@ fn written(notice: &Notice, address: &Own) -> Written {
     };
     let lines: String = facts.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     let text = format!("{title}\n\n{lines}\n{params}\n{cut}\n{how}\n{url}\n");
-    let rows: String =
-        facts.iter().map(|(name, value)| format!("<tr><th align=\"left\">{name}</th><td>{}</td></tr>", escaped(value))).collect();
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><body><h1 style=\"font-size:1.1em\">{}</h1><table>{rows}</table><pre>{}</pre><p>{cut}</p>\
-         <p>{how}<br><a href=\"{url}\">{url}</a></p></body></html>",
+    let row = |(name, value): &(&str, String)| format!("<tr><th style=\"{LABEL}\">{name}</th><td>{}</td></tr>\n", escaped(value));
+    let rows: String = facts.iter().map(row).collect();
+    let html = framed(&format!(
+        "<h1 style=\"font-size:1.2em\">{}</h1>\n<table>\n{rows}</table>\n<pre style=\"{BLOCK}\">{}</pre>\n<p>{cut}</p>\n\
+         <p>{how}<br><a href=\"{url}\">{url}</a></p>",
         escaped(&title),
         escaped(&params),
         url = escaped(&url)
-    );
+    ));
     // Only the name of an action can be long.
     let subject = title.chars().take(EMAIL_SUBJECT_CHARS_MAX).collect();
     Written { subject, text, html }
@@ -194,8 +199,13 @@ fn test(notice: &Notice, address: &Own) -> Written {
     let subject = "This is a test: no call waits".to_owned();
     let reason = notice.invocation.call.reason.as_deref().map(clean::line).unwrap_or_default();
     let text = format!("{reason}\n\nSent by: {}\nServer: {}\n", clean::line(&notice.who.requester), address.address());
-    let html = format!("<!doctype html><html lang=\"en\"><body><pre>{}</pre></body></html>", escaped(&text));
+    let html = framed(&format!("<pre style=\"{BLOCK}\">{}</pre>", escaped(&text)));
     Written { subject, text, html }
+}
+
+fn framed(body: &str) -> String {
+    // Lines stay short: mail servers break long ones.
+    format!("<!doctype html>\n<html lang=\"en\"><body style=\"{BODY}\">\n{body}\n</body></html>\n")
 }
 
 fn page(invocation: &Invocation, address: &Own) -> String {
@@ -207,7 +217,7 @@ fn facts(notice: &Notice) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Call", invocation.id.to_string()), ("Tier", invocation.tier.to_string()), ("Requested by", notice.who.asks())];
     facts.extend(invocation.call.reason.as_deref().map(|reason| ("Reason given", clean::line(reason))));
     if let (Moment::Pending, Some(Deadline::At(at))) = (notice.moment, invocation.deadline) {
-        facts.push(("Answer until", at.to_string()));
+        facts.push(("Answer until", at.to_minute()));
     }
     facts.extend(notice.who.answered_by.as_ref().map(|by| ("Answered by", clean::line(by))));
     facts.extend(invocation.failure.as_ref().map(|failure| ("Because", clean::line(&failure.message))));

@@ -82,7 +82,8 @@ fn notice(moment: Moment) -> Notice {
         Moment::InDoubt => Status::InDoubt,
         Moment::Ended => Status::Succeeded,
     };
-    let invocation = Box::new(Invocation { call, status, ..sample });
+    let deadline = Some(Deadline::At(START.plus_seconds(60)));
+    let invocation = Box::new(Invocation { call, status, deadline, ..sample });
     let link = Some("https://countersign.example.com/answer/abc".to_owned());
     Notice { org: robin().org, invocation, moment, made_at: START, link, who: who(), is_test: false }
 }
@@ -97,6 +98,7 @@ async fn a_call_that_waits_is_a_mail_with_its_link_and_its_end_continues_it() {
         "{}",
         asked.text
     );
+    assert!(asked.text.contains(&format!("Answer until: {}", START.plus_seconds(60).to_minute())), "{}", asked.text);
     assert!(asked.text.contains("Requested by: nightly\\nrefunds, agent:ses_1, for robin"), "{}", asked.text);
     assert!(!asked.text.contains("<script>\"\n}</pre>") && asked.text.contains("&lt;script&gt;"), "{}", asked.text);
     assert!(!asked.text.lines().any(|line| line.starts_with("Bcc:")) && mail::to("eve@wire.test").is_empty(), "{}", asked.text);

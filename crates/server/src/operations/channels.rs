@@ -1,8 +1,7 @@
 //! Channels. Whoever reads the org sees them and what became of their notices, but nothing of a space that does not exist for them; whoever
 //! manages policy changes them.
 
-use super::sessions::space_of;
-use super::{Error, must, must_read, named, sight};
+use super::{Error, must, must_read, named, sight, spaces};
 use crate::App;
 use crate::notify::slack::Settings;
 use api::channel::NewChannelRequest;
@@ -60,7 +59,7 @@ pub(crate) async fn add(app: &App, by: &Principal, request: NewChannelRequest, a
     }
     must_name_people(app, by, kind, &settings).await?;
     let space = match space {
-        Some(space) => Some(space_of(app, by, &space).await?.id),
+        Some(space) => Some(spaces::find(app, by, &space).await?.id),
         None => None,
     };
     tiers.sort_unstable();

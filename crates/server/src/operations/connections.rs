@@ -1,8 +1,7 @@
 //! Connections. Whoever reads the org sees them; nobody sees a credential again. A login is started by an admin and ended by whoever comes
 //! back with its `state`: what an admin may no longer do then is not done.
 
-use super::sessions::space_of;
-use super::{Error, must, must_read, sight};
+use super::{Error, must, must_read, sight, spaces};
 use crate::App;
 use api::connection::NewConnectionRequest;
 use countersign_core::limits::{CONNECTION_SPACES_MAX, CONNECTION_TEXT_BYTES_MAX, SECRET_NAME_CHARS_MAX, SECRET_VALUE_BYTES_MAX};
@@ -253,7 +252,7 @@ pub(super) async fn spaces_of(app: &App, by: &Principal, named: &[String]) -> Re
     }
     let mut spaces = BTreeSet::new();
     for space in named {
-        spaces.insert(space_of(app, by, space).await?.id);
+        spaces.insert(spaces::find(app, by, space).await?.id);
     }
     Ok(spaces.into_iter().collect())
 }

@@ -3,10 +3,10 @@
 use super::{Error, must, sessions, sight, sources, spaces, words};
 use crate::App;
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition, SumMax};
-use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, PAGE_ROWS_MAX};
+use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, NEAR_GRANTS_LOOKED_AT_MAX, PAGE_ROWS_MAX};
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
-use countersign_core::{AutomationId, GrantId, Principal, PrincipalId, SessionId};
+use countersign_core::{ActionId, AutomationId, GrantId, Principal, PrincipalId, SessionId};
 use pipeline::{Eyes, ParamError, UnusableSchema};
 use serde_json::Value;
 use store::{GrantChanged, GrantFilter, NewGrant, Page, PageRequest};
@@ -49,6 +49,15 @@ pub(crate) async fn list(app: &App, by: &Principal, mut filter: GrantFilter, req
         items.push(told(app, by, grant).await?);
     }
     Ok(Page { items, next: page.next })
+}
+
+/// The newest grants that cover an action, as far as they exist for this principal; none if it may not list grants.
+pub(crate) async fn covering(app: &App, by: &Principal, action: &str) -> Result<Vec<Grant>, Error> {
+    let needed = if by.session.is_some() { Permission::ReadSession } else { Permission::Read };
+    let Some(action) = ActionId::parse(action).ok().filter(|_| by.may(needed)) else { return Ok(Vec::new()) };
+    let filter = GrantFilter { covers: Some(action), ..GrantFilter::default() };
+    let request = PageRequest { limit: NEAR_GRANTS_LOOKED_AT_MAX, after: None };
+    Ok(list(app, by, filter, &request).await?.items)
 }
 
 /// The grant as this principal is told it: without the call by whose approval it was given, if that does not exist for them.

@@ -1,7 +1,8 @@
 //! Logins in a browser: a person shows a token once, and a cookie for a short time afterwards.
 
-use super::{Error, must_be_person};
+use super::{Error, must_be_person, tokens};
 use crate::App;
+use api::identity::RedeemRequest;
 use countersign_core::{Principal, Secret};
 use std::net::IpAddr;
 use store::Refused;
@@ -33,6 +34,16 @@ pub(crate) async fn log_in_once(app: &App, text: &str, from: IpAddr) -> Result<O
     let Some(token) = app.one_time_login().take(text, now) else { return Ok(None) };
     app.tries().succeeded(from);
     log_in(app, token.expose(), from).await.map(Some)
+}
+
+/// Redeems an invitation in a browser. Returns the token that the person keeps, and what their browser shows from now on.
+pub(crate) async fn accept(app: &App, invitation: &str, from: IpAddr) -> Result<(Secret<String>, Secret<String>), Error> {
+    app.tries().begin(from, app.parts.clock.now()).map_err(|retry_after_ms| Error::TooManyLogins { retry_after_ms })?;
+    let request = RedeemRequest { invitation: invitation.to_owned(), name: None };
+    let (_, token) = tokens::redeem(app, &request).await?.map_err(Error::TokenRefused)?;
+    app.tries().succeeded(from);
+    let login = log_in(app, token.text.expose(), from).await?;
+    Ok((token.text, login))
 }
 
 /// The person who has logged in in the browser that shows this text; `None` if nobody has, or their login or their token has ended.

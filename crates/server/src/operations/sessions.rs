@@ -1,14 +1,14 @@
 //! Sessions: who may create, read and end one.
 
 use super::tokens::wishes;
-use super::{Error, must, sight, sources};
+use super::{Error, must, sight, sources, spaces};
 use crate::App;
 use api::identity::NewSessionRequest;
 use countersign_core::limits::{AGENT_TOKEN_DAYS, SESSION_SOURCES_MAX};
-use countersign_core::ports::{Rules, Sessions};
+use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
 use countersign_core::session::Attendance;
-use countersign_core::{AutomationId, Principal, Secret, Session, SessionId, SourceId, Space, SpaceId};
+use countersign_core::{AutomationId, Principal, Secret, Session, SessionId, SourceId};
 use pipeline::ParamError;
 use std::collections::BTreeSet;
 use store::{NewSession, NewToken};
@@ -27,7 +27,7 @@ pub(crate) async fn create(app: &App, by: &Principal, asked: NewSessionRequest) 
     if title.contains('\0') {
         return Err(Error::invalid("`title` holds the character U+0000"));
     }
-    let space = space_of(app, by, space.as_deref().unwrap_or("main")).await?;
+    let space = spaces::find(app, by, space.as_deref().unwrap_or("main")).await?;
     if !space.lets_in(by.owner.as_ref()) {
         return Err(pipeline::Error::NotAMember { space: space.id }.into());
     }
@@ -136,12 +136,4 @@ pub(crate) async fn readable(app: &App, by: &Principal, session: &str) -> Result
         return Ok(session);
     }
     Err(Error::NotYourSession)
-}
-
-pub(super) async fn space_of(app: &App, by: &Principal, text: &str) -> Result<Space, Error> {
-    let found = match SpaceId::parse(text) {
-        Ok(id) => app.store().find_space(&by.org, &id).await?,
-        Err(_) => app.store().find_space_by_name(&by.org, text).await?,
-    };
-    found.filter(|space| by.sees(space)).ok_or_else(|| Error::not_found("space", text))
 }

@@ -8,11 +8,23 @@ use countersign_core::principal::Permission;
 use countersign_core::{Principal, Space, SpaceId, UserId};
 use store::{MembersChange, SpaceChange};
 
-/// A space of the caller's org, by its id.
+/// A space of the caller's org, by its id or its name.
 pub(crate) async fn find(app: &App, by: &Principal, space: &str) -> Result<Space, Error> {
-    let unknown = || Error::not_found("space", space);
-    let id = SpaceId::parse(space).map_err(|_| unknown())?;
-    app.store().find_space(&by.org, &id).await?.filter(|space| by.sees(space)).ok_or_else(unknown)
+    let found = match SpaceId::parse(space) {
+        Ok(id) => app.store().find_space(&by.org, &id).await?,
+        // No space is called that, and not every database can be asked for it.
+        Err(_) if space.chars().any(char::is_control) => None,
+        Err(_) => app.store().find_space_by_name(&by.org, space).await?,
+    };
+    found.filter(|space| by.sees(space)).ok_or_else(|| Error::not_found("space", space))
+}
+
+/// The id of a space, for a filter: an id of none finds nothing, and a name has to be one that exists for the caller.
+pub(crate) async fn id_of(app: &App, by: &Principal, space: &str) -> Result<SpaceId, Error> {
+    match SpaceId::parse(space) {
+        Ok(id) => Ok(id),
+        Err(_) => Ok(find(app, by, space).await?.id),
+    }
 }
 
 pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<Space, Error> {
@@ -25,7 +37,7 @@ pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<Spac
 pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: SpaceChange) -> Result<Space, Error> {
     must(by, Permission::ManagePolicy)?;
     let unknown = || Error::not_found("space", space);
-    let id = SpaceId::parse(space).map_err(|_| unknown())?;
+    let id = id_of(app, by, space).await?;
     if change == SpaceChange::default() {
         return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum`, `redaction`, `keeps` or `observes`" });
     }

@@ -77,6 +77,12 @@ async fn a_band_is_set_by_who_manages_policy_and_by_nobody_else(kind: Kind) {
     }
     server.owner.send(Method::PATCH, "/api/v1/spaces/spc_nowhere", Some(json!({ "band": "red" }))).await.problem(404, "not_found");
     server.owner.get("/api/v1/spaces/spc_nowhere").await.problem(404, "not_found");
+    server.owner.get("/api/v1/spaces/%00").await.problem(404, "not_found");
+    // A space is found by its name too, wherever its id is.
+    assert_eq!(server.owner.get("/api/v1/spaces/main").await.ok()["id"], json!(space));
+    assert_eq!(server.owner.send(Method::PATCH, "/api/v1/spaces/main", Some(json!({ "band": "amber" }))).await.ok()["band"], "amber");
+    let given = server.owner.post("/api/v1/grants", json!({ "covers": "fake.write", "scope": "org", "space_id": "main" })).await.ok();
+    assert_eq!(given["space_id"], json!(space));
 }
 
 async fn a_space_of_its_own_has_a_band_of_its_own(kind: Kind) {

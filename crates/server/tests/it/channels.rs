@@ -515,6 +515,9 @@ async fn a_test_message_says_what_became_of_it(kind: Kind) {
     receiver.answers(StatusCode::BAD_GATEWAY);
     let tested = test().await;
     assert_eq!((&tested["delivered"], &tested["problem"]), (&json!(false), &json!("it answered 502")));
+    // Each test is a message of its own: a receiver that drops what it has seen drops none.
+    let ids = receiver.ids();
+    assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
     let short = json!({ "value": "whsec_c2hvcnQ=", "version": 1 });
     server.owner.send(Method::PUT, "/api/v1/secrets/hook", Some(short)).await.ok();
     let refused = test().await["problem"].clone();

@@ -3,7 +3,13 @@
 use crate::harness::{Agent, Client, Kind, TestServer, on_sqlite, smuggled};
 use serde_json::{Value, json};
 
-on_sqlite!(the_call_that_follows_fares_as_explained, explaining_leaves_no_trace, whoever_may_not_see_a_session_learns_nothing_of_it,);
+on_sqlite!(
+    the_call_that_follows_fares_as_explained,
+    explaining_leaves_no_trace,
+    whoever_may_not_see_a_session_learns_nothing_of_it,
+    grants_that_nearly_applied_say_what_differs,
+    a_grant_that_could_never_apply_says_so,
+);
 
 async fn explain(client: &Client, agent: &Agent, action: &str, params: Value) -> Value {
     client.post("/api/v1/explain", json!({ "session_id": agent.session, "action": action, "params": params })).await.ok()
@@ -140,4 +146,66 @@ async fn whoever_may_not_see_a_session_learns_nothing_of_it(kind: Kind) {
     assert_eq!(absent.status, 404, "{absent:?}");
     let wrong = json!({ "session_id": agent.session, "action": "fake.write", "params": [] });
     server.owner.post("/api/v1/explain", wrong).await.problem(400, "invalid_request");
+}
+
+/// What keeps each grant from replacing the approval of a call.
+async fn missed(client: &Client, agent: &Agent, params: Value) -> Vec<(String, String)> {
+    let told = explain(client, agent, "fake.write", params).await;
+    assert_eq!((&told["would"], &told["grant_id"]), (&json!("asks"), &json!(null)), "{told:#}");
+    let word = |near: &Value, member: &str| near[member].as_str().unwrap().to_owned();
+    told["near_grants"].as_array().into_iter().flatten().map(|near| (word(near, "missed"), word(near, "grant_id"))).collect()
+}
+
+async fn grants_that_nearly_applied_say_what_differs(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (agent, other) = (server.agent().await, server.agent().await);
+    let owner = &server.owner;
+    assert_eq!(missed(owner, &agent, json!({})).await, []);
+    let expired = owner.grant(json!({ "covers": "fake.write", "scope": "org", "expires_in": "1m" })).await;
+    server.clock.advance_seconds(60);
+    let revoked = owner.grant(json!({ "covers": "fake.*", "scope": "org" })).await;
+    owner.revoke(&revoked).await.ok();
+    owner.grant(json!({ "covers": "fake.send", "scope": "org" })).await;
+    let condition = json!({ "properties": { "text": { "const": "weekly" } }, "required": ["text"] });
+    let params = owner.grant(json!({ "covers": "fake.write", "scope": "org", "condition": condition })).await;
+    let sum = json!({ "of": "/count", "max": "5", "per": "24h" });
+    let sum = owner.grant(json!({ "covers": "fake.write", "scope": "org", "sum_max": sum })).await;
+    let used_up = owner.grant(json!({ "covers": "fake.write", "session_id": agent.session, "calls_max": 1 })).await;
+    agent.invoke("fake.write", json!({ "text": "x" })).await.ok();
+    let scope = owner.grant(json!({ "covers": "fake.write", "session_id": other.session })).await;
+
+    // The nearest come first, and not more than five.
+    let near = |last: (&str, &String)| {
+        let first = [("params", &params), ("sum", &sum), ("used_up", &used_up), ("expired", &expired)];
+        first.into_iter().chain([last]).map(|(missed, grant)| (missed.to_owned(), grant.clone())).collect::<Vec<_>>()
+    };
+    let call = json!({ "text": "x", "count": 7 });
+    assert_eq!(missed(owner, &agent, call.clone()).await, near(("scope", &scope)));
+    // An agent learns nothing of a grant that is for another session.
+    assert_eq!(missed(&agent.client, &agent, call.clone()).await, near(("revoked", &revoked)));
+    let told = explain(owner, &agent, "fake.write", call).await;
+    assert_eq!(told["near_grants"][1]["because"], "the call takes 7, and 0 of 5 is spent");
+    assert_eq!(told["near_grants"][1]["covers"], "fake.write");
+    let told = owner.post("/api/v1/explain", json!({ "session_id": agent.session, "action": "fake.write" })).await.ok();
+    assert_eq!(told["near_grants"][0]["because"], "its condition is about params, and none are given");
+    // Where a grant applies, no other is told of.
+    let runs = explain(owner, &agent, "fake.write", json!({ "text": "weekly" })).await;
+    assert_eq!((&runs["grant_id"], runs.get("near_grants")), (&json!(params), None));
+    server.verify().await;
+}
+
+async fn a_grant_that_could_never_apply_says_so(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org" })).await;
+    let only = |missed: &str| vec![(missed.to_owned(), grant.clone())];
+    // One person gave it, and two are needed.
+    server.change_space(json!({ "quorum": { "R2": 2 } })).await;
+    assert_eq!(missed(&server.owner, &agent, json!({})).await, only("givers"));
+    server.change_space(json!({ "quorum": {} })).await;
+    // A drift is never covered; what it does to the grant is done by a call, not by an explanation.
+    server.owner.review("fake.write").await;
+    server.source.redefine("write", |action| action.description = "Another.".into());
+    assert_eq!(missed(&server.owner, &agent, json!({})).await, only("call"));
+    server.verify().await;
 }

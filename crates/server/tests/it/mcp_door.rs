@@ -37,6 +37,7 @@ on_sqlite!(
     what_a_call_prints_is_told_to_a_caller_with_a_progress_token,
     what_an_approved_call_prints_is_told_too,
     a_rehearsed_call_is_no_success_of_its_tool,
+    an_agent_is_told_what_its_source_did_not_get,
 );
 
 const STATELESS: &str = "2026-07-28";
@@ -218,6 +219,22 @@ async fn a_rehearsed_call_is_no_success_of_its_tool(kind: Kind) {
         assert!(text(&rehearsed).contains("nothing was done, and this is the dry run"), "{rehearsed:?}");
     }
     assert_eq!((server.source.effects(), server.source.previews().len()), (0, 2));
+    server.verify().await;
+}
+
+async fn an_agent_is_told_what_its_source_did_not_get(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    server.change_space(json!({ "redaction": { "kinds": ["email"], "regions": [] } })).await;
+    let agent = server.agent().await;
+    for lifecycle in lifecycles() {
+        let client = connected(&agent, "", lifecycle).await;
+        let plain = called(&client, "fake.write", json!({ "text": "x" })).await;
+        assert!(!text(&plain).contains("Redacted"), "{plain:?}");
+        let told = called(&client, "fake.write", json!({ "text": "to jane.doe@example.com" })).await;
+        assert!(text(&told).contains("Redacted from the arguments, by the rule of this space: 1 email."), "{told:?}");
+        assert_eq!(told.meta.unwrap().0["countersign/redacted"], json!({ "email": 1 }));
+    }
     server.verify().await;
 }
 

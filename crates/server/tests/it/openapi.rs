@@ -82,6 +82,9 @@ async fn the_address_and_the_type_of_a_problem_lead_somewhere() {
     assert!(page("/docs/errors").await.1.starts_with("# Errors"));
     assert!(page("/docs/errors/README").await.1.contains("../concepts/idempotency.md"));
     assert!(page("/docs/concepts/idempotency.md").await.1.starts_with("# "));
+    let opened = nobody.http.get(format!("{}/docs/concepts/idempotency", nobody.url)).header("accept", "text/html,*/*");
+    let opened = opened.send().await.unwrap().text().await.unwrap();
+    assert!(opened.starts_with("<!doctype html>") && opened.contains("<pre># "), "{opened}");
     nobody.get("/docs/concepts/nonsense").await.problem(404, "not_found");
     nobody.get("/docs/nonsense").await.problem(404, "not_found");
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");

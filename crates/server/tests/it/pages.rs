@@ -3,7 +3,7 @@
 use crate::browser::Browser;
 use crate::harness::{Client, Kind, TestServer, on_both_engines};
 use countersign_core::action::Effect;
-use countersign_core::limits;
+use countersign_core::{Clock as _, limits};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -51,9 +51,12 @@ async fn a_person_logs_in_and_approves_on_the_page_of_a_call(kind: Kind) {
     assert!(!wrong.text.contains("cs_user_wrong") && browser.cookie("countersign_login").is_none());
     let shown = browser.send("/login", &format!("token=+{}+", server.owner.token)).await;
     assert_eq!(shown.status, 200, "{}", shown.text);
+    let now = server.clock.now();
+    let expires = now.plus_seconds(limits::APPROVAL_INTERACTIVE_SECONDS).to_minute();
     for told in [
         "<h1>fake.write</h1>",
-        "pending · R2 write · expires ",
+        &format!("pending · R2 write · expires {expires}, 5 minutes left"),
+        &format!(" · {}<dt>", now.to_minute()),
         "42 € back",
         "<dt>Requested by<dd>night shift · ",
         "<dt>Reason given<dd>“the customer asked”",

@@ -45,6 +45,8 @@ async fn receipts_are_listed_by_each_of_their_facts(kind: Kind) {
         ("status=denied".to_owned(), vec![denied.clone()]),
         ("status=failed".to_owned(), vec![]),
         (format!("space={}", server.main_space().await), vec![denied.clone(), second.clone(), first.clone()]),
+        ("space=main".to_owned(), vec![denied.clone(), second.clone(), first.clone()]),
+        ("space=spc_00000000000000000000000000".to_owned(), vec![]),
         ("since=30m".to_owned(), both()),
         ("until=30m".to_owned(), vec![first.clone()]),
         ("since=2020-01-01T00:00:00Z&until=30m".to_owned(), vec![first.clone()]),
@@ -61,8 +63,11 @@ async fn receipts_are_listed_by_each_of_their_facts(kind: Kind) {
 
 async fn a_filter_that_makes_no_sense_is_refused(kind: Kind) {
     let server = TestServer::start(kind).await;
-    for query in ["status=done", "space=main", "since=yesterday", "until=", "since=99999999d", "subject=%00", "trace=x", "trace_id=%00"] {
+    for query in ["status=done", "since=yesterday", "until=", "since=99999999d", "subject=%00", "trace=x", "trace_id=%00"] {
         server.owner.get(&format!("/api/v1/receipts?{query}")).await.problem(400, "invalid_query");
+    }
+    for unknown in ["nowhere", "%00", "spc_nowhere"] {
+        server.owner.get(&format!("/api/v1/receipts?space={unknown}")).await.problem(404, "not_found");
     }
     server.owner.get("/api/v1/actions/fake.read/stats?since=soon").await.problem(400, "invalid_query");
     server.owner.get("/api/v1/actions/fake.nothing/stats").await.problem(404, "unknown_action");

@@ -14,6 +14,7 @@ on_both_engines!(
     a_page_of_ours_answers_with_the_login_of_its_browser,
     a_page_of_others_does_nothing_with_the_login_of_a_browser,
     a_stream_ends_with_the_login_it_was_opened_with,
+    an_invitation_is_accepted_in_a_browser_once,
 );
 
 const WORD: &str = "x-countersign-csrf";
@@ -106,6 +107,33 @@ async fn a_stream_ends_with_the_login_it_was_opened_with(kind: Kind) {
     let after = agent.pending("fake.write", json!({ "text": "after" })).await;
     hear("event: problem").await;
     assert!(!heard.contains(&after), "{heard}");
+}
+
+async fn an_invitation_is_accepted_in_a_browser_once(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let invited = server.owner.post("/api/v1/users", json!({ "name": "ada", "role": "approver" })).await.ok();
+    let place = format!("/login/invitation/{}", invited["invitation"]["invitation"].as_str().unwrap());
+    let (ada, other) = (Browser::of(&server), Browser::of(&server));
+    // Looking at it uses nothing up, and a form of another page presses no button.
+    for browser in [&ada, &other] {
+        let shown = browser.get(&place).await;
+        assert!(shown.status == 200 && shown.text.contains("Accept the invitation") && !shown.text.contains("approver"), "{}", shown.text);
+    }
+    assert_eq!(ada.send_bare(&place, &other.fields(&place)).await.status, 403);
+    let accepted = ada.send(&place, "").await;
+    assert_eq!(accepted.status, 200, "{}", accepted.text);
+    assert_eq!(accepted.headers["cache-control"], "no-store");
+    // The token that is shown is theirs, and this browser is logged in.
+    let token = accepted.text.split("<pre>").nth(1).and_then(|rest| rest.split("</pre>").next()).unwrap();
+    assert_eq!(server.owner.with_token(token).get("/api/v1/whoami").await.ok()["name"], "ada");
+    let word = ada.word().await.unwrap();
+    let me: Value = ada.fetch(Method::GET, "/api/v1/whoami", &[(WORD, word.as_str())]).await.json().await.unwrap();
+    assert_eq!((&me["name"], &me["role"]), (&json!("ada"), &json!("approver")));
+    let late = other.send(&place, "").await;
+    assert!(late.status == 401 && late.text.contains("was redeemed already") && other.word().await.is_none(), "{}", late.text);
+    other.get("/login/invitation/cs_invitation_wrong").await;
+    assert_eq!(other.send("/login/invitation/cs_invitation_wrong", "").await.status, 401);
+    server.verify().await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::begin::end_attempt;
 use super::hold::{answering_role, record_answer};
 use super::keys::settle_key;
 use super::row::{append, has_passed, legal, status_of};
-use crate::db::Tx;
+use crate::db::{Tx, vals};
 use crate::events::insert_event;
 use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update, update_later};
 use crate::{Error, grants, quarantines, seal};
@@ -80,6 +80,12 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     }
     if let Some(quarantine) = &finish.quarantine {
         quarantines::insert_in(tx, invocation, quarantine).await?;
+    }
+    if let Some(whole) = &finish.whole_result {
+        let sql = "INSERT INTO whole_results (org_id, invocation_id, session_id, result) VALUES ($1, $2, $3, $4)
+                   ON CONFLICT (org_id, invocation_id) DO NOTHING";
+        let (org, id, session) = (&invocation.org, &invocation.id, &invocation.session);
+        tx.later(sql, vals![org.as_str(), id.as_str(), session.as_str(), whole.as_str()].into());
     }
     if let (GrantUse::Returned, Some(grant)) = (finish.grant, &invocation.grant) {
         grants::return_in(tx, grant, invocation).await?;

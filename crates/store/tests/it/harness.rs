@@ -368,6 +368,7 @@ impl Tenant {
             grant: GrantUse::Kept,
             rules_version: None,
             quarantine: None,
+            whole_result: None,
         }
     }
 

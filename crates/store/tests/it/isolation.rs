@@ -423,6 +423,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_pending_of: store.list_pending_of(org, &action(WRITE), None).await.unwrap();
         list_asked_for: store.list_asked_for(org, &theirs.tenant.space, testkit::clock::START, 9).await.unwrap();
         list_grants: store.list_grants(org, &GrantFilter::default(), &all).await.unwrap();
+        list_grants: store.list_grants(org, &GrantFilter { covers: Some(action(WRITE)), ..GrantFilter::default() }, &all).await.unwrap();
         list_switches: store.list_switches(org).await.unwrap();
         list_reviews: store.list_reviews(org, &BTreeSet::new(), &all).await.unwrap();
         find_batch: store.find_batch(org, &theirs.batch.id).await.unwrap();

@@ -38,6 +38,8 @@ test('waits are of calls that a person answered', () => {
   const answered = [500, 10_000, 59_000, 3_600_000, 9_999_999_999].map(waited_ms => call({ waited_ms, isAnswered: true }))
   const found = waits(answered)
   expect(found?.median).toBe(59_000)
+  // Of two, neither is the middle.
+  expect(waits(answered.slice(0, 2))?.median).toBe(5_250)
   expect(found?.p95).toBe(9_999_999_999)
   expect(found?.bars.map(bar => bar.count)).toEqual([1, 2, 0, 0, 1, 1])
 })

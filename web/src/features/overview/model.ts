@@ -86,7 +86,13 @@ export function waits(calls: readonly Call[]): Waits | undefined {
     const above = index === 0 ? -1 : (WAITS[index - 1]?.[1] ?? 0)
     return { name, count: times.filter(time => time < below && time >= above).length }
   })
-  return { count: times.length, median: at(0.5), p95: at(0.95), bars }
+  return { count: times.length, median: middle(times), p95: at(0.95), bars }
+}
+
+/** The median of sorted times: of an even number of them, the mean of the two in the middle. */
+function middle(times: readonly number[]): number {
+  const [lower, upper] = [times[Math.floor((times.length - 1) / 2)] ?? 0, times[Math.floor(times.length / 2)] ?? 0]
+  return Math.round((lower + upper) / 2)
 }
 
 /** The actions that were called most, and what became of their calls. */

@@ -128,7 +128,9 @@ export function Members({ q, onFilter }: { q: string; onFilter: (q: string) => v
       )}
       {invited && (
         <ShownOnce title={`The invitation of ${invited.name}`} text={invited.text} onClose={() => setInvited(undefined)}>
-          <p>It works once, within seven days. They redeem it with this command, and get a token of their own:</p>
+          <p>It works once, within seven days. They open this address in a browser, and get a token of their own:</p>
+          <Copy text={`${location.origin}/login/invitation/${invited.text}`} />
+          <p>Or they redeem it with this command:</p>
           <Copy text={`countersign login --url ${location.origin}`} />
         </ShownOnce>
       )}

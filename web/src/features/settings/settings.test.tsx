@@ -31,6 +31,7 @@ test('an invitation is shown once, and not closed by accident', async () => {
   const dialog = await screen.findByRole('dialog', { name: 'The invitation of sam' })
   expect(server.asked.find(asked => asked.method === 'POST')?.body).toEqual({ name: 'sam', role: 'approver' })
   expect(dialog.textContent).toContain('cs_invitation_1')
+  expect(dialog.textContent).toContain(`${location.origin}/login/invitation/cs_invitation_1`)
   expect(within(dialog).getByRole('button', { name: 'Done' }).hasAttribute('disabled')).toBe(true)
   await user.click(within(dialog).getByRole('checkbox'))
   await user.click(within(dialog).getByRole('button', { name: 'Done' }))

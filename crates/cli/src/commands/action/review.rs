@@ -92,11 +92,11 @@ impl Review {
 
 /// Shows who reviewed the action and when, and how its definition changed since; for a first review, the definition itself.
 pub(in crate::commands) async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let people = People::load(client, terminal).await;
+    let names = Names::load(client, terminal).await;
     let action = client.get::<ActionView>(&["actions", &review.action], &[]).await.ok().map(|answer| answer.read);
     let record = Record::new(&review.action)
         .with("action", Cell::text(&review.action).toned(Tone::Strong))
-        .with("reviewed by", review.reviewed_by.as_ref().map_or_else(|| Cell::shown("nobody yet", ""), |by| people.whole(by)))
+        .with("reviewed by", review.reviewed_by.as_ref().map_or_else(|| Cell::shown("nobody yet", ""), |by| names.whole(by)))
         .with_some("reviewed", review.reviewed_at.map(|at| terminal.past(at)))
         .with_some("drift", review.drift.map(|drift| drift_cell(Some(drift))))
         .with_some("drifted", review.drifted_at.map(|at| terminal.past(at)))

@@ -42,7 +42,9 @@ pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) 
         let (would, tone) = would(told.would, told.approvals_needed);
         terminal.line(tone.paint(format!("{would}: {}", clean::line(&told.because))))?;
     }
-    terminal.record(&answer.raw, &record(told))?;
+    let names = Names::default().and_spaces(client, terminal).await.and_grant(told.grant_id.as_deref(), client, terminal).await;
+    let title = title(&told.session_id, client, terminal).await;
+    terminal.record(&answer.raw, &record(told, title.as_deref(), &names))?;
     gates::tell(&told.gates, terminal)?;
     if request.params.is_none() {
         let params = view.map(|view| example(&view.params_schema)).filter(|params| !params.is_empty());
@@ -76,20 +78,40 @@ pub(in crate::commands) fn would(would: WouldName, approvals_needed: Option<u32>
     }
 }
 
-fn record(told: &ExplainResponse) -> Record {
+/// The title of the session, if a person reads the output.
+async fn title(session: &str, client: &Client, terminal: &Terminal) -> Option<String> {
+    if !terminal.is_for_people() {
+        return None;
+    }
+    client.get::<SessionView>(&["sessions", session], &[]).await.ok().map(|answer| answer.read.title)
+}
+
+fn record(told: &ExplainResponse, session_title: Option<&str>, names: &Names) -> Record {
     let tone = if told.drift == Drift::None { Tone::Plain } else { Tone::Warn };
     let drift = Cell::text(told.drift.as_str()).toned(tone);
     let mut record = Record::new(word(told.would))
         .with("action", Cell::text(format!("{} ({})", told.action, told.tier)).toned(Tone::Strong))
-        .with("as", Cell::text(&told.principal))
-        .with("space", Cell::text(&told.space_id))
+        .with("as", acting(told, session_title))
+        .with("space", names.space(&told.space_id))
         .with("mode", Cell::mode(told.decision.mode))
         .with("cascade", Cell::text(cascade(&told.decision)))
         .with("drift", drift)
-        .with_some("grant", told.grant_id.as_ref().map(Cell::text));
+        .with_some("grant", told.grant_id.as_ref().map(|grant| names.grant(grant)));
+    for near in &told.near_grants {
+        record = record.with("near grant", Cell::text(format!("{} for {}: {}", near.grant_id, near.covers, near.because)));
+    }
     for error in &told.errors {
         let place = if error.pointer.is_empty() { String::new() } else { format!("{}: ", error.pointer) };
         record = record.with("params", Cell::text(format!("{place}{}", error.message)).toned(Tone::Danger));
     }
     record
+}
+
+/// `release bot (agent:ses_…)`: the id is whole, because `--as` takes it and titles may be alike.
+fn acting(told: &ExplainResponse, session_title: Option<&str>) -> Cell {
+    let principal = &told.principal;
+    match session_title.filter(|title| !title.trim().is_empty()) {
+        Some(title) => Cell::shown(format!("{title} ({principal})"), principal),
+        None => Cell::text(principal),
+    }
 }

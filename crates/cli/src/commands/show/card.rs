@@ -36,7 +36,7 @@ pub(super) struct Card<'a> {
     pub(super) before: Option<Before>,
     /// What is known about the call before it runs; `None` if the call is no longer pending or the caller may not answer it.
     pub(super) foresight: Option<&'a ForesightView>,
-    pub(super) people: &'a People,
+    pub(super) names: &'a Names,
 }
 
 impl Card<'_> {
@@ -112,6 +112,7 @@ impl Card<'_> {
         }
         facts.extend(invocation.connection_id.as_ref().map(|id| ("Connection", clean::line(id))));
         facts.extend(invocation.claimed.iter().flat_map(claims));
+        facts.push(("Space", self.names.space(&invocation.space_id).as_shown().to_owned()));
         facts.push(("Decision", cascade(&invocation.decision)));
         facts.extend(self.asked_by(terminal));
         if let Some(action) = self.action {
@@ -166,7 +167,7 @@ impl Card<'_> {
             facts.push(("Approval covers", text));
         }
         facts.extend(self.answers(terminal));
-        facts.extend(invocation.grant_id.as_ref().map(|grant| ("By grant", clean::line(grant))));
+        facts.extend(invocation.grant_id.as_ref().map(|grant| ("By grant", self.names.grant(grant).as_shown().to_owned())));
         let is_unasked = invocation.observed.is_some_and(Observed::ran_unasked);
         facts.extend(is_unasked.then(|| ("Observed", "nobody was asked, because the space only observes".to_owned())));
         facts.extend(redacted(&invocation.redacted).map(|taken| ("Redacted", taken)));
@@ -190,7 +191,7 @@ impl Card<'_> {
     /// Everyone who has approved so far, the final answer, and how the params were edited.
     fn answers(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let invocation = self.invocation;
-        let told = |answer: &AnswerView| answered(answer, self.people, terminal.past(answer.at).as_shown());
+        let told = |answer: &AnswerView| answered(answer, self.names, terminal.past(answer.at).as_shown());
         let mut facts = Vec::new();
         facts.extend(self.how_many_approved().map(|told| ("Approvals", told)));
         if self.is_pending() || invocation.approvals.len() > 1 {
@@ -199,7 +200,7 @@ impl Card<'_> {
         facts.extend(invocation.answer.as_ref().map(|answer| ("Answered by", told(answer))));
         facts.extend(invocation.resumed_at.map(|at| ("Resumed", resumed(terminal.past(at).as_shown()))));
         if let Some(edit) = &invocation.edit {
-            facts.push(("Edited by", format!("{} {}", self.people.name(&edit.by), terminal.past(edit.at).as_shown())));
+            facts.push(("Edited by", format!("{} {}", self.names.name(&edit.by), terminal.past(edit.at).as_shown())));
             facts.extend(edited(edit, &invocation.params).into_iter().map(|change| ("", change)));
         }
         facts
@@ -230,7 +231,7 @@ impl Card<'_> {
         facts.extend(invocation.rollback.map(|rollback| ("Rollback", remedy(rollback, "rolled back", "could not be rolled back"))));
         facts.extend(invocation.settled.as_ref().map(|settled| {
             let reason = settled.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
-            ("Settled by", format!("{} {}{reason}", self.people.name(&settled.by), terminal.past(settled.at).as_shown()))
+            ("Settled by", format!("{} {}{reason}", self.names.name(&settled.by), terminal.past(settled.at).as_shown()))
         }));
         facts
     }
@@ -249,7 +250,7 @@ impl Card<'_> {
     fn who(&self, terminal: &Terminal) -> String {
         let invocation = self.invocation;
         let title = invocation.session_title.as_deref().map(clean::line).filter(|title| !title.is_empty());
-        let mut who: Vec<_> = title.into_iter().chain([self.people.name(&invocation.principal)]).collect();
+        let mut who: Vec<_> = title.into_iter().chain([self.names.name(&invocation.principal)]).collect();
         // The name of an agent already contains its session.
         if !invocation.principal.ends_with(&invocation.session_id) {
             who.push(format!("session {}", clean::line(&invocation.session_id)));
@@ -259,7 +260,7 @@ impl Card<'_> {
                 .owner_id
                 .as_ref()
                 .filter(|owner| !invocation.principal.ends_with(*owner))
-                .map(|owner| format!("for {}", self.people.name(owner))),
+                .map(|owner| format!("for {}", self.names.name(owner))),
         );
         who.push(terminal.past(invocation.created_at).as_shown().to_owned());
         who.join(" · ")
@@ -334,14 +335,14 @@ pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
 }
 
 /// `robin 3 min ago: “fine”`, and what the approval does beyond this call. `when` is the time of the answer, relative or absolute.
-pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: &str) -> String {
+pub(in crate::commands) fn answered(answer: &AnswerView, names: &Names, when: &str) -> String {
     let reason = answer.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
     let beyond = match answer.mode {
         ApproveMode::Always => ", and allowed from now on",
         ApproveMode::Grant => ", with a grant",
         ApproveMode::Once => "",
     };
-    format!("{} {when}{beyond}{reason}", people.name(&answer.by))
+    format!("{} {when}{beyond}{reason}", names.name(&answer.by))
 }
 
 /// `3 min ago: …`. `when` is the time, relative or absolute.

@@ -49,7 +49,7 @@ fn because(word: &str) -> &str {
         "destructive_hint" => "the server says it may destroy something",
         "read_only_hint" => "the server says it only reads",
         "default" => "the source's default",
-        "unknown" => "nothing says what it does",
+        "unknown" => "the server does not say what it does",
         "name" => "its name says so",
         other => other,
     }

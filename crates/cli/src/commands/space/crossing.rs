@@ -55,14 +55,14 @@ impl Crossing {
 
 pub(super) async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<Page<CrossingView>>(&["crossings"], &[]).await?;
-    let (people, names) = (People::load(client, terminal).await, names(client).await);
+    let (known, names) = (Names::load(client, terminal).await, names(client).await);
     let mut table = Table::new(COLUMNS, "no crossings: every action stays in its space");
     for crossing in &answer.read.items {
         table.row([
             Cell::text(&crossing.action),
             Cell::shown(named(&crossing.from_space_id, &names), &crossing.from_space_id),
             Cell::shown(named(&crossing.to_space_id, &names), &crossing.to_space_id),
-            people.cell(&crossing.listed_by),
+            known.cell(&crossing.listed_by),
             terminal.past(crossing.listed_at),
         ]);
     }

@@ -68,11 +68,11 @@ impl Member {
 async fn list(space: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let id = id_of::<SpaceView>(space, client).await?;
     let members = client.get::<SpaceView>(&["spaces", &id], &[]).await?.read.members;
-    let people = People::load(client, terminal).await;
+    let names = Names::load(client, terminal).await;
     let empty = if members.is_some() { "no members: nobody acts in it" } else { "no members: everybody in the org may act in it" };
     let mut table = Table::new(COLUMNS, empty);
     for member in members.iter().flatten() {
-        table.row([Cell::text(member), people.whole(member)]);
+        table.row([Cell::text(member), names.whole(member)]);
     }
     let is_open = members.is_none();
     terminal.list(&json!({ "items": members.unwrap_or_default(), "next": null, "open": is_open }), &table)?;

@@ -23,7 +23,7 @@ impl Card {
         facts.extend(view.rollback.map(|rollback| ("Rollback", remedy(rollback, "rolled back", "could not be rolled back"))));
         if let (Some(settled), Some(settler)) = (&view.settled, &self.settler) {
             let reason = settled.reason.as_ref().map(|reason| format!(": “{reason}”")).unwrap_or_default();
-            facts.push(("Settled by", format!("{settler}, {}{reason}", settled.at)));
+            facts.push(("Settled by", format!("{settler}, {}{reason}", settled.at.to_minute())));
         }
         facts.extend(view.error.as_ref().map(|error| ("Error", format!("{}: {}", error.code, error.message))));
         facts.extend(took(view).map(|took| ("Took", took)));

@@ -27,8 +27,8 @@ pub(super) fn facts(invocation: &Invocation, ahead: Option<&Foresight>) -> Vec<(
     facts
 }
 
-/// `private_data since 2026-11-15T11:57:00Z, from files.read_text inv_…`
+/// `private_data since 2026-11-15 11:57 UTC, from files.read_text inv_…`
 fn told(held: &Held) -> String {
     let action = held.action.as_ref().map(|action| format!("{action} ")).unwrap_or_default();
-    format!("{} since {}, from {action}{}", held.label.label, held.label.at, held.label.invocation)
+    format!("{} since {}, from {action}{}", held.label.label, held.label.at.to_minute(), held.label.invocation)
 }

@@ -6,7 +6,7 @@ use crate::notify::Notice;
 use countersign_core::action::Class;
 use countersign_core::invocation::Deadline;
 use countersign_core::limits::{SLACK_PARAMS_CHARS_MAX, SLACK_TEXT_CHARS_MAX};
-use countersign_core::{Invocation, Status, Timestamp, clean};
+use countersign_core::{Invocation, Status, clean};
 use serde_json::{Value, json};
 
 /// Slack's bound for the text of a header.
@@ -25,7 +25,7 @@ pub(super) fn pending(notice: &Notice, page: &str) -> Message {
     let params = Params::of(invocation);
     let mut lines = facts(notice);
     if let Some(Deadline::At(at)) = invocation.deadline {
-        lines.push(format!("Answer until: {}", minutes(at)));
+        lines.push(format!("Answer until: {}", at.to_minute()));
     }
     if !invocation.approvals.is_empty() {
         lines.push(format!("Approvals so far: {}", invocation.approvals.len()));
@@ -142,10 +142,4 @@ fn cut(text: &str, chars_max: usize) -> String {
 /// A text outside of blocks is read as markup, in which these three begin links and mentions.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-/// A time without its fractions of a second.
-fn minutes(at: Timestamp) -> String {
-    let text = at.to_string();
-    text.split_once('.').map_or_else(|| text.clone(), |(seconds, _)| format!("{seconds}Z"))
 }

@@ -7,7 +7,7 @@ use countersign_core::ports::bus::{ClaimRef, Claimed, GroupName, LetterKind, New
 use countersign_core::ports::events::{Cause, Origin};
 use countersign_core::ports::{EventBus, EventFeed, Invocations};
 use countersign_core::retention::Retention;
-use countersign_core::{AutomationId, Invocation, Status};
+use countersign_core::{AutomationId, Invocation, RunId, Status};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ async fn an_event_keeps_all_that_was_said_of_it(kind: Kind) {
     let new = NewEvent {
         origin: Some(Origin { source: "/drive".to_owned(), id: "a".to_owned(), time: Some(testkit::clock::START), more }),
         space: Some(tenant.space.clone()),
-        cause: Cause { chain: vec![automation], depth: 1, root_run_id: Some("run_1".to_owned()) },
+        cause: Cause { chain: vec![automation], depth: 1, root_run_id: Some(tenant.draw(RunId::new)) },
         ..event("a")
     };
     let published = store.publish(&tenant.org, vec![new.clone()]).await.unwrap().remove(0);

@@ -131,7 +131,7 @@ fn drawn(params: Value) -> Vec<String> {
         action: Some(&action),
         before: Some(Before { ended: 3, succeeded: 2 }),
         foresight: None,
-        people: &People::default(),
+        names: &Names::default(),
     };
     card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
 }
@@ -153,6 +153,7 @@ Params
 
 Requested by      release\\u{202e} bot · agent:ses_1 · for usr_1 · 37 s ago
 Reason given      “tidy\\u{202e}up”
+Space             spc_1
 Decision          inferred from the tier: require_approval
 Reversible        yes
 Would change      not known; try countersign action invoke files.write_text --dry-run with these params
@@ -179,7 +180,7 @@ fn what_the_caller_says_of_its_call_is_on_the_card_and_cannot_touch_the_terminal
     assert_eq!(claims(&claimed), expected);
     assert_eq!(claims(&ClaimedView::default()), []);
     let invocation = InvocationView { claimed: Some(claimed), ..invocation(json!({})) };
-    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
+    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, names: &Names::default() };
     assert!(card.lines(&terminal()).iter().any(|line| line.contains("Rollback plan")));
 }
 
@@ -270,7 +271,7 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
         determining: vec![],
         errors: vec![read("no such attribute")],
     }];
-    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
+    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, names: &Names::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
     for expected in [
         "◷ pending · R2 ●●●○○ write · a kill switch is on: the deadline is stopped",
@@ -288,7 +289,7 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
 }
 
 fn looking_ahead(invocation: &InvocationView, action: &ActionView, foresight: &ForesightView) -> String {
-    let card = Card { invocation, action: Some(action), before: None, foresight: Some(foresight), people: &People::default() };
+    let card = Card { invocation, action: Some(action), before: None, foresight: Some(foresight), names: &Names::default() };
     let lines = card.lines(&terminal());
     lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect::<Vec<_>>().join("\n")
 }
@@ -379,7 +380,7 @@ fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
 #[test]
 fn the_connection_that_a_call_uses_is_named() {
     let call = InvocationView { connection_id: Some("con_1\u{202e}".into()), ..invocation(json!({})) };
-    let card = Card { invocation: &call, action: None, before: None, foresight: None, people: &People::default() };
+    let card = Card { invocation: &call, action: None, before: None, foresight: None, names: &Names::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
     assert!(lines.iter().any(|line| line.starts_with("Connection") && line.ends_with(r"con_1\u{202e}")), "{lines:#?}");
     assert!(!drawn(json!({})).iter().any(|line| line.starts_with("Connection")));
@@ -391,7 +392,7 @@ fn nobody_is_led_to_a_yes_that_would_do_nothing() {
     let of = |code: Option<&str>, invocation: &InvocationView, action: &ActionView| {
         let blocked = code.map(|code| api::invocation::FailureView { code: code.into(), message: read("no") });
         let foresight = ForesightView { blocked, ran_code: code == Some("package_failed"), ..ForesightView::default() };
-        let card = Card { invocation, action: Some(action), before: None, foresight: Some(&foresight), people: &People::default() };
+        let card = Card { invocation, action: Some(action), before: None, foresight: Some(&foresight), names: &Names::default() };
         card.answer()
     };
     let (own, package) = (action(), ActionView { package_sha256: Some(read("00")), ..action() });
@@ -448,7 +449,7 @@ Session holds     untrusted_content since 3 min ago
 ";
     assert!(drawn.contains(expected), "{drawn}");
     // A caller who may not see the foresight, or who looks when the call has ended, still sees the sentence of the rule.
-    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
+    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, names: &Names::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
     let sentence = server::sentence_of("safety.trifecta").unwrap();
     assert!(lines.iter().any(|line| line.ends_with(&format!("gate `safety`: {sentence} (safety.trifecta)"))), "{lines:#?}");
@@ -473,7 +474,7 @@ fn what_a_call_changed_and_what_took_it_back_are_listed() {
     done.status = read("succeeded");
     done.changed_files = vec![file("a", "created"), file("b", "changed"), file("c\u{1b}", "removed")];
     done.reverted_by = Some(read("inv_2"));
-    let card = Card { invocation: &done, action: None, before: None, foresight: None, people: &People::default() };
+    let card = Card { invocation: &done, action: None, before: None, foresight: None, names: &Names::default() };
     let drawn = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect::<Vec<_>>().join("\n");
     let expected = "\
 Changed           + created a
@@ -482,7 +483,7 @@ Changed           + created a
 Reverted by       inv_2";
     assert!(drawn.contains(expected), "{drawn}");
     (done.reverted_by, done.reverses) = (None, Some(read("inv_0")));
-    let card = Card { invocation: &done, action: None, before: None, foresight: None, people: &People::default() };
+    let card = Card { invocation: &done, action: None, before: None, foresight: None, names: &Names::default() };
     let drawn = card.lines(&terminal()).join("\n");
     assert!(drawn.contains("Restored") && drawn.contains("Reverts") && !drawn.contains("Reverted by"), "{drawn}");
 }

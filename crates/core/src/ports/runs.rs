@@ -1,0 +1,161 @@
+//! Firings and runs. Whoever works on a run has a lease on it, and every write of a run names the lease: a worker that lost it writes nothing.
+
+use super::Error;
+use crate::automation::{Firing, FiringReason, Tick, TriggerType};
+use crate::run::{Run, StepRecord};
+use crate::{AutomationId, Digest, EventId, FiringId, Future, InvocationId, OrgId, PrincipalId, RunId, SessionId, Timestamp};
+use serde_json::Value;
+
+/// Firings, runs and their leases.
+pub trait Runs: Send + Sync {
+    /// Records a firing and the run that it starts, if it starts one, in one write.
+    fn fire(&self, firing: NewFiring) -> Future<'_, Result<Fired, Error>>;
+    /// Leases runs of these queues that are due, of every org, the longest due first.
+    fn claim_runs<'a>(&'a self, queues: &'a [String], limit: u32) -> Future<'a, Result<Vec<Lease>, Error>>;
+    /// Keeps the leases for longer. Returns those that are still held, and which of them are to be cancelled.
+    fn keep_leases(&self, leases: Vec<Lease>) -> Future<'_, Result<Vec<KeptLease>, Error>>;
+    /// Gives a run back that was not begun: it is due at once.
+    fn give_back(&self, lease: Lease) -> Future<'_, Result<(), Error>>;
+    fn find_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<Run>, Error>>;
+    /// The steps that have ended, in order.
+    fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>>;
+    /// Saves how far a run came. Returns false, and writes nothing, if the lease is lost.
+    fn save_run(&self, saved: SavedRun) -> Future<'_, Result<bool, Error>>;
+    /// Has the run that waits for this call go on. Returns whether there is one.
+    fn wake_run<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
+    /// Asks for the end of a run. Its worker ends it, or the next that takes it up.
+    fn cancel_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId, by: &'a PrincipalId) -> Future<'a, Result<Option<Run>, Error>>;
+    /// Frees runs whose worker has gone. A run that was freed too often is quarantined. Returns how many were freed.
+    fn free_lost_runs(&self) -> Future<'_, Result<u64, Error>>;
+    /// Frees everything that is leased: this is the only worker, and it has just begun.
+    fn free_all_runs(&self) -> Future<'_, Result<u64, Error>>;
+    /// Runs that wait for a call that has ended without their being woken, at most 100 of every org.
+    fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>>;
+    /// The whole result of a call of a run, redacted; what the invocation keeps may be truncated.
+    fn find_whole_result<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Value>, Error>>;
+}
+
+/// One occurrence of a trigger.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewFiring {
+    pub id: FiringId,
+    pub org: OrgId,
+    pub automation: AutomationId,
+    pub trigger: Option<String>,
+    pub cause: Cause,
+    /// Why it starts a run, or why not.
+    pub reason: FiringReason,
+    pub detail: Option<String>,
+    /// Absent: it starts nothing, for that reason.
+    pub start: Option<Box<Start>>,
+}
+
+/// What made a trigger fire. The same cause never starts a second run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Tick(Tick),
+    Event(EventId),
+    /// A request with an idempotency key, and the digest of what it asked for.
+    Key {
+        key: String,
+        fingerprint: Digest,
+    },
+    /// A request without a key.
+    Request,
+}
+
+/// What a firing starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    pub run: RunId,
+    pub session: SessionId,
+    pub version: u32,
+    pub definition: Digest,
+    pub trigger_type: TriggerType,
+    pub inputs: Value,
+    pub queue: String,
+    pub concurrency: Concurrency,
+    /// At most so many firings of the trigger start a run in that time.
+    pub rate: Option<Rate>,
+    pub rerun_of: Option<RunId>,
+    /// Steps that a rerun does not repeat.
+    pub copied: Vec<StepRecord>,
+    /// The automations whose runs led here, without its own.
+    pub chain: Vec<AutomationId>,
+    /// The first run of the chain; absent: this one.
+    pub root: Option<RunId>,
+    /// Whether a paused automation runs too: a person asked for it by name.
+    pub even_paused: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub max: u32,
+    pub per_seconds: u32,
+}
+
+/// What becomes of a firing while another run of the automation has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concurrency {
+    DropIfRunning,
+    /// It waits behind the others, unless that many wait already.
+    Queue {
+        max: u32,
+        drop: Dropped,
+    },
+    AllowParallel,
+}
+
+/// Which run does not wait if the queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    Newest,
+    Oldest,
+}
+
+/// What became of a firing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fired {
+    New(Firing),
+    /// The same cause had fired before: this is what it came to.
+    Earlier(Firing),
+    /// The idempotency key was used for something else, by this firing.
+    KeyReused(Firing),
+    UnknownAutomation,
+}
+
+/// The right to work on a run for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub org: OrgId,
+    pub run: RunId,
+    /// Grows with every lease of the run, and never starts again.
+    pub token: i64,
+    pub until: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptLease {
+    pub lease: Lease,
+    pub is_cancelled: bool,
+}
+
+/// How far a run came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedRun {
+    pub lease: Lease,
+    pub run: Box<Run>,
+    /// Steps that have ended since it was saved last.
+    pub steps: Vec<StepRecord>,
+    pub then: Then,
+}
+
+/// What becomes of the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    GoOn,
+    /// It is given up; the run is due again then, or when it is woken.
+    Park { due_at: Option<Timestamp> },
+    /// It is given up for good: the run has ended.
+    End,
+}

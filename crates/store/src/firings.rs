@@ -1,0 +1,319 @@
+//! The ledger of firings: what each occurrence of a trigger came to, also if it started nothing. A firing and the run that it starts are one
+//! write, so the same tick, event or idempotency key never starts a second run, whichever server it reaches.
+
+use crate::automations::find_in;
+use crate::db::{Columns, Row, Tx, Val, count, only, to_json, vals};
+use crate::events::tell;
+use crate::runs::{Slot, drop_oldest, insert_run};
+use crate::{Error, Page, PageRequest, Store, page};
+use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringOutcome, FiringReason, Tick};
+use countersign_core::limits::{FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS};
+use countersign_core::ports::automations::SkippedTicks;
+use countersign_core::ports::runs::{Cause, Concurrency, Dropped, Fired, NewFiring, Rate, Start};
+use countersign_core::{AutomationId, Digest, FiringId, OrgId, RunId, Timestamp, random_bytes};
+use serde_json::json;
+
+macro_rules! select_firing {
+    () => {
+        "SELECT id, org_id, automation_id, trigger_id, reason, detail, run_id, scheduled_for, tick, event_id, at, count, first_at, last_at
+         FROM firings WHERE org_id = $1"
+    };
+}
+
+const MINUTE_MICROS: i64 = 60_000_000;
+
+/// Which firings of an automation to list; by default all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FiringFilter {
+    pub trigger: Option<String>,
+    pub outcome: Option<FiringOutcome>,
+}
+
+/// Ticks of a schedule that were left out.
+pub(crate) struct SkippedRow<'a> {
+    pub(crate) org: &'a OrgId,
+    pub(crate) automation: &'a AutomationId,
+    pub(crate) trigger: &'a str,
+    pub(crate) ticks: SkippedTicks,
+}
+
+impl Store {
+    /// Lists the firings of an automation, newest first.
+    pub async fn list_firings(
+        &self,
+        org: &OrgId,
+        automation: &AutomationId,
+        filter: &FiringFilter,
+        request: &PageRequest,
+    ) -> Result<Page<Firing>, Error> {
+        let sql = concat!(
+            select_firing!(),
+            " AND automation_id = $2 AND (trigger_id = $3 OR $3 = '') AND (outcome = $4 OR $4 = '') AND id < $5 ORDER BY id DESC LIMIT $6"
+        );
+        let params = vals![
+            org.as_str(),
+            automation.as_str(),
+            filter.trigger.as_deref().unwrap_or_default(),
+            filter.outcome.map_or("", FiringOutcome::as_str),
+            request.after.as_deref().unwrap_or("~"),
+            i64::from(request.limit) + 1
+        ];
+        page(self.db.read(sql, &params).await?, request.limit, read_firing, |firing| firing.id.to_string())
+    }
+
+    /// Removes firings of long ago, and idempotency keys that have expired. Returns how many.
+    pub async fn forget_firings(&self, org: &OrgId) -> Result<u64, Error> {
+        let org = org.clone();
+        self.db
+            .write(org.clone(), move |tx| {
+                Box::pin(async move {
+                    let now = tx.now();
+                    let sql = "DELETE FROM fire_keys WHERE org_id = $1 AND expires_at <= $2";
+                    let keys = tx.exec(sql, &vals![org.as_str(), now]).await?;
+                    let sql = "DELETE FROM firings WHERE org_id = $1 AND last_at < $2";
+                    Ok(keys + tx.exec(sql, &vals![org.as_str(), now.minus_seconds(FIRING_KEPT_SECONDS)]).await?)
+                })
+            })
+            .await
+    }
+}
+
+/// What stands in the way of a firing, or what it starts.
+enum Verdict {
+    Starts(Box<Start>, Slot),
+    Nothing(FiringReason),
+}
+
+pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Result<Fired, Error> {
+    let Some(automation) = find_in(tx, &new.org, &new.automation).await? else {
+        return Ok(Fired::UnknownAutomation);
+    };
+    if let Some(earlier) = earlier(tx, &new).await? {
+        return Ok(earlier);
+    }
+    let NewFiring { id, org, automation: automation_id, trigger, cause, reason, detail, start } = new;
+    let now = tx.now();
+    let verdict = match start {
+        Some(start) => judge(store, tx, &automation, trigger.as_deref(), start).await?,
+        None => Verdict::Nothing(reason),
+    };
+    let (reason, run) = match &verdict {
+        Verdict::Starts(start, _) => (reason, Some(start.run.clone())),
+        Verdict::Nothing(reason) => (*reason, None),
+    };
+    let (tick, event) = match &cause {
+        Cause::Tick(tick) => (Some(tick.clone()), None),
+        Cause::Event(event) => (None, Some(event.clone())),
+        Cause::Key { .. } | Cause::Request => (None, None),
+    };
+    let firing = Firing {
+        id,
+        org: org.clone(),
+        automation: automation_id,
+        trigger,
+        reason,
+        detail,
+        run,
+        tick,
+        event,
+        at: now,
+        count: 1,
+        first_at: now,
+        last_at: now,
+    };
+    if firing.run.is_none() && firing.tick.is_none() && joined_row(tx, &firing).await? {
+        return Ok(Fired::New(firing));
+    }
+    insert_firing(tx, &firing).await?;
+    if let Cause::Key { key, fingerprint } = cause {
+        let sql = "INSERT INTO fire_keys (org_id, automation_id, key, fingerprint, firing_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
+                   ON CONFLICT (org_id, automation_id, key) DO UPDATE
+                   SET fingerprint = excluded.fingerprint, firing_id = excluded.firing_id, expires_at = excluded.expires_at";
+        let params = vals![
+            org.as_str(),
+            firing.automation.as_str(),
+            key,
+            fingerprint.to_string(),
+            firing.id.as_str(),
+            now.plus_seconds(FIRE_KEY_SECONDS)
+        ];
+        tx.exec(sql, &params).await?;
+    }
+    match verdict {
+        Verdict::Starts(start, slot) => {
+            if let Some(trigger) = &firing.trigger {
+                let at = firing.tick.as_ref().map_or(now, |tick| tick.scheduled_for);
+                let sql = "UPDATE triggers SET last_fired_at = $1 WHERE org_id = $2 AND automation_id = $3 AND id = $4";
+                tx.exec(sql, &vals![at, org.as_str(), firing.automation.as_str(), trigger.as_str()]).await?;
+            }
+            insert_run(store, tx, &automation, &firing, *start, slot).await?;
+        }
+        Verdict::Nothing(reason) => {
+            let body = json!({
+                "automation_id": firing.automation,
+                "trigger_id": firing.trigger,
+                "firing_id": firing.id,
+                "outcome": reason.outcome(),
+                "reason": reason,
+                "detail": firing.detail,
+            });
+            tell(store, tx, &org, "automation.firing.dropped", firing.automation.to_string(), body.to_string()).await?;
+        }
+    }
+    Ok(Fired::New(firing))
+}
+
+/// What the same cause came to before.
+async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
+    let (org, automation) = (new.org.as_str(), new.automation.as_str());
+    let trigger = new.trigger.as_deref();
+    let rows = match &new.cause {
+        Cause::Tick(tick) => {
+            let sql = concat!(select_firing!(), " AND automation_id = $2 AND trigger_id = $3 AND scheduled_for = $4");
+            tx.query(sql, &vals![org, automation, trigger, tick.scheduled_for]).await?
+        }
+        Cause::Event(event) => {
+            let sql = concat!(select_firing!(), " AND automation_id = $2 AND trigger_id = $3 AND event_id = $4");
+            tx.query(sql, &vals![org, automation, trigger, event.as_str()]).await?
+        }
+        Cause::Key { key, fingerprint } => {
+            let sql = "SELECT fingerprint, firing_id FROM fire_keys WHERE org_id = $1 AND automation_id = $2 AND key = $3 AND expires_at > $4";
+            let found = only(tx.query(sql, &vals![org, automation, key.as_str(), tx.now()]).await?, |row| {
+                let mut columns = Columns::of(row);
+                Ok((columns.parsed(Digest::parse)?, columns.text()?))
+            })?;
+            let Some((bound_to, firing)) = found else { return Ok(None) };
+            let sql = concat!(select_firing!(), " AND id = $2");
+            let firing = only(tx.query(sql, &vals![org, firing]).await?, read_firing)?;
+            // A key is remembered for a shorter time than its firing.
+            let firing = firing.ok_or_else(|| Error::Corrupt { message: "an idempotency key has no firing".to_owned() })?;
+            return Ok(Some(if bound_to == *fingerprint { Fired::Earlier(firing) } else { Fired::KeyReused(firing) }));
+        }
+        Cause::Request => return Ok(None),
+    };
+    Ok(only(rows, read_firing)?.map(Fired::Earlier))
+}
+
+/// Whether the firing starts its run, and whether that may go on at once.
+async fn judge(store: &Store, tx: &mut Tx, automation: &Automation, trigger: Option<&str>, start: Box<Start>) -> Result<Verdict, Error> {
+    match automation.status {
+        AutomationStatus::Active => {}
+        AutomationStatus::Paused if start.even_paused => {}
+        AutomationStatus::Paused | AutomationStatus::Archived => return Ok(Verdict::Nothing(FiringReason::Paused)),
+    }
+    let (org, id) = (automation.org.as_str(), automation.id.as_str());
+    if let (Some(trigger), Some(rate)) = (trigger, start.rate)
+        && is_crowded(tx, org, id, trigger, rate).await?
+    {
+        return Ok(Verdict::Nothing(FiringReason::RateLimited));
+    }
+    let taken = "SELECT count(*) FROM runs WHERE org_id = $1 AND automation_id = $2 AND slot = 1";
+    let is_taken = count(tx.query(taken, &vals![org, id]).await?)? > 0;
+    Ok(match start.concurrency {
+        Concurrency::AllowParallel => Verdict::Starts(start, Slot::None),
+        Concurrency::DropIfRunning | Concurrency::Queue { .. } if !is_taken => Verdict::Starts(start, Slot::Holds),
+        Concurrency::DropIfRunning => Verdict::Nothing(FiringReason::AlreadyRunning),
+        Concurrency::Queue { max, drop } => {
+            let queued = "SELECT count(*) FROM runs WHERE org_id = $1 AND automation_id = $2 AND slot = 2";
+            let is_full = count(tx.query(queued, &vals![org, id]).await?)? >= i64::from(max);
+            match drop {
+                Dropped::Newest | Dropped::Oldest if !is_full => Verdict::Starts(start, Slot::WaitsBehind),
+                Dropped::Oldest if max > 0 => {
+                    drop_oldest(store, tx, &automation.org, &automation.id).await?;
+                    Verdict::Starts(start, Slot::WaitsBehind)
+                }
+                Dropped::Newest | Dropped::Oldest => Verdict::Nothing(FiringReason::QueueFull),
+            }
+        }
+    })
+}
+
+async fn is_crowded(tx: &mut Tx, org: &str, automation: &str, trigger: &str, rate: Rate) -> Result<bool, Error> {
+    let since = tx.now().minus_seconds(u64::from(rate.per_seconds));
+    let sql = "SELECT count(*) FROM firings WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3 AND outcome = 'started' AND at > $4";
+    Ok(count(tx.query(sql, &vals![org, automation, trigger, since]).await?)? >= i64::from(rate.max))
+}
+
+/// Counts a firing that started nothing with the others of its trigger, reason and minute. Returns false if it is the first of them.
+async fn joined_row(tx: &mut Tx, firing: &Firing) -> Result<bool, Error> {
+    let minute = firing.at.as_micros().div_euclid(MINUTE_MICROS) * MINUTE_MICROS;
+    let sql = "UPDATE firings SET count = count + 1, last_at = $1 WHERE org_id = $2 AND id IN (
+                 SELECT id FROM firings WHERE org_id = $2 AND automation_id = $3 AND trigger_id = $4 AND outcome = $5 AND reason = $6
+                 AND first_at >= $7 AND scheduled_for IS NULL ORDER BY id DESC LIMIT 1)";
+    let params = vals![
+        firing.at,
+        firing.org.as_str(),
+        firing.automation.as_str(),
+        firing.trigger.as_deref().unwrap_or_default(),
+        firing.reason.outcome().as_str(),
+        firing.reason.as_str(),
+        Timestamp::from_micros(minute)
+    ];
+    Ok(tx.exec(sql, &params).await? > 0)
+}
+
+pub(crate) async fn insert_skipped(store: &Store, tx: &mut Tx, row: SkippedRow<'_>) -> Result<(), Error> {
+    let SkippedRow { org, automation, trigger, ticks } = row;
+    let firing = Firing {
+        id: FiringId::new(tx.now(), random_bytes(&*store.random)),
+        org: org.clone(),
+        automation: automation.clone(),
+        trigger: Some(trigger.to_owned()),
+        reason: ticks.reason,
+        detail: None,
+        run: None,
+        tick: None,
+        event: None,
+        at: tx.now(),
+        count: ticks.count,
+        first_at: ticks.first_at,
+        last_at: ticks.last_at,
+    };
+    insert_firing(tx, &firing).await
+}
+
+async fn insert_firing(tx: &mut Tx, firing: &Firing) -> Result<(), Error> {
+    let sql = "INSERT INTO firings (org_id, id, automation_id, trigger_id, outcome, reason, detail, run_id, scheduled_for, tick, event_id, at,
+               count, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+    let params: Vec<Val> = vals![
+        firing.org.as_str(),
+        firing.id.as_str(),
+        firing.automation.as_str(),
+        firing.trigger.as_deref(),
+        firing.reason.outcome().as_str(),
+        firing.reason.as_str(),
+        firing.detail.as_deref(),
+        firing.run.as_ref().map(RunId::as_str),
+        firing.tick.as_ref().map(|tick| tick.scheduled_for),
+        firing.tick.as_ref().map(to_json).transpose()?,
+        firing.event.as_ref().map(countersign_core::EventId::as_str),
+        firing.at,
+        i64::try_from(firing.count).unwrap_or(i64::MAX),
+        firing.first_at,
+        firing.last_at
+    ]
+    .into();
+    tx.exec(sql, &params).await.map(|_| ())
+}
+
+fn read_firing(row: Row) -> Result<Firing, Error> {
+    let mut columns = Columns::of(row);
+    let (id, org, automation, trigger) = (columns.id()?, columns.id()?, columns.id()?, columns.text_or_null()?);
+    let (reason, detail, run) = (columns.parsed(FiringReason::parse)?, columns.text_or_null()?, columns.id_or_null()?);
+    let (_, tick) = (columns.time_or_null()?, columns.parsed_or_null(|text| serde_json::from_str::<Tick>(text).ok())?);
+    Ok(Firing {
+        id,
+        org,
+        automation,
+        trigger,
+        reason,
+        detail,
+        run,
+        tick,
+        event: columns.id_or_null()?,
+        at: columns.time()?,
+        count: u64::try_from(columns.int()?).unwrap_or_default(),
+        first_at: columns.time()?,
+        last_at: columns.time()?,
+    })
+}

@@ -1,0 +1,552 @@
+//! Runs of automations, and the leases on them. A lease has a token that grows with every lease of its run. Every write of a run begins with
+//! its lease, so that a worker which lost it changes nothing; and no write changes a run that has ended.
+
+use crate::bus::publish_in;
+use crate::claims::SWEEP_ROWS;
+use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
+use crate::firings::fire_in;
+use crate::orgs::{not_among, places};
+use crate::{Error, Page, PageRequest, Store, page};
+use countersign_core::automation::{Automation, Firing, FiringReason};
+use countersign_core::limits::{RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
+use countersign_core::ports::Runs;
+use countersign_core::ports::bus::NewEvent;
+use countersign_core::ports::events::Cause;
+use countersign_core::ports::runs::{Fired, KeptLease, Lease, NewFiring, SavedRun, Start, Then};
+use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord};
+use countersign_core::session::Attendance;
+use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, RunId, SpaceId, Status, Timestamp};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+macro_rules! select_run {
+    () => {
+        "SELECT body, cancelled_by FROM runs WHERE org_id = $1"
+    };
+}
+
+/// Whether a run may go on, where only one run of its automation may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// Any number may.
+    None,
+    Holds,
+    WaitsBehind,
+}
+
+impl Slot {
+    const fn stored(self) -> i64 {
+        match self {
+            Self::None => 0,
+            Self::Holds => 1,
+            Self::WaitsBehind => 2,
+        }
+    }
+}
+
+/// Which runs to list; by default all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    pub automation: Option<AutomationId>,
+    pub status: Option<RunStatus>,
+    pub hidden: BTreeSet<SpaceId>,
+}
+
+impl Runs for Store {
+    fn fire(&self, firing: NewFiring) -> Future<'_, Result<Fired, Error>> {
+        let store = self.clone();
+        Box::pin(self.db.write(firing.org.clone(), move |tx| Box::pin(async move { fire_in(&store, tx, firing).await })))
+    }
+
+    fn claim_runs<'a>(&'a self, queues: &'a [String], limit: u32) -> Future<'a, Result<Vec<Lease>, Error>> {
+        Box::pin(async move {
+            let (queues, is_postgres) = (queues.to_vec(), self.db.is_postgres());
+            self.db
+                .write_unscoped(move |tx| {
+                    Box::pin(async move {
+                        let until = tx.now().plus_seconds(RUN_LEASE_SECONDS);
+                        let mut params = vals![tx.lease().id().as_str(), until, tx.now()].to_vec();
+                        let Some(queues) = places(queues.iter().map(String::as_str), &mut params) else {
+                            return Ok(Vec::new());
+                        };
+                        params.push(Val::from(i64::from(limit)));
+                        // On PostgreSQL several servers claim at once.
+                        let skip = if is_postgres { " FOR UPDATE SKIP LOCKED" } else { "" };
+                        let sql = format!(
+                            "/* every org: a worker works for all of them */ UPDATE run_leases
+                             SET lease_owner = $1, lease_token = lease_token + 1, lease_until = $2
+                             WHERE run_id IN (SELECT run_id FROM run_leases
+                               WHERE lease_until IS NULL AND due_at IS NOT NULL AND due_at <= $3 AND queue IN ({queues})
+                               ORDER BY due_at, run_id LIMIT ${}{skip})
+                             RETURNING org_id, run_id, lease_token, lease_until",
+                            params.len()
+                        );
+                        all(tx.query(&sql, &params).await?, read_lease)
+                    })
+                })
+                .await
+        })
+    }
+
+    fn keep_leases(&self, leases: Vec<Lease>) -> Future<'_, Result<Vec<KeptLease>, Error>> {
+        Box::pin(self.db.write_unscoped(move |tx| {
+            Box::pin(async move {
+                let mut params = vals![tx.now().plus_seconds(RUN_LEASE_SECONDS), tx.lease().id().as_str()].to_vec();
+                let Some(runs) = places(leases.iter().map(|lease| lease.run.as_str()), &mut params) else {
+                    return Ok(Vec::new());
+                };
+                let sql = format!(
+                    "/* every org: a worker works for all of them */ UPDATE run_leases SET lease_until = $1
+                     WHERE lease_owner = $2 AND lease_until IS NOT NULL AND run_id IN ({runs})
+                     RETURNING org_id, run_id, lease_token, lease_until, cancelled"
+                );
+                let kept = all(tx.query(&sql, &params).await?, |row| {
+                    let mut columns = Columns::of(row);
+                    Ok(KeptLease { lease: read_lease_columns(&mut columns)?, is_cancelled: columns.int()? == 1 })
+                })?;
+                let is_same = |kept: &KeptLease| leases.iter().any(|lease| lease.run == kept.lease.run && lease.token == kept.lease.token);
+                Ok(kept.into_iter().filter(is_same).collect())
+            })
+        }))
+    }
+
+    fn give_back(&self, lease: Lease) -> Future<'_, Result<(), Error>> {
+        Box::pin(self.db.write(lease.org.clone(), move |tx| {
+            Box::pin(async move {
+                let now = tx.now();
+                park_in(tx, &lease, Some(now)).await.map(|_| ())
+            })
+        }))
+    }
+
+    fn find_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Option<Run>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(select_run!(), " AND id = $2");
+            only(self.db.read(sql, &vals![org.as_str(), run.as_str()]).await?, read_run)
+        })
+    }
+
+    fn list_steps<'a>(&'a self, org: &'a OrgId, run: &'a RunId) -> Future<'a, Result<Vec<StepRecord>, Error>> {
+        Box::pin(async move {
+            // The plan comes before what follows its failure.
+            let sql = "SELECT body FROM run_steps WHERE org_id = $1 AND run_id = $2 ORDER BY phase DESC, step";
+            all(self.db.read(sql, &vals![org.as_str(), run.as_str()]).await?, |row| Columns::of(row).json())
+        })
+    }
+
+    fn save_run(&self, saved: SavedRun) -> Future<'_, Result<bool, Error>> {
+        let store = self.clone();
+        Box::pin(self.db.write(saved.lease.org.clone(), move |tx| Box::pin(async move { save_in(&store, tx, saved).await })))
+    }
+
+    fn wake_run<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            // Most calls are no steps: that is seen without a write.
+            let sql = "SELECT id FROM runs WHERE org_id = $1 AND invocation_id = $2";
+            if self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty() {
+                return Ok(false);
+            }
+            let (org, invocation) = (org.clone(), invocation.clone());
+            self.db
+                .write(org.clone(), move |tx| {
+                    Box::pin(async move {
+                        let sql = "UPDATE run_leases SET due_at = $1 WHERE org_id = $2 AND due_at IS NULL AND lease_until IS NULL
+                                   AND run_id IN (SELECT id FROM runs WHERE org_id = $2 AND invocation_id = $3)";
+                        Ok(tx.exec(sql, &vals![tx.now(), org.as_str(), invocation.as_str()]).await? > 0)
+                    })
+                })
+                .await
+        })
+    }
+
+    fn cancel_run<'a>(&'a self, org: &'a OrgId, run: &'a RunId, by: &'a PrincipalId) -> Future<'a, Result<Option<Run>, Error>> {
+        let (store, org, run, by) = (self.clone(), org.clone(), run.clone(), by.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| Box::pin(async move { cancel_in(&store, tx, &org, &run, &by).await })))
+    }
+
+    fn free_lost_runs(&self) -> Future<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let now = self.db.now().await?;
+            let sql = "/* every org: a worker works for all of them */ SELECT org_id, run_id, lease_token, lease_until FROM run_leases
+                       WHERE lease_until IS NOT NULL AND lease_until <= $1 ORDER BY lease_until LIMIT $2";
+            let lost = all(self.db.read(sql, &vals![now, SWEEP_ROWS]).await?, read_lease)?;
+            self.free(lost).await
+        })
+    }
+
+    fn free_all_runs(&self) -> Future<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let sql = "/* every org: a worker works for all of them */ SELECT org_id, run_id, lease_token, lease_until FROM run_leases
+                       WHERE lease_until IS NOT NULL";
+            let left = all(self.db.read(sql, &[]).await?, read_lease)?;
+            self.free(left).await
+        })
+    }
+
+    fn wake_forgotten_runs(&self) -> Future<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let sql = "/* every org: a worker works for all of them */ SELECT runs.org_id, runs.invocation_id FROM runs
+                       JOIN run_leases ON run_leases.run_id = runs.id AND run_leases.due_at IS NULL AND run_leases.lease_until IS NULL
+                       JOIN invocations ON invocations.org_id = runs.org_id AND invocations.id = runs.invocation_id
+                       AND invocations.status NOT IN ('pending', 'approved', 'running', 'in_doubt')
+                       WHERE runs.status = 'waiting' LIMIT $1";
+            let forgotten = all(self.db.read(sql, &vals![SWEEP_ROWS]).await?, |row| {
+                let mut columns = Columns::of(row);
+                Ok((columns.id::<OrgId>()?, columns.id::<InvocationId>()?))
+            })?;
+            let mut woken = 0;
+            for (org, invocation) in forgotten {
+                woken += u64::from(self.wake_run(&org, &invocation).await?);
+            }
+            Ok(woken)
+        })
+    }
+
+    fn find_whole_result<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Value>, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT result FROM whole_results WHERE org_id = $1 AND invocation_id = $2";
+            only(self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?, |row| Columns::of(row).json())
+        })
+    }
+}
+
+impl Store {
+    /// Lists runs, newest first.
+    pub async fn list_runs(&self, org: &OrgId, filter: &RunFilter, request: &PageRequest) -> Result<Page<Run>, Error> {
+        let mut params = vals![
+            org.as_str(),
+            filter.automation.as_ref().map_or("", AutomationId::as_str),
+            filter.status.map_or("", RunStatus::as_str),
+            request.after.as_deref().unwrap_or("~")
+        ]
+        .to_vec();
+        let visible = not_among("space_id", &filter.hidden, &mut params);
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let which = concat!(select_run!(), " AND (automation_id = $2 OR $2 = '') AND (status = $3 OR $3 = '') AND id < $4");
+        let sql = format!("{which}{visible} ORDER BY id DESC LIMIT ${}", params.len());
+        page(self.db.read(&sql, &params).await?, request.limit, read_run, |run| run.id.to_string())
+    }
+
+    /// The run whose session this is.
+    pub async fn find_run_of_session(&self, org: &OrgId, session: &countersign_core::SessionId) -> Result<Option<Run>, Error> {
+        let sql = concat!(select_run!(), " AND session_id = $2");
+        only(self.db.read(sql, &vals![org.as_str(), session.as_str()]).await?, read_run)
+    }
+
+    async fn free(&self, lost: Vec<Lease>) -> Result<u64, Error> {
+        let mut freed = 0;
+        for lease in lost {
+            let store = self.clone();
+            freed += self.db.write(lease.org.clone(), move |tx| Box::pin(async move { free_in(&store, tx, lease).await })).await?;
+        }
+        Ok(freed)
+    }
+}
+
+/// The run of a firing, with the session in which its steps are invoked.
+pub(crate) async fn insert_run(
+    store: &Store,
+    tx: &mut Tx,
+    automation: &Automation,
+    firing: &Firing,
+    start: Start,
+    slot: Slot,
+) -> Result<(), Error> {
+    let (org, now) = (&automation.org, tx.now());
+    let sql = "INSERT INTO sessions (org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let params = vals![
+        org.as_str(),
+        start.session.as_str(),
+        automation.space.as_str(),
+        PrincipalId::Automation(automation.id.clone()).to_string(),
+        automation.creator.as_str(),
+        automation.name.as_str(),
+        Attendance::Unattended.as_str(),
+        automation.id.as_str(),
+        now
+    ];
+    tx.exec(sql, &params).await?;
+    let mut chain = start.chain;
+    chain.push(automation.id.clone());
+    let run = Run {
+        root: start.root.unwrap_or_else(|| start.run.clone()),
+        id: start.run,
+        org: org.clone(),
+        automation: automation.id.clone(),
+        space: automation.space.clone(),
+        session: start.session,
+        version: start.version,
+        definition: start.definition,
+        status: RunStatus::Pending,
+        waiting_for: None,
+        trigger: firing.trigger.clone(),
+        trigger_type: start.trigger_type,
+        firing: firing.id.clone(),
+        inputs: start.inputs,
+        output: None,
+        failure: None,
+        handler_failed: false,
+        queue: start.queue,
+        phase: Phase::Plan,
+        step: u32::try_from(start.copied.len()).unwrap_or(u32::MAX),
+        invocation: None,
+        worked_ms: 0,
+        recoveries: 0,
+        rerun_of: start.rerun_of,
+        chain,
+        cancelled_by: None,
+        created_at: now,
+        started_at: None,
+        ended_at: None,
+    };
+    let sql = "SELECT coalesce(max(fire_seq), 0) FROM runs WHERE org_id = $1 AND automation_id = $2";
+    let fire_seq = count(tx.query(sql, &vals![org.as_str(), automation.id.as_str()]).await?)? + 1;
+    let sql = "INSERT INTO runs (org_id, id, automation_id, space_id, session_id, status, slot, fire_seq, body)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let params = vals![
+        org.as_str(),
+        run.id.as_str(),
+        automation.id.as_str(),
+        run.space.as_str(),
+        run.session.as_str(),
+        run.status.as_str(),
+        slot.stored(),
+        fire_seq,
+        to_json(&run)?
+    ];
+    tx.exec(sql, &params).await?;
+    insert_steps(tx, org, &run.id, &start.copied).await?;
+    if slot != Slot::WaitsBehind {
+        insert_lease(tx, org, &run.id, &run.queue).await?;
+    }
+    announce(store, tx, &run).await
+}
+
+/// The oldest run that waits behind another makes room for a newer one.
+pub(crate) async fn drop_oldest(store: &Store, tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<(), Error> {
+    let sql = concat!(select_run!(), " AND automation_id = $2 AND slot = 2 ORDER BY fire_seq LIMIT 1");
+    let Some(run) = only(tx.query(sql, &vals![org.as_str(), automation.as_str()]).await?, read_run)? else {
+        return Ok(());
+    };
+    let why = "a newer run took its place in the queue, which was full";
+    let sql = "UPDATE firings SET outcome = $1, reason = $2 WHERE org_id = $3 AND id = $4";
+    let reason = FiringReason::QueueFull;
+    tx.exec(sql, &vals![reason.outcome().as_str(), reason.as_str(), org.as_str(), run.firing.as_str()]).await?;
+    end_unworked(store, tx, run, RunStatus::Cancelled, "queue_full", why).await
+}
+
+async fn insert_lease(tx: &mut Tx, org: &OrgId, run: &RunId, queue: &str) -> Result<(), Error> {
+    let sql = "INSERT INTO run_leases (run_id, org_id, queue, due_at, lease_token, cancelled) VALUES ($1, $2, $3, $4, 0, 0)";
+    tx.exec(sql, &vals![run.as_str(), org.as_str(), queue, tx.now()]).await.map(|_| ())
+}
+
+async fn insert_steps(tx: &mut Tx, org: &OrgId, run: &RunId, steps: &[StepRecord]) -> Result<(), Error> {
+    for step in steps {
+        // A step that is written again, after its commit was uncertain, is the same step.
+        let sql = "INSERT INTO run_steps (org_id, run_id, phase, step, body) VALUES ($1, $2, $3, $4, $5)
+                   ON CONFLICT (org_id, run_id, phase, step) DO NOTHING";
+        tx.exec(sql, &vals![org.as_str(), run.as_str(), step.phase.as_str(), i64::from(step.index), to_json(step)?]).await?;
+    }
+    Ok(())
+}
+
+/// Whether the lease is still held; it is kept for longer, or given up as `then` says.
+async fn save_in(store: &Store, tx: &mut Tx, saved: SavedRun) -> Result<bool, Error> {
+    let SavedRun { lease, mut run, steps, then } = saved;
+    let now = tx.now();
+    let is_held = match then {
+        Then::GoOn => {
+            let sql = "UPDATE run_leases SET lease_until = $1 WHERE org_id = $2 AND run_id = $3 AND lease_token = $4 AND lease_owner = $5";
+            let until = now.plus_seconds(RUN_LEASE_SECONDS);
+            let owner = tx.lease().id().to_string();
+            tx.exec(sql, &vals![until, lease.org.as_str(), lease.run.as_str(), lease.token, owner]).await? == 1
+        }
+        Then::Park { due_at } => {
+            let due_at = match &run.invocation {
+                // What it waits for may have ended while it was on its way here. Then nobody wakes it any more.
+                Some(invocation) if due_at.is_none() && has_ended(tx, &lease.org, invocation).await? => Some(now),
+                Some(_) | None => due_at,
+            };
+            park_in(tx, &lease, due_at).await?
+        }
+        Then::End => {
+            let sql = "DELETE FROM run_leases WHERE org_id = $1 AND run_id = $2 AND lease_token = $3 AND lease_owner = $4";
+            let owner = tx.lease().id().to_string();
+            tx.exec(sql, &vals![lease.org.as_str(), lease.run.as_str(), lease.token, owner]).await? == 1
+        }
+    };
+    if !is_held {
+        return Ok(false);
+    }
+    insert_steps(tx, &lease.org, &lease.run, &steps).await?;
+    match then {
+        Then::End => {
+            run.ended_at = Some(now);
+            end_in(store, tx, &run).await?;
+        }
+        Then::GoOn | Then::Park { .. } => {
+            update_run(tx, &run).await?;
+            if run.status == RunStatus::Waiting {
+                announce(store, tx, &run).await?;
+            }
+        }
+    }
+    Ok(true)
+}
+
+async fn park_in(tx: &mut Tx, lease: &Lease, due_at: Option<Timestamp>) -> Result<bool, Error> {
+    let sql = "UPDATE run_leases SET due_at = $1, lease_until = NULL, lease_owner = NULL, lease_token = lease_token + 1
+               WHERE org_id = $2 AND run_id = $3 AND lease_token = $4 AND lease_owner = $5";
+    let owner = tx.lease().id().to_string();
+    Ok(tx.exec(sql, &vals![due_at, lease.org.as_str(), lease.run.as_str(), lease.token, owner]).await? == 1)
+}
+
+async fn has_ended(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<bool, Error> {
+    let sql = "SELECT status FROM invocations WHERE org_id = $1 AND id = $2";
+    let status = only(tx.query(sql, &vals![org.as_str(), invocation.as_str()]).await?, |row| Columns::of(row).parsed(Status::parse))?;
+    Ok(status.is_none_or(Status::is_final))
+}
+
+/// Writes a run that has not ended. A run that has ended is never changed.
+async fn update_run(tx: &mut Tx, run: &Run) -> Result<bool, Error> {
+    let sql = "UPDATE runs SET status = $1, invocation_id = $2, body = $3, slot = CASE WHEN $4 = 1 THEN 0 ELSE slot END, ended_at = $5
+               WHERE org_id = $6 AND id = $7 AND status IN ('pending', 'running', 'waiting')";
+    let params = vals![
+        run.status.as_str(),
+        run.invocation.as_ref().map(InvocationId::as_str),
+        to_json(run)?,
+        i64::from(run.status.is_final()),
+        run.ended_at,
+        run.org.as_str(),
+        run.id.as_str()
+    ];
+    Ok(tx.exec(sql, &params).await? == 1)
+}
+
+/// Ends a run: its place is free, the next one goes on, and its session ends.
+async fn end_in(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
+    if !update_run(tx, run).await? {
+        return Ok(());
+    }
+    let (org, now) = (run.org.as_str(), tx.now());
+    let sql = "DELETE FROM whole_results WHERE org_id = $1 AND session_id = $2";
+    tx.exec(sql, &vals![org, run.session.as_str()]).await?;
+    let sql = "UPDATE sessions SET ended_at = $1 WHERE org_id = $2 AND id = $3 AND ended_at IS NULL";
+    tx.exec(sql, &vals![now, org, run.session.as_str()]).await?;
+    promote(tx, &run.org, &run.automation).await?;
+    announce(store, tx, run).await
+}
+
+/// Lets the first run that waits behind another go on, if none does.
+async fn promote(tx: &mut Tx, org: &OrgId, automation: &AutomationId) -> Result<(), Error> {
+    let params = vals![org.as_str(), automation.as_str()];
+    let sql = "SELECT count(*) FROM runs WHERE org_id = $1 AND automation_id = $2 AND slot = 1";
+    if count(tx.query(sql, &params).await?)? > 0 {
+        return Ok(());
+    }
+    let sql = concat!(select_run!(), " AND automation_id = $2 AND slot = 2 ORDER BY fire_seq LIMIT 1");
+    let Some(next) = only(tx.query(sql, &params).await?, read_run)? else {
+        return Ok(());
+    };
+    let sql = "UPDATE runs SET slot = 1 WHERE org_id = $1 AND id = $2";
+    tx.exec(sql, &vals![org.as_str(), next.id.as_str()]).await?;
+    insert_lease(tx, org, &next.id, &next.queue).await
+}
+
+async fn cancel_in(store: &Store, tx: &mut Tx, org: &OrgId, id: &RunId, by: &PrincipalId) -> Result<Option<Run>, Error> {
+    let sql = concat!(select_run!(), " AND id = $2");
+    let Some(mut run) = only(tx.query(sql, &vals![org.as_str(), id.as_str()]).await?, read_run)? else {
+        return Ok(None);
+    };
+    if run.status.is_final() || run.cancelled_by.is_some() {
+        return Ok(Some(run));
+    }
+    run.cancelled_by = Some(by.clone());
+    let sql = "UPDATE runs SET cancelled_by = $1 WHERE org_id = $2 AND id = $3";
+    tx.exec(sql, &vals![by.to_string(), org.as_str(), id.as_str()]).await?;
+    let sql = "UPDATE run_leases SET cancelled = 1, due_at = CASE WHEN lease_until IS NULL THEN $1 ELSE due_at END
+               WHERE org_id = $2 AND run_id = $3";
+    if tx.exec(sql, &vals![tx.now(), org.as_str(), id.as_str()]).await? == 0 {
+        // It waits behind another run, and no worker will ever have it.
+        end_unworked(store, tx, run.clone(), RunStatus::Cancelled, "cancelled", "it was cancelled before it began").await?;
+        run.status = RunStatus::Cancelled;
+    }
+    Ok(Some(run))
+}
+
+/// Ends a run that no worker has.
+async fn end_unworked(store: &Store, tx: &mut Tx, mut run: Run, status: RunStatus, code: &str, why: &str) -> Result<(), Error> {
+    run.status = status;
+    run.waiting_for = None;
+    run.failure = Some(RunFailure { code: code.to_owned(), message: why.to_owned(), step_id: None });
+    run.ended_at = Some(tx.now());
+    end_in(store, tx, &run).await
+}
+
+/// Frees a run whose worker has gone. It is taken up again at once, but not for ever: it may be what takes its workers down.
+async fn free_in(store: &Store, tx: &mut Tx, lease: Lease) -> Result<u64, Error> {
+    let sql = "UPDATE run_leases SET lease_owner = NULL, lease_until = NULL, lease_token = lease_token + 1, due_at = $1
+               WHERE org_id = $2 AND run_id = $3 AND lease_token = $4 AND lease_until = $5";
+    let params = vals![tx.now(), lease.org.as_str(), lease.run.as_str(), lease.token, lease.until];
+    if tx.exec(sql, &params).await? == 0 {
+        // Its worker was only late, or another server was first.
+        return Ok(0);
+    }
+    let sql = concat!(select_run!(), " AND id = $2");
+    let Some(mut run) = only(tx.query(sql, &vals![lease.org.as_str(), lease.run.as_str()]).await?, read_run)? else {
+        return Ok(0);
+    };
+    run.recoveries += 1;
+    if run.recoveries > RUN_RECOVERIES_MAX {
+        let sql = "DELETE FROM run_leases WHERE org_id = $1 AND run_id = $2";
+        tx.exec(sql, &vals![lease.org.as_str(), lease.run.as_str()]).await?;
+        let why = format!("its worker went {} times while it ran", run.recoveries);
+        end_unworked(store, tx, run, RunStatus::Quarantined, "poison", &why).await?;
+    } else {
+        update_run(tx, &run).await?;
+    }
+    Ok(1)
+}
+
+async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
+    let body = json!({
+        "run_id": run.id,
+        "automation_id": run.automation,
+        "version": run.version,
+        "space_id": run.space,
+        "status": run.status,
+        "waiting_for": run.waiting_for,
+        "trigger_id": run.trigger,
+        "trigger_type": run.trigger_type,
+        "output": run.output,
+        "error": run.failure,
+        "handler_failed": run.handler_failed,
+        "chain": run.chain,
+        "root_run_id": run.root,
+    });
+    let depth = u32::try_from(run.chain.len()).unwrap_or(u32::MAX);
+    let event = NewEvent {
+        name: run.status.event_name().to_owned(),
+        key: run.id.to_string(),
+        body: body.to_string(),
+        origin: None,
+        space: Some(run.space.clone()),
+        cause: Cause { chain: run.chain.clone(), depth, root_run_id: Some(run.root.clone()) },
+    };
+    publish_in(store, tx, &run.org, event).await.map(|_| ())
+}
+
+fn read_run(row: Row) -> Result<Run, Error> {
+    let mut columns = Columns::of(row);
+    let run: Run = columns.json()?;
+    Ok(Run { cancelled_by: columns.parsed_or_null(PrincipalId::parse)?, ..run })
+}
+
+fn read_lease(row: Row) -> Result<Lease, Error> {
+    read_lease_columns(&mut Columns::of(row))
+}
+
+fn read_lease_columns(columns: &mut Columns) -> Result<Lease, Error> {
+    Ok(Lease { org: columns.id()?, run: columns.id()?, token: columns.int()?, until: columns.time()? })
+}
