@@ -1,8 +1,7 @@
 //! The event bus: who publishes events, and who consumes them in groups. Whoever publishes can start automations, so it takes the right to
 //! invoke; an agent has that right inside its session only, and publishes nothing. A consumer gets every event of the org.
 
-use super::sessions::space_of;
-use super::{Error, must, must_read, sight};
+use super::{Error, must, must_read, sight, spaces};
 use crate::App;
 use api::event::{NewGroupRequest, PublishRequest, PublishedEvent};
 use api::event_types::is_ours;
@@ -70,7 +69,7 @@ pub(crate) async fn publish(app: &App, by: &Principal, requests: Vec<PublishRequ
     let mut events = Vec::with_capacity(requests.len());
     for request in &requests {
         let space = match &request.spaceid {
-            Some(space) => Some(space_of(app, by, space).await?.id),
+            Some(space) => Some(spaces::find(app, by, space).await?.id),
             None => None,
         };
         events.push(drafted(request, space));
