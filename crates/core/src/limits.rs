@@ -576,6 +576,36 @@ pub const DRIFT_ENDS_PER_WRITE: usize = 100;
 pub const EVENT_WAIT_SECONDS: u64 = 5;
 /// Events among which a page of the list of events is looked for; where fewer of them fit than its limit, the page is shorter.
 pub const EVENTS_LOOKED_AT: u32 = 2_048;
+/// Bytes of one event that is published, as JSON; a larger one is refused with `invalid_request`.
+pub const EVENT_BYTES_MAX: usize = 256 * 1024;
+/// Events of one request; more are refused with `invalid_request`.
+pub const EVENTS_PER_REQUEST_MAX: usize = 100;
+/// Characters of an event's id, type, subject and source, and of the name of an extension attribute; a longer text is refused with
+/// `invalid_request`.
+pub const EVENT_ID_CHARS_MAX: usize = 256;
+pub const EVENT_TYPE_CHARS_MAX: usize = 128;
+pub const EVENT_SUBJECT_CHARS_MAX: usize = 256;
+pub const EVENT_SOURCE_CHARS_MAX: usize = 1_024;
+pub const EVENT_ATTRIBUTE_CHARS_MAX: usize = 64;
+/// Extension attributes of one event; more are refused with `invalid_request`.
+pub const EVENT_ATTRIBUTES_MAX: usize = 32;
+/// Consumer groups of an org; the next is refused with `invalid_request`.
+pub const GROUPS_MAX: i64 = 100;
+/// Characters of the name of a consumer group.
+pub const GROUP_NAME_CHARS_MAX: usize = 64;
+/// How long a consumer has an event for itself; then others may claim it.
+pub const EVENT_LEASE_SECONDS: u64 = 30;
+/// Events of a group that are claimed or given back, and not acknowledged. With so many of them the group gets no new ones.
+pub const EVENTS_IN_FLIGHT_MAX: i64 = 1_000;
+/// Events that one claim takes; more are refused with `invalid_request`.
+pub const EVENTS_PER_CLAIM_MAX: u32 = 100;
+/// How often an event is delivered to a group that says nothing of it, and the most that a group may say; then it is a dead letter.
+pub const EVENT_DELIVERIES_DEFAULT: u32 = 5;
+pub const EVENT_DELIVERIES_MAX: u32 = 50;
+/// How long an event that is given back may wait; more is refused with `invalid_request`.
+pub const EVENT_DELAY_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// Days for which events that a group has given up are kept.
+pub const DEAD_LETTER_DAYS: u64 = 90;
 /// Streams that are open at once, of all orgs and of one; the next is refused with `too_many_streams`.
 pub const STREAMS_MAX: usize = 10_000;
 pub const STREAMS_PER_ORG_MAX: usize = 6_000;

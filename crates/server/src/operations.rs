@@ -9,6 +9,8 @@ pub(crate) mod channels;
 pub(crate) mod connections;
 pub(crate) mod consents;
 pub(crate) mod crossings;
+pub(crate) mod dead_letters;
+pub(crate) mod events;
 pub(crate) mod grants;
 pub(crate) mod invocations;
 pub(crate) mod keys;

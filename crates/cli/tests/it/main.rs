@@ -16,6 +16,7 @@ mod countersign;
 mod crash;
 mod demo;
 mod effects;
+mod events;
 mod exit_codes;
 mod fault_points;
 mod find_out_crash;

@@ -2,6 +2,7 @@
 
 pub(crate) mod automations;
 mod batches;
+mod bus;
 mod channels;
 mod connections;
 mod events;

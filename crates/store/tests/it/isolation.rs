@@ -16,12 +16,14 @@ use countersign_core::ledger::{
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
 use countersign_core::ports::automations::PassedTicks;
+use countersign_core::ports::bus::{ClaimRef, GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::connections::{ConnectionKind, ConnectionName, Locked, Need};
-use countersign_core::ports::runs::{Cause, Fired, Lease, NewFiring, SavedRun, Then};
+use countersign_core::ports::events::{Cause, Origin};
+use countersign_core::ports::runs::{Fired, Lease, NewFiring, Occasion, SavedRun, Then};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
-    AddedSources, Automations, Batches, Breakers, Claims, Definitions, EventFeed, Invocations, KeptConnections, Lines, Principals,
+    AddedSources, Automations, Batches, Breakers, Claims, Definitions, EventBus, EventFeed, Invocations, KeptConnections, Lines, Principals,
     Quarantines, Rules, Runs, Secrets, Sessions,
 };
 use countersign_core::principal::Role;
@@ -30,7 +32,7 @@ use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeliveryId, Digest, DraftId, GrantId, Invocation,
+    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId, GrantId, Invocation,
     InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
@@ -39,7 +41,7 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{
     Added, AddedChannel, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, FiringFilter, GrantFilter,
-    InvocationFilter, LetIn, LoginEnd, ModeChange, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, RunFilter, SaveAutomation,
+    InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, RunFilter, SaveAutomation,
     Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
 };
 
@@ -67,6 +69,8 @@ struct Full {
     connection_name: ConnectionName,
     channel: ChannelId,
     delivery: DeliveryId,
+    letter: DeadLetterId,
+    claim: ClaimRef,
     batch: Batch,
     automation: Automation,
     draft: DraftId,
@@ -88,6 +92,35 @@ fn remote() -> SourceId {
 /// A source that has the same name in both orgs, with a title that names the org.
 async fn add_source(store: &Store, of: &Tenant) -> Result<Added, store::Error> {
     store.add_source(&of.org, remote(), settings(of), &of.person(), 10).await
+}
+
+/// A group that both orgs have.
+fn group() -> GroupName {
+    GroupName::parse("shared").unwrap()
+}
+
+/// An event whose id names the org.
+fn event_of(name: &str, number: u32) -> NewEvent {
+    NewEvent {
+        name: "drive.file_added".to_owned(),
+        key: format!("event of {name}"),
+        body: "{}".to_owned(),
+        origin: Some(Origin { source: "/drive".to_owned(), id: format!("event {number} of {name}"), time: None, more: BTreeMap::new() }),
+        space: None,
+        cause: Cause::default(),
+    }
+}
+
+/// One event becomes a dead letter, and another one is claimed.
+async fn consume(store: &Store, of: &Tenant, name: &str) -> (DeadLetterId, ClaimRef) {
+    let new = NewGroup { deliveries_max: 1, ..NewGroup::ours(group(), Start::Now) };
+    store.subscribe(&of.org, new).await.unwrap();
+    store.publish(&of.org, vec![event_of(name, 1), event_of(name, 2)]).await.unwrap();
+    let first = store.claim_events(&of.org, &group(), 1).await.unwrap().unwrap().remove(0).claim;
+    assert_eq!(store.nack_events(&of.org, &group(), vec![first], 0, format!("problem of {name}")).await, Ok(vec![]));
+    let letter = store.list_dead_letters(&of.org, None, &everything()).await.unwrap().items.remove(0).id;
+    let claim = store.claim_events(&of.org, &group(), 1).await.unwrap().unwrap().remove(0).claim;
+    (DeadLetterId::parse(&letter).unwrap(), claim)
 }
 
 /// A channel whose name names the org.
@@ -215,6 +248,7 @@ async fn full(world: &World, name: &str) -> Full {
     assert_eq!(waits, Ok(Held::Pending));
     assert_eq!(store.fill_outbox(&tenant.org).await, Ok(false));
     let delivery = store.list_deliveries(&tenant.org, &DeliveryFilter::default(), &everything()).await.unwrap().items.remove(0).id;
+    let (letter, claim) = consume(store, &tenant, name).await;
     store.checkpoint(&tenant.org).await.unwrap();
     // Opens the key, so that it is in memory: a key in memory must not be given to another org.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
@@ -223,7 +257,7 @@ async fn full(world: &World, name: &str) -> Full {
     let OpenedBatch::New(batch) = opened else { panic!("it is new") };
     let automation = automations::saved(store, &tenant, &format!("automation of {name}")).await;
     let draft = store.add_draft(&tenant.org, &tenant.space, None, json!(format!("draft of {name}")), &tenant.person()).await.unwrap().id;
-    let fired = store.fire(automations::firing(&tenant, &automation, Cause::Request)).await.unwrap();
+    let fired = store.fire(automations::firing(&tenant, &automation, Occasion::Request)).await.unwrap();
     assert!(matches!(fired, Fired::New(_)));
     let lease = store.claim_runs(&["fast".to_owned()], 1).await.unwrap().remove(0);
     Full {
@@ -249,6 +283,8 @@ async fn full(world: &World, name: &str) -> Full {
         connection_name,
         channel,
         delivery,
+        letter,
+        claim,
         batch,
         tenant,
     }
@@ -437,6 +473,13 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         newest_event: store.newest_event(org).await.unwrap();
         oldest_event: store.oldest_event(org).await.unwrap();
         list_events_after: store.list_events_after(org, 0, 1_000).await.unwrap();
+        find_event: store.find_event(org, theirs.claim.seq).await.unwrap();
+        find_event_by_id: store.find_event_by_id(org, "event 1 of theirs").await.unwrap();
+        find_event_from: store.find_event_from(org, testkit::clock::START).await.unwrap();
+        list_event_groups: store.list_event_groups(org).await.unwrap();
+        find_event_group: store.find_event_group(org, &group()).await.unwrap();
+        list_dead_letters: store.list_dead_letters(org, None, &all).await.unwrap();
+        find_dead_letter: store.find_dead_letter(org, theirs.letter.as_str()).await.unwrap();
         list_notifications: store.list_notifications(org, &BTreeSet::new(), &all).await.unwrap();
         find_delivered: store.find_delivered(org, &theirs.notified).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
@@ -519,7 +562,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 40] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 105] = [
+const WRITES: [&str; 116] = [
     "save_automation",
     "set_automation_status",
     "change_trigger",
@@ -534,6 +577,17 @@ const WRITES: [&str; 105] = [
     "give_back",
     "wake_run",
     "cancel_run",
+    "publish",
+    "subscribe",
+    "claim_events",
+    "ack_events",
+    "nack_events",
+    "move_event_group",
+    "remove_event_group",
+    "retry_dead_events",
+    "drop_dead_event",
+    "answer_failure",
+    "forget_dead_letters",
     "add_channel",
     "use_slack_request",
     "remove_channel",
@@ -669,6 +723,10 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_trigger",
         "find_draft",
         "find_run",
+        "find_event",
+        "find_event_by_id",
+        "find_event_group",
+        "find_dead_letter",
     ] {
         let (_, answer) = own.iter().find(|(asked, _)| *asked == function).unwrap();
         assert!(answer.starts_with("Some"), "`{function}`: {answer}");
@@ -706,6 +764,9 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.connection.as_str(),
         theirs.channel.as_str(),
         theirs.delivery.as_str(),
+        theirs.letter.as_str(),
+        "event of theirs",
+        "problem of theirs",
         theirs.batch.id.as_str(),
         theirs.automation.id.as_str(),
         theirs.draft.as_str(),
@@ -836,6 +897,21 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.drop_deliveries(org, &theirs.channel, Some(&theirs.delivery), &by).await, Ok(0));
     assert_eq!(store.forget_deliveries(org).await, Ok(0));
     add_channel(store, &ours.tenant, "channel of theirs").await;
+    let published = store.publish(org, vec![event_of("theirs", 1)]).await.unwrap();
+    assert!(!published[0].is_known, "what another org has published is not known here");
+    let other = GroupName::parse("other").unwrap();
+    store.subscribe(org, NewGroup::ours(other.clone(), Start::Earliest)).await.unwrap();
+    assert!(store.claim_events(org, &group(), 10).await.unwrap().is_some());
+    store.nack_events(org, &group(), vec![theirs.claim], 0, "x".to_owned()).await.unwrap();
+    store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
+    assert!(store.move_event_group(org, &group(), Start::Earliest, Move::Replay, &by).await.unwrap().is_some());
+    assert!(store.move_event_group(org, &group(), Start::Now, Move::Reset, &by).await.unwrap().is_some());
+    assert_eq!(store.retry_dead_events(org, Some(&group()), Some(&theirs.letter)).await, Ok(0));
+    assert_eq!(store.drop_dead_event(org, &theirs.letter).await, Ok(false));
+    assert_eq!(store.answer_failure(org, &theirs.ended.id, None, &by).await, Ok(false));
+    assert_eq!(store.forget_dead_letters(org).await, Ok(0));
+    assert_eq!(store.remove_event_group(org, &other, &by).await, Ok(true));
+    assert_eq!(store.remove_event_group(org, &group(), &by).await, Ok(true));
     // A login that was taken ends in the org it belongs to.
     let taken = store.take_login("state of ours").await.unwrap().unwrap();
     assert_eq!(store.end_login(taken, LoginEnd::Failed { problem: "x".to_owned() }).await, Ok(true));
@@ -891,7 +967,7 @@ async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Ful
     assert_eq!(store.pass_ticks(passed).await, Ok(false));
     assert_eq!(store.drop_draft(org, &theirs.draft).await, Ok(false));
     assert_eq!(store.forget_drafts(org).await, Ok(0));
-    let fired = NewFiring { org: org.clone(), ..automations::firing(&theirs.tenant, &theirs.automation, Cause::Request) };
+    let fired = NewFiring { org: org.clone(), ..automations::firing(&theirs.tenant, &theirs.automation, Occasion::Request) };
     assert_eq!(store.fire(fired).await, Ok(Fired::UnknownAutomation));
     assert_eq!(store.forget_firings(org).await, Ok(0));
     let run = store.find_run(&theirs.tenant.org, &theirs.lease.run).await.unwrap().unwrap();

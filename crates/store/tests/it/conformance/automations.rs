@@ -6,7 +6,7 @@ use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::limits::{FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
-use countersign_core::ports::runs::{Cause, Concurrency, Dropped, Fired, Lease, NewFiring, Rate, SavedRun, Start, Then};
+use countersign_core::ports::runs::{Occasion, Concurrency, Dropped, Fired, Lease, NewFiring, Rate, SavedRun, Start, Then};
 use countersign_core::ports::{Automations, Invocations, Principals, Runs};
 use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, Status, Timestamp};
@@ -57,7 +57,7 @@ pub(crate) async fn saved(store: &Store, tenant: &Tenant, name: &str) -> Automat
     }
 }
 
-pub(crate) fn firing(tenant: &Tenant, automation: &Automation, cause: Cause) -> NewFiring {
+pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasion) -> NewFiring {
     let start = Start {
         run: tenant.draw(RunId::new),
         session: tenant.draw(SessionId::new),
@@ -79,7 +79,7 @@ pub(crate) fn firing(tenant: &Tenant, automation: &Automation, cause: Cause) -> 
         org: tenant.org.clone(),
         automation: automation.id.clone(),
         trigger: Some("hook".to_owned()),
-        cause,
+        occasion,
         reason: FiringReason::OnTime,
         detail: None,
         start: Some(Box::new(start)),
@@ -106,7 +106,7 @@ async fn claimed(store: &Store) -> Vec<Lease> {
 
 /// A run that this server has leased.
 async fn leased(store: &Store, tenant: &Tenant, automation: &Automation) -> (Lease, Run) {
-    fired(store, firing(tenant, automation, Cause::Request)).await;
+    fired(store, firing(tenant, automation, Occasion::Request)).await;
     let lease = claimed(store).await.remove(0);
     let run = store.find_run(&tenant.org, &lease.run).await.unwrap().unwrap();
     (lease, run)
@@ -174,7 +174,7 @@ async fn a_trigger_keeps_its_token_and_its_history_across_versions(kind: Kind) {
         panic!("it is new")
     };
     let [(_, token)] = tokens.as_slice() else { panic!("one webhook, one token") };
-    fired(store, firing(&tenant, &automation, Cause::Request)).await;
+    fired(store, firing(&tenant, &automation, Occasion::Request)).await;
     let mut again = SaveAutomation { automation: Some(automation.id.clone()), ..save(&tenant, "digest", 2) };
     again.triggers.retain(|trigger| trigger.id != "added");
     assert!(matches!(store.save_automation(&tenant.org, again, &tenant.owner).await, Ok(Saved::Done { .. })));
@@ -247,10 +247,10 @@ async fn the_same_tick_event_or_key_starts_one_run(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let (automation, other) = (saved(store, &tenant, "digest").await, world.another_store().await);
     let tick = Tick { scheduled_for: testkit::clock::START, wall: "2026-01-01T09:00".into(), zone: "UTC".into(), tzdata: "2026a".into() };
-    let key = Cause::Key { key: "once".into(), fingerprint: sha256("body") };
-    for cause in [Cause::Tick(tick), Cause::Event(tenant.draw(EventId::new)), key] {
-        let (_, run) = fired(store, firing(&tenant, &automation, cause.clone())).await;
-        let again = other.fire(firing(&tenant, &automation, cause)).await.unwrap();
+    let key = Occasion::Key { key: "once".into(), fingerprint: sha256("body") };
+    for occasion in [Occasion::Tick(tick), Occasion::Event(tenant.draw(EventId::new)), key] {
+        let (_, run) = fired(store, firing(&tenant, &automation, occasion.clone())).await;
+        let again = other.fire(firing(&tenant, &automation, occasion)).await.unwrap();
         assert!(matches!(&again, Fired::Earlier(firing) if firing.run == run && run.is_some()), "{again:?}");
     }
     assert_eq!(claimed(store).await.len(), 3);
@@ -260,7 +260,7 @@ async fn a_key_of_another_request_is_refused_and_expires(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
-    let key = |body| Cause::Key { key: "once".into(), fingerprint: sha256(body) };
+    let key = |body| Occasion::Key { key: "once".into(), fingerprint: sha256(body) };
     fired(store, firing(&tenant, &automation, key("one"))).await;
     assert!(matches!(store.fire(firing(&tenant, &automation, key("two"))).await, Ok(Fired::KeyReused(_))));
     world.clock.set(world.clock.now().plus_seconds(FIRE_KEY_SECONDS));
@@ -275,9 +275,9 @@ async fn only_one_run_goes_on_and_the_others_are_dropped_or_wait_in_order(kind: 
     let mut runs = Vec::new();
     for _ in 0..3 {
         world.clock.advance_ms(1);
-        runs.push(fired(store, with(firing(&tenant, &automation, Cause::Request), queue)).await.1.unwrap());
+        runs.push(fired(store, with(firing(&tenant, &automation, Occasion::Request), queue)).await.1.unwrap());
     }
-    let dropped = with(firing(&tenant, &automation, Cause::Request), Concurrency::DropIfRunning);
+    let dropped = with(firing(&tenant, &automation, Occasion::Request), Concurrency::DropIfRunning);
     assert_eq!(fired(store, dropped).await, (FiringReason::AlreadyRunning, None));
     for expected in runs {
         let [lease] = <[Lease; 1]>::try_from(claimed(store).await).unwrap();
@@ -294,7 +294,7 @@ async fn a_full_queue_drops_the_newest_or_the_oldest(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     for (name, drop) in [("newest", Dropped::Newest), ("oldest", Dropped::Oldest)] {
         let automation = saved(store, &tenant, name).await;
-        let fire = || fired(store, with(firing(&tenant, &automation, Cause::Request), Concurrency::Queue { max: 1, drop }));
+        let fire = || fired(store, with(firing(&tenant, &automation, Occasion::Request), Concurrency::Queue { max: 1, drop }));
         let (_, waiting) = (fire().await, fire().await.1.unwrap());
         world.clock.advance_ms(1);
         let third = fire().await;
@@ -313,7 +313,7 @@ async fn what_started_nothing_is_one_row_a_minute(kind: Kind) {
     let refused = || NewFiring {
         start: None,
         reason: FiringReason::LoopGuard,
-        ..firing(&tenant, &automation, Cause::Event(tenant.draw(EventId::new)))
+        ..firing(&tenant, &automation, Occasion::Event(tenant.draw(EventId::new)))
     };
     for _ in 0..5 {
         fired(store, refused()).await;
@@ -329,7 +329,7 @@ async fn a_rate_is_kept(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
     let fire = || {
-        let mut new = firing(&tenant, &automation, Cause::Request);
+        let mut new = firing(&tenant, &automation, Occasion::Request);
         new.start.as_mut().unwrap().rate = Some(Rate { max: 2, per_seconds: 60 });
         fired(store, new)
     };
@@ -426,8 +426,8 @@ async fn a_cancelled_run_is_due_and_one_behind_another_ends_at_once(kind: Kind) 
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
     let queue = Concurrency::Queue { max: 10, drop: Dropped::Newest };
-    fired(store, with(firing(&tenant, &automation, Cause::Request), queue)).await;
-    let behind = fired(store, with(firing(&tenant, &automation, Cause::Request), queue)).await.1.unwrap();
+    fired(store, with(firing(&tenant, &automation, Occasion::Request), queue)).await;
+    let behind = fired(store, with(firing(&tenant, &automation, Occasion::Request), queue)).await.1.unwrap();
     let lease = claimed(store).await.remove(0);
     let cancelled = store.cancel_run(&tenant.org, &behind, &tenant.person()).await.unwrap().unwrap();
     assert_eq!(cancelled.status, RunStatus::Cancelled);
