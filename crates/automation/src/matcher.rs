@@ -219,7 +219,13 @@ impl<K: Clone + Eq + Hash> Writer<K> {
     }
 
     /// The segments of one shard, with the entries and without the dead.
-    fn segments(&mut self, segments: Vec<Arc<Segment<K>>>, entries: &[&Entry<K>], dead: &HashSet<Slot>, extent: Extent) -> Vec<Arc<Segment<K>>> {
+    fn segments(
+        &mut self,
+        segments: Vec<Arc<Segment<K>>>,
+        entries: &[&Entry<K>],
+        dead: &HashSet<Slot>,
+        extent: Extent,
+    ) -> Vec<Arc<Segment<K>>> {
         let mut builder = Builder::default();
         entries.iter().for_each(|entry| builder.add(entry.key.clone(), &entry.filter));
         let mut kept = Vec::new();

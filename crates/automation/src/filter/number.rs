@@ -153,7 +153,13 @@ mod tests {
 
     #[test]
     fn one_number_has_one_form() {
-        for (one, other) in [("1", "1.0"), ("1", "1e0"), ("-0.0", "0"), ("9007199254740992", "9007199254740992.0"), ("9223372036854775808", "9.223372036854775808e18")] {
+        for (one, other) in [
+            ("1", "1.0"),
+            ("1", "1e0"),
+            ("-0.0", "0"),
+            ("9007199254740992", "9007199254740992.0"),
+            ("9223372036854775808", "9.223372036854775808e18"),
+        ] {
             assert_eq!(number(one), number(other), "{one} and {other}");
             assert_eq!(number(one).cmp(&number(other)), Ordering::Equal, "{one} and {other}");
         }

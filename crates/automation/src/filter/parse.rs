@@ -10,9 +10,8 @@ use serde_json::{Map, Value};
 const INVALID: &str = "filter_invalid";
 
 /// Every operator, in the order of the documentation.
-pub(super) const OPERATORS: [&str; 13] = [
-    "equals", "not_equals", "in", "not_in", "starts_with", "ends_with", "contains", "regex", "gt", "gte", "lt", "lte", "exists",
-];
+pub(super) const OPERATORS: [&str; 13] =
+    ["equals", "not_equals", "in", "not_in", "starts_with", "ends_with", "contains", "regex", "gt", "gte", "lt", "lte", "exists"];
 const COMBINATORS: [&str; 3] = ["$and", "$or", "$not"];
 
 pub(super) fn filter(value: &Value) -> Result<Filter, Vec<Mistake>> {
@@ -56,7 +55,11 @@ impl Reader {
             return self.mistake(at, budget::too_complex(message));
         }
         let Value::Object(members) = value else {
-            return self.wrong(at, format!("a filter is an object, and this is {}", kind(value)), Some(r#"such as `{"data.state": "open"}`"#.to_owned()));
+            return self.wrong(
+                at,
+                format!("a filter is an object, and this is {}", kind(value)),
+                Some(r#"such as `{"data.state": "open"}`"#.to_owned()),
+            );
         };
         if members.is_empty() {
             return self.wrong(at, "a filter has at least one member", Some("leave the filter out to accept every event".to_owned()));
@@ -97,14 +100,17 @@ impl Reader {
         if filters.is_empty() {
             return self.wrong(at, "the list has at least one filter", None);
         }
-        let filters: Vec<_> = filters.iter().enumerate().map(|(place, filter)| self.filter(filter, &format!("{at}/{place}"), depth + 1)).collect();
+        let filters: Vec<_> =
+            filters.iter().enumerate().map(|(place, filter)| self.filter(filter, &format!("{at}/{place}"), depth + 1)).collect();
         filters.into_iter().collect()
     }
 
     fn test(&mut self, value: &Value, at: &str) -> Option<Vec<Operator>> {
         match value {
             Value::Object(operators) => self.operators(operators, at),
-            Value::Array(_) => self.wrong(at, "a test is an object of operators, or one value", Some(r#"several values are `{"in": [...]}`"#.to_owned())),
+            Value::Array(_) => {
+                self.wrong(at, "a test is an object of operators, or one value", Some(r#"several values are `{"in": [...]}`"#.to_owned()))
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                 Scalar::of(value).map(|scalar| vec![Operator::Equals(scalar)])
             }
@@ -113,7 +119,11 @@ impl Reader {
 
     fn operators(&mut self, operators: &Map<String, Value>, at: &str) -> Option<Vec<Operator>> {
         if operators.is_empty() {
-            return self.wrong(at, "a test has at least one operator", Some(r#"to ask only for the field, write `{"exists": true}`"#.to_owned()));
+            return self.wrong(
+                at,
+                "a test has at least one operator",
+                Some(r#"to ask only for the field, write `{"exists": true}`"#.to_owned()),
+            );
         }
         let operators: Vec<_> =
             operators.iter().map(|(name, operand)| self.operator(name, operand, &format!("{at}/{}", escaped(name)))).collect();
@@ -152,7 +162,11 @@ impl Reader {
             return self.wrong(at, format!("this needs a list, and not {}", kind(operand)), None);
         };
         if listed.is_empty() || listed.len() > limits::FILTER_VALUES_MAX {
-            return self.wrong(at, format!("the list has {} values, and 1 to {} are possible", listed.len(), limits::FILTER_VALUES_MAX), None);
+            return self.wrong(
+                at,
+                format!("the list has {} values, and 1 to {} are possible", listed.len(), limits::FILTER_VALUES_MAX),
+                None,
+            );
         }
         let listed: Vec<_> = listed.iter().enumerate().map(|(place, value)| self.scalar(value, &format!("{at}/{place}"))).collect();
         let mut listed: Vec<Scalar> = listed.into_iter().collect::<Option<_>>()?;
@@ -166,7 +180,11 @@ impl Reader {
             return self.wrong(at, format!("this needs a string, and not {}", kind(operand)), None);
         };
         if text.is_empty() || text.len() > limits::FILTER_TEXT_BYTES_MAX {
-            return self.wrong(at, format!("the text has {} bytes, and 1 to {} are possible", text.len(), limits::FILTER_TEXT_BYTES_MAX), None);
+            return self.wrong(
+                at,
+                format!("the text has {} bytes, and 1 to {} are possible", text.len(), limits::FILTER_TEXT_BYTES_MAX),
+                None,
+            );
         }
         Some(text.clone())
     }
@@ -183,7 +201,11 @@ impl Reader {
             return self.wrong(at, format!("`regex` needs a string, and not {}", kind(operand)), None);
         };
         if text.is_empty() || text.len() > limits::FILTER_REGEX_BYTES_MAX {
-            return self.wrong(at, format!("the regex has {} bytes, and 1 to {} are possible", text.len(), limits::FILTER_REGEX_BYTES_MAX), None);
+            return self.wrong(
+                at,
+                format!("the regex has {} bytes, and 1 to {} are possible", text.len(), limits::FILTER_REGEX_BYTES_MAX),
+                None,
+            );
         }
         match Pattern::parse(text) {
             Ok(pattern) => Some(pattern),

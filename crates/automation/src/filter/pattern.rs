@@ -69,7 +69,9 @@ fn required(syntax: &Hir) -> Option<Vec<Box<str>>> {
         }
         HirKind::Capture(capture) => required(&capture.sub),
         HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub),
-        HirKind::Concat(parts) => parts.iter().filter_map(required).max_by_key(|literals| literals.iter().map(|literal| literal.len()).min()),
+        HirKind::Concat(parts) => {
+            parts.iter().filter_map(required).max_by_key(|literals| literals.iter().map(|literal| literal.len()).min())
+        }
         HirKind::Alternation(parts) => {
             let literals = parts.iter().map(required).collect::<Option<Vec<_>>>()?.concat();
             (literals.len() <= LITERALS_MAX).then_some(literals)

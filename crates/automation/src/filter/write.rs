@@ -29,7 +29,9 @@ impl Serialize for Test<'_> {
             match operator {
                 Operator::Equals(scalar) | Operator::NotEquals(scalar) => operators.serialize_entry(name, scalar)?,
                 Operator::In(listed) | Operator::NotIn(listed) => operators.serialize_entry(name, listed)?,
-                Operator::StartsWith(text) | Operator::EndsWith(text) | Operator::Contains(text) => operators.serialize_entry(name, text)?,
+                Operator::StartsWith(text) | Operator::EndsWith(text) | Operator::Contains(text) => {
+                    operators.serialize_entry(name, text)?
+                }
                 Operator::Regex(pattern) => operators.serialize_entry(name, pattern.text())?,
                 Operator::Gt(number) | Operator::Gte(number) | Operator::Lt(number) | Operator::Lte(number) => {
                     operators.serialize_entry(name, number)?;

@@ -175,8 +175,20 @@ impl Bound {
         match (self.number(), other.number()) {
             (None, _) => other,
             (_, None) => self,
-            (Some(one), Some(two)) if one == two => if matches!(self, Self::Beyond(_)) { self } else { other },
-            (Some(one), Some(two)) => if is_wider(one, two) { other } else { self },
+            (Some(one), Some(two)) if one == two => {
+                if matches!(self, Self::Beyond(_)) {
+                    self
+                } else {
+                    other
+                }
+            }
+            (Some(one), Some(two)) => {
+                if is_wider(one, two) {
+                    other
+                } else {
+                    self
+                }
+            }
         }
     }
 }
