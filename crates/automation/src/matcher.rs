@@ -92,6 +92,10 @@ enum Extent {
 /// seldom.
 const TIER: usize = 4;
 
+/// Of so many filters one may wait beside the index, and always this many, up to the matcher's most.
+const DELTA_SHARE: usize = 32;
+const DELTA_MIN: usize = 8;
+
 impl<K: Clone + Eq + Hash> Default for Matcher<K> {
     fn default() -> Self {
         Self::with_delta_max(limits::MATCHER_DELTA_MAX)
@@ -116,7 +120,7 @@ impl<K: Clone + Eq + Hash> Matcher<K> {
         self.publish(&mut writer, Snapshot { shards: Arc::clone(&snapshot.shards), delta, dead });
     }
 
-    /// Adds many filters at once, as `insert` would one by one.
+    /// Adds many filters at once, as `insert` would one by one, and puts them into the index at once.
     pub fn extend<'f>(&self, filters: impl IntoIterator<Item = (K, Option<&'f str>, &'f str, Filter)>) {
         let mut writer = self.writer();
         let snapshot = self.snapshot.load();
@@ -129,7 +133,7 @@ impl<K: Clone + Eq + Hash> Matcher<K> {
             delta.insert(key.clone(), Arc::new(Entry { key, subject: Subject::new(space, event_type), filter }));
         }
         let next = Snapshot { shards: Arc::clone(&snapshot.shards), delta: delta.into_values().collect(), dead: Arc::new(dead) };
-        self.publish(&mut writer, next);
+        self.snapshot.store(Arc::new(writer.rebuilt(&next, Extent::Changed)));
     }
 
     /// Takes the filter of this key away. False, if there is none.
@@ -177,7 +181,9 @@ impl<K: Clone + Eq + Hash> Matcher<K> {
     }
 
     fn publish(&self, writer: &mut Writer<K>, next: Snapshot<K>) {
-        let full = next.delta.len() + next.dead.len() > self.delta_max;
+        // Few filters are indexed again in no time, and then none of them has to be asked one by one.
+        let waiting_max = (writer.places.len() / DELTA_SHARE).max(DELTA_MIN).min(self.delta_max);
+        let full = next.delta.len() + next.dead.len() > waiting_max;
         let next = if full { writer.rebuilt(&next, Extent::Changed) } else { next };
         self.snapshot.store(Arc::new(next));
     }
@@ -208,7 +214,7 @@ impl<K: Clone + Eq + Hash> Writer<K> {
         let mut added: HashMap<&Subject, Vec<&Entry<K>>> = HashMap::new();
         snapshot.delta.iter().for_each(|entry| added.entry(&entry.subject).or_default().push(entry));
         let changed: HashSet<u32> = snapshot.dead.iter().map(|slot| slot.segment).collect();
-        let mut subjects: HashSet<Subject> = added.keys().map(|subject| Subject::clone(subject)).collect();
+        let mut subjects: HashSet<Subject> = added.keys().copied().cloned().collect();
         subjects.extend(shards.subjects(|segment| extent == Extent::Everything || changed.contains(&segment.id)));
         for subject in subjects {
             let segments = shards.take(&subject);

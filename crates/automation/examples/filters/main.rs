@@ -5,6 +5,7 @@
 #[path = "../../src/matcher/generated.rs"]
 #[allow(dead_code, reason = "the tests use all of it")]
 mod generated;
+mod memory;
 mod workload;
 
 use automation::filter::{Filter, naive};
@@ -27,8 +28,10 @@ fn main() -> Outcome<()> {
     {
         return fuzz(rest.first().map_or(Ok(1_000_000), |cases| cases.parse())?);
     }
-    println!("| filters | kind | layout | events/s | from bytes | naive | p50 µs | p99 µs | matches | MB | B/filter | add/s | insert/s |");
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!(
+        "| filters | kind | layout | events per CPU second | events/s | from bytes | naive | p50 µs | p99 µs | matches | MB | B/filter | resident MB | add/s | insert/s |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for layout in [Layout::OneType, Layout::Spread] {
         for kind in Kind::ALL.into_iter().filter(|kind| arguments.is_empty() || arguments.iter().any(|wanted| wanted == kind.name())) {
             for count in [100, 10_000, 100_000] {
@@ -49,30 +52,41 @@ fn measure(kind: Kind, layout: Layout, count: u64) -> Outcome<()> {
     let events: Vec<(String, Value)> =
         (0..EVENTS).map(|_| (layout.event_type(dice.below(layout.types(count))), workload::event(&mut dice, count))).collect();
     let insert_per_second = inserted_per_second(&filters);
-    let before = resident_bytes()?;
+    let (before, before_resident) = (memory::allocated(), resident_bytes()?);
     let began = Instant::now();
     let matcher = Matcher::default();
     matcher.extend(filters.iter().map(|(key, event_type, filter)| (*key, Some("one"), event_type.as_str(), filter.clone())));
     let add_per_second = count as f64 / began.elapsed().as_secs_f64();
-    let (per_second, matches, waits) = matched(&matcher, &events);
-    let bytes = resident_bytes()?.saturating_sub(before);
+    let Matched { per_cpu_second, per_second, matches, waits } = matched(&matcher, &events)?;
+    let bytes = memory::allocated().saturating_sub(before);
+    let resident = resident_bytes()?.saturating_sub(before_resident);
     let from_bytes = from_bytes(&matcher, &events)?;
     let naively = naively(&filters, &events);
     let percentile = |share: usize| waits.get(waits.len() * share / 100).map_or(0.0, |wait| wait.as_secs_f64() * 1e6);
     println!(
-        "| {count} | {} | {} | {per_second:.0} | {from_bytes:.0} | {naively:.0} | {:.2} | {:.2} | {matches:.1} | {:.1} | {} | {add_per_second:.0} | {insert_per_second:.0} |",
+        "| {count} | {} | {} | {per_cpu_second:.0} | {per_second:.0} | {from_bytes:.0} | {naively:.0} | {:.2} | {:.2} | {matches:.1} | {:.1} | {} | {:.1} | {add_per_second:.0} | {insert_per_second:.0} |",
         kind.name(),
         layout.name(),
         percentile(50),
         percentile(99),
         bytes as f64 / 1e6,
         bytes / count as usize,
+        resident as f64 / 1e6,
     );
     Ok(())
 }
 
-/// How many events per second, how many filters match one, and how long single ones take, in order.
-fn matched(matcher: &Matcher<u32>, events: &[(String, Value)]) -> (f64, f64, Vec<Duration>) {
+struct Matched {
+    /// On a machine that has other things to do, this says more than `per_second`.
+    per_cpu_second: f64,
+    per_second: f64,
+    /// How many filters match one event.
+    matches: f64,
+    /// How long single events take, in order.
+    waits: Vec<Duration>,
+}
+
+fn matched(matcher: &Matcher<u32>, events: &[(String, Value)]) -> Outcome<Matched> {
     let mut waits = Vec::with_capacity(events.len());
     let mut matches = 0;
     for (event_type, value) in events {
@@ -81,14 +95,16 @@ fn matched(matcher: &Matcher<u32>, events: &[(String, Value)]) -> (f64, f64, Vec
         waits.push(began.elapsed());
     }
     waits.sort_unstable();
-    let (mut turns, began) = (0, Instant::now());
+    let (mut turns, began, cpu_began) = (0, Instant::now(), cpu_seconds()?);
     while began.elapsed() < MEASURED {
         for (event_type, value) in events.iter().cycle().skip(turns % events.len()).take(1_000) {
             black_box(matcher.matching(&Event { space: Some("one"), event_type, value }));
         }
         turns += 1_000;
     }
-    (turns as f64 / began.elapsed().as_secs_f64(), matches as f64 / events.len() as f64, waits)
+    let (seconds, cpu_seconds) = (began.elapsed().as_secs_f64(), cpu_seconds()? - cpu_began);
+    let matches = matches as f64 / events.len() as f64;
+    Ok(Matched { per_cpu_second: turns as f64 / cpu_seconds, per_second: turns as f64 / seconds, matches, waits })
 }
 
 /// The same, of events that have to be read first.
@@ -126,6 +142,12 @@ fn inserted_per_second(filters: &[(u32, String, Filter)]) -> f64 {
         matcher.insert(*key, Some("one"), event_type, filter.clone());
     }
     filters.len() as f64 / began.elapsed().as_secs_f64()
+}
+
+/// What this thread has used of the processor.
+fn cpu_seconds() -> Outcome<f64> {
+    let nanoseconds: u64 = std::fs::read_to_string("/proc/thread-self/schedstat")?.split(' ').next().ok_or("no processor time")?.parse()?;
+    Ok(nanoseconds as f64 / 1e9)
 }
 
 fn resident_bytes() -> Outcome<usize> {

@@ -55,9 +55,8 @@ fn alone(value: Option<&Value>, (path, operators): Condition<'_, &[Operator]>) -
     value.into_iter().for_each(|value| collect(value, path, &mut exists, &mut scalars));
     let (positive, others): (Vec<_>, Vec<_>) = operators.iter().partition(|operator| operator.is_positive());
     (positive.is_empty() || scalars.iter().any(|scalar| positive.iter().all(|operator| holds(operator, *scalar))))
-        && others.iter().all(|operator| match operator {
-            Operator::Exists(wanted) => exists == *wanted,
-            negated => !scalars.iter().any(|scalar| holds(negated, *scalar)),
+        && others.iter().all(|operator| {
+            if let Operator::Exists(wanted) = operator { exists == *wanted } else { !scalars.iter().any(|scalar| holds(operator, *scalar)) }
         })
 }
 

@@ -144,10 +144,7 @@ impl Reader {
             "gte" => self.number(operand, at).map(Operator::Gte),
             "lt" => self.number(operand, at).map(Operator::Lt),
             "lte" => self.number(operand, at).map(Operator::Lte),
-            "exists" => match operand {
-                Value::Bool(wanted) => Some(Operator::Exists(*wanted)),
-                other => self.wrong(at, format!("`exists` needs true or false, and not {}", kind(other)), None),
-            },
+            "exists" => self.boolean(operand, at).map(Operator::Exists),
             unknown => self.wrong(at, format!("there is no operator `{unknown}`"), Some(suggestion(unknown, &OPERATORS))),
         }
     }
@@ -190,10 +187,19 @@ impl Reader {
     }
 
     fn number(&mut self, operand: &Value, at: &str) -> Option<Number> {
-        match operand {
-            Value::Number(number) => Some(Number::of(number)),
-            other => self.wrong(at, format!("this needs a number, and not {}", kind(other)), Some("only numbers have an order".to_owned())),
-        }
+        let Value::Number(number) = operand else {
+            return self.wrong(
+                at,
+                format!("this needs a number, and not {}", kind(operand)),
+                Some("only numbers have an order".to_owned()),
+            );
+        };
+        Some(Number::of(number))
+    }
+
+    fn boolean(&mut self, operand: &Value, at: &str) -> Option<bool> {
+        let said = operand.as_bool();
+        said.or_else(|| self.wrong(at, format!("`exists` needs true or false, and not {}", kind(operand)), None))
     }
 
     fn pattern(&mut self, operand: &Value, at: &str) -> Option<Pattern> {

@@ -30,10 +30,9 @@ impl Pattern {
     pub(super) fn parse(text: &str) -> Result<Self, Refused> {
         let syntax = regex_syntax::ParserBuilder::new().nest_limit(NEST_MAX).build().parse(text);
         let syntax = syntax.map_err(|error| Refused::Syntax(error.to_string()))?;
-        let compiled = compile(text).map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => Refused::TooLarge,
-            other => Refused::Syntax(other.to_string()),
-        })?;
+        let too_large = |error: &regex::Error| matches!(error, regex::Error::CompiledTooBig(_));
+        let compiled =
+            compile(text).map_err(|error| if too_large(&error) { Refused::TooLarge } else { Refused::Syntax(error.to_string()) })?;
         Ok(Self { text: text.into(), compiled, literals: required(&syntax).unwrap_or_default() })
     }
 

@@ -96,6 +96,7 @@ impl<K: Clone> Builder<K> {
     }
 }
 
+#[expect(clippy::mutable_key_type, reason = "a regex is known by its text, whether it is compiled yet or not")]
 fn number(
     leaves: &mut HashMap<Leaf, u32, RandomState>,
     paths: &mut HashMap<Box<[Box<str>]>, u32, RandomState>,
