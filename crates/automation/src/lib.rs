@@ -2,6 +2,7 @@
 //! give the same answer, and nothing here waits, stores or asks anybody. `runs` does what it says.
 
 pub mod filter;
+pub mod matcher;
 pub mod mistake;
 pub mod schedule;
 pub mod template;

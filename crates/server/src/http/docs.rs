@@ -32,6 +32,7 @@ pages![
     "concepts/effects",
     "concepts/events",
     "concepts/files-and-http",
+    "concepts/filters",
     "concepts/grants",
     "concepts/idempotency",
     "concepts/identity",
