@@ -22,6 +22,9 @@ const YEARS: (i16, i16) = (2020, 2040);
 /// How many differences are printed.
 const PRINTED: u64 = 20;
 
+/// What a clock shows: its first offset, and when it gets which other.
+type Shows = (i32, Vec<(i64, i32)>);
+
 #[derive(Default)]
 struct Counts {
     windows: u64,
@@ -36,7 +39,7 @@ fn main() {
     let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(EXPRESSIONS);
     let zones = TimeZoneDatabase::bundled();
     let (from, to) = (year(YEARS.0), year(YEARS.1 + 1));
-    let mut clocks: BTreeMap<(i32, Vec<(i64, i32)>), Vec<String>> = BTreeMap::new();
+    let mut clocks: BTreeMap<Shows, Vec<String>> = BTreeMap::new();
     for name in zones.available() {
         let zone = zones.get(name.as_str()).unwrap();
         let offset = |second: i64| zone.to_offset(jiff::Timestamp::from_second(second).unwrap()).seconds();
@@ -118,7 +121,7 @@ impl Compared {
         let on = |day: i64| self.times.iter().filter(move |_| self.day_matches(day as usize)).map(move |time| day * DAY + time);
         let within = |wall: &i64| (from..to).contains(wall);
         let first = || (from / DAY..=to / DAY).find_map(|day| on(day).find(within));
-        let last = || (from / DAY..=to / DAY).rev().find_map(|day| on(day).filter(within).last());
+        let last = || (from / DAY..=to / DAY).rev().find_map(|day| on(day).rfind(within));
         (count, (count > 0).then(|| first().zip(last())).flatten())
     }
 }

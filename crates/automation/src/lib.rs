@@ -4,6 +4,7 @@
 pub mod filter;
 pub mod mistake;
 pub mod schedule;
+pub mod select;
 pub mod template;
 
 pub use mistake::Mistake;
