@@ -1,7 +1,9 @@
 //! Takes a part of a JSON value by a JSONPath (RFC 9535). The library that reads paths is used here and nowhere else.
 //! A path is saved once and then meets documents of strangers, so those are refused whose work could grow faster than the document. Of the
-//! functions there are `length`, `count` and `value`, but not `match` and `search`, which would compile a pattern for every node. And the
-//! library orders what the standard says has no order, such as `true > false`, so order needs a number or a text on its right; nor does it compare what is counted from the end.
+//! functions there are `length`, `count` and `value`, but not `match` and `search`, which would compile a pattern for every node.
+//! Refused is also where the library and the standard differ: it orders what has no order, such as `true > false`, so order needs a number
+//! or a text on its right; and it compares nothing that is counted from the end. It compares numbers as floats: whole ones beyond 2^53 are
+//! equal to their neighbours.
 
 use crate::Mistake;
 use countersign_core::limits::{JSONPATH_CHARS_MAX, JSONPATH_NESTING_MAX, JSONPATH_SELECTORS_MAX};
