@@ -247,9 +247,9 @@ impl Window {
         Self { from, to, shown: shown.collect(), missing: missing.collect() }
     }
 
-    /// A day and a half before and after a change of the clock.
+    /// Before and after a change of the clock, over a midnight on both sides or on one.
     pub(crate) fn around(zone: &TimeZone, change: i64) -> Self {
-        Self::new(zone, change - 36 * 3600, change + 36 * 3600)
+        Self::new(zone, change - 14 * 3600, change + 14 * 3600)
     }
 
     pub(crate) fn has_gap(&self) -> bool {
