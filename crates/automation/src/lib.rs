@@ -5,6 +5,7 @@ pub mod filter;
 pub mod matcher;
 pub mod mistake;
 pub mod schedule;
+pub mod select;
 pub mod template;
 
 pub use mistake::Mistake;
