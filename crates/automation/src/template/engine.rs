@@ -20,12 +20,10 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_fuel(Some(TEMPLATE_FUEL));
     environment.set_recursion_limit(TEMPLATE_DEPTH_MAX);
     environment.set_formatter(|out, _, value| {
-        // An `if` without `else` that is false has no value either, and says so like every other missing value.
-        if value.is_undefined() {
-            return Err(undefined());
-        }
         match value.as_str() {
             Some(text) => out.write_str(text),
+            // Only an `if` without `else` that is false comes here without a value; as in Jinja, it renders nothing.
+            None if value.is_undefined() => Ok(()),
             None => out.write_str(&text_of(value)?),
         }
         .map_err(|_| Error::from(ErrorKind::WriteFailure))

@@ -14,7 +14,7 @@ impl Workers for Pool {
     fn ask(&self, request: String) -> Future<'_, Result<String, RenderError>> {
         Box::pin(async move {
             let answer = self.0.ask(request.as_bytes()).await.map_err(|lost| match lost {
-                Lost::Slow => RenderError::new(Reason::Time, lost.to_string()),
+                Lost::Slow { .. } => RenderError::new(Reason::Time, lost.to_string()),
                 Lost::Died => RenderError::new(Reason::Output, lost.to_string()),
                 Lost::Unavailable(error) => RenderError::new(Reason::Unavailable, error.to_string()),
             })?;
@@ -39,10 +39,10 @@ pub(crate) fn renderer() -> Renderer {
     Renderer::new(pool())
 }
 
-/// The example `render-worker`, which is built beside the tests.
+/// The example `render_worker`, which is built beside the tests.
 fn helper() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let helper = test.parent().unwrap().parent().unwrap().join("examples/render-worker");
+    let helper = test.parent().unwrap().parent().unwrap().join("examples/render_worker");
     assert!(helper.exists(), "{} is missing: `cargo build -p countersign-automation --examples`", helper.display());
     helper
 }

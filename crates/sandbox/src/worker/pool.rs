@@ -43,8 +43,8 @@ pub struct Limits {
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
     /// It took longer than it may; its worker was killed.
-    #[error("the request took longer than it may, and its worker was killed")]
-    Slow,
+    #[error("the request took longer than it may, and its worker was killed after {} ms of processor time", cpu.as_millis())]
+    Slow { cpu: Duration },
     /// The worker died of it: it needed more memory, or the code failed.
     #[error("the worker died of the request")]
     Died,
@@ -93,7 +93,7 @@ impl Workers {
         let pid = worker.process.pid;
         let answer = tokio::select! {
             answer = worker.exchange(request, self.limits.answer_bytes_max) => answer,
-            () = spent(pid, self.limits) => Err(Given::Lost(Lost::Slow)),
+            cpu = spent(pid, self.limits) => Err(Given::Lost(Lost::Slow { cpu })),
         };
         worker.requests += 1;
         if answer.is_ok() && worker.requests < self.limits.requests_per_worker {
@@ -140,17 +140,18 @@ enum Given {
     Lost(Lost),
 }
 
-/// Returns when the process has used up what one request may.
-async fn spent(pid: Pid, limits: Limits) {
+/// Returns when the process has used up what one request may, with the processor time that it used.
+async fn spent(pid: Pid, limits: Limits) -> Duration {
     let began = Instant::now();
     // A process that is gone has no clock; the end of its pipe tells more.
     let Ok(before) = sys::cpu_of(pid) else { return std::future::pending().await };
     loop {
         let Ok(now) = sys::cpu_of(pid) else { return std::future::pending().await };
-        let cpu_left = limits.cpu.saturating_sub(now.saturating_sub(before));
+        let cpu = now.saturating_sub(before);
+        let cpu_left = limits.cpu.saturating_sub(cpu);
         let wall_left = limits.wall.saturating_sub(began.elapsed());
         if cpu_left.is_zero() || wall_left.is_zero() {
-            return;
+            return cpu;
         }
         // It has one thread, so it cannot use more processor time than passes.
         sleep(cpu_left.min(wall_left).max(LOOK_MIN)).await;

@@ -95,6 +95,8 @@ pub(super) fn sort(given: Given) -> Result<Value, Error> {
                 bytes = bytes.saturating_add(text.len());
                 Value::from(text.to_lowercase())
             }
+            // As in Python, a boolean is a number.
+            None if key.kind() == ValueKind::Bool => Value::from(i64::from(key.is_true())),
             Some(_) | None => key,
         };
         if bytes > TEMPLATE_OUTPUT_BYTES_MAX {
@@ -102,9 +104,8 @@ pub(super) fn sort(given: Given) -> Result<Value, Error> {
         }
         keyed.push((key, item));
     }
-    let kind_of = |value: &Value| if value.kind() == ValueKind::Bool { ValueKind::Number } else { value.kind() };
     if let Some((first, _)) = keyed.first()
-        && let Some((other, _)) = keyed.iter().find(|(key, _)| kind_of(key) != kind_of(first))
+        && let Some((other, _)) = keyed.iter().find(|(key, _)| key.kind() != first.kind())
     {
         return Err(failed(format!("`{}` and `{}` cannot be sorted together", first.kind(), other.kind())));
     }
