@@ -1,6 +1,6 @@
 //! Templates, rendered by real workers.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails at once")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails at once")]
 
 mod workers;
 mod benign;
