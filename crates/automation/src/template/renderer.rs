@@ -61,8 +61,8 @@ impl Renderer {
     }
 
     async fn ask(&self, form: Form, source: &str, template: &Template, context: &Context) -> Result<Value, RenderError> {
-        let members = template.reads.iter().filter_map(|name| Some((name.clone(), context.json(name)?.clone()))).collect();
-        let request = Request { form, source: source.to_owned(), context: members };
+        let members = template.reads.iter().filter_map(|name| Some((name.as_str(), context.json(name)?))).collect();
+        let request = Request { form, source, context: members };
         let request = serde_json::to_string(&request).map_err(|error| RenderError::new(Reason::Failed, error.to_string()))?;
         if request.len() > RENDER_LINE_BYTES_MAX {
             let message = format!("the data that the template reads is larger than {RENDER_LINE_BYTES_MAX} bytes");

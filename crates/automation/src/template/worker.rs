@@ -6,6 +6,7 @@ use super::error::{Reason, RenderError};
 use minijinja::value::Serde;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 
 #[derive(Serialize, Deserialize)]
@@ -19,11 +20,20 @@ pub(super) enum Form {
     Predicate,
 }
 
-#[derive(Serialize, Deserialize)]
-pub(super) struct Request {
+/// A request as it is written.
+#[derive(Serialize)]
+pub(super) struct Request<'a> {
     pub(super) form: Form,
-    pub(super) source: String,
-    pub(super) context: Map<String, Value>,
+    pub(super) source: &'a str,
+    pub(super) context: BTreeMap<&'a str, &'a Value>,
+}
+
+/// The same, as it is read.
+#[derive(Deserialize)]
+struct Requested {
+    form: Form,
+    source: String,
+    context: Map<String, Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -47,7 +57,7 @@ pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> 
     Ok(())
 }
 
-fn answer(request: Request) -> Answer {
+fn answer(request: Requested) -> Answer {
     let context = Serde(&request.context).into();
     let result = match request.form {
         Form::Text => engine::text(&request.source, context).map(Value::String),
