@@ -4,3 +4,6 @@
 
 mod cron_rule;
 mod schedules;
+mod workers;
+mod benign;
+mod bombs;

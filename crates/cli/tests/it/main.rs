@@ -62,6 +62,7 @@ mod progress;
 mod prompts;
 mod receipts;
 mod rehearsal;
+mod render_worker;
 mod runbook;
 mod secrets;
 mod serving;

@@ -51,6 +51,7 @@ pages![
     "concepts/secrets",
     "concepts/sources",
     "concepts/storage",
+    "concepts/templates",
     "conformance",
     "decisions/0001-record-decisions",
     "decisions/0002-one-writer-group-commit",
