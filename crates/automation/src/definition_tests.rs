@@ -92,7 +92,8 @@ fn put(root: &mut Value, pointer: &str, new: Value) {
     match root.pointer_mut(above).unwrap() {
         Value::Array(items) if last == "-" => items.push(new),
         Value::Array(items) => items[last.parse::<usize>().unwrap()] = new,
-        above => drop(above.as_object_mut().unwrap().insert(last.replace("~1", "/"), new)),
+        Value::Object(members) => drop(members.insert(last.replace("~1", "/"), new)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => panic!("nothing stands below {above}"),
     }
 }
 
@@ -156,6 +157,7 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
     let deep = (0..40).fold(json!(1), |below, _| json!([below]));
     let long = |length: usize| Value::String("x".repeat(length));
     let steps = |count: usize| (0..count).map(|n| json!({ "step_id": format!("s{n}"), "action": "documents.search" })).collect::<Value>();
+    let many = |value: Value| (0..65).map(|n| (n.to_string(), value.clone())).collect::<Value>();
     let cases: Vec<(Value, &str, &str, &str)> = vec![
         (with(&[("/metadata/note", long(300_000))]), "definition_too_large", "", "split the plan"),
         (with(&[("/metadata/note", deep)]), "definition_too_large", "", "flatten"),
@@ -213,7 +215,7 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
             "",
         ),
         (
-            with(&[("/triggers/1/config/input_mapping", (0..65).map(|n| (n.to_string(), json!("$.a"))).collect())]),
+            with(&[("/inputs/schema/properties", many(json!({}))), ("/triggers/1/config/input_mapping", many(json!("$.a")))]),
             "mapping_too_large",
             "/triggers/1/config/input_mapping",
             "JSONPath",
@@ -322,6 +324,13 @@ fn all_mistakes_come_at_once_in_the_order_of_the_document() {
         ("/execution/queue", "queue_unknown"),
     ];
     assert_eq!(found, expected.map(|(pointer, code)| (pointer.to_owned(), code)));
+}
+
+#[test]
+fn a_mistake_of_the_whole_stays_beside_one_of_a_part() {
+    let steps: Value = (0..51).map(|n| json!({ "step_id": format!("s{n}"), "action": "documents.serch" })).collect();
+    let codes: BTreeSet<_> = mistakes(&with(&[("/plan", steps)])).into_iter().map(|mistake| mistake.code).collect();
+    assert_eq!(codes, ["action_unknown", "plan_length"].into());
 }
 
 #[test]

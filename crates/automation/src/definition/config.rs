@@ -69,10 +69,10 @@ fn is_certain(error: &ValidationError<'_>, config: &Value) -> bool {
         return false; // The condition may depend on a hole.
     }
     let keyword = error.kind().keyword();
-    match error.instance().as_ref() {
-        Value::String(text) if parts::is_template(text) => keyword == "falseSchema" || (keyword == "type" && !is_one_expression(text)),
-        value if has_hole(value) => OUTSIDE.contains(&keyword) || keyword == "type",
-        _ => true,
+    let value = error.instance().as_ref();
+    match value.as_str().filter(|text| parts::is_template(text)) {
+        Some(hole) => keyword == "falseSchema" || (keyword == "type" && !is_one_expression(hole)),
+        None => !has_hole(value) || OUTSIDE.contains(&keyword) || keyword == "type",
     }
 }
 

@@ -32,7 +32,10 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, Mistake> {
         .should_validate_formats(true)
         .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX))
         .build(schema)
-        .map_err(|error| invalid(error.to_string()).under(&error.instance_path().to_string()))
+        .map_err(|error| {
+            let mistake = invalid(super::shape::in_lower_case(&error.to_string()));
+            mistake.hint("write JSON Schema, draft 2020-12").under(&error.instance_path().to_string())
+        })
 }
 
 /// All mistakes of the schema, with pointers from its root.
@@ -53,7 +56,7 @@ pub(super) fn check(schema: &Value) -> Vec<Mistake> {
     }
     look_at(schema, "", &mut mistakes);
     if mistakes.is_empty() {
-        let usable = compile(schema).map(drop).and_then(|()| expanded(schema).map(drop));
+        let usable = expanded(schema).and_then(|_| compile(schema).map(drop));
         mistakes.extend(usable.err());
     }
     mistakes

@@ -45,19 +45,22 @@ pub fn read(written: &Value, facts: &Facts) -> Result<Read, Vec<Mistake>> {
     normalise(imported.value, facts, warnings)
 }
 
-/// What the schema finds gives way where a pass knows the place better.
+/// What the schema finds gives way where a pass knows the same mistake better: at its place, or further down with the same code.
 fn together(shape: Vec<Mistake>, better: Vec<Mistake>, written: &Value) -> Vec<Mistake> {
-    let is_known = |mistake: &Mistake| better.iter().any(|known| is_at_or_below(&known.pointer, &mistake.pointer));
+    let is_known = |mistake: &Mistake| {
+        let same = |known: &Mistake| match known.pointer.strip_prefix(mistake.pointer.as_str()) {
+            Some("") => true,
+            Some(below) => below.starts_with('/') && known.code == mistake.code,
+            None => false,
+        };
+        better.iter().any(same)
+    };
     let mut all: Vec<Mistake> = shape.into_iter().filter(|mistake| !is_known(mistake)).collect();
     all.extend(better);
     all.sort_by_cached_key(|mistake| place(&mistake.pointer, written));
     all.dedup();
     all.truncate(DEFINITION_MISTAKES_MAX);
     all
-}
-
-fn is_at_or_below(pointer: &str, above: &str) -> bool {
-    pointer.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Where a pointer leads, as positions from the root. What is not there comes last.

@@ -83,6 +83,11 @@ fn wrong_value(error: &ValidationError<'_>, schema: Option<&'static Map<String, 
 fn in_words(error: &ValidationError<'_>) -> String {
     let written = error.instance().to_string();
     let text = if written.len() <= 80 { error.to_string() } else { error.masked().to_string() };
+    in_lower_case(&text)
+}
+
+/// A sentence of a library, as ours begin.
+pub(super) fn in_lower_case(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
