@@ -157,7 +157,8 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
     let deep = (0..40).fold(json!(1), |below, _| json!([below]));
     let long = |length: usize| Value::String("x".repeat(length));
     let steps = |count: usize| (0..count).map(|n| json!({ "step_id": format!("s{n}"), "action": "documents.search" })).collect::<Value>();
-    let many = |value: Value| (0..65).map(|n| (n.to_string(), value.clone())).collect::<Value>();
+    let many =
+        |value: Value| (0..64).map(|n| n.to_string()).chain(["since".to_owned()]).map(|name| (name, value.clone())).collect::<Value>();
     let cases: Vec<(Value, &str, &str, &str)> = vec![
         (with(&[("/metadata/note", long(300_000))]), "definition_too_large", "", "split the plan"),
         (with(&[("/metadata/note", deep)]), "definition_too_large", "", "flatten"),
@@ -361,6 +362,21 @@ fn templates_are_holes_that_settle_only_what_they_could_settle() {
         let found: Vec<_> = mistakes(&step(action, config.clone())).into_iter().map(|mistake| mistake.pointer).collect();
         assert_eq!(found, places.into_iter().map(|place| format!("/plan/1/config{place}")).collect::<Vec<_>>(), "{config}");
     }
+}
+
+#[test]
+fn a_template_reads_what_is_bound_before_it() {
+    let place =
+        |changes: &[(&str, Value)]| mistakes(&with(changes)).into_iter().map(|mistake| (mistake.pointer, mistake.code)).collect::<Vec<_>>();
+    let undefined = |pointer: &str| vec![(pointer.to_owned(), "template_undefined")];
+    assert_eq!(place(&[("/plan/0/config/query", json!("{{ found.text }}"))]), undefined("/plan/0/config/query"));
+    assert_eq!(place(&[("/plan/0/config/query", json!("{{ inputs.until }}"))]), undefined("/plan/0/config/query"));
+    assert_eq!(place(&[("/plan/0/config/query", json!("{{ run.error.message }}"))]), undefined("/plan/0/config/query"));
+    // What is handled after a failure may read what the plan has bound.
+    assert_eq!(place(&[("/execution/on_failure/0/config/body", json!("{{ found.text }}"))]), []);
+    // A schema that asks for further inputs has names that nobody can list.
+    let open = ("/inputs/schema/additionalProperties", json!({ "type": "string" }));
+    assert_eq!(place(&[open, ("/plan/0/config/query", json!("{{ inputs.until }}"))]), []);
 }
 
 #[test]
@@ -594,7 +610,7 @@ fn a_difference_is_told_by_place_and_steps_keep_their_names() {
 fn what_is_worth_checking_is_told_beside_its_field() {
     let value = with(&[
         ("/triggers/0/config/cron", json!("*/5 * * * *")),
-        ("/plan/0/config/query", json!("{{ inputs.a.b.c.d.e.f }}")),
+        ("/plan/1/config/text", json!("{{ found.a.b.c.d.e.f }}")),
         (
             "/plan/-",
             json!({ "step_id": "pay", "action": "pay.transfer", "config": { "path": "../secrets", "url": "http://10.0.0.1/pay" } }),
@@ -604,9 +620,9 @@ fn what_is_worth_checking_is_told_beside_its_field() {
     let flags: Vec<_> = review(&accepted(&value).definition, &facts()).into_iter().map(|flag| (flag.pointer, flag.code)).collect();
     let expected = [
         ("/triggers/0/config/cron", "schedule_frequent"),
-        ("/plan/0/config/query", "deep_path"),
         ("/plan/1/action", "action_first_use"),
         ("/plan/1/action", "outside_system"),
+        ("/plan/1/config/text", "deep_path"),
         ("/plan/2/action", "action_first_use"),
         ("/plan/2/config/path", "path_unusual"),
         ("/plan/2/config/url", "address_unusual"),

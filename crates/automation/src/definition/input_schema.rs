@@ -10,6 +10,7 @@ use countersign_core::json::escape;
 use countersign_core::limits::{INPUT_CHECKS_MAX, INPUT_SCHEMA_BYTES_MAX, INPUT_SCHEMA_DEPTH_MAX, INPUT_SCHEMA_PARTS_MAX};
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Defaults that are known only when a run starts.
 pub(crate) const TOKENS: [&str; 3] = ["$last_fired_at", "$creator", "$space_default"];
@@ -178,4 +179,15 @@ fn invalid(message: impl Into<String>) -> Mistake {
 /// The names of the inputs that the schema declares.
 pub(super) fn names(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str)
+}
+
+/// Keywords by which a schema may accept inputs that are not among its `properties`.
+const OPEN: [&str; 6] = ["patternProperties", "$ref", "allOf", "anyOf", "oneOf", "unevaluatedProperties"];
+
+/// The names of all inputs there can be; `None` where the schema asks for further ones. One that only does not refuse them declares none.
+pub(super) fn closed_names(schema: Option<&Value>) -> Option<BTreeSet<String>> {
+    let Some(schema) = schema else { return Some(BTreeSet::new()) };
+    let is_open = OPEN.iter().any(|keyword| schema.get(keyword).is_some())
+        || schema.get("additionalProperties").is_some_and(|further| further != &Value::Bool(false));
+    (!is_open).then(|| names(schema).map(str::to_owned).collect())
 }

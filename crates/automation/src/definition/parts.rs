@@ -78,8 +78,16 @@ pub(crate) fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|opening| text.contains(opening))
 }
 
+/// `template::Names`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) inputs: Option<BTreeSet<String>>,
+    pub(crate) outputs: BTreeSet<String>,
+    pub(crate) in_on_failure: bool,
+}
+
 /// `template::check`.
-pub(crate) fn template(source: &str, names: &BTreeSet<String>) -> Result<(), Vec<Mistake>> {
+pub(crate) fn template(source: &str, names: &Names) -> Result<(), Vec<Mistake>> {
     if source.matches("{{").count() != source.matches("}}").count() {
         return Err(vec![Mistake::new("template_syntax", "the template does not end").hint("close it with `}}`")]);
     }
@@ -87,7 +95,7 @@ pub(crate) fn template(source: &str, names: &BTreeSet<String>) -> Result<(), Vec
 }
 
 /// `template::check_predicate`.
-pub(crate) fn predicate(source: &str, names: &BTreeSet<String>) -> Result<(), Vec<Mistake>> {
+pub(crate) fn predicate(source: &str, names: &Names) -> Result<(), Vec<Mistake>> {
     known(source.trim_start_matches("{{"), names, &[])
 }
 
@@ -95,13 +103,18 @@ fn names_of_loops(source: &str) -> Vec<&str> {
     source.split("{% for ").skip(1).filter_map(|rest| rest.split(' ').next()).collect()
 }
 
-fn known(expression: &str, names: &BTreeSet<String>, loops: &[&str]) -> Result<(), Vec<Mistake>> {
+fn known(expression: &str, names: &Names, loops: &[&str]) -> Result<(), Vec<Mistake>> {
     let name = expression.trim_start().split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).next().unwrap_or_default();
-    if name.is_empty() || names.contains(name) || loops.contains(&name) {
+    let rest = expression.trim_start().strip_prefix("inputs.").unwrap_or_default();
+    let input = rest.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).next().unwrap_or_default();
+    let is_failure = expression.contains("run.error") && !names.in_on_failure;
+    let is_undeclared = !input.is_empty() && names.inputs.as_ref().is_some_and(|inputs| !inputs.contains(input));
+    let is_known = ["", "run", "inputs"].contains(&name) || names.outputs.contains(name) || loops.contains(&name);
+    if is_known && !is_undeclared && !is_failure {
         return Ok(());
     }
     let mistake = Mistake::new("template_undefined", format!("`{name}` is not defined here"));
-    Err(vec![mistake.hint(super::facts::did_you_mean(name, names.iter().map(String::as_str), "name an earlier step's `output_as`"))])
+    Err(vec![mistake.hint("name an input, or the `output_as` of an earlier step")])
 }
 
 /// `select::check`.

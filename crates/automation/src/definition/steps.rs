@@ -1,8 +1,9 @@
 //! The pass over steps: their actions, their names, their templates, and what becomes of one that is interrupted.
 
 use super::facts::{ActionFacts, Facts, did_you_mean};
+use super::parts::{self, Names};
 use super::triggers::Found;
-use super::{aliases, config, parts};
+use super::{aliases, config, input_schema};
 use crate::Mistake;
 use countersign_core::Mode;
 use countersign_core::limits::{ON_FAILURE_SECONDS_MAX, RUN_SECONDS_DEFAULT};
@@ -13,7 +14,6 @@ use std::collections::BTreeSet;
 pub(super) const LISTS: [&str; 2] = ["/plan", "/execution/on_failure"];
 const ON_FAILURE: &str = LISTS[1];
 /// What every template may read. `loop` belongs to the template language.
-const ALWAYS: [&str; 2] = ["run", "inputs"];
 const RESERVED: [&str; 3] = ["run", "inputs", "loop"];
 
 fn in_list<'a>(value: &'a Value, list: &'static str) -> impl Iterator<Item = (String, &'a Map<String, Value>)> {
@@ -28,9 +28,10 @@ fn text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
 pub(super) fn check(value: &Value, facts: &Facts, found: &mut Found) {
     let run_seconds = value.pointer("/execution/timeout_seconds").and_then(Value::as_u64).unwrap_or(RUN_SECONDS_DEFAULT);
     let for_all = value.pointer("/execution/on_interrupted").and_then(Value::as_str);
-    let mut names: BTreeSet<String> = ALWAYS.map(str::to_owned).into();
+    let mut names = Names { inputs: input_schema::closed_names(value.pointer("/inputs/schema")), ..Names::default() };
     let mut ids = BTreeSet::new();
     for list in LISTS {
+        names.in_on_failure = list == ON_FAILURE;
         for (place, step) in in_list(value, list) {
             let id = text(step, "step_id");
             if let Some(id) = id.filter(|id| !ids.insert(*id)) {
@@ -42,7 +43,7 @@ pub(super) fn check(value: &Value, facts: &Facts, found: &mut Found) {
             check_timeout(step, &place, if list == ON_FAILURE { ON_FAILURE_SECONDS_MAX } else { run_seconds }, list, found);
             check_templates(step, &place, &names, found);
             if let Some(name) = text(step, "output_as") {
-                bind(name, &place, &mut names, found);
+                bind(name, &place, &mut names.outputs, found);
             }
         }
     }
@@ -97,7 +98,7 @@ fn check_timeout(step: &Map<String, Value>, place: &str, most: u64, list: &str, 
     found.add(&format!("{place}/timeout_seconds"), [Mistake::new("timeout_exceeds_run", message).hint(hint)]);
 }
 
-fn check_templates(step: &Map<String, Value>, place: &str, names: &BTreeSet<String>, found: &mut Found) {
+fn check_templates(step: &Map<String, Value>, place: &str, names: &Names, found: &mut Found) {
     if let Some(when) = text(step, "when") {
         found.add(&format!("{place}/when"), parts::predicate(when, names).err().into_iter().flatten());
     }
@@ -110,9 +111,9 @@ fn check_templates(step: &Map<String, Value>, place: &str, names: &BTreeSet<Stri
     }
 }
 
-fn bind(name: &str, place: &str, names: &mut BTreeSet<String>, found: &mut Found) {
+fn bind(name: &str, place: &str, outputs: &mut BTreeSet<String>, found: &mut Found) {
     let is_reserved = RESERVED.contains(&name);
-    if is_reserved || !names.insert(name.to_owned()) {
+    if is_reserved || !outputs.insert(name.to_owned()) {
         let message = if is_reserved { format!("`{name}` is reserved") } else { format!("an earlier step has the name `{name}`") };
         found.add(
             &format!("{place}/output_as"),
