@@ -4,6 +4,7 @@
 pub mod definition;
 pub mod filter;
 pub mod inputs;
+pub mod matcher;
 pub mod mistake;
 pub mod schedule;
 pub mod template;

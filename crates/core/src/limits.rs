@@ -645,3 +645,26 @@ pub const TRIGGER_BATCH_MAX: u32 = 1_000;
 /// Steps shorter than this run in the queue `fast`, and shorter than this in `medium`; longer ones in `long`.
 pub const QUEUE_FAST_SECONDS: u64 = 10;
 pub const QUEUE_MEDIUM_SECONDS: u64 = 5 * 60;
+/// Bytes of an event filter as JSON; a longer one is refused with `filter_too_complex`.
+pub const FILTER_BYTES_MAX: usize = 16 * 1024;
+/// How deep `$and`, `$or` and `$not` nest in a filter, itself counted; a deeper one is refused with `filter_too_complex`.
+pub const FILTER_DEPTH_MAX: usize = 8;
+/// Operators in one filter; more are refused with `filter_too_complex`.
+pub const FILTER_LEAVES_MAX: usize = 64;
+/// Values that the `in` and `not_in` of one filter list together; more are refused with `filter_too_complex`.
+pub const FILTER_VALUES_MAX: usize = 1_000;
+/// Regexes in one filter; more are refused with `filter_too_complex`.
+pub const FILTER_REGEXES_MAX: usize = 4;
+/// Bytes of a filter's regex as text; a longer one is refused with `filter_invalid`.
+pub const FILTER_REGEX_BYTES_MAX: usize = 512;
+/// Bytes that a filter's regex compiles to; a larger one is refused with `filter_too_complex`.
+pub const FILTER_REGEX_COMPILED_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of the operand of `starts_with`, `ends_with` and `contains`; a longer one is refused with `filter_invalid`.
+pub const FILTER_TEXT_BYTES_MAX: usize = 256;
+/// What a filter costs at most: an operator is 1, `contains` 2, a regex 4, one without a literal 32. A dearer one is refused with `filter_too_complex`.
+pub const FILTER_COST_MAX: u32 = 256;
+/// Regexes without a literal among the filters of one event type and space: each of them is run for every such event. The next is refused with
+/// `filter_too_complex`.
+pub const FILTER_BARE_REGEXES_MAX: usize = 100;
+/// Filters that were added or taken away since the matcher's index was built; with one more, that part of the index is built anew.
+pub const MATCHER_DELTA_MAX: usize = 256;

@@ -32,6 +32,7 @@ pages![
     "concepts/drift",
     "concepts/effects",
     "concepts/files-and-http",
+    "concepts/filters",
     "concepts/grants",
     "concepts/idempotency",
     "concepts/identity",
