@@ -7,6 +7,7 @@ pub mod inputs;
 pub mod matcher;
 pub mod mistake;
 pub mod schedule;
+pub mod select;
 pub mod template;
 
 pub use mistake::Mistake;

@@ -668,3 +668,22 @@ pub const FILTER_COST_MAX: u32 = 256;
 pub const FILTER_BARE_REGEXES_MAX: usize = 100;
 /// Filters that were added or taken away since the matcher's index was built; with one more, that part of the index is built anew.
 pub const MATCHER_DELTA_MAX: usize = 256;
+/// Characters of a cron expression; a longer one is refused with `cron_invalid`.
+pub const CRON_CHARS_MAX: usize = 256;
+/// A schedule that fires more often than this gets a warning.
+pub const SCHEDULE_OFTEN_SECONDS: u32 = 15 * 60;
+/// A tick that is older than this was missed, and the schedule's `catch_up` decides about it. It is also how far a clock may be off: a
+/// high-water further ahead is corrected.
+pub const TICK_MISSED_SECONDS: u64 = 60;
+/// Missed ticks that `catch_up: all` makes up for, at most and by default, and how far back it looks; other values are refused with
+/// `catch_up_invalid`.
+pub const CATCH_UP_MAX: u64 = 1_000;
+pub const CATCH_UP_MAX_DEFAULT: u64 = 100;
+pub const CATCH_UP_WINDOW_SECONDS_MIN: u64 = 60;
+pub const CATCH_UP_WINDOW_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
+pub const CATCH_UP_WINDOW_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
+/// Characters of a JSONPath, brackets that are open at once, and how often it can find the same value; more is refused with
+/// `jsonpath_too_complex`.
+pub const JSONPATH_CHARS_MAX: usize = 512;
+pub const JSONPATH_NESTING_MAX: usize = 8;
+pub const JSONPATH_SELECTORS_MAX: usize = 16;

@@ -47,6 +47,7 @@ pages![
     "concepts/redaction",
     "concepts/safety-checks",
     "concepts/sandbox",
+    "concepts/schedules",
     "concepts/secrets",
     "concepts/sources",
     "concepts/storage",
