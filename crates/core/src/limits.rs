@@ -687,3 +687,33 @@ pub const CATCH_UP_WINDOW_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
 pub const JSONPATH_CHARS_MAX: usize = 512;
 pub const JSONPATH_NESTING_MAX: usize = 8;
 pub const JSONPATH_SELECTORS_MAX: usize = 16;
+/// Bytes of a template; a longer one is refused with `template_too_large`, before it is parsed.
+pub const TEMPLATE_BYTES_MAX: usize = 8 * 1024;
+/// Words and signs inside one `{{ … }}` or `{% … %}`, and branches of one template; more are refused with `template_syntax`, because the parser
+/// would use up the stack.
+pub const TEMPLATE_TAG_TOKENS_MAX: usize = 1_000;
+pub const TEMPLATE_BRANCHES_MAX: usize = 100;
+/// Bytes of what a template renders, of any string it works on, and of a string it may read; more ends it with `template_output` or
+/// `template_too_large`.
+pub const TEMPLATE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Items of a list that a filter takes; more end the template with `template_output`.
+pub const TEMPLATE_LIST_ITEMS_MAX: usize = 10_000;
+/// Instructions that a template may take; then it ends with `template_time`.
+pub const TEMPLATE_FUEL: u64 = 100_000;
+/// How deep a template may nest its loops.
+pub const TEMPLATE_DEPTH_MAX: usize = 64;
+/// Filters in a row, and in all, of a template that is rendered in this process; one with more goes to a worker.
+pub const TEMPLATE_TRIVIAL_FILTERS_IN_A_ROW_MAX: usize = 3;
+pub const TEMPLATE_TRIVIAL_FILTERS_MAX: usize = 32;
+/// Processor time that one template may take in its worker, and time on the clock, which only a worker that hangs reaches; then the worker is
+/// killed and the template ends with `template_time`.
+pub const RENDER_CPU_MS: u64 = 100;
+pub const RENDER_WALL_MS: u64 = 2_000;
+/// Address space of a render worker; one that needs more dies, and the template ends with `template_output`.
+pub const RENDER_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
+/// Templates that one worker renders before another takes its place.
+pub const RENDERS_PER_WORKER: u32 = 1_000;
+/// Render workers at once; a template beyond waits for one.
+pub const RENDER_WORKERS_MAX: usize = 4;
+/// Bytes of a line to or from a render worker. A string of `TEMPLATE_OUTPUT_BYTES_MAX` is at most six times as long in JSON.
+pub const RENDER_LINE_BYTES_MAX: usize = 64 * 1024 * 1024;

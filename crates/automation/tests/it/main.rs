@@ -4,3 +4,10 @@
 
 mod cron_rule;
 mod schedules;
+//! Templates, rendered by real workers.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails at once")]
+
+mod workers;
+mod benign;
+mod bombs;
