@@ -207,7 +207,7 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
         (with(&[("/triggers/1/type", json!("web_hook"))]), "trigger_type_unknown", "/triggers/1/type", "`webhook`"),
         (with(&[("/triggers/0/config/cron", json!("0 9 * *"))]), "cron_invalid", "/triggers/0/config/cron", ""),
         (with(&[("/triggers/0/config/timezone", json!("Africa/Kigal"))]), "timezone_unknown", "/triggers/0/config/timezone", ""),
-        (with(&[("/triggers/0/config/catch_up", json!("some"))]), "catch_up_invalid", "/triggers/0/config/catch_up", "`last`"),
+        (with(&[("/triggers/0/config/catch_up", json!("some"))]), "catch_up_invalid", "/triggers/0/config/catch_up", "last"),
         (with(&[("/triggers/0/config/catch_up", json!("all"))]), "catch_up_needs_queue", "/triggers/0/config/catch_up", "`queue`"),
         (
             with(&[("/triggers/1/config/input_mapping/since", json!("window.from"))]),
