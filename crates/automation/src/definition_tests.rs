@@ -207,7 +207,7 @@ fn each_mistake_has_its_code_its_place_and_the_next_thing_to_try() {
         (with(&[("/triggers/1/type", json!("web_hook"))]), "trigger_type_unknown", "/triggers/1/type", "`webhook`"),
         (with(&[("/triggers/0/config/cron", json!("0 9 * *"))]), "cron_invalid", "/triggers/0/config/cron", ""),
         (with(&[("/triggers/0/config/timezone", json!("Africa/Kigal"))]), "timezone_unknown", "/triggers/0/config/timezone", ""),
-        (with(&[("/triggers/0/config/catch_up", json!("some"))]), "catch_up_invalid", "/triggers/0/config/catch_up", "`last`"),
+        (with(&[("/triggers/0/config/catch_up", json!("some"))]), "catch_up_invalid", "/triggers/0/config/catch_up", "last"),
         (with(&[("/triggers/0/config/catch_up", json!("all"))]), "catch_up_needs_queue", "/triggers/0/config/catch_up", "`queue`"),
         (
             with(&[("/triggers/1/config/input_mapping/since", json!("window.from"))]),
@@ -490,6 +490,25 @@ fn the_examples_have_no_mistakes_and_read_again_as_what_was_stored() {
         let stored: Definition = serde_json::from_value(first.normalised).unwrap();
         assert_eq!(stored, first.definition, "{name}");
     }
+}
+
+#[test]
+fn the_example_on_the_page_of_definitions_has_no_mistakes() {
+    let page = include_str!("../../../docs/concepts/definitions.md");
+    let example = page.split_once("```json\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    accepted(&example.parse().unwrap());
+}
+
+#[test]
+fn an_older_name_is_proposed_only_where_its_action_is_there() {
+    let hint = |facts: &Facts| {
+        let found = read(&with(&[("/plan/1/action", json!("slack_pst"))]), facts).unwrap_err();
+        found.into_iter().find(|mistake| mistake.code == "action_unknown").and_then(|mistake| mistake.hint).unwrap()
+    };
+    assert!(hint(&facts()).contains("`slack_post`"));
+    let mut without_slack = facts();
+    without_slack.actions.remove("slack.send_message");
+    assert!(!hint(&without_slack).contains("slack_post"));
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(super) fn check(value: &Value, facts: &Facts, found: &mut Found) {
 fn check_action<'f>(step: &Map<String, Value>, place: &str, facts: &'f Facts, found: &mut Found) -> Option<&'f ActionFacts> {
     let named = text(step, "action")?;
     let Some(action) = facts.actions.get(named) else {
-        let known = facts.actions.keys().map(String::as_str).chain(aliases::names());
+        let known = facts.actions.keys().map(String::as_str).chain(aliases::names(facts));
         let hint = did_you_mean(
             named,
             known,
