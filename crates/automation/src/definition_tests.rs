@@ -328,6 +328,23 @@ fn all_mistakes_come_at_once_in_the_order_of_the_document() {
 }
 
 #[test]
+fn a_schema_of_inputs_that_grows_or_winds_is_refused_before_it_is_compiled() {
+    let refused = |defs: Value| {
+        let found =
+            mistakes(&with(&[("/inputs/schema/$defs", defs), ("/inputs/schema/properties/since", json!({ "$ref": "#/$defs/a0" }))]));
+        found.into_iter().map(|mistake| (mistake.pointer, mistake.code)).collect::<Vec<_>>()
+            == [("/inputs/schema".to_owned(), "input_schema_invalid")]
+    };
+    let next = |n: usize| json!({ "$ref": format!("#/$defs/a{}", n + 1) });
+    let end = |count: usize| [(format!("a{count}"), json!({ "type": "string" }))];
+    let chain = |count: usize| (0..count).map(|n| (format!("a{n}"), next(n))).chain(end(count)).collect::<Value>();
+    let doubled =
+        |count: usize| (0..count).map(|n| (format!("a{n}"), json!({ "allOf": [next(n), next(n)] }))).chain(end(count)).collect::<Value>();
+    assert!(!refused(chain(20)) && refused(chain(800)));
+    assert!(!refused(doubled(4)) && refused(doubled(30)));
+}
+
+#[test]
 fn a_mistake_of_the_whole_stays_beside_one_of_a_part() {
     let steps: Value = (0..51).map(|n| json!({ "step_id": format!("s{n}"), "action": "documents.serch" })).collect();
     let codes: BTreeSet<_> = mistakes(&with(&[("/plan", steps)])).into_iter().map(|mistake| mistake.code).collect();
@@ -490,6 +507,25 @@ fn the_examples_have_no_mistakes_and_read_again_as_what_was_stored() {
         let stored: Definition = serde_json::from_value(first.normalised).unwrap();
         assert_eq!(stored, first.definition, "{name}");
     }
+}
+
+#[test]
+fn the_example_on_the_page_of_definitions_has_no_mistakes() {
+    let page = include_str!("../../../docs/concepts/definitions.md");
+    let example = page.split_once("```json\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    accepted(&example.parse().unwrap());
+}
+
+#[test]
+fn an_older_name_is_proposed_only_where_its_action_is_there() {
+    let hint = |facts: &Facts| {
+        let found = read(&with(&[("/plan/1/action", json!("slack_pst"))]), facts).unwrap_err();
+        found.into_iter().find(|mistake| mistake.code == "action_unknown").and_then(|mistake| mistake.hint).unwrap()
+    };
+    assert!(hint(&facts()).contains("`slack_post`"));
+    let mut without_slack = facts();
+    without_slack.actions.remove("slack.send_message");
+    assert!(!hint(&without_slack).contains("slack_post"));
 }
 
 #[test]

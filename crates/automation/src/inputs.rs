@@ -32,12 +32,9 @@ pub fn resolve(definition: &Definition, trigger: Option<&Trigger>, payload: &Val
         None => payload.clone(),
     };
     let mut mistakes = Vec::new();
-    fill(schema, schema, &mut inputs, "", defaults, &mut mistakes);
-    if !definition::is_bounded(schema, &inputs) {
-        return Err(vec![
-            Mistake::new("inputs_invalid", "the inputs are too large to be checked by their schema").hint("send less at once"),
-        ]);
-    }
+    bounded(schema, &inputs)?;
+    fill(schema, schema, &mut inputs, "", Some(defaults), &mut mistakes);
+    bounded(schema, &inputs)?;
     let validator = definition::compile(schema).map_err(|mistake| vec![mistake])?;
     let errors = validator.iter_errors(&inputs).map(|error| {
         let mistake = Mistake::new("inputs_invalid", error.masked().to_string());
@@ -45,6 +42,11 @@ pub fn resolve(definition: &Definition, trigger: Option<&Trigger>, payload: &Val
     });
     mistakes.extend(errors.take(TOLD_MAX));
     if mistakes.is_empty() { Ok(inputs) } else { Err(mistakes) }
+}
+
+fn bounded(schema: &Value, inputs: &Value) -> Result<(), Vec<Mistake>> {
+    let mistake = || Mistake::new("inputs_invalid", "the inputs are too large to be checked by their schema").hint("send less at once");
+    if definition::is_bounded(schema, inputs) { Ok(()) } else { Err(vec![mistake()]) }
 }
 
 /// What the mapping names, or the members of the same names. What is not there is left out, so that a default may apply.
@@ -63,13 +65,15 @@ fn map(schema: &Value, trigger: &Trigger, payload: &Value) -> Value {
 }
 
 /// Writes defaults in, and makes leap seconds the second before, wherever the schema speaks of a member or an item by itself.
-fn fill(root: &Value, schema: &Value, value: &mut Value, place: &str, defaults: Defaults<'_>, mistakes: &mut Vec<Mistake>) {
+/// SECURITY: an item gets no defaults, so that a long list of empty ones cannot become far larger than what was sent.
+fn fill(root: &Value, schema: &Value, value: &mut Value, place: &str, defaults: Option<Defaults<'_>>, mistakes: &mut Vec<Mistake>) {
     let Some(schema) = followed(root, schema) else { return };
     match value {
         Value::Object(members) => {
             for (name, schema) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
                 let below = format!("{place}/{}", escape(name));
                 if !members.contains_key(name)
+                    && let Some(defaults) = defaults
                     && let Some(default) = followed(root, schema).and_then(|schema| schema.get("default"))
                 {
                     match meant(default, name, defaults) {
@@ -84,10 +88,7 @@ fn fill(root: &Value, schema: &Value, value: &mut Value, place: &str, defaults: 
         }
         Value::Array(items) => {
             let Some(schema) = schema.get("items") else { return };
-            items
-                .iter_mut()
-                .enumerate()
-                .for_each(|(index, item)| fill(root, schema, item, &format!("{place}/{index}"), defaults, mistakes));
+            items.iter_mut().enumerate().for_each(|(index, item)| fill(root, schema, item, &format!("{place}/{index}"), None, mistakes));
         }
         Value::String(text) => {
             if schema.get("format").and_then(Value::as_str).is_some_and(|format| matches!(format, "date-time" | "time")) {

@@ -65,13 +65,13 @@ fn a_default_of_the_space_is_the_one_of_the_same_name() {
 }
 
 #[test]
-fn defaults_are_found_behind_references_and_inside_objects() {
+fn defaults_are_found_behind_references_and_inside_objects_and_not_in_lists() {
     let schema = json!({ "type": "object", "$defs": { "size": { "type": "integer", "default": 3 } }, "properties": {
         "size": { "$ref": "#/$defs/size" },
         "window": { "type": "object", "default": {}, "properties": { "days": { "type": "integer", "default": 7 } } },
         "list": { "type": "array", "items": { "type": "object", "properties": { "n": { "default": 1 } } } } } });
     let inputs = resolved(schema, None, json!({ "list": [{}, { "n": 2 }] })).unwrap();
-    assert_eq!(inputs, json!({ "list": [{ "n": 1 }, { "n": 2 }], "size": 3, "window": { "days": 7 } }));
+    assert_eq!(inputs, json!({ "list": [{}, { "n": 2 }], "size": 3, "window": { "days": 7 } }));
 }
 
 #[test]

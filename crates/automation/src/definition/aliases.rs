@@ -87,9 +87,9 @@ pub(super) fn action(name: &str, facts: &Facts) -> Option<&'static str> {
     ALIASES.iter().find(is_older).map(|alias| alias.action)
 }
 
-/// All older names, for who looks for a name.
-pub(super) fn names<'a>() -> impl Iterator<Item = &'a str> {
-    ALIASES.iter().flat_map(|alias| alias.names.iter().copied())
+/// The older names of actions that are there, for who looks for a name.
+pub(super) fn names(facts: &Facts) -> impl Iterator<Item = &str> {
+    ALIASES.iter().filter(|alias| facts.actions.contains_key(alias.action)).flat_map(|alias| alias.names.iter().copied())
 }
 
 fn import_step(step: &mut Value, pointer: &str, facts: &Facts, imported: &mut Imported) {

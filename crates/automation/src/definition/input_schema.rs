@@ -17,6 +17,8 @@ pub(crate) const TOKENS: [&str; 3] = ["$last_fired_at", "$creator", "$space_defa
 
 /// Bytes that one pattern may take when it is compiled.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
+/// Levels of a schema when its references are written out, far below what the stack holds.
+const WRITTEN_OUT_DEPTH_MAX: usize = 128;
 /// Keywords that make what a schema applies depend on where it was reached from, or that let it be reached under another name.
 const REFUSED: [&str; 6] = ["$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$id", "$anchor"];
 /// Members that hold values, not schemas.
@@ -116,7 +118,7 @@ fn token_mistake(default: &Value) -> Option<Mistake> {
 fn expanded(schema: &Value) -> Result<u64, Mistake> {
     let mut path = Vec::new();
     let mut left = INPUT_SCHEMA_PARTS_MAX;
-    write_out(schema, schema, &mut path, &mut left)?;
+    write_out(schema, schema, &mut path, &mut left, 0)?;
     Ok(INPUT_SCHEMA_PARTS_MAX - left)
 }
 
@@ -137,12 +139,17 @@ fn values(value: &Value) -> u64 {
 }
 
 /// `path` has the references that led here.
-fn write_out<'a>(root: &'a Value, schema: &'a Value, path: &mut Vec<&'a str>, left: &mut u64) -> Result<(), Mistake> {
+fn write_out<'a>(root: &'a Value, schema: &'a Value, path: &mut Vec<&'a str>, left: &mut u64, depth: usize) -> Result<(), Mistake> {
     let Some(members) = schema.as_object() else { return Ok(()) };
     *left = left.checked_sub(1).ok_or_else(|| {
         invalid(format!("the schema has more than {INPUT_SCHEMA_PARTS_MAX} parts when its references are written out"))
             .hint("refer less often to what itself refers")
     })?;
+    if depth > WRITTEN_OUT_DEPTH_MAX {
+        let mistake =
+            invalid(format!("the schema is nested deeper than {WRITTEN_OUT_DEPTH_MAX} levels when its references are written out"));
+        return Err(mistake.hint("refer less often to what itself refers"));
+    }
     if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
         if path.contains(&reference) {
             return Err(invalid(format!("`{reference}` refers to itself")).hint("write out as many levels as the inputs have"));
@@ -152,10 +159,10 @@ fn write_out<'a>(root: &'a Value, schema: &'a Value, path: &mut Vec<&'a str>, le
         let target = target.and_then(|pointer| root.pointer(pointer));
         let target = target.ok_or_else(|| invalid(format!("`{reference}` names no part of the schema")).hint("add it under `$defs`"))?;
         path.push(reference);
-        write_out(root, target, path, left)?;
+        write_out(root, target, path, left, depth + 1)?;
         path.pop();
     }
-    below(members).try_for_each(|schema| write_out(root, schema, path, left))
+    below(members).try_for_each(|schema| write_out(root, schema, path, left, depth + 1))
 }
 
 /// The subschemas that apply by themselves, to the same place or below it.

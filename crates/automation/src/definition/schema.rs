@@ -153,7 +153,10 @@ fn event() -> Value {
                 "examples": ["document.added", "automation.run.*"], "description": "A type, or all types below one with `.*` at its end." },
             "filters": { "type": "object", "x-countersign-widget": "filter", "x-countersign-schema": "urn:countersign:schema:filter:1",
                 "x-countersign-codes": { "type": "filter_invalid" },
-                "description": "Which of these events start a run; absent: all. A path from the root of the event, and a test." },
+                "examples": [{ "data.state": "open", "data.size": { "gte": 1, "lt": 1_000_000 } }],
+                "description": "Which of these events start a run; absent: all. All members must hold: a dotted path from the root of the event \
+                    with its test (`equals`, `not_equals`, `in`, `not_in`, `starts_with`, `ends_with`, `contains`, `regex`, `gt`, `gte`, `lt`, `lte`, \
+                    `exists`; a bare value is short for `equals`), or `$and` and `$or` with lists of filters, or `$not` with one." },
             "input_mapping": { "$ref": "#/$defs/input_mapping" },
             "rate_limit": { "$ref": "#/$defs/rate_limit" },
             "debounce_seconds": { "type": "integer", "minimum": 0, "maximum": TRIGGER_WINDOW_SECONDS_MAX, "default": 0,
@@ -205,8 +208,14 @@ fn step() -> Value {
                 "examples": ["{{ found.hits | length > 0 }}"],
                 "description": "An expression. If it is false, the step is skipped. It must give a boolean, a number, a list or an object." },
             "config": { "type": "object", "default": {}, "x-countersign-widget": "action-params",
-                "description": "The params of the action, by its own schema. A string may be a template over `inputs`, `run` and the `output_as` \
-                    names of earlier steps; one that is exactly `{{ … }}` keeps the type of its value where the schema allows no string." },
+                "examples": [{ "channel": "C0123", "text": "{% for hit in found.hits %}• {{ hit.title }}\n{% endfor %}" }],
+                "description": "The params of the action, by its own schema (`params_schema` of the action). A string may be a template, with \
+                    `{{ … }}`, `{% if %}`, `{% for %}` and `{% set %}`, over `inputs`, the `output_as` names of earlier steps, and `run`: `id`, \
+                    `started_at`, `automation_id`, `automation_name`, `automation_version`, `trigger_type`, `trigger_id`, `space_id`, \
+                    `creator_id`, `attempt`. Its filters are `join(sep)`, `length`, `default(value)`, `upper`, `lower`, \
+                    `truncate(n, killwords, end)`, `tojson`, `date(format, tz)`, `replace(old, new)`, `trim`, `slugify`, `first`, `last`, `sort` \
+                    and `reverse`. There are no functions. A string that is exactly one `{{ … }}` keeps the type of its value where the schema \
+                    allows no string." },
             "output_as": { "type": "string", "pattern": "^[a-z][a-z0-9_]{0,63}$", "x-countersign-codes": { "pattern": "name_form" },
                 "description": "The name under which later steps read the result. Unique; not `run`, `inputs` or `loop`." },
             "max_retries": { "$ref": "#/$defs/max_retries", "description": "Absent: as in `execution`." },

@@ -6,7 +6,7 @@ use super::triggers::Found;
 use super::{aliases, config, input_schema};
 use crate::Mistake;
 use countersign_core::Mode;
-use countersign_core::limits::{ON_FAILURE_SECONDS_MAX, RUN_SECONDS_DEFAULT};
+use countersign_core::limits::{ON_FAILURE_SECONDS_MAX, PLAN_STEPS_MAX, RUN_SECONDS_DEFAULT};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -16,8 +16,9 @@ const ON_FAILURE: &str = LISTS[1];
 /// What every template may read. `loop` belongs to the template language.
 const RESERVED: [&str; 3] = ["run", "inputs", "loop"];
 
+/// Those beyond the most that a plan may have are a mistake of the plan, and not looked at.
 fn in_list<'a>(value: &'a Value, list: &'static str) -> impl Iterator<Item = (String, &'a Map<String, Value>)> {
-    let steps = value.pointer(list).and_then(Value::as_array).into_iter().flatten().enumerate();
+    let steps = value.pointer(list).and_then(Value::as_array).into_iter().flatten().take(PLAN_STEPS_MAX).enumerate();
     steps.filter_map(move |(index, step)| Some((format!("{list}/{index}"), step.as_object()?)))
 }
 
@@ -53,7 +54,7 @@ pub(super) fn check(value: &Value, facts: &Facts, found: &mut Found) {
 fn check_action<'f>(step: &Map<String, Value>, place: &str, facts: &'f Facts, found: &mut Found) -> Option<&'f ActionFacts> {
     let named = text(step, "action")?;
     let Some(action) = facts.actions.get(named) else {
-        let known = facts.actions.keys().map(String::as_str).chain(aliases::names());
+        let known = facts.actions.keys().map(String::as_str).chain(aliases::names(facts));
         let hint = did_you_mean(
             named,
             known,

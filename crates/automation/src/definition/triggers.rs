@@ -4,6 +4,7 @@ use super::facts::{Facts, did_you_mean};
 use super::{input_schema, parts, self_loop};
 use crate::Mistake;
 use countersign_core::json::escape;
+use countersign_core::limits::TRIGGERS_MAX;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -24,8 +25,9 @@ impl Found {
     }
 }
 
+/// Those beyond the most that there may be are a mistake of the whole, and not looked at.
 fn of(value: &Value) -> impl Iterator<Item = (String, &Map<String, Value>)> {
-    let triggers = value.get("triggers").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let triggers = value.get("triggers").and_then(Value::as_array).into_iter().flatten().take(TRIGGERS_MAX).enumerate();
     triggers.filter_map(|(index, trigger)| Some((format!("/triggers/{index}"), trigger.as_object()?)))
 }
 
