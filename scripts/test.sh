@@ -46,6 +46,7 @@ scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
 [ -z "$whole" ] || scripts/templates.sh
 [ -z "$whole" ] || scripts/web.sh
 [ -z "$whole" ] || scripts/clients.sh
+[ -z "$whole" ] || scripts/jsonpath.sh
 [ -z "$whole" ] || scripts/oauth.sh
 [ -z "$whole" ] || scripts/webhooks.sh
 [ -z "$whole" ] || scripts/approvals.sh

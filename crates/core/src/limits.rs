@@ -683,7 +683,7 @@ pub const CATCH_UP_WINDOW_SECONDS_MIN: u64 = 60;
 pub const CATCH_UP_WINDOW_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 pub const CATCH_UP_WINDOW_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
 /// Characters of a JSONPath, brackets that are open at once, and how often it can find the same value; more is refused with
-/// `jsonpath_too_complex`.
+/// `jsonpath_unsupported`.
 pub const JSONPATH_CHARS_MAX: usize = 512;
 pub const JSONPATH_NESTING_MAX: usize = 8;
 pub const JSONPATH_SELECTORS_MAX: usize = 16;
