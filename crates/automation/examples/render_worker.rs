@@ -11,7 +11,7 @@ use std::io::{self, BufRead, Write};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> io::Result<()> {
-    sandbox::worker::serve_if_asked(|requests, answers| serve(requests, answers));
+    sandbox::worker::serve_if_asked(serve);
     let mut answers = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let line = line?;

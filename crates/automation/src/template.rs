@@ -62,3 +62,6 @@ impl Template {
 pub fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|opening| text.contains(opening))
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ struct Place {
 }
 
 fn main() {
-    sandbox::worker::serve_if_asked(|requests, answers| worker::serve(requests, answers));
+    sandbox::worker::serve_if_asked(worker::serve);
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let code = match args[..] {

@@ -68,10 +68,8 @@ fn may_be_parsed(source: &str, is_expression: bool) -> Result<(), Vec<Mistake>> 
     let (mut in_tag, mut branches) = (0, 0);
     for token in tokenize(source, is_expression, SyntaxConfig::default()) {
         let (token, _) = token.map_err(|error| syntax(&error))?;
-        let is_edge = matches!(
-            token,
-            Token::TemplateData(_) | Token::VariableStart | Token::VariableEnd | Token::BlockStart | Token::BlockEnd
-        );
+        let is_edge =
+            matches!(token, Token::TemplateData(_) | Token::VariableStart | Token::VariableEnd | Token::BlockStart | Token::BlockEnd);
         in_tag = if is_edge { 0 } else { in_tag + 1 };
         if let Token::Ident("elif") = token {
             branches += 1;

@@ -48,8 +48,7 @@ struct Member {
 impl Context {
     /// Refuses a string that is too large to be worked on.
     pub fn new(members: impl IntoIterator<Item = (String, Value)>) -> Result<Self, RenderError> {
-        let members: BTreeMap<_, _> =
-            members.into_iter().map(|(name, json)| (name, Member { json, converted: OnceLock::new() })).collect();
+        let members: BTreeMap<_, _> = members.into_iter().map(|(name, json)| (name, Member { json, converted: OnceLock::new() })).collect();
         match members.iter().find(|(_, member)| has_large_string(&member.json)) {
             None => Ok(Self(members)),
             Some((name, _)) => {
@@ -73,9 +72,7 @@ fn has_large_string(value: &Value) -> bool {
     match value {
         Value::String(text) => text.len() > TEMPLATE_OUTPUT_BYTES_MAX,
         Value::Array(items) => items.iter().any(has_large_string),
-        Value::Object(members) => {
-            members.iter().any(|(key, value)| key.len() > TEMPLATE_OUTPUT_BYTES_MAX || has_large_string(value))
-        }
+        Value::Object(members) => members.iter().any(|(key, value)| key.len() > TEMPLATE_OUTPUT_BYTES_MAX || has_large_string(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

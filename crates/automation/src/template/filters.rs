@@ -9,7 +9,8 @@ use minijinja::Environment;
 
 /// Every filter there is.
 pub const FILTERS: [&str; 15] = [
-    "join", "length", "default", "upper", "lower", "truncate", "tojson", "date", "replace", "trim", "slugify", "first", "last", "sort", "reverse",
+    "join", "length", "default", "upper", "lower", "truncate", "tojson", "date", "replace", "trim", "slugify", "first", "last", "sort",
+    "reverse",
 ];
 
 pub(super) fn add(environment: &mut Environment<'_>) {

@@ -1,10 +1,10 @@
 //! Renders what was checked: trivial templates here, all others in a worker.
 
+use super::Template;
 use super::context::Context;
 use super::engine;
 use super::error::{Reason, RenderError};
 use super::worker::{Answer, Form, Request};
-use super::Template;
 use countersign_core::Future;
 use countersign_core::limits::RENDER_LINE_BYTES_MAX;
 use serde_json::Value;

@@ -61,6 +61,7 @@ mod progress;
 mod prompts;
 mod receipts;
 mod rehearsal;
+mod render_worker;
 mod runbook;
 mod secrets;
 mod serving;

@@ -119,8 +119,13 @@ fn a_predicate_is_one_expression() {
     for source in ["inputs.tags", "{{ inputs.tags }}", " {{- inputs.tags -}} ", "inputs.tags | length > 0 and run.attempt == 1"] {
         assert_eq!(check_predicate(source, &names()).err(), None, "{source}");
     }
-    for source in ["{{ inputs.tags }} and {{ inputs.tags }}", "{% if inputs.tags %}{% endif %}", "", "inputs.tags inputs.tags", "text {{ inputs.tags }}"]
-    {
+    for source in [
+        "{{ inputs.tags }} and {{ inputs.tags }}",
+        "{% if inputs.tags %}{% endif %}",
+        "",
+        "inputs.tags inputs.tags",
+        "text {{ inputs.tags }}",
+    ] {
         assert_eq!(codes(&check_predicate(source, &names()).unwrap_err()), ["template_syntax"], "{source}");
     }
     assert_eq!(codes(&check_predicate("nothing > 1", &names()).unwrap_err()), ["template_undefined"]);

@@ -174,7 +174,9 @@ impl<'n> Walk<'n> {
             }
         };
         let (message, hint) = match named {
-            Some((what, name)) if FILTERS.contains(&name) => (format!("there is no {what} `{name}`"), format!("use the filter: `| {name}`")),
+            Some((what, name)) if FILTERS.contains(&name) => {
+                (format!("there is no {what} `{name}`"), format!("use the filter: `| {name}`"))
+            }
             Some((what, name)) => (format!("there is no {what} `{name}`"), names::hint(name, FILTERS)),
             None => ("a value cannot be called".to_owned(), "templates have filters, and no functions".to_owned()),
         };
