@@ -617,9 +617,8 @@ pub const INPUT_SCHEMA_DEPTH_MAX: usize = 16;
 pub const INPUT_SCHEMA_PARTS_MAX: u64 = 5_000;
 /// These subschemas times the values of the inputs; a check that could take more is refused with `inputs_invalid`.
 pub const INPUT_CHECKS_MAX: u64 = 20_000_000;
-/// Inputs that a trigger may map, and characters of each path; more are refused with `mapping_too_large` and `jsonpath_invalid`.
+/// Inputs that a trigger may map; more are refused with `mapping_too_large`.
 pub const INPUT_MAPPINGS_MAX: usize = 64;
-pub const INPUT_PATH_CHARS_MAX: usize = 512;
 /// Bytes of an automation's metadata, and tags in it; more are refused with `metadata_too_large`.
 pub const METADATA_BYTES_MAX: usize = 4 * 1024;
 pub const METADATA_TAGS_MAX: usize = 20;

@@ -4,10 +4,11 @@
 
 use super::input_schema::TOKENS;
 use countersign_core::limits::{
-    AUTOMATION_GOAL_CHARS_MAX, AUTOMATION_NAME_CHARS_MAX, BUDGET_DOLLARS_MAX, INPUT_MAPPINGS_MAX, INPUT_PATH_CHARS_MAX, METADATA_TAGS_MAX,
-    ON_FAILURE_STEPS_MAX, PLAN_STEPS_MAX, QUEUED_RUNS_DEFAULT, QUEUED_RUNS_MAX, RUN_SECONDS_DEFAULT, RUN_SECONDS_MAX, STEP_RETRIES_DEFAULT,
-    STEP_RETRIES_MAX, TRIGGER_BATCH_MAX, TRIGGER_RATE_DEFAULT, TRIGGER_RATE_MAX, TRIGGER_RATE_SECONDS_DEFAULT, TRIGGER_RATE_SECONDS_MAX,
-    TRIGGER_WINDOW_SECONDS_MAX, TRIGGERS_MAX,
+    AUTOMATION_GOAL_CHARS_MAX, AUTOMATION_NAME_CHARS_MAX, BUDGET_DOLLARS_MAX, CATCH_UP_MAX, CATCH_UP_MAX_DEFAULT,
+    CATCH_UP_WINDOW_SECONDS_DEFAULT, CATCH_UP_WINDOW_SECONDS_MAX, CATCH_UP_WINDOW_SECONDS_MIN, CRON_CHARS_MAX, INPUT_MAPPINGS_MAX,
+    JSONPATH_CHARS_MAX, METADATA_TAGS_MAX, ON_FAILURE_STEPS_MAX, PLAN_STEPS_MAX, QUEUED_RUNS_DEFAULT, QUEUED_RUNS_MAX, RUN_SECONDS_DEFAULT,
+    RUN_SECONDS_MAX, STEP_RETRIES_DEFAULT, STEP_RETRIES_MAX, TEMPLATE_BYTES_MAX, TRIGGER_BATCH_MAX, TRIGGER_RATE_DEFAULT, TRIGGER_RATE_MAX,
+    TRIGGER_RATE_SECONDS_DEFAULT, TRIGGER_RATE_SECONDS_MAX, TRIGGER_WINDOW_SECONDS_MAX, TRIGGERS_MAX,
 };
 use serde_json::{Value, json};
 
@@ -103,7 +104,7 @@ fn schedule() -> Value {
         "additionalProperties": false,
         "required": ["cron", "timezone"],
         "properties": {
-            "cron": { "type": "string", "maxLength": 256, "x-countersign-widget": "cron", "examples": ["0 9 * * 1-5", "@daily"],
+            "cron": { "type": "string", "maxLength": CRON_CHARS_MAX, "x-countersign-widget": "cron", "examples": ["0 9 * * 1-5", "@daily"],
                 "x-countersign-codes": { "type": "cron_invalid", "maxLength": "cron_invalid" },
                 "description": "Minute, hour, day of month, month, day of week; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`." },
             "timezone": { "type": "string", "x-countersign-widget": "timezone", "examples": ["Africa/Kigali"],
@@ -115,8 +116,9 @@ fn schedule() -> Value {
                     { "enum": ["none", "last", "all"] },
                     { "type": "object", "additionalProperties": false, "required": ["all"], "properties": { "all": {
                         "type": "object", "additionalProperties": false, "properties": {
-                            "max": { "type": "integer", "minimum": 1, "maximum": 1_000, "default": 100 },
-                            "window_seconds": { "type": "integer", "minimum": 60, "maximum": 604_800, "default": 86_400 },
+                            "max": { "type": "integer", "minimum": 1, "maximum": CATCH_UP_MAX, "default": CATCH_UP_MAX_DEFAULT },
+                            "window_seconds": { "type": "integer", "minimum": CATCH_UP_WINDOW_SECONDS_MIN, "maximum": CATCH_UP_WINDOW_SECONDS_MAX,
+                                "default": CATCH_UP_WINDOW_SECONDS_DEFAULT },
                         } } } },
                 ] },
             "dst_gap": { "enum": ["shift", "skip"], "default": "shift",
@@ -173,7 +175,7 @@ fn input_mapping() -> Value {
         "type": "object",
         "maxProperties": INPUT_MAPPINGS_MAX,
         "x-countersign-codes": { "maxProperties": "mapping_too_large" },
-        "additionalProperties": { "type": "string", "maxLength": INPUT_PATH_CHARS_MAX, "x-countersign-widget": "jsonpath",
+        "additionalProperties": { "type": "string", "maxLength": JSONPATH_CHARS_MAX, "x-countersign-widget": "jsonpath",
             "x-countersign-codes": { "type": "jsonpath_invalid", "maxLength": "jsonpath_invalid" } },
         "description": "For each input, the JSONPath (RFC 9535) of its value in what the trigger was given: the body of a webhook, a whole event, \
             the times of a schedule. Absent: inputs are the top-level members of the same names.",
@@ -204,7 +206,7 @@ fn step() -> Value {
             "step_id": { "$ref": "#/$defs/slug", "description": "Unique in the plan and `on_failure`." },
             "action": { "type": "string", "minLength": 1, "maxLength": 161, "x-countersign-widget": "action", "examples": ["slack.send_message"],
                 "description": "`<source>.<name>` of an action of this space that is not denied to whoever saves the automation." },
-            "when": { "type": "string", "minLength": 1, "maxLength": 8_192, "x-countersign-widget": "expression",
+            "when": { "type": "string", "minLength": 1, "maxLength": TEMPLATE_BYTES_MAX, "x-countersign-widget": "expression",
                 "examples": ["{{ found.hits | length > 0 }}"],
                 "description": "An expression. If it is false, the step is skipped. It must give a boolean, a number, a list or an object." },
             "config": { "type": "object", "default": {}, "x-countersign-widget": "action-params",
