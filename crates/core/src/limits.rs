@@ -651,8 +651,55 @@ pub const RUN_RECOVERIES_MAX: u32 = 3;
 pub const CHAIN_DEPTH_MAX: usize = 10;
 /// Bytes of a step's output as JSON; a longer one fails the step with `step_output_too_large`.
 pub const STEP_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
-/// How long the steps of `on_failure` may take together.
-pub const ON_FAILURE_SECONDS: u64 = 300;
+/// Bytes of an automation's definition, and how deep it may be nested; a larger one is refused with `definition_too_large`.
+pub const DEFINITION_BYTES_MAX: usize = 256 * 1024;
+pub const DEFINITION_DEPTH_MAX: usize = 32;
+/// Mistakes of one definition that are told; of more, the first ones are.
+pub const DEFINITION_MISTAKES_MAX: usize = 200;
+/// Characters of an automation's name and of its goal; longer ones are refused with `text_length`.
+pub const AUTOMATION_NAME_CHARS_MAX: usize = 120;
+pub const AUTOMATION_GOAL_CHARS_MAX: usize = 2_000;
+/// Triggers of an automation; more are refused with `too_many_triggers`.
+pub const TRIGGERS_MAX: usize = 10;
+/// Steps of a plan, and of what runs after its failure; more are refused with `plan_length`.
+pub const PLAN_STEPS_MAX: usize = 50;
+pub const ON_FAILURE_STEPS_MAX: usize = 10;
+/// How long all steps after a failure may take together; a step that asks for more is refused with `timeout_exceeds_run`.
+pub const ON_FAILURE_SECONDS_MAX: u64 = 300;
+/// Bytes of the schema of an automation's inputs, and how deep it may be nested; a larger one is refused with `input_schema_invalid`.
+pub const INPUT_SCHEMA_BYTES_MAX: usize = 32 * 1024;
+pub const INPUT_SCHEMA_DEPTH_MAX: usize = 16;
+/// Subschemas that the schema of inputs has when its references are written out; more are refused with `input_schema_invalid`.
+pub const INPUT_SCHEMA_PARTS_MAX: u64 = 5_000;
+/// These subschemas times the values of the inputs; a check that could take more is refused with `inputs_invalid`.
+pub const INPUT_CHECKS_MAX: u64 = 20_000_000;
+/// Inputs that a trigger may map; more are refused with `mapping_too_large`.
+pub const INPUT_MAPPINGS_MAX: usize = 64;
+/// Bytes of an automation's metadata, and tags in it; more are refused with `metadata_too_large`.
+pub const METADATA_BYTES_MAX: usize = 4 * 1024;
+pub const METADATA_TAGS_MAX: usize = 20;
+/// Working time of a run, without the time that it waits for people; more is refused with `range`.
+pub const RUN_SECONDS_MAX: u64 = 24 * 60 * 60;
+pub const RUN_SECONDS_DEFAULT: u64 = 10 * 60;
+/// Further attempts of a step after the first; more are refused with `range`.
+pub const STEP_RETRIES_MAX: u32 = 10;
+pub const STEP_RETRIES_DEFAULT: u32 = 2;
+/// Runs of one automation that may wait behind the one that runs; more are refused with `range`.
+pub const QUEUED_RUNS_MAX: u32 = 10_000;
+pub const QUEUED_RUNS_DEFAULT: u32 = 100;
+/// Dollars that one run may spend, in whole dollars; more are refused with `range`.
+pub const BUDGET_DOLLARS_MAX: i64 = 1_000;
+/// Firings of one trigger that its rate may allow, and the time that they are counted in; more are refused with `range`.
+pub const TRIGGER_RATE_MAX: u32 = 10_000;
+pub const TRIGGER_RATE_DEFAULT: u32 = 600;
+pub const TRIGGER_RATE_SECONDS_MAX: u32 = 3_600;
+pub const TRIGGER_RATE_SECONDS_DEFAULT: u32 = 60;
+/// How long a trigger may wait for events to stop, or collect them, and how many it may collect; more are refused with `range`.
+pub const TRIGGER_WINDOW_SECONDS_MAX: u32 = 3_600;
+pub const TRIGGER_BATCH_MAX: u32 = 1_000;
+/// Steps shorter than this run in the queue `fast`, and shorter than this in `medium`; longer ones in `long`.
+pub const QUEUE_FAST_SECONDS: u64 = 10;
+pub const QUEUE_MEDIUM_SECONDS: u64 = 5 * 60;
 /// Bytes of an event filter as JSON; a longer one is refused with `filter_too_complex`.
 pub const FILTER_BYTES_MAX: usize = 16 * 1024;
 /// How deep `$and`, `$or` and `$not` nest in a filter, itself counted; a deeper one is refused with `filter_too_complex`.

@@ -28,6 +28,7 @@ pages![
     "concepts/bundle-format",
     "concepts/connections",
     "concepts/decision-table",
+    "concepts/definitions",
     "concepts/drift",
     "concepts/effects",
     "concepts/events",
