@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 
 need_web
 need_chromium
+need_issuer
 build_web
 COUNTERSIGN=$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd)/countersign
 [ -x "$COUNTERSIGN" ] || fail "$COUNTERSIGN is missing: run \`make test\`, which builds it"

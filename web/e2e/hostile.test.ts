@@ -2,7 +2,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { start, until } from './server'
+import { until } from './program'
+import { start } from './server'
 import { card, visit } from './visit'
 
 /** A page of another site. */

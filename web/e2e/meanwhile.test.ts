@@ -1,7 +1,8 @@
 // What happens elsewhere while the inbox is open.
 import { expect, test } from 'vitest'
 import { body } from '@/api/client'
-import { start, until } from './server'
+import { until } from './program'
+import { start } from './server'
 import { upstream } from './upstream'
 import { approvable, card, rows, visit } from './visit'
 
