@@ -14,6 +14,10 @@ export function program(command: string[], { env = process.env, terminal = false
     stream.on('data', (chunk: Buffer) => {
       printed += chunk.toString()
     })
+  // It is not there.
+  child.on('error', error => {
+    printed += error.message
+  })
   onTestFinished(() => end(child, 'SIGKILL'))
   return {
     printed: () => printed,

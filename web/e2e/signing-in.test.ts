@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { body } from '@/api/client'
+import { wrong } from './axe'
 import { issuer } from './issuer'
 import { type Server, start } from './server'
 import { approvable, card, visit } from './visit'
@@ -48,12 +49,14 @@ test('whoever is refused at the issuer, or has no group that counts here, is tol
   const server = await start({ settings: sso.settings })
   const told = async (page: Page, words: string) => {
     await page.getByText(words).waitFor()
+    expect(await wrong(page, words)).toEqual([])
     await page.getByRole('link', { name: 'Sign in with Example SSO' }).waitFor()
     await page.goto('/receipts')
     await page.waitForURL(url => url.pathname === '/login')
   }
 
   const refused = await visit(server, { token: null, path: '/login', complains: REFUSED })
+  expect(await wrong(refused, '/login')).toEqual([])
   await sso.cancel(refused)
   await told(refused, 'did not let you in')
 
