@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core'
 import { expect, onTestFinished, test } from 'vitest'
 import { program } from './program'
 import { BINARY, ONE_TIME_LINK, start } from './server'
-import { approvable, card, visit } from './visit'
+import { approvable, card, loggedIn, visit } from './visit'
 
 test('the first visit offers the demo, whose calls are decided by keyboard and whose receipt the page verifies', async () => {
   const server = await start()
@@ -72,6 +72,7 @@ async function opened(command: string) {
   const link = await demo.says(ONE_TIME_LINK)
   const page = await visit({ url: new URL(link).origin, token: '' }, { token: null, path: link })
   await page.getByRole('button', { name: 'Log in here' }).press('Enter')
+  await loggedIn(page)
   return { demo, page, left: () => readdirSync(folder) }
 }
 
