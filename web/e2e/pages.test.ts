@@ -18,6 +18,21 @@ async function lookedAt(here: Seeded, width: number): Promise<string[]> {
   return found
 }
 
+test('what people cannot use is found, in light and in dark', async () => {
+  const page = await visit(await start(), { token: null, path: '/login' })
+  expect(await wrong(page, 'as it is')).toEqual([])
+  await page.evaluate(() => {
+    const main = document.querySelector('main') as HTMLElement
+    main.append(document.createElement('input'))
+    const text = document.createElement('p')
+    text.textContent = 'hardly to be seen'
+    Object.assign(text.style, { color: '#eee', background: '#fff' })
+    main.append(text)
+  })
+  const found = (await wrong(page, 'changed')).map(each => each.split(', ')[1])
+  expect(found.sort()).toEqual(['dark: color-contrast', 'light: color-contrast', 'light: label'])
+})
+
 test('every page is accessible, on a screen and on a phone', { timeout: 240_000 }, async () => {
   const here = await seeded()
   expect((await Promise.all([1280, 390].map(width => lookedAt(here, width)))).flat()).toEqual([])
