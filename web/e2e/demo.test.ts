@@ -25,8 +25,10 @@ test('the first visit offers the demo, whose calls are decided by keyboard and w
   // Denied by a rule: nobody is asked.
   expect(await demo.says(/✓ deny: (.*)/)).toContain('crm.delete_customer')
 
-  await page.keyboard.press('g')
-  await page.keyboard.press('i')
+  await page
+    .getByRole('link', { name: /^Inbox/ })
+    .first()
+    .press('Enter')
   await nextOne(page)
   await waitsFor(page, 'C-1042')
   await page.keyboard.press('g')
@@ -36,7 +38,7 @@ test('the first visit offers the demo, whose calls are decided by keyboard and w
   await nextOne(page)
   await waitsFor(page, 'C-1046')
   await page.keyboard.press('d')
-  await page.keyboard.type('enough for today')
+  await page.getByLabel('Why? The agent reads it.').fill('enough for today')
   await page.keyboard.press('Enter')
   await card(page)
     .getByText(/^Denied by .*“enough for today”/)
