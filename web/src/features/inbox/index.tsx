@@ -332,7 +332,7 @@ function Detail({ id, isToSettle, denials, onBack }: { id: string; isToSettle: b
   }
   const closed = !item || !isOpen(item, now)
   // What came back may be held of a call that succeeded: then only the list that it is in says so.
-  const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt')
+  const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt' && !item?.settled)
   const isDenying = denials.denying.has(id)
   const blocked = ahead.data?.blocked?.message ?? (ahead.isFetched ? undefined : 'What it would do is being looked up.')
   const noGrant = item && onlyOnce(item, action.data)
