@@ -20,16 +20,6 @@ export async function pending(): Promise<Invocation[]> {
 
 export const pendingQuery = queryOptions({ queryKey: ['pending'], queryFn: pending, staleTime: Number.POSITIVE_INFINITY })
 
-/** Actions whose definition is another than the reviewed one, or that nobody has reviewed. */
-export const driftedQuery = queryOptions({
-  queryKey: ['actions', 'drifted'],
-  queryFn: async () => {
-    const { sources } = await body(api.GET('/api/v1/actions'))
-    return sources.flatMap(source => source.actions).filter(action => action.drift !== 'none')
-  },
-  staleTime: 30_000,
-})
-
 /** When a person last decided something; undefined if nobody has. */
 export const lastDecisionQuery = queryOptions({
   queryKey: ['listed', 'last'],

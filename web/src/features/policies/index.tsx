@@ -4,19 +4,7 @@ import { useEffect, useRef } from 'react'
 import { useRequestedGrants } from '@/lib/grants'
 import { DraftProvider, useDraft } from './draft'
 import { useRulesLive } from './queries'
-
-const TABS = [
-  { to: '/policies', name: 'Modes' },
-  { to: '/policies/cedar', name: 'Cedar' },
-  { to: '/policies/what-if', name: 'What if' },
-  { to: '/policies/explain', name: 'Explain' },
-  { to: '/policies/grants', name: 'Grants' },
-  { to: '/policies/consents', name: 'Consents' },
-  { to: '/policies/spaces', name: 'Spaces' },
-  { to: '/policies/observe', name: 'Observe' },
-  { to: '/policies/sessions', name: 'Sessions' },
-  { to: '/policies/kill-switch', name: 'Kill switch' },
-] as const
+import { TABS } from './tabs'
 
 export function Policies() {
   useRulesLive()

@@ -35,10 +35,6 @@ export const tokensQuery = queryOptions({
   queryKey: ['tokens'],
   queryFn: () => all(after => body(api.GET('/api/v1/tokens', query(after)))),
 })
-export const channelsQuery = queryOptions({
-  queryKey: ['channels'],
-  queryFn: () => all(after => body(api.GET('/api/v1/channels', query(after)))),
-})
 /** The names alone; who may not list them types them. */
 export const secretsQuery = queryOptions({
   queryKey: ['secret-names'],
