@@ -15,7 +15,8 @@ import { PLACES } from './shell'
 import { cx, Foreign, fieldClass } from './ui'
 
 type Hit = { id: string; kind: string; text: string; go: () => void }
-const MOST = 12
+/** All pages and commands, before anything is typed. */
+const MOST = 16
 
 export function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
@@ -27,8 +28,15 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const all = useMemo<Hit[]>(
     () => [
       ...PLACES.map(place => ({ id: place.to, kind: 'page', text: place.name, go: () => void navigate({ to: place.to }) })),
+      ...(notifications.state === 'off'
+        ? [{ id: 'notify', kind: 'command', text: 'Notify me in this browser', go: () => void notifications.ask() }]
+        : []),
+      { id: 'account', kind: 'page', text: 'Account: who is logged in, log out', go: () => location.assign('/login') },
+      { id: 'dark', kind: 'command', text: 'Theme: dark', go: () => setTheme('dark') },
+      { id: 'light', kind: 'command', text: 'Theme: light', go: () => setTheme('light') },
+      { id: 'system', kind: 'command', text: 'Theme: as the system', go: () => setTheme('system') },
       ...POLICY_TABS.map(tab => ({
-        id: tab.to,
+        id: `rules ${tab.name}`,
         kind: 'page',
         text: `Policies: ${tab.name}`,
         go: () => void navigate({ to: tab.to }),
@@ -39,13 +47,6 @@ export function Palette({ onClose }: { onClose: () => void }) {
         text: `Settings: ${part}`,
         go: () => void navigate({ to: '/settings', search: { tab: part } }),
       })),
-      ...(notifications.state === 'off'
-        ? [{ id: 'notify', kind: 'command', text: 'Notify me in this browser', go: () => void notifications.ask() }]
-        : []),
-      { id: 'account', kind: 'page', text: 'Account: who is logged in, log out', go: () => location.assign('/login') },
-      { id: 'dark', kind: 'command', text: 'Theme: dark', go: () => setTheme('dark') },
-      { id: 'light', kind: 'command', text: 'Theme: light', go: () => setTheme('light') },
-      { id: 'system', kind: 'command', text: 'Theme: as the system', go: () => setTheme('system') },
       ...[...shelf.known.values()].map(item => ({
         id: item.id,
         kind: 'call',

@@ -34,8 +34,8 @@ const look: Record<Status, { icon: LucideIcon; tone: string; word: string }> = {
 export function StatusBadge({ status, brief }: { status: Status; brief?: boolean }) {
   const { icon: Icon, tone, word } = look[status]
   return (
-    <span className={cx('inline-flex items-center gap-1 text-xs font-medium', tone)}>
-      <Icon aria-hidden className="size-3.5 shrink-0" />
+    <span className={cx('inline-flex items-baseline gap-1 text-xs font-medium', tone)}>
+      <Icon aria-hidden className="size-3.5 shrink-0 self-center" />
       {brief ? word.split(':')[0] : word}
     </span>
   )
@@ -72,8 +72,8 @@ export function TierBadge({ tier }: { tier: Tier }) {
 /** A definition differs from the reviewed one. */
 export function DriftMark({ children = 'drift' }: { children?: ReactNode }) {
   return (
-    <span className="inline-flex shrink-0 items-center gap-1 text-xs text-danger">
-      <RefreshCw aria-hidden className="size-3 shrink-0" />
+    <span className="inline-flex shrink-0 items-baseline gap-1 text-xs text-danger">
+      <RefreshCw aria-hidden className="size-3 shrink-0 self-center" />
       {children}
     </span>
   )

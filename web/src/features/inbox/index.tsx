@@ -107,7 +107,7 @@ export function Inbox() {
     <div className="flex h-full min-h-0">
       <h1 className="sr-only">Inbox</h1>
       <section aria-label="Inbox" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}>
-        <div className="border-b px-3 py-3 max-md:py-1">
+        <div className="border-b px-3 pb-3">
           <Tabs
             label="Which calls"
             at={tab}
@@ -152,7 +152,10 @@ export function Inbox() {
             onMark={tab === 'pending' && shelf.shown.length > 1 ? id => mark(id) : undefined}
           />
         ) : (
-          !error && !(tab === 'attention' && drifted.data?.length && !q) && <NothingHere tab={tab} isFiltered={q !== ''} />
+          !error &&
+          !(tab === 'attention' && drifted.data?.length && !q) && (
+            <NothingHere tab={tab} onClear={q ? () => void navigate({ search: old => ({ ...old, q: undefined }) }) : undefined} />
+          )
         )}
         {marked.size > 0 && (
           <div className="flex items-center gap-2 border-t bg-panel p-3">
@@ -236,8 +239,13 @@ function Drifted({ actions }: { actions: readonly Action[] }) {
   )
 }
 
-function NothingHere({ tab, isFiltered }: { tab: Tab; isFiltered: boolean }) {
-  if (isFiltered) return <Empty title="Nothing fits the filter" />
+function NothingHere({ tab, onClear }: { tab: Tab; onClear?: () => void }) {
+  if (onClear)
+    return (
+      <Empty title="Nothing fits the filter">
+        <Button onClick={onClear}>Show all</Button>
+      </Empty>
+    )
   if (tab === 'pending') return <NothingWaits />
   const { title, text } = EMPTY_TABS[tab]
   return <Empty title={title}>{text}</Empty>

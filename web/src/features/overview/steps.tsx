@@ -63,9 +63,9 @@ export function FirstSteps({ calls }: { calls: readonly Call[] }) {
           </a>
         </Step>
         <Step name="source" done={done} title="Add a source" text="An MCP server, whose tools become actions with modes and receipts.">
-          <a className={linkClass} href="/sources">
+          <Link to="/sources" className={linkClass}>
             Sources
-          </a>
+          </Link>
           <Copy text="countersign source add --help" />
         </Step>
         <Step name="approver" done={done} title="Invite an approver" text="Somebody beside you who may answer calls that wait.">

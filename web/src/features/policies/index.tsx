@@ -9,12 +9,13 @@ import { TABS } from './tabs'
 export function Policies() {
   useRulesLive()
   const tabs = useRef<HTMLElement>(null)
+  const requests = useRequestedGrants()
   const place = useLocation({ select: at => at.pathname })
   // On a narrow screen the tabs scroll: the chosen one is brought into sight.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it follows the address
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it follows the address, and makes room for a number that comes later
   useEffect(() => {
     tabs.current?.querySelector('[aria-current=page]')?.scrollIntoView({ inline: 'center', block: 'nearest' })
-  }, [place])
+  }, [place, requests])
   return (
     <DraftProvider>
       <div className="flex h-full flex-col">

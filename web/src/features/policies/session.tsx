@@ -192,7 +192,7 @@ function Calls({ calls }: { calls: readonly Invocation[] }) {
           <Link
             to="/"
             search={{ tab: call.status === 'pending' ? undefined : 'decided', call: call.id }}
-            className="grid gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[8rem_1fr_auto]"
+            className="grid items-baseline gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[8rem_1fr_auto]"
           >
             <StatusBadge status={call.status} brief />
             <span className="min-w-0 truncate">

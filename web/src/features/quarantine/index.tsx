@@ -5,6 +5,7 @@ import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import { Fact, Facts } from '@/components/facts'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, Section, When } from '@/components/ui'
+import { Who } from '@/features/policies/parts'
 import { line } from '@/lib/clean'
 import { useOpenFirst } from '@/lib/first'
 import { absolute } from '@/lib/format'
@@ -145,7 +146,9 @@ function Detail({ id, onBack }: { id: string; onBack: () => void }) {
                 Show the call
               </Link>
             </Fact>
-            <Fact name="Asked by">{line(item.principal)}</Fact>
+            <Fact name="Asked by">
+              <Who id={item.principal} />
+            </Fact>
             <Fact name="Session">
               <Copy text={item.session_id} />
             </Fact>

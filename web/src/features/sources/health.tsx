@@ -15,8 +15,8 @@ const HEALTH: Record<Health, { icon: LucideIcon; word: string; tone: string }> =
 export function HealthWord({ health, className }: { health: Health; className?: string }) {
   const { icon: Icon, word, tone } = HEALTH[health]
   return (
-    <span className={cx('inline-flex items-center gap-1', tone, className)}>
-      <Icon aria-hidden className="size-3.5 shrink-0" />
+    <span className={cx('inline-flex items-baseline gap-1', tone, className)}>
+      <Icon aria-hidden className="size-3.5 shrink-0 self-center" />
       {word}
     </span>
   )

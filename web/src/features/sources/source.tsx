@@ -274,7 +274,7 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
               </span>
               <ModeWord mode={action.mode} className="text-xs" />
               <span className="flex items-center justify-between gap-3 text-xs text-muted-fg">
-                <span className="flex flex-col sm:w-52">
+                <span className="flex flex-col sm:w-44 sm:shrink-0">
                   <TierBadge tier={action.tier} /> {BECAUSE[action.because] ?? action.because}
                 </span>
                 {mayManage && (
