@@ -123,7 +123,10 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
           {action.tightened?.map(why => ` → ${why}`)}
         </p>
         {action.drift !== 'none' && <Drifted action={action} />}
-        <Copy text={`countersign mode set ${action.id} require_approval`} />
+        <div className="flex flex-col items-start gap-1">
+          <Copy text={`countersign action show ${action.id}`} />
+          <Copy text={`countersign mode set ${action.id} require_approval`} />
+        </div>
       </Section>
       <Section title="What it does">
         <Facts>
