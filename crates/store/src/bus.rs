@@ -64,6 +64,16 @@ impl EventBus for Store {
         })
     }
 
+    fn pass_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, from: i64, to: i64) -> Future<'a, Result<bool, Error>> {
+        let (org, group) = (org.clone(), group.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| {
+            Box::pin(async move {
+                let sql = "UPDATE event_groups SET read_seq = $1 WHERE org_id = $2 AND name = $3 AND read_seq = $4";
+                Ok(tx.exec(sql, &vals![to, org.as_str(), group.as_str(), from]).await? == 1)
+            })
+        }))
+    }
+
     fn ack_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, claims: Vec<ClaimRef>) -> Future<'a, Result<Vec<ClaimRef>, Error>> {
         let (org, group) = (org.clone(), group.clone());
         Box::pin(self.db.write(org.clone(), move |tx| {

@@ -18,6 +18,9 @@ pub trait EventBus: Send + Sync {
     /// Takes up to `limit` events that are due to the group, for `limits::EVENT_LEASE_SECONDS`: those that were given back or left first, then
     /// new ones. `None` if there is no such group.
     fn claim_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, limit: u32) -> Future<'a, Result<Option<Vec<Claimed>>, Error>>;
+    /// Says that a consumer which reads the log in order, without claiming, has worked on everything up to `to`. Returns false, and changes
+    /// nothing, if the group is not at `from`: another consumer was faster, or somebody moved the group.
+    fn pass_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, from: i64, to: i64) -> Future<'a, Result<bool, Error>>;
     /// Says that these were worked on. Those whose token is no longer the one that counts are left, and returned.
     fn ack_events<'a>(&'a self, org: &'a OrgId, group: &'a GroupName, claims: Vec<ClaimRef>) -> Future<'a, Result<Vec<ClaimRef>, Error>>;
     /// Gives these back, to be claimed again after `delay_seconds`; what was delivered as often as it may be becomes a dead letter. Those whose

@@ -562,7 +562,8 @@ const NOT_OF_ONE_ORG: [(&str, &str); 40] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 116] = [
+const WRITES: [&str; 117] = [
+    "pass_events",
     "save_automation",
     "set_automation_status",
     "change_trigger",
@@ -902,6 +903,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let other = GroupName::parse("other").unwrap();
     store.subscribe(org, NewGroup::ours(other.clone(), Start::Earliest)).await.unwrap();
     assert!(store.claim_events(org, &group(), 10).await.unwrap().is_some());
+    assert_eq!(store.pass_events(org, &group(), 0, i64::MAX).await, Ok(false));
     store.nack_events(org, &group(), vec![theirs.claim], 0, "x".to_owned()).await.unwrap();
     store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
     assert!(store.move_event_group(org, &group(), Start::Earliest, Move::Replay, &by).await.unwrap().is_some());
