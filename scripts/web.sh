@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # web.sh: the tests of the web UI; what its build must keep: its size, and nothing that its content security policy refuses; and its journeys in
-# Chromium, with the server that `make test` has built.
+# Chromium, with the server that `make test` has built and a real issuer to sign in at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
 
 need_web
 need_chromium
+need_issuer
 build_web
 COUNTERSIGN=$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd)/countersign
 [ -x "$COUNTERSIGN" ] || fail "$COUNTERSIGN is missing: run \`make test\`, which builds it"

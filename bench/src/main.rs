@@ -45,6 +45,7 @@ const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --mcp    only what it costs to govern the tools of an MCP server
   --door   only what calls over MCP cost, beside the proxies of others, and then the same as --held
   --held   only how soon held calls are released, and the memory of many of them and of many readers of the live stream
+  --cron   only whether schedules fire as their rule says, compared with a naive statement of it
   --outage only how soon servers work again after the database was away, and wake who waits on another server";
 
 /// How much is measured.

@@ -2,12 +2,15 @@
 // "countersign" lets people sign in: POST /groups?g=NAME says in which group robin is from then on, which the issuer tells apart from ID tokens.
 // GET /mcp is the resource; POST /mcp is an MCP server with one tool. POST /end ends the login, as its owner could. GET /issued lists every
 // token that was given out, one a line. Prints its own address once it answers.
+//
+// provider.mjs PORT [asks]: with `asks` people say on its own pages who they are, and agree or cancel; and it is another site than 127.0.0.1.
 import http from "node:http";
 import * as oidc from "oidc-provider";
 
 const Provider = oidc.Provider ?? oidc.default;
 const port = Number(process.argv[2]);
-const issuer = `http://127.0.0.1:${port}`;
+const asks = process.argv[3] === "asks";
+const issuer = `http://${asks ? "localhost" : "127.0.0.1"}:${port}`;
 const resource = `${issuer}/mcp`;
 // A token lives one second longer than the time before its end at which it is renewed.
 const seconds = 31;
@@ -33,7 +36,7 @@ const provider = new Provider(issuer, {
   issueRefreshToken: async (_ctx, client) => client.grantTypeAllowed("refresh_token"),
   rotateRefreshToken: true,
   features: {
-    devInteractions: { enabled: false },
+    devInteractions: { enabled: asks },
     registration: { enabled: true },
     revocation: { enabled: true },
     resourceIndicators: {
@@ -102,7 +105,7 @@ const server = http.createServer(async (request, response) => {
     if (path === "/.well-known/oauth-protected-resource/mcp") {
       return json({ resource, authorization_servers: [issuer], scopes_supported: ["read"] });
     }
-    if (path.startsWith("/interaction/")) return await letIn(request, response);
+    if (!asks && path.startsWith("/interaction/")) return await letIn(request, response);
     if (path === "/renewals") return json(renewals);
     if (path === "/groups") return json((groups = new URL(request.url, issuer).searchParams.getAll("g")));
     if (path === "/issued") return response.writeHead(200).end([...issued].join("\n"));

@@ -101,6 +101,8 @@ test('a grant is used up, and the next call asks again', async () => {
   await rows(page).getByText('3.txt').waitFor()
   expect(server.file('2.txt')).toBe('x')
   expect(server.file('3.txt')).toBeUndefined()
+  await page.goto('/policies/grants')
+  await page.getByText('2 of 2 calls').first().waitFor()
 })
 
 test('a grant counts what its calls add up to', async () => {
@@ -156,9 +158,19 @@ test('several are approved at once, each once, and what cannot be is told and st
   const [other] = calls
   await body(server.owner.POST('/api/v1/invocations/{invocation}/deny', { params: { path: { invocation: other?.id ?? '' } }, body: {} }))
   await dialog.getByRole('button', { name: /^Approve \d once$/ }).click()
-  await dialog.getByText(/^3 approved/).waitFor()
+  await dialog.getByText('3 approved, 1 not; those stay as they were.').waitFor()
+  const refused = dialog.getByRole('listitem').filter({ hasText: 'rejected: ' })
+  expect(await refused.textContent()).toContain('path: 0.txt')
+  expect(await refused.evaluate(row => row.scrollWidth - row.clientWidth), 'it is read whole').toBe(0)
   const ends = await Promise.all(calls.map(call => agent.ends(call.id)))
-  expect(ends.map(end => end.status).sort()).toEqual(['denied', 'succeeded', 'succeeded', 'succeeded'])
+  expect(ends.map(end => [end.status, end.attempts])).toEqual([
+    ['denied', 0],
+    ['succeeded', 1],
+    ['succeeded', 1],
+    ['succeeded', 1],
+  ])
+  // Once is once: the next of the same asks again.
+  expect((await write(agent, '4.txt')).status).toBe('pending')
 })
 
 test('a dangerous call takes more than a key, and more than a click', async () => {

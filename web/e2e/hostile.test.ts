@@ -2,7 +2,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { start, until } from './server'
+import { until } from './program'
+import { start } from './server'
 import { card, visit } from './visit'
 
 /** A page of another site. */
@@ -57,6 +58,32 @@ test('a page of others cannot answer with the login of this browser', async () =
   }, address)
   expect(statuses).toEqual([401, 403])
   expect((await agent.read(call.id)).status).toBe('pending')
+  // With the word, from our own page, the same request counts: nothing else refused it.
+  const own = await page.evaluate(
+    async ([address, word]) => {
+      const headers = { 'content-type': 'application/json', 'x-countersign-csrf': word as string }
+      return (await fetch(address as string, { method: 'POST', headers, body: '{}' })).status
+    },
+    [address, word],
+  )
+  expect([own, (await agent.ends(call.id)).status]).toEqual([200, 'succeeded'])
+})
+
+test('a script that gets into a page does not run, and the browser says so', async () => {
+  const server = await start()
+  const page = await visit(server, { complains: /Content Security Policy/ })
+  const said: string[] = []
+  page.on('console', message => message.type() === 'error' && said.push(message.text()))
+  await page.getByText('Nothing waits for you').waitFor()
+  await page.evaluate(() => {
+    const script = document.createElement('script')
+    script.textContent = 'document.title = "owned"'
+    document.body.append(script)
+    document.body.insertAdjacentHTML('beforeend', '<img src="data:," onerror="document.title = \'owned\'">')
+  })
+  await until(() => said.length >= 2)
+  for (const text of said) expect(text).toContain('Content Security Policy')
+  expect(await page.title()).toBe('Inbox · Countersign')
 })
 
 test('no page of others shows ours inside itself', async () => {
@@ -80,19 +107,28 @@ test('texts of an agent are text: no markup, and what is invisible or turns arou
     path: 'a<b>bold</b>.txt',
     text: '<script>document.title="owned"</script>\u202egnp.exe\u200b[click](https://evil.example)\u{e0041}',
   }
-  await agent.call('files.write_text', evil, 'approve <b>now</b>\u2066 or <a href="https://evil.example">else</a>')
-  const page = await visit(server)
-  await card(page).getByText('<script>').first().waitFor()
-  const seen = await page.locator('body').textContent()
-  for (const text of [
-    '<img src=x onerror=alert(1)> \\u{202e}title',
+  const { id } = await agent.call('files.write_text', evil, 'approve <b>now</b>\u2066 or <a href="https://evil.example">else</a>')
+  const title = '<img src=x onerror=alert(1)> \\u{202e}title'
+  const reason = 'approve <b>now</b>\\u{2066} or <a href="https://evil.example">else</a>'
+  const texts = [
     'a<b>bold</b>.txt',
     '<script>document.title="owned"</script>',
     '\\u{202e}gnp.exe\\u{200b}[click](https://evil.example)\\u{e0041}',
-    'approve <b>now</b>\\u{2066} or <a href="https://evil.example">else</a>',
-  ])
-    expect(seen).toContain(text)
-  expect(seen).not.toMatch(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u)
-  expect(await page.locator('a[href*=evil], img[src=x], b:text("now")').count()).toBe(0)
-  expect(await page.title()).toBe('(1) Inbox · Countersign')
+  ]
+  const shown: Record<string, string[]> = {
+    '/': [title, reason, ...texts],
+    [`/inbox/${id}`]: [reason, ...texts],
+    [`/invocations/${id}`]: texts,
+    '/policies/sessions': [title],
+    [`/policies/sessions/${agent.id}`]: [title],
+  }
+  const page = await visit(server)
+  for (const [place, expected] of Object.entries(shown)) {
+    await page.goto(place)
+    for (const text of expected) await page.getByText(text).first().waitFor()
+    const seen = await page.locator('body').textContent()
+    expect(seen, place).not.toMatch(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u)
+    expect(await page.locator('a[href*=evil], img[src=x], b:text("now"), b:text("bold")').count(), place).toBe(0)
+    expect(await page.title(), place).not.toContain('owned')
+  }
 })

@@ -1,6 +1,7 @@
 // Much to do, and little time.
 import { expect, test } from 'vitest'
-import { start, until } from './server'
+import { until } from './program'
+import { start } from './server'
 import { approvable, rows, visit } from './visit'
 
 const CALLS = 2_000

@@ -1,7 +1,8 @@
 // What happens elsewhere while the inbox is open.
 import { expect, test } from 'vitest'
 import { body } from '@/api/client'
-import { start, until } from './server'
+import { until } from './program'
+import { start } from './server'
 import { upstream } from './upstream'
 import { approvable, card, rows, visit } from './visit'
 
@@ -91,10 +92,14 @@ test('the server starts anew while the page is open: it reconnects, and nothing 
   const page = await visit(server, { complains: REFUSED })
   await approvable(page)
   await page.getByText('live', { exact: true }).waitFor()
+  // It comes back to the stream only after something has happened there.
+  await page.route('**/api/v1/stream**', route => route.abort('connectionrefused'))
   await server.stop()
   await page.getByText('reconnecting', { exact: true }).waitFor()
   await server.again()
   await agent.call('files.write_text', { path: 'b.txt', text: 'x' })
+  expect(await page.getByRole('button', { name: /^1 new/ }).count()).toBe(0)
+  await page.unroute('**/api/v1/stream**')
   await page.getByRole('button', { name: /^1 new/ }).click()
   await rows(page).getByText('b.txt').waitFor()
   await page.getByText('live', { exact: true }).waitFor()

@@ -1,28 +1,9 @@
-import axe from 'axe-core'
-import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
+import { wrong } from './axe'
 import { places } from './places'
 import { type Seeded, seeded } from './seed'
 import { start } from './server'
 import { approvable, card, settled, visit } from './visit'
-
-type Axe = { axe: typeof axe }
-
-/** What is wrong for people who cannot see, or not well, or use no pointer: in light, and the colours in dark. */
-async function wrong(page: Page, where: string): Promise<string[]> {
-  await page.evaluate(axe.source)
-  const light = await page.evaluate(() => (globalThis as unknown as Axe).axe.run())
-  await page.emulateMedia({ colorScheme: 'dark' })
-  await page.evaluate(() => document.documentElement.classList.add('dark'))
-  const dark = await page.evaluate(() => (globalThis as unknown as Axe).axe.run({ runOnly: ['color-contrast'] }))
-  await page.emulateMedia({ colorScheme: 'light' })
-  await page.evaluate(() => document.documentElement.classList.remove('dark'))
-  return Object.entries({ light, dark }).flatMap(([theme, { violations }]) =>
-    violations.flatMap(found =>
-      found.nodes.map(node => `${where}, ${theme}: ${found.id}, ${found.help}: ${node.target.join(' ')} ${node.html.slice(0, 120)}`),
-    ),
-  )
-}
 
 async function lookedAt(here: Seeded, width: number): Promise<string[]> {
   const page = await visit(here.server, { width })
@@ -36,6 +17,21 @@ async function lookedAt(here: Seeded, width: number): Promise<string[]> {
   }
   return found
 }
+
+test('what people cannot use is found, in light and in dark', async () => {
+  const page = await visit(await start(), { token: null, path: '/login' })
+  expect(await wrong(page, 'as it is')).toEqual([])
+  await page.evaluate(() => {
+    const main = document.querySelector('main') as HTMLElement
+    main.append(document.createElement('input'))
+    const text = document.createElement('p')
+    text.textContent = 'hardly to be seen'
+    Object.assign(text.style, { color: '#eee', background: '#fff' })
+    main.append(text)
+  })
+  const found = (await wrong(page, 'changed')).map(each => each.split(', ')[1])
+  expect(found.sort()).toEqual(['dark: color-contrast', 'light: color-contrast', 'light: label'])
+})
 
 test('every page is accessible, on a screen and on a phone', { timeout: 240_000 }, async () => {
   const here = await seeded()

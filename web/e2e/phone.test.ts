@@ -1,7 +1,8 @@
 // From where you are: a link to one call, its page without a script, and the inbox on a phone.
 import { expect, test } from 'vitest'
 import { body } from '@/api/client'
-import { start, until } from './server'
+import { until } from './program'
+import { start } from './server'
 import { approvable, card, rows, visit } from './visit'
 
 const PHONE = 390

@@ -1,5 +1,5 @@
 // A server for one journey: the real binary, on a free port, with nothing in its folder. It ends with the test.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -8,8 +8,12 @@ import { onTestFinished } from 'vitest'
 import { body } from '@/api/client'
 import type { Invocation, Schemas } from '@/api/types'
 import type { paths } from '../../clients/typescript/api'
+import { program, until } from './program'
 
-const BINARY = resolve(process.env.COUNTERSIGN ?? join(process.env.CARGO_TARGET_DIR ?? '../target', 'debug/countersign'))
+export const BINARY = resolve(process.env.COUNTERSIGN ?? join(process.env.CARGO_TARGET_DIR ?? '../target', 'debug/countersign'))
+
+/** On a terminal, the address that logs the owner in. */
+export const ONE_TIME_LINK = /sign in, once: (\S+)\r?\n/
 
 export type Server = Awaited<ReturnType<typeof start>>
 export type Agent = Awaited<ReturnType<Server['agent']>>
@@ -19,27 +23,13 @@ type Json = Record<string, unknown>
 export async function start({ settings = {}, terminal = false }: { settings?: Record<string, string>; terminal?: boolean } = {}) {
   const data = mkdtempSync(join(tmpdir(), 'countersign-e2e-'))
   const env = { ...process.env, COUNTERSIGN_INVOCATIONS_PER_MINUTE: '100000', ...settings }
-  let printed = ''
+  const launch = (listen: string) => program([BINARY, 'serve', '--data', data, '--listen', listen], { env, terminal })
+  // Before the first program: what is registered last is done first.
+  onTestFinished(() => rmSync(data, { recursive: true, force: true }))
   let running = launch('127.0.0.1:0')
-  onTestFinished(async () => {
-    await ended(running, 'SIGKILL')
-    rmSync(data, { recursive: true, force: true })
-  })
-
-  function launch(listen: string): ChildProcess {
-    const command = [BINARY, 'serve', '--data', data, '--listen', listen]
-    const words = terminal ? ['python3', '-c', 'import pty, sys; pty.spawn(sys.argv[1:])', ...command] : command
-    // A group of its own: the server behind a terminal ends with it.
-    const child = spawn(words[0] as string, words.slice(1), { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
-    for (const stream of [child.stdout, child.stderr])
-      stream?.on('data', (chunk: Buffer) => {
-        printed += chunk.toString()
-      })
-    return child
-  }
   const up = async () => {
     await until(() => {
-      if (running.exitCode !== null) throw new Error(`the server did not start: ${printed}`)
+      if (running.hasEnded()) throw new Error(`the server did not start: ${running.printed()}`)
       return existsSync(join(data, 'server.url')) && existsSync(join(data, 'owner.token'))
     })
     return readFileSync(join(data, 'server.url'), 'utf8').trim()
@@ -57,10 +47,7 @@ export async function start({ settings = {}, terminal = false }: { settings?: Re
     owner,
     as,
     /** The address that logs the owner in, once. */
-    oneTimeLink: async () => {
-      await until(() => /sign in, once: \S+\r?\n/.test(printed))
-      return /sign in, once: (\S+)/.exec(printed)?.[1] as string
-    },
+    oneTimeLink: () => running.says(ONE_TIME_LINK),
     /** An agent with a session of its own. */
     agent: async (title: string, more: { unattended?: boolean } = {}) => {
       const made = await body(owner.POST('/api/v1/sessions', { body: { title, ...more } }))
@@ -87,7 +74,7 @@ export async function start({ settings = {}, terminal = false }: { settings?: Re
       const path = join(data, 'workspace', name)
       return existsSync(path) ? readFileSync(path, 'utf8') : undefined
     },
-    stop: () => ended(running, 'SIGTERM'),
+    stop: () => running.end('SIGTERM'),
     /** The same server again, at the same address. */
     again: async () => {
       rmSync(join(data, 'server.url'), { force: true })
@@ -105,18 +92,3 @@ import sqlite3, sys
 with sqlite3.connect(sys.argv[1], timeout=10) as db:
     db.execute('update invocations set expires_at = ? where id = ?', (int(float(sys.argv[3]) * 1e6), sys.argv[2]))
 `
-
-async function ended(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  const exit = new Promise(gone => child.once('exit', gone))
-  process.kill(-(child.pid as number), signal)
-  await exit
-}
-
-export async function until(holds: () => boolean | Promise<boolean>, most = 20_000): Promise<void> {
-  const end = Date.now() + most
-  while (!(await holds())) {
-    if (Date.now() > end) throw new Error(`it did not become true within ${most} ms: ${holds}`)
-    await new Promise(rest => setTimeout(rest, 25))
-  }
-}

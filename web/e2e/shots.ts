@@ -6,6 +6,22 @@ import { places } from './places'
 import { seeded } from './seed'
 import { approvable, settled, visit } from './visit'
 
+/** What a test of every page need not visit, and a designer looks at all the same. */
+const MORE = [
+  '/?q=nothing-is-called-so',
+  '/sources?add=own',
+  '/sources?add=github',
+  '/secrets?secret=mail-password',
+  '/secrets?connection=mail',
+  '/policies/explain?action=forge.wipe',
+  '/events?tab=dead',
+  '/settings?tab=tokens',
+  '/settings?tab=channels',
+  '/settings?tab=packages',
+  '/settings?tab=retention',
+]
+
+/** `SHOTS_OF=sources` takes only those whose address has this word. */
 const folder = process.env.SHOTS ?? 'shots'
 
 test.each(['light', 'dark'] as const)('pictures, %s', { timeout: 300_000 }, async theme => {
@@ -22,7 +38,8 @@ test.each(['light', 'dark'] as const)('pictures, %s', { timeout: 300_000 }, asyn
       .getByLabel(/^How much/)
       .waitFor()
     await picture('edit')
-    for (const place of places(here)) {
+    for (const place of [...places(here), ...MORE]) {
+      if (!place.includes(process.env.SHOTS_OF ?? '')) continue
       await page.goto(place)
       await settled(page)
       const name =

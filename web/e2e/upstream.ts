@@ -61,6 +61,7 @@ export async function upstream() {
   })
   const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
   return {
+    origin,
     /** The tools that were called, in order. */
     called: () => calls.map(call => String(call.name)),
     /** What the last call was given. */

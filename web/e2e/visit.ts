@@ -31,13 +31,17 @@ export async function visit(server: Pick<Server, 'url' | 'token'>, options: Opti
     await page.goto(`/login?next=${encodeURIComponent(path)}`)
     await page.getByLabel('Access token').fill(token)
     await page.getByRole('button', { name: 'Log in' }).click()
-    await page.waitForURL(url => url.pathname !== '/login')
-    // Where a redirect leads, nothing is replaced.
-    if (process.env.DIST) await page.goto(path)
+    await loggedIn(page, path)
   } else if (options.path) {
     await page.goto(path)
   }
   return page
+}
+
+/** Waits for the page after a login. Where a redirect leads, nothing is replaced, so then it is opened anew. */
+export async function loggedIn(page: Page, path = '/'): Promise<void> {
+  await page.waitForURL(url => !url.pathname.startsWith('/login'))
+  if (process.env.DIST) await page.goto(path)
 }
 
 function watch(context: BrowserContext, page: Page, complains: RegExp | undefined): void {

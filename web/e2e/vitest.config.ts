@@ -10,6 +10,8 @@ export default defineConfig({
     include: [process.env.SHOTS ? 'e2e/shots.ts' : 'e2e/**/*.test.ts'],
     globalSetup: ['e2e/chromium.ts'],
     fileParallelism: false,
+    // What they share is loaded once.
+    isolate: false,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

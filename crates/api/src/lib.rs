@@ -7,6 +7,8 @@ pub mod batch;
 pub mod channel;
 pub mod compat;
 pub mod connection;
+pub mod event;
+pub mod event_types;
 pub mod gates;
 pub mod identity;
 pub mod invocation;

@@ -6,6 +6,7 @@ use countersign_core::ports::events::Event;
 use countersign_core::{OrgId, SessionId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use utoipa::ToSchema;
 
@@ -18,6 +19,11 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// After the event itself, and before the same under its older name.
+    pub const fn at(seq: i64) -> Self {
+        Self { seq, part: 0 }
+    }
+
     /// After all that an event has.
     pub const fn after(seq: i64) -> Self {
         Self { seq, part: 1 }
@@ -46,21 +52,37 @@ impl fmt::Display for Cursor {
 pub struct StreamEvent {
     /// Of CloudEvents: `1.0`.
     pub specversion: String,
-    /// The event's id. Under its older name an event has the same id, with `.1` after it.
+    /// The event's id, which its source gave it. Under its older name an event has the same id, with `.1` after it.
     pub id: String,
-    /// The org, as `/orgs/<id>`.
+    /// The org, as `/orgs/<id>`; of an event that somebody else published, what they called themselves.
     pub source: String,
     /// Such as `invocation.held`, or its older name `action_approval_request`.
     #[serde(rename = "type")]
     pub name: String,
     /// What it is about: the id of an invocation, a batch or a grant, or the name of a rule.
     pub subject: String,
+    /// When it happened: when we committed it, or when its source says so.
     pub time: Timestamp,
     /// Give it back as `after` to go on after this event.
     pub cursor: String,
     /// The receipt that it announces, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
+    /// The id of the space that it belongs to, if whoever published it named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spaceid: Option<String>,
+    /// The ids of the automations that led to it, the first one first, with commas between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
+    /// How many runs of automations led to it, one by another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// The id of the run that began it all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rootrunid: Option<String>,
+    /// Extension attributes that its source gave it.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
     /// Of a call: ids, action, tier, mode, status, trace id and a `summary`; at its end also `receipt_id` and `reward`. Of a rule: who
     /// changed it and what.
     #[schema(value_type = BTreeMap<String, Value>)]
@@ -91,17 +113,7 @@ pub fn frames(org: &OrgId, event: &Event, instead: Option<Status>) -> Vec<Frame>
     }
     // `invocation.approval_counted` has a status too, but does not announce it.
     let announced = status.filter(|status| status.event_name() == name).and_then(compat::announced);
-    let first = StreamEvent {
-        specversion: "1.0".to_owned(),
-        id: event.id.to_string(),
-        source: format!("/orgs/{org}"),
-        name: name.to_owned(),
-        subject: event.key.clone(),
-        time: event.at,
-        cursor: Cursor { seq: event.seq, part: 0 }.to_string(),
-        receipt: event.receipt.as_ref().map(ToString::to_string),
-        data,
-    };
+    let first = StreamEvent { name: name.to_owned(), data, ..envelope(org, event) };
     let second = announced.map(|announced| {
         let mut data = first.data.clone();
         if let Some(members) = data.as_object_mut() {
@@ -115,6 +127,29 @@ pub fn frames(org: &OrgId, event: &Event, instead: Option<Status>) -> Vec<Frame>
         Frame { json: serde_json::to_string(&event).unwrap_or_default(), name: event.name, cursor: Cursor { seq, part } }
     };
     [Some(first), second].into_iter().flatten().zip(0..).map(|(part, number)| frame(number, part, event.seq)).collect()
+}
+
+/// The event with everything that is told of it. What its source says of it counts before what we know of its coming.
+pub fn envelope(org: &OrgId, event: &Event) -> StreamEvent {
+    let origin = event.origin.as_ref();
+    let is_caused = !event.cause.is_nobody();
+    let chain: Vec<_> = event.cause.chain.iter().map(|automation| automation.as_str()).collect();
+    StreamEvent {
+        specversion: "1.0".to_owned(),
+        id: origin.map_or_else(|| event.id.to_string(), |origin| origin.id.clone()),
+        source: origin.map_or_else(|| format!("/orgs/{org}"), |origin| origin.source.clone()),
+        name: event.name.clone(),
+        subject: event.key.clone(),
+        time: origin.and_then(|origin| origin.time).unwrap_or(event.at),
+        cursor: Cursor::at(event.seq).to_string(),
+        receipt: event.receipt.as_ref().map(ToString::to_string),
+        spaceid: event.space.as_ref().map(ToString::to_string),
+        chain: (!chain.is_empty()).then(|| chain.join(",")),
+        depth: is_caused.then_some(event.cause.depth),
+        rootrunid: event.cause.root_run_id.as_ref().map(ToString::to_string),
+        more: origin.map(|origin| origin.more.clone()).unwrap_or_default(),
+        data: data_of(event),
+    }
 }
 
 /// The session of the call or batch that an event is about.
@@ -260,13 +295,15 @@ pub struct EventAccepted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countersign_core::EventId;
+    use countersign_core::ports::events::{Cause, Origin};
+    use countersign_core::{EventId, RunId};
     use serde_json::json;
 
     fn event(name: &str, body: Value) -> Event {
         let at = Timestamp::from_micros(0);
         let (id, key, body) = (EventId::new(at, [1; 10]), "inv_1".to_owned(), body.to_string());
-        Event { seq: 42, id, name: name.to_owned(), key, receipt: None, body, at }
+        let (receipt, origin, space, cause) = (None, None, None, Cause::default());
+        Event { seq: 42, id, name: name.to_owned(), key, receipt, body, at, origin, space, cause }
     }
 
     fn names(name: &str, status: &str, instead: Option<Status>) -> Vec<(String, String, String)> {
@@ -304,6 +341,25 @@ mod tests {
         assert_eq!(told[0], ("invocation.denied".to_owned(), "denied".to_owned(), "42".to_owned()));
         assert_eq!(told[1].0, "action_approval_result");
         assert!(!format!("{told:?}").contains("quarantined"));
+    }
+
+    #[test]
+    fn an_event_of_somebody_else_keeps_what_they_said_of_it() {
+        let org = OrgId::new(Timestamp::from_micros(0), [2; 10]);
+        let more = BTreeMap::from([("partitionkey".to_owned(), json!("7"))]);
+        let time = Timestamp::parse("2026-01-31T12:00:00Z");
+        let origin = Some(Origin { source: "/drive".to_owned(), id: "a-1".to_owned(), time, more });
+        let root = RunId::new(Timestamp::from_micros(0), [4; 10]);
+        let cause = Cause { chain: Vec::new(), depth: 2, root_run_id: Some(root.clone()) };
+        let told = envelope(&org, &Event { origin, cause, ..event("drive.file_added", json!({ "size": 3 })) });
+        let sent = serde_json::to_value(&told).unwrap();
+        let expected = json!({
+            "specversion": "1.0", "id": "a-1", "source": "/drive", "type": "drive.file_added", "subject": "inv_1",
+            "time": "2026-01-31T12:00:00.000000Z", "cursor": "42", "depth": 2, "rootrunid": root, "partitionkey": "7",
+            "data": { "size": 3 },
+        });
+        assert_eq!(sent, expected);
+        assert_eq!(serde_json::from_value::<StreamEvent>(sent).unwrap(), told);
     }
 
     #[test]

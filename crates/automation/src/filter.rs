@@ -1,1 +1,107 @@
-//! (to come)
+//! What an event must be like to start an automation: data, not a program, because it is judged for every event and must be indexable.
+//! `naive` says what a filter means; the matcher finds the same answer sooner. Read `parse`, then `naive`.
+
+mod budget;
+mod number;
+mod parse;
+mod path;
+mod pattern;
+mod scalar;
+mod schema;
+mod write;
+pub mod naive;
+
+#[cfg(test)]
+mod tests;
+
+pub use budget::Part;
+pub(crate) use number::Number;
+pub(crate) use path::Path;
+pub(crate) use pattern::{Pattern, compile};
+pub(crate) use scalar::{Scalar, ScalarRef};
+pub use schema::schema;
+
+use crate::Mistake;
+use serde_json::Value;
+
+/// A filter that was read: every bound of the budget holds, and every regex compiles. It serialises to its normalised JSON, where shorthands are
+/// written out and lists are sorted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    pub(crate) members: Vec<Member>,
+}
+
+/// One member of a filter object. All of them must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Member {
+    Field(Path, Vec<Operator>),
+    And(Vec<Filter>),
+    Or(Vec<Filter>),
+    Not(Filter),
+}
+
+/// One condition on the value at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Equals(Scalar),
+    NotEquals(Scalar),
+    /// Sorted, without duplicates.
+    In(Vec<Scalar>),
+    /// Sorted, without duplicates.
+    NotIn(Vec<Scalar>),
+    StartsWith(String),
+    EndsWith(String),
+    Contains(String),
+    Regex(Pattern),
+    Gt(Number),
+    Gte(Number),
+    Lt(Number),
+    Lte(Number),
+    Exists(bool),
+}
+
+impl Filter {
+    /// Reads a filter, or says everything that is wrong with it. Pointers start at the filter.
+    pub fn parse(value: &Value) -> Result<Self, Vec<Mistake>> {
+        parse::filter(value)
+    }
+
+    /// The filter that every event satisfies: what a trigger without `filters` has. It cannot be written as JSON.
+    pub const fn all() -> Self {
+        Self { members: Vec::new() }
+    }
+
+    /// What each part costs, in the order of the filter.
+    pub fn parts(&self) -> Vec<Part> {
+        budget::parts(self)
+    }
+
+    /// What all of it costs.
+    pub fn cost(&self) -> u32 {
+        self.parts().iter().map(|part| part.cost).sum()
+    }
+
+    /// How many of its regexes have no literal that every match contains. They count against `FILTER_BARE_REGEXES_MAX`.
+    pub fn bare_regexes(&self) -> usize {
+        self.parts().iter().filter(|part| part.cost == budget::BARE_REGEX_COST).count()
+    }
+}
+
+impl Operator {
+    /// Whether it asks something of one value. The others speak of all values at the path: that none is excluded, that there is one.
+    pub(crate) const fn is_positive(&self) -> bool {
+        match self {
+            Self::NotEquals(_) | Self::NotIn(_) | Self::Exists(_) => false,
+            Self::Equals(_)
+            | Self::In(_)
+            | Self::StartsWith(_)
+            | Self::EndsWith(_)
+            | Self::Contains(_)
+            | Self::Regex(_)
+            | Self::Gt(_)
+            | Self::Gte(_)
+            | Self::Lt(_)
+            | Self::Lte(_) => true,
+        }
+    }
+}

@@ -8,8 +8,8 @@ pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
     action::Action, actions::Actions, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, channel::Channel, completions,
-    connect, connection::Connection, consent::Consent, context, demo, doctor, explain, grant::Grant, help as help_command, inbox,
-    invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification,
+    connect, connection::Connection, consent::Consent, context, demo, doctor, event::Event, explain, grant::Grant, help as help_command,
+    inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification,
     observe::Observe, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, secret::Secret, serve,
     session::Session, show, snooze, source::Source, space::Space, token::Token, user::User,
 };
@@ -107,6 +107,9 @@ pub(crate) enum Command {
     /// Manage channels: where people are told of calls that wait for them
     #[command(subcommand)]
     Channel(Channel),
+    /// Publish and follow events, and manage who consumes them and what was given up
+    #[command(subcommand)]
+    Event(Event),
 
     /// List, show and invoke actions
     #[command(subcommand)]

@@ -17,6 +17,7 @@ pub(crate) mod consent;
 pub(crate) mod context;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod event;
 pub(crate) mod explain;
 mod given;
 pub(crate) mod grant;

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // This comes first, before any thread is started: the process may have been started to confine a program in the sandbox.
-    server::become_jail_if_asked();
+    // This comes first, before any thread is started: the process may have been started to confine a program in the sandbox, or to render
+    // templates.
+    server::become_helper_if_asked();
     server::init_process();
     countersign_cli::answer_shell_if_asked();
     ExitCode::from(countersign_cli::run(std::env::args_os(), World::of_process()))

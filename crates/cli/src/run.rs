@@ -93,6 +93,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Link(link) => link.run(&setting.client()?, setting.terminal).await,
         Command::Notification(notification) => notification.run(&setting.client()?, setting.terminal).await,
         Command::Channel(channel) => channel.run(&setting.client()?, setting.terminal).await,
+        Command::Event(event) => event.run(&setting.client()?, setting.terminal).await,
         Command::Action(action) => action.run(&setting.client()?, setting.terminal).await,
         Command::Actions(actions) => actions.run(&setting.client()?, setting.terminal).await,
         Command::Invocation(invocation) => invocation.run(&setting.client()?, setting.terminal).await,

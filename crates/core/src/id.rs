@@ -118,6 +118,8 @@ prefixed_id! {
     ChannelId = "chn_";
     /// One notice on its way to one recipient of a channel.
     DeliveryId = "dlv_";
+    /// An event that a consumer group has given up.
+    DeadLetterId = "dlt_";
     /// One server process, from its start to its end.
     ServerId = "srv_";
     /// A saved automation definition.

@@ -4,6 +4,7 @@
 mod canonical;
 
 use crate::limits::JSON_DEPTH_MAX;
+use canonical::Integers;
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -31,13 +32,19 @@ pub fn parse_strict(bytes: &[u8]) -> Result<Value, Error> {
 
 /// The canonical form (RFC 8785), as text. Integers beyond 2^53 - 1 are rounded, as the RFC demands; see `canonical_exact`.
 pub fn canonical<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
-    canonical::write(value).map(|canonical| canonical.text).map_err(no_form)
+    canonical::write(value, Integers::Rounded).map(|canonical| canonical.text).map_err(no_form)
 }
 
 /// The canonical form of a value without loss: an error if an integer would be rounded.
 pub fn canonical_exact<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
-    let canonical = canonical::write(value).map_err(no_form)?;
+    let canonical = canonical::write(value, Integers::Rounded).map_err(no_form)?;
     if canonical.is_exact { Ok(canonical.text) } else { Err(no_form("an integer is beyond 2^53 - 1".to_owned())) }
+}
+
+/// The canonical form with every digit of 64-bit integers, where RFC 8785 would round them. It is for digests that we alone compute and compare,
+/// such as those of definitions: two values that differ never share one.
+pub fn canonical_digits<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
+    canonical::write(value, Integers::Kept).map(|canonical| canonical.text).map_err(no_form)
 }
 
 const fn no_form(message: String) -> Error {
@@ -274,6 +281,14 @@ mod tests {
             assert_eq!(canonical_exact(&value).is_ok(), exact, "{value}");
             assert!(canonical(&value).is_ok(), "{value}");
         }
+    }
+
+    #[test]
+    fn digits_are_kept_where_the_rfc_rounds_them() {
+        let value = json!({ "b": 9_007_199_254_740_993_u64, "a": [i64::MIN, u64::MAX, 1.0, 1.5] });
+        let kept = r#"{"a":[-9223372036854775808,18446744073709551615,1,1.5],"b":9007199254740993}"#;
+        assert_eq!(canonical_digits(&value).unwrap(), kept);
+        assert_eq!(canonical(&json!([9_007_199_254_740_993_u64])).unwrap(), "[9007199254740992]");
     }
 
     /// The examples of RFC 8785, section 3.2.2 and 3.2.3.

@@ -576,6 +576,36 @@ pub const DRIFT_ENDS_PER_WRITE: usize = 100;
 pub const EVENT_WAIT_SECONDS: u64 = 5;
 /// Events among which a page of the list of events is looked for; where fewer of them fit than its limit, the page is shorter.
 pub const EVENTS_LOOKED_AT: u32 = 2_048;
+/// Bytes of one event that is published, as JSON; a larger one is refused with `invalid_request`.
+pub const EVENT_BYTES_MAX: usize = 256 * 1024;
+/// Events of one request; more are refused with `invalid_request`.
+pub const EVENTS_PER_REQUEST_MAX: usize = 100;
+/// Characters of an event's id, type, subject and source, and of the name of an extension attribute; a longer text is refused with
+/// `invalid_request`.
+pub const EVENT_ID_CHARS_MAX: usize = 256;
+pub const EVENT_TYPE_CHARS_MAX: usize = 128;
+pub const EVENT_SUBJECT_CHARS_MAX: usize = 256;
+pub const EVENT_SOURCE_CHARS_MAX: usize = 1_024;
+pub const EVENT_ATTRIBUTE_CHARS_MAX: usize = 64;
+/// Extension attributes of one event; more are refused with `invalid_request`.
+pub const EVENT_ATTRIBUTES_MAX: usize = 32;
+/// Consumer groups of an org; the next is refused with `invalid_request`.
+pub const GROUPS_MAX: i64 = 100;
+/// Characters of the name of a consumer group.
+pub const GROUP_NAME_CHARS_MAX: usize = 64;
+/// How long a consumer has an event for itself; then others may claim it.
+pub const EVENT_LEASE_SECONDS: u64 = 30;
+/// Events of a group that are claimed or given back, and not acknowledged. With so many of them the group gets no new ones.
+pub const EVENTS_IN_FLIGHT_MAX: i64 = 1_000;
+/// Events that one claim takes; more are refused with `invalid_request`.
+pub const EVENTS_PER_CLAIM_MAX: u32 = 100;
+/// How often an event is delivered to a group that says nothing of it, and the most that a group may say; then it is a dead letter.
+pub const EVENT_DELIVERIES_DEFAULT: u32 = 5;
+pub const EVENT_DELIVERIES_MAX: u32 = 50;
+/// How long an event that is given back may wait; more is refused with `invalid_request`.
+pub const EVENT_DELAY_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// Days for which events that a group has given up are kept.
+pub const DEAD_LETTER_DAYS: u64 = 90;
 /// Streams that are open at once, of all orgs and of one; the next is refused with `too_many_streams`.
 pub const STREAMS_MAX: usize = 10_000;
 pub const STREAMS_PER_ORG_MAX: usize = 6_000;
@@ -627,5 +657,124 @@ pub const RUN_RECOVERIES_MAX: u32 = 3;
 pub const CHAIN_DEPTH_MAX: usize = 10;
 /// Bytes of a step's output as JSON; a longer one fails the step with `step_output_too_large`.
 pub const STEP_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
-/// How long the steps of `on_failure` may take together.
-pub const ON_FAILURE_SECONDS: u64 = 300;
+/// Bytes of an automation's definition, and how deep it may be nested; a larger one is refused with `definition_too_large`.
+pub const DEFINITION_BYTES_MAX: usize = 256 * 1024;
+pub const DEFINITION_DEPTH_MAX: usize = 32;
+/// Mistakes of one definition that are told; of more, the first ones are.
+pub const DEFINITION_MISTAKES_MAX: usize = 200;
+/// Characters of an automation's name and of its goal; longer ones are refused with `text_length`.
+pub const AUTOMATION_NAME_CHARS_MAX: usize = 120;
+pub const AUTOMATION_GOAL_CHARS_MAX: usize = 2_000;
+/// Triggers of an automation; more are refused with `too_many_triggers`.
+pub const TRIGGERS_MAX: usize = 10;
+/// Steps of a plan, and of what runs after its failure; more are refused with `plan_length`.
+pub const PLAN_STEPS_MAX: usize = 50;
+pub const ON_FAILURE_STEPS_MAX: usize = 10;
+/// How long all steps after a failure may take together; a step that asks for more is refused with `timeout_exceeds_run`.
+pub const ON_FAILURE_SECONDS_MAX: u64 = 300;
+/// Bytes of the schema of an automation's inputs, and how deep it may be nested; a larger one is refused with `input_schema_invalid`.
+pub const INPUT_SCHEMA_BYTES_MAX: usize = 32 * 1024;
+pub const INPUT_SCHEMA_DEPTH_MAX: usize = 16;
+/// Subschemas that the schema of inputs has when its references are written out; more are refused with `input_schema_invalid`.
+pub const INPUT_SCHEMA_PARTS_MAX: u64 = 5_000;
+/// These subschemas times the values of the inputs; a check that could take more is refused with `inputs_invalid`.
+pub const INPUT_CHECKS_MAX: u64 = 20_000_000;
+/// Inputs that a trigger may map; more are refused with `mapping_too_large`.
+pub const INPUT_MAPPINGS_MAX: usize = 64;
+/// Bytes of an automation's metadata, and tags in it; more are refused with `metadata_too_large`.
+pub const METADATA_BYTES_MAX: usize = 4 * 1024;
+pub const METADATA_TAGS_MAX: usize = 20;
+/// Working time of a run, without the time that it waits for people; more is refused with `range`.
+pub const RUN_SECONDS_MAX: u64 = 24 * 60 * 60;
+pub const RUN_SECONDS_DEFAULT: u64 = 10 * 60;
+/// Further attempts of a step after the first; more are refused with `range`.
+pub const STEP_RETRIES_MAX: u32 = 10;
+pub const STEP_RETRIES_DEFAULT: u32 = 2;
+/// Runs of one automation that may wait behind the one that runs; more are refused with `range`.
+pub const QUEUED_RUNS_MAX: u32 = 10_000;
+pub const QUEUED_RUNS_DEFAULT: u32 = 100;
+/// Dollars that one run may spend, in whole dollars; more are refused with `range`.
+pub const BUDGET_DOLLARS_MAX: i64 = 1_000;
+/// Firings of one trigger that its rate may allow, and the time that they are counted in; more are refused with `range`.
+pub const TRIGGER_RATE_MAX: u32 = 10_000;
+pub const TRIGGER_RATE_DEFAULT: u32 = 600;
+pub const TRIGGER_RATE_SECONDS_MAX: u32 = 3_600;
+pub const TRIGGER_RATE_SECONDS_DEFAULT: u32 = 60;
+/// How long a trigger may wait for events to stop, or collect them, and how many it may collect; more are refused with `range`.
+pub const TRIGGER_WINDOW_SECONDS_MAX: u32 = 3_600;
+pub const TRIGGER_BATCH_MAX: u32 = 1_000;
+/// Steps shorter than this run in the queue `fast`, and shorter than this in `medium`; longer ones in `long`.
+pub const QUEUE_FAST_SECONDS: u64 = 10;
+pub const QUEUE_MEDIUM_SECONDS: u64 = 5 * 60;
+/// Bytes of an event filter as JSON; a longer one is refused with `filter_too_complex`.
+pub const FILTER_BYTES_MAX: usize = 16 * 1024;
+/// How deep `$and`, `$or` and `$not` nest in a filter, itself counted; a deeper one is refused with `filter_too_complex`.
+pub const FILTER_DEPTH_MAX: usize = 8;
+/// Operators in one filter; more are refused with `filter_too_complex`.
+pub const FILTER_LEAVES_MAX: usize = 64;
+/// Values that the `in` and `not_in` of one filter list together; more are refused with `filter_too_complex`.
+pub const FILTER_VALUES_MAX: usize = 1_000;
+/// Regexes in one filter; more are refused with `filter_too_complex`.
+pub const FILTER_REGEXES_MAX: usize = 4;
+/// Bytes of a filter's regex as text; a longer one is refused with `filter_invalid`.
+pub const FILTER_REGEX_BYTES_MAX: usize = 512;
+/// Bytes that a filter's regex compiles to; a larger one is refused with `filter_too_complex`.
+pub const FILTER_REGEX_COMPILED_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of the operand of `starts_with`, `ends_with` and `contains`; a longer one is refused with `filter_invalid`.
+pub const FILTER_TEXT_BYTES_MAX: usize = 256;
+/// What a filter costs at most: an operator is 1, `contains` 2, a regex 4, one without a literal 32. A dearer one is refused with `filter_too_complex`.
+pub const FILTER_COST_MAX: u32 = 256;
+/// Regexes without a literal among the filters of one event type and space: each of them is run for every such event. The next is refused with
+/// `filter_too_complex`.
+pub const FILTER_BARE_REGEXES_MAX: usize = 100;
+/// Filters that were added or taken away since the matcher's index was built; with one more, that part of the index is built anew.
+pub const MATCHER_DELTA_MAX: usize = 256;
+/// Characters of a cron expression; a longer one is refused with `cron_invalid`.
+pub const CRON_CHARS_MAX: usize = 256;
+/// A schedule that fires more often than this gets a warning.
+pub const SCHEDULE_OFTEN_SECONDS: u32 = 15 * 60;
+/// A tick that is older than this was missed, and the schedule's `catch_up` decides about it. It is also how far a clock may be off: a
+/// high-water further ahead is corrected.
+pub const TICK_MISSED_SECONDS: u64 = 60;
+/// Missed ticks that `catch_up: all` makes up for, at most and by default, and how far back it looks; other values are refused with
+/// `catch_up_invalid`.
+pub const CATCH_UP_MAX: u64 = 1_000;
+pub const CATCH_UP_MAX_DEFAULT: u64 = 100;
+pub const CATCH_UP_WINDOW_SECONDS_MIN: u64 = 60;
+pub const CATCH_UP_WINDOW_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
+pub const CATCH_UP_WINDOW_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
+/// Characters of a JSONPath, brackets that are open at once, and how often it can find the same value; more is refused with
+/// `jsonpath_unsupported`.
+pub const JSONPATH_CHARS_MAX: usize = 512;
+pub const JSONPATH_NESTING_MAX: usize = 8;
+pub const JSONPATH_SELECTORS_MAX: usize = 16;
+/// Bytes of a template; a longer one is refused with `template_too_large`, before it is parsed.
+pub const TEMPLATE_BYTES_MAX: usize = 8 * 1024;
+/// Words and signs inside one `{{ … }}` or `{% … %}`, and branches of one template; more are refused with `template_syntax`, because the parser
+/// would use up the stack.
+pub const TEMPLATE_TAG_TOKENS_MAX: usize = 1_000;
+pub const TEMPLATE_BRANCHES_MAX: usize = 100;
+/// Bytes of what a template renders, of any string it works on, and of a string it may read; more ends it with `template_output` or
+/// `template_too_large`.
+pub const TEMPLATE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Items of a list that a filter takes; more end the template with `template_output`.
+pub const TEMPLATE_LIST_ITEMS_MAX: usize = 10_000;
+/// Instructions that a template may take; then it ends with `template_time`.
+pub const TEMPLATE_FUEL: u64 = 100_000;
+/// How deep a template may nest its loops.
+pub const TEMPLATE_DEPTH_MAX: usize = 64;
+/// Filters in a row, and in all, of a template that is rendered in this process; one with more goes to a worker.
+pub const TEMPLATE_TRIVIAL_FILTERS_IN_A_ROW_MAX: usize = 3;
+pub const TEMPLATE_TRIVIAL_FILTERS_MAX: usize = 32;
+/// Processor time that one template may take in its worker, and time on the clock, which only a worker that hangs reaches; then the worker is
+/// killed and the template ends with `template_time`.
+pub const RENDER_CPU_MS: u64 = 100;
+pub const RENDER_WALL_MS: u64 = 2_000;
+/// Address space of a render worker; one that needs more dies, and the template ends with `template_output`.
+pub const RENDER_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
+/// Templates that one worker renders before another takes its place.
+pub const RENDERS_PER_WORKER: u32 = 1_000;
+/// Render workers at once; a template beyond waits for one.
+pub const RENDER_WORKERS_MAX: usize = 4;
+/// Bytes of a line to or from a render worker. A string of `TEMPLATE_OUTPUT_BYTES_MAX` is at most six times as long in JSON.
+pub const RENDER_LINE_BYTES_MAX: usize = 64 * 1024 * 1024;

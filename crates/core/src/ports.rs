@@ -4,6 +4,7 @@
 pub mod automations;
 pub mod batches;
 pub mod breakers;
+pub mod bus;
 pub mod claims;
 pub mod connections;
 pub mod definitions;
@@ -21,6 +22,7 @@ pub mod sources;
 pub use automations::Automations;
 pub use batches::Batches;
 pub use breakers::Breakers;
+pub use bus::EventBus;
 pub use claims::Claims;
 pub use connections::{Connections, KeptConnections};
 pub use definitions::Definitions;

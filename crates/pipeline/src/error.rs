@@ -203,7 +203,7 @@ pub enum Error {
 
 impl Error {
     /// This error as the failure of the call that was requested; `None` if the error says nothing about that call.
-    pub(crate) fn to_failure(&self) -> Option<Failure> {
+    pub fn to_failure(&self) -> Option<Failure> {
         let code = match self {
             Self::UnknownAction { .. } => "unknown_action",
             Self::UnknownSession { .. } => "unknown_session",

@@ -7,6 +7,7 @@
 
 mod refused;
 mod allowed;
+mod computing;
 mod search;
 
 use crate::outcome::CgroupBackend;
@@ -66,6 +67,12 @@ pub(crate) fn build(profile: Profile, counted_by: CgroupBackend) -> Result<Filte
         hash.update(program);
     }
     Ok(Filters { sha256: hex::encode(hash.finalize()), programs })
+}
+
+/// The filter of a worker (`worker.rs`): it computes, reads and writes what is open, and gets an error for everything else.
+pub(crate) fn of_worker() -> Vec<u8> {
+    let refused = SeccompAction::Errno(Errno::PERM.raw_os_error().unsigned_abs());
+    by_number(computing::CALLS.iter().copied(), &SeccompAction::Allow, &refused)
 }
 
 /// Installs one filter on every thread of this process. It cannot be removed.

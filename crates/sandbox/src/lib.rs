@@ -26,6 +26,7 @@ mod jail;
 mod text;
 pub mod stage;
 pub mod egress;
+pub mod worker;
 mod sys;
 
 pub use error::{Error, Step};

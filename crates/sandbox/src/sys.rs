@@ -86,6 +86,20 @@ pub(crate) fn reap(pid: rustix::process::Pid) -> io::Result<Usage> {
     Ok(Usage { cpu: time(usage.ru_utime) + time(usage.ru_stime), max_rss_bytes })
 }
 
+/// The processor time that our child `pid`, which is not reaped yet, has used so far.
+pub(crate) fn cpu_of(pid: rustix::process::Pid) -> io::Result<Duration> {
+    let mut clock: libc::clockid_t = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both pointers are to live, writable values of the right type.
+    unsafe {
+        check(libc::clock_getcpuclockid(pid.as_raw_nonzero().get(), &mut clock))?;
+        if libc::clock_gettime(clock, &mut time) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32))
+}
+
 /// Forks. Only for the jail, which has one thread: a fork of a process with several threads could hang in the allocator.
 pub(crate) fn fork() -> io::Result<Fork> {
     // SAFETY: the caller is the jail, single-threaded from its first instruction, so the copy is consistent.

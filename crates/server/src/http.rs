@@ -7,14 +7,17 @@ mod batches;
 mod breakers;
 mod caller;
 mod card;
+mod cloud_events;
 mod compat;
 mod canaries;
 mod channels;
 mod connections;
 mod consents;
 mod crossings;
+mod dead_letters;
 mod describe;
 mod docs;
+mod event_groups;
 mod events;
 mod explain;
 mod foresight;
@@ -144,6 +147,19 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(stream::follow))
         .routes(routes!(socket::connect))
         .routes(routes!(events::list, events::send))
+        .routes(routes!(events::show))
+        .routes(routes!(events::types))
+        .routes(routes!(event_groups::list))
+        .routes(routes!(event_groups::show, event_groups::make, event_groups::remove))
+        .routes(routes!(event_groups::claim))
+        .routes(routes!(event_groups::ack))
+        .routes(routes!(event_groups::nack))
+        .routes(routes!(event_groups::reset))
+        .routes(routes!(event_groups::replay))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::show))
+        .routes(routes!(dead_letters::retry))
+        .routes(routes!(dead_letters::drop_letter))
         .routes(routes!(links::create))
         .routes(routes!(invocations::entries))
         .routes(routes!(receipts::list))

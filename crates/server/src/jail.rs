@@ -17,7 +17,7 @@ use std::time::Duration;
 use turns::Turns;
 
 /// This executable itself, under whatever name it was started.
-const HELPER: &str = "/proc/self/exe";
+pub(crate) const HELPER: &str = "/proc/self/exe";
 /// Tells a program which file descriptor its network access is.
 const EGRESS_VARIABLE: &str = "COUNTERSIGN_EGRESS_FD";
 

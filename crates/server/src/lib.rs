@@ -24,6 +24,7 @@ mod notify;
 mod one_time_login;
 mod operations;
 mod ports;
+mod render;
 mod sign_in;
 mod stream;
 mod telemetry;
@@ -43,6 +44,7 @@ pub use master_key::MasterKeyFiles;
 pub use notify::{Courier, CourierConfig};
 pub use policy::scan::sentence_of;
 pub use ports::{OsRandom, SystemClock, asked_to_stop};
+pub use render::renderer;
 pub use sign_in::SignIn;
 pub use telemetry::{init_logs, init_metrics};
 pub use tls::{Look, Tls, TlsError, TlsFiles};
@@ -94,9 +96,11 @@ pub struct Started {
     pub workspace: PathBuf,
 }
 
-/// Must be called first in `main`. If the process was started to confine a program, this call does that and never returns.
-pub fn become_jail_if_asked() {
+/// Must be called first in `main`. If the process was started to confine a program, or to render templates, this call does that and never
+/// returns.
+pub fn become_helper_if_asked() {
     sandbox::main_if_asked();
+    sandbox::worker::serve_if_asked(automation::template::worker::serve);
 }
 
 /// Installs the TLS provider, which everything else needs.

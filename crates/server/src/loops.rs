@@ -80,6 +80,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             if is_time_to_forget && let Err(error) = store.forget_deliveries(&org.id).await {
                 tracing::warn!(%error, "notices that were delivered long ago could not be forgotten; they are tried again");
             }
+            if is_time_to_forget && let Err(error) = store.forget_dead_letters(&org.id).await {
+                tracing::warn!(%error, "events that were given up long ago could not be forgotten; they are tried again");
+            }
             if is_time_to_forget {
                 forget_what_is_old(&store, &org.id).await;
             }

@@ -1,5 +1,6 @@
 use super::*;
 use countersign_core::ports::Error;
+use countersign_core::ports::events::Cause;
 use countersign_core::{EventId, Future, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
@@ -18,7 +19,8 @@ impl FakeFeed {
         for _ in 0..count {
             let (seq, at) = (events.len() as i64 + 1, Timestamp::from_micros(0));
             let (name, key, body) = ("invocation.held".to_owned(), format!("inv_{seq}"), r#"{"status":"pending"}"#.to_owned());
-            events.push(Event { seq, id: EventId::new(at, [1; 10]), name, key, receipt: None, body, at });
+            let (id, receipt, origin, space, cause) = (EventId::new(at, [1; 10]), None, None, None, Cause::default());
+            events.push(Event { seq, id, name, key, receipt, body, at, origin, space, cause });
         }
         drop(events);
         self.published.notify_waiters();

@@ -344,8 +344,76 @@ CREATE TABLE events (
   receipt_id TEXT,
   body TEXT NOT NULL,
   at BIGINT NOT NULL,
+  -- The space that whoever published it named.
+  space_id TEXT,
+  -- Which automations led to it, as JSON; null: none.
+  cause TEXT,
+  -- What its sender calls it, and what else the sender says of it, as JSON; null for events of ours.
+  source TEXT,
+  source_id TEXT,
+  origin TEXT,
   PRIMARY KEY (org_id, seq),
   UNIQUE (org_id, id)
+);
+CREATE UNIQUE INDEX events_by_source ON events (org_id, source_id, source) WHERE source_id IS NOT NULL;
+
+-- Who consumes events together, each event by one of them.
+CREATE TABLE event_groups (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  name TEXT NOT NULL,
+  -- The last event that was claimed for the first time. What of it and before it is not acknowledged is in `event_claims`.
+  read_seq BIGINT NOT NULL,
+  -- The newest fencing token that was given out.
+  token BIGINT NOT NULL,
+  deliveries_max BIGINT NOT NULL,
+  -- Events that retention dropped before the group had them, and when it did so last.
+  lost BIGINT NOT NULL,
+  overtaken_at BIGINT,
+  created_by TEXT,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, name)
+);
+
+-- Events that a group has claimed, or given back, and not acknowledged.
+CREATE TABLE event_claims (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  group_name TEXT NOT NULL,
+  seq BIGINT NOT NULL,
+  -- Of the claim that counts; 0 while nobody has claimed it.
+  token BIGINT NOT NULL,
+  deliveries BIGINT NOT NULL,
+  -- Until then nobody claims it: the end of the lease, or of the delay with which it was given back.
+  due_at BIGINT NOT NULL,
+  problem TEXT,
+  -- The event itself, as JSON, if it was a dead letter: the log may keep it no longer.
+  event TEXT,
+  PRIMARY KEY (org_id, group_name, seq)
+);
+CREATE INDEX event_claims_due ON event_claims (org_id, group_name, due_at);
+
+-- Events that a group has given up, each with its text: they outlive the log's retention.
+CREATE TABLE dead_letters (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  group_name TEXT NOT NULL,
+  seq BIGINT NOT NULL,
+  name TEXT NOT NULL,
+  event TEXT NOT NULL,
+  deliveries BIGINT NOT NULL,
+  problem TEXT NOT NULL,
+  died_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+CREATE INDEX dead_letters_by_time ON dead_letters (org_id, died_at, id);
+
+-- Failed calls that somebody took out of the dead letters: dropped, or made again as another call.
+CREATE TABLE answered_failures (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  invocation_id TEXT NOT NULL,
+  answered_by TEXT NOT NULL,
+  retried_as TEXT,
+  at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, invocation_id)
 );
 
 CREATE TABLE notifications (

@@ -14,9 +14,7 @@ use countersign_core::limits::{AUTOMATIONS_MAX, DRAFT_SECONDS, HOOK_TOKEN_OVERLA
 use countersign_core::ports::Automations;
 use countersign_core::ports::automations::{EventTrigger, PassedTicks};
 use countersign_core::ports::definitions::ArchivedDefinition;
-use countersign_core::{
-    AutomationId, Digest, DraftId, Future, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes,
-};
+use countersign_core::{AutomationId, Digest, DraftId, Future, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::RuleChange;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -94,9 +92,7 @@ pub struct AutomationFilter {
 /// What a person does to a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerChange {
-    Enable {
-        next_due_at: Option<Timestamp>,
-    },
+    Enable { next_due_at: Option<Timestamp> },
     Disable,
 }
 
@@ -405,8 +401,7 @@ impl Store {
         let mut params = vals![org.as_str(), self.db.now().await?, request.after.as_deref().unwrap_or("~")].to_vec();
         let visible = not_among("space_id", hidden, &mut params);
         params.push(Val::from(i64::from(request.limit) + 1));
-        let sql =
-            format!("{} AND expires_at > $2 AND id < $3{visible} ORDER BY id DESC LIMIT ${}", select_draft!(), params.len());
+        let sql = format!("{} AND expires_at > $2 AND id < $3{visible} ORDER BY id DESC LIMIT ${}", select_draft!(), params.len());
         page(self.db.read(&sql, &params).await?, request.limit, read_draft, |draft| draft.id.to_string())
     }
 
@@ -447,7 +442,8 @@ async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, 
     };
     let named = "SELECT id FROM automations WHERE org_id = $1 AND space_id = $2 AND name = $3 AND status <> 'archived' AND id <> $4";
     let own = before.as_ref().map_or("", |before| before.id.as_str());
-    let other = only(tx.query(named, &vals![org.as_str(), save.space.as_str(), save.name.as_str(), own]).await?, |row| Columns::of(row).id())?;
+    let other =
+        only(tx.query(named, &vals![org.as_str(), save.space.as_str(), save.name.as_str(), own]).await?, |row| Columns::of(row).id())?;
     if let Some(other) = other {
         return Ok(Saved::NameTaken(other));
     }
@@ -489,7 +485,8 @@ async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, 
                 created_at: now,
                 changed_at: now,
             };
-            let sql = "INSERT INTO automations (org_id, id, space_id, name, status, version, definition, creator_id, created_at, changed_at)
+            let sql =
+                "INSERT INTO automations (org_id, id, space_id, name, status, version, definition, creator_id, created_at, changed_at)
                        VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $8)";
             let params = vals![
                 org.as_str(),
@@ -506,7 +503,8 @@ async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, 
         }
     };
     archive_in(tx, org, ArchivedDefinition { digest: definition, body: save.definition }).await?;
-    let sql = "INSERT INTO automation_versions (org_id, automation_id, version, definition, saved_by, saved_at) VALUES ($1, $2, $3, $4, $5, $6)";
+    let sql =
+        "INSERT INTO automation_versions (org_id, automation_id, version, definition, saved_by, saved_at) VALUES ($1, $2, $3, $4, $5, $6)";
     let version = i64::from(automation.version);
     tx.exec(sql, &vals![org.as_str(), automation.id.as_str(), version, definition.to_string(), by.as_str(), now]).await?;
     let tokens = save_triggers(store, tx, &automation, save.triggers).await?;
@@ -545,7 +543,8 @@ async fn save_triggers(
         let token = (kind == TriggerType::Webhook && signed_by.is_none()).then(|| draw_token(&*store.random, "hook"));
         let hash = token.as_ref().map(|token| hash_of(store, token.expose()));
         let high_water = (kind == TriggerType::Schedule).then(|| tx.now());
-        let sql = "INSERT INTO triggers (org_id, automation_id, id, kind, enabled, enabled_at, next_due_at, high_water, token_hash, signed_by)
+        let sql =
+            "INSERT INTO triggers (org_id, automation_id, id, kind, enabled, enabled_at, next_due_at, high_water, token_hash, signed_by)
                    VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9)";
         let params = vals![
             org.as_str(),

@@ -1,17 +1,25 @@
 //! Events are written in the transaction of the change they report, so an event and its receipt can never disagree.
 
-use crate::db::{Columns, Row, Tx, all, count, vals};
+use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::{Error, Store, seal};
 use countersign_core::limits::EVENT_WAIT_SECONDS;
 use countersign_core::ports::EventFeed;
 use countersign_core::ports::events::{Event, EventDraft};
-use countersign_core::{EventId, Future, OrgId, ReceiptId, random_bytes};
+use countersign_core::{EventId, Future, OrgId, ReceiptId, Timestamp, random_bytes};
+use serde::de::DeserializeOwned;
 use std::time::Duration;
+
+macro_rules! select_event {
+    () => {
+        "SELECT seq, id, name, key, receipt_id, body, at, space_id, cause, origin FROM events WHERE org_id = $1"
+    };
+}
+pub(crate) use select_event;
 
 impl EventFeed for Store {
     fn list_events_after<'a>(&'a self, org: &'a OrgId, after: i64, limit: u32) -> Future<'a, Result<Vec<Event>, Error>> {
         Box::pin(async move {
-            let sql = "SELECT seq, id, name, key, receipt_id, body, at FROM events WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+            let sql = concat!(select_event!(), " AND seq > $2 ORDER BY seq LIMIT $3");
             all(self.db.read(sql, &vals![org.as_str(), after, i64::from(limit)]).await?, read_event)
         })
     }
@@ -41,6 +49,29 @@ impl EventFeed for Store {
     }
 }
 
+impl Store {
+    /// The event at this position; `None` if there is none yet, or it is kept no longer.
+    pub async fn find_event(&self, org: &OrgId, seq: i64) -> Result<Option<Event>, Error> {
+        only(self.db.read(concat!(select_event!(), " AND seq = $2"), &vals![org.as_str(), seq]).await?, read_event)
+    }
+
+    /// The newest event with this id: ours, or the one that whoever sent it gave it.
+    pub async fn find_event_by_id(&self, org: &OrgId, id: &str) -> Result<Option<Event>, Error> {
+        let ours = concat!(select_event!(), " AND id = $2");
+        if let Some(found) = only(self.db.read(ours, &vals![org.as_str(), id]).await?, read_event)? {
+            return Ok(Some(found));
+        }
+        let theirs = concat!(select_event!(), " AND source_id = $2 ORDER BY seq DESC LIMIT 1");
+        only(self.db.read(theirs, &vals![org.as_str(), id]).await?, read_event)
+    }
+
+    /// The position of the first event that was committed at this time or later; `None` if every event is older.
+    pub async fn find_event_from(&self, org: &OrgId, time: Timestamp) -> Result<Option<i64>, Error> {
+        let sql = "SELECT seq FROM events WHERE org_id = $1 AND at >= $2 ORDER BY seq LIMIT 1";
+        only(self.db.read(sql, &vals![org.as_str(), time]).await?, |row| Columns::of(row).int())
+    }
+}
+
 /// Publishes an event that has no receipt, under a new id.
 pub(crate) async fn tell(store: &Store, tx: &mut Tx, org: &OrgId, name: &'static str, key: String, body: String) -> Result<(), Error> {
     let id = EventId::new(tx.now(), random_bytes(&*store.random));
@@ -66,7 +97,7 @@ pub(crate) async fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, r
     Ok(())
 }
 
-fn read_event(row: Row) -> Result<Event, Error> {
+pub(crate) fn read_event(row: Row) -> Result<Event, Error> {
     let mut columns = Columns::of(row);
     Ok(Event {
         seq: columns.int()?,
@@ -76,5 +107,13 @@ fn read_event(row: Row) -> Result<Event, Error> {
         receipt: columns.id_or_null()?,
         body: columns.text()?,
         at: columns.time()?,
+        space: columns.id_or_null()?,
+        cause: json_or_null(&mut columns)?.unwrap_or_default(),
+        origin: json_or_null(&mut columns)?,
     })
+}
+
+fn json_or_null<T: DeserializeOwned>(columns: &mut Columns) -> Result<Option<T>, Error> {
+    let read = |text: String| serde_json::from_str(&text).map_err(|error| Error::Corrupt { message: error.to_string() });
+    columns.text_or_null()?.map(read).transpose()
 }

@@ -9,7 +9,7 @@ use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringOutcome, FiringReason, Tick};
 use countersign_core::limits::{FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS};
 use countersign_core::ports::automations::SkippedTicks;
-use countersign_core::ports::runs::{Cause, Concurrency, Dropped, Fired, NewFiring, Rate, Start};
+use countersign_core::ports::runs::{Occasion, Concurrency, Dropped, Fired, NewFiring, Rate, Start};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, RunId, Timestamp, random_bytes};
 use serde_json::json;
 
@@ -91,7 +91,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
     if let Some(earlier) = earlier(tx, &new).await? {
         return Ok(earlier);
     }
-    let NewFiring { id, org, automation: automation_id, trigger, cause, reason, detail, start } = new;
+    let NewFiring { id, org, automation: automation_id, trigger, occasion, reason, detail, start } = new;
     let now = tx.now();
     let verdict = match start {
         Some(start) => judge(store, tx, &automation, trigger.as_deref(), start).await?,
@@ -101,10 +101,10 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         Verdict::Starts(start, _) => (reason, Some(start.run.clone())),
         Verdict::Nothing(reason) => (*reason, None),
     };
-    let (tick, event) = match &cause {
-        Cause::Tick(tick) => (Some(tick.clone()), None),
-        Cause::Event(event) => (None, Some(event.clone())),
-        Cause::Key { .. } | Cause::Request => (None, None),
+    let (tick, event) = match &occasion {
+        Occasion::Tick(tick) => (Some(tick.clone()), None),
+        Occasion::Event(event) => (None, Some(event.clone())),
+        Occasion::Key { .. } | Occasion::Request => (None, None),
     };
     let firing = Firing {
         id,
@@ -125,7 +125,7 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
         return Ok(Fired::New(firing));
     }
     insert_firing(tx, &firing).await?;
-    if let Cause::Key { key, fingerprint } = cause {
+    if let Occasion::Key { key, fingerprint } = occasion {
         let sql = "INSERT INTO fire_keys (org_id, automation_id, key, fingerprint, firing_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
                    ON CONFLICT (org_id, automation_id, key) DO UPDATE
                    SET fingerprint = excluded.fingerprint, firing_id = excluded.firing_id, expires_at = excluded.expires_at";
@@ -163,21 +163,22 @@ pub(crate) async fn fire_in(store: &Store, tx: &mut Tx, new: NewFiring) -> Resul
     Ok(Fired::New(firing))
 }
 
-/// What the same cause came to before.
+/// What the same occasion came to before.
 async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
     let (org, automation) = (new.org.as_str(), new.automation.as_str());
     let trigger = new.trigger.as_deref();
-    let rows = match &new.cause {
-        Cause::Tick(tick) => {
+    let rows = match &new.occasion {
+        Occasion::Tick(tick) => {
             let sql = concat!(select_firing!(), " AND automation_id = $2 AND trigger_id = $3 AND scheduled_for = $4");
             tx.query(sql, &vals![org, automation, trigger, tick.scheduled_for]).await?
         }
-        Cause::Event(event) => {
+        Occasion::Event(event) => {
             let sql = concat!(select_firing!(), " AND automation_id = $2 AND trigger_id = $3 AND event_id = $4");
             tx.query(sql, &vals![org, automation, trigger, event.as_str()]).await?
         }
-        Cause::Key { key, fingerprint } => {
-            let sql = "SELECT fingerprint, firing_id FROM fire_keys WHERE org_id = $1 AND automation_id = $2 AND key = $3 AND expires_at > $4";
+        Occasion::Key { key, fingerprint } => {
+            let sql =
+                "SELECT fingerprint, firing_id FROM fire_keys WHERE org_id = $1 AND automation_id = $2 AND key = $3 AND expires_at > $4";
             let found = only(tx.query(sql, &vals![org, automation, key.as_str(), tx.now()]).await?, |row| {
                 let mut columns = Columns::of(row);
                 Ok((columns.parsed(Digest::parse)?, columns.text()?))
@@ -189,7 +190,7 @@ async fn earlier(tx: &mut Tx, new: &NewFiring) -> Result<Option<Fired>, Error> {
             let firing = firing.ok_or_else(|| Error::Corrupt { message: "an idempotency key has no firing".to_owned() })?;
             return Ok(Some(if bound_to == *fingerprint { Fired::Earlier(firing) } else { Fired::KeyReused(firing) }));
         }
-        Cause::Request => return Ok(None),
+        Occasion::Request => return Ok(None),
     };
     Ok(only(rows, read_firing)?.map(Fired::Earlier))
 }
@@ -230,7 +231,8 @@ async fn judge(store: &Store, tx: &mut Tx, automation: &Automation, trigger: Opt
 
 async fn is_crowded(tx: &mut Tx, org: &str, automation: &str, trigger: &str, rate: Rate) -> Result<bool, Error> {
     let since = tx.now().minus_seconds(u64::from(rate.per_seconds));
-    let sql = "SELECT count(*) FROM firings WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3 AND outcome = 'started' AND at > $4";
+    let sql =
+        "SELECT count(*) FROM firings WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3 AND outcome = 'started' AND at > $4";
     Ok(count(tx.query(sql, &vals![org, automation, trigger, since]).await?)? >= i64::from(rate.max))
 }
 
@@ -273,7 +275,8 @@ pub(crate) async fn insert_skipped(store: &Store, tx: &mut Tx, row: SkippedRow<'
 }
 
 async fn insert_firing(tx: &mut Tx, firing: &Firing) -> Result<(), Error> {
-    let sql = "INSERT INTO firings (org_id, id, automation_id, trigger_id, outcome, reason, detail, run_id, scheduled_for, tick, event_id, at,
+    let sql =
+        "INSERT INTO firings (org_id, id, automation_id, trigger_id, outcome, reason, detail, run_id, scheduled_for, tick, event_id, at,
                count, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
     let params: Vec<Val> = vals![
         firing.org.as_str(),

@@ -208,7 +208,7 @@ async fn forget_invocations(tx: &mut Tx, org: &OrgId, then: Timestamp) -> Result
                  SELECT 1 FROM quarantines WHERE org_id = $1 AND invocation_id = invocations.id AND sealed IS NOT NULL
                ) ORDER BY ended_at, id LIMIT $3";
     let params = vals![org.as_str(), then, i64::from(FORGET_ROWS)];
-    for table in ["attempts", "approvals", "notifications", "deliveries", "quarantines"] {
+    for table in ["attempts", "approvals", "notifications", "deliveries", "quarantines", "answered_failures"] {
         tx.exec(&format!("DELETE FROM {table} WHERE org_id = $1 AND invocation_id IN ({old})"), &params).await?;
     }
     tx.exec(&format!("DELETE FROM invocations WHERE org_id = $1 AND id IN ({old})"), &params).await

@@ -1,15 +1,17 @@
 //! Runs of automations, and the leases on them. A lease has a token that grows with every lease of its run. Every write of a run begins with
 //! its lease, so that a worker which lost it changes nothing; and no write changes a run that has ended.
 
+use crate::bus::publish_in;
 use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, Val, all, count, only, to_json, vals};
-use crate::events::tell;
 use crate::firings::fire_in;
 use crate::orgs::{not_among, places};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, Firing, FiringReason};
 use countersign_core::limits::{RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::Runs;
+use countersign_core::ports::bus::NewEvent;
+use countersign_core::ports::events::Cause;
 use countersign_core::ports::runs::{Fired, KeptLease, Lease, NewFiring, SavedRun, Start, Then};
 use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord};
 use countersign_core::session::Attendance;
@@ -523,7 +525,16 @@ async fn announce(store: &Store, tx: &mut Tx, run: &Run) -> Result<(), Error> {
         "chain": run.chain,
         "root_run_id": run.root,
     });
-    tell(store, tx, &run.org, run.status.event_name(), run.id.to_string(), body.to_string()).await
+    let depth = u32::try_from(run.chain.len()).unwrap_or(u32::MAX);
+    let event = NewEvent {
+        name: run.status.event_name().to_owned(),
+        key: run.id.to_string(),
+        body: body.to_string(),
+        origin: None,
+        space: Some(run.space.clone()),
+        cause: Cause { chain: run.chain.clone(), depth, root_run_id: Some(run.root.clone()) },
+    };
+    publish_in(store, tx, &run.org, event).await.map(|_| ())
 }
 
 fn read_run(row: Row) -> Result<Run, Error> {

@@ -149,7 +149,11 @@ impl Store {
         let mut params = vals![org.as_str(), after].to_vec();
         let others = not_among("space_id", hidden, &mut params);
         params.push(Val::from(i64::from(request.limit) + 1));
-        let sql = format!("{} AND created_by NOT LIKE 'automation:%' AND id < $2{others} ORDER BY id DESC LIMIT ${}", select_session!(), params.len());
+        let sql = format!(
+            "{} AND created_by NOT LIKE 'automation:%' AND id < $2{others} ORDER BY id DESC LIMIT ${}",
+            select_session!(),
+            params.len()
+        );
         let rows = self.db.read(&sql, &params).await?;
         page(rows, request.limit, read_session, |session| session.id.to_string())
     }

@@ -36,5 +36,6 @@ export function Dialog({ title, onClose, children, wide }: { title: string; onCl
 }
 
 export function DialogFoot({ children }: { children: ReactNode }) {
-  return <div className="mt-5 flex flex-wrap justify-end gap-2">{children}</div>
+  // Always in sight, however long the form above it is.
+  return <div className="sticky bottom-0 -mx-5 mt-5 -mb-5 flex flex-wrap justify-end gap-2 border-t bg-panel px-5 py-3">{children}</div>
 }

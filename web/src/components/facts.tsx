@@ -2,14 +2,14 @@
 import type { ReactNode } from 'react'
 
 export function Facts({ children }: { children: ReactNode }) {
-  return <dl className="grid gap-x-4 gap-y-1 sm:grid-cols-[10rem_1fr]">{children}</dl>
+  return <dl className="grid gap-x-4 gap-y-1.5 grid-cols-[7rem_minmax(0,1fr)] sm:grid-cols-[10rem_minmax(0,1fr)]">{children}</dl>
 }
 
 export function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
     <>
       <dt className="text-muted-fg">{name}</dt>
-      <dd className="foreign max-sm:mb-1">{children}</dd>
+      <dd className="foreign min-w-0">{children}</dd>
     </>
   )
 }

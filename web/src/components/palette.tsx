@@ -4,7 +4,10 @@ import { useNavigate } from '@tanstack/react-router'
 import { type KeyboardEvent, useMemo, useState } from 'react'
 import { titleOf } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
+import { TABS as POLICY_TABS } from '@/features/policies/tabs'
+import { PARTS } from '@/features/settings/parts'
 import { actionsQuery } from '@/lib/actions'
+import { useNotifications } from '@/lib/notice'
 import { found, placeOfId } from '@/lib/search'
 import { setTheme } from '@/lib/theme'
 import { Dialog } from './dialog'
@@ -12,21 +15,38 @@ import { PLACES } from './shell'
 import { cx, Foreign, fieldClass } from './ui'
 
 type Hit = { id: string; kind: string; text: string; go: () => void }
-const MOST = 12
+/** All pages and commands, before anything is typed. */
+const MOST = 16
 
 export function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
   const { shelf } = useShelf()
   const actions = useQuery(actionsQuery)
+  const notifications = useNotifications()
   const [query, setQuery] = useState('')
   const [at, setAt] = useState(0)
   const all = useMemo<Hit[]>(
     () => [
       ...PLACES.map(place => ({ id: place.to, kind: 'page', text: place.name, go: () => void navigate({ to: place.to }) })),
+      ...(notifications.state === 'off'
+        ? [{ id: 'notify', kind: 'command', text: 'Notify me in this browser', go: () => void notifications.ask() }]
+        : []),
       { id: 'account', kind: 'page', text: 'Account: who is logged in, log out', go: () => location.assign('/login') },
       { id: 'dark', kind: 'command', text: 'Theme: dark', go: () => setTheme('dark') },
       { id: 'light', kind: 'command', text: 'Theme: light', go: () => setTheme('light') },
       { id: 'system', kind: 'command', text: 'Theme: as the system', go: () => setTheme('system') },
+      ...POLICY_TABS.map(tab => ({
+        id: `rules ${tab.name}`,
+        kind: 'page',
+        text: `Policies: ${tab.name}`,
+        go: () => void navigate({ to: tab.to }),
+      })),
+      ...PARTS.map(part => ({
+        id: `settings ${part}`,
+        kind: 'page',
+        text: `Settings: ${part}`,
+        go: () => void navigate({ to: '/settings', search: { tab: part } }),
+      })),
       ...[...shelf.known.values()].map(item => ({
         id: item.id,
         kind: 'call',
@@ -48,15 +68,12 @@ export function Palette({ onClose }: { onClose: () => void }) {
         })),
       ),
     ],
-    [navigate, shelf, actions.data],
+    [navigate, shelf, actions.data, notifications.state, notifications.ask],
   )
   const hits = useMemo(() => {
     const place = placeOfId(query)
     if (!place) return found(all, query, hit => hit.text, MOST)
-    const go = () =>
-      void (place.to === '/'
-        ? navigate({ to: '/', search: { call: place.call } })
-        : navigate({ to: place.to, params: { receipt: place.receipt } }))
+    const go = () => void navigate({ href: place })
     return [{ id: 'id', kind: 'open', text: query.trim(), go }]
   }, [all, query, navigate])
   const pick = (hit: Hit | undefined) => {

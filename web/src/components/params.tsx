@@ -17,6 +17,7 @@ export function labelOf(schema: Record<string, unknown> | undefined, name: strin
 
 export function Params({ params, schema }: { params: Record<string, unknown>; schema?: Record<string, unknown> }) {
   const names = Object.keys(params)
+  if (params._quarantined === true) return <p className="text-muted-fg">Held in quarantine, and shown only to whoever asks for it there.</p>
   if (names.length === 0) return <p className="text-muted-fg">No params.</p>
   return (
     <dl className="divide-y rounded-md border bg-panel">

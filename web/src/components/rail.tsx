@@ -1,5 +1,5 @@
 // What happened, one stage below the other.
-import { absolute } from '@/lib/format'
+import { absolute, clockTime } from '@/lib/format'
 import { cx, Foreign } from './ui'
 
 export type Stage = { at?: string; name: string; text: string; tone: 'ok' | 'bad' | 'plain' }
@@ -7,14 +7,14 @@ export type Stage = { at?: string; name: string; text: string; tone: 'ok' | 'bad
 /** `beside` is what stands at the end of a stage that has a time; the time itself where it is absent. */
 export function Rail({ stages, beside }: { stages: readonly Stage[]; beside?: (at: string) => string }) {
   return (
-    <ol className="border-l pl-4">
+    <ol className="ml-1 border-l pl-4">
       {stages.map((stage, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: a stage stays where it is, and new ones come after it
         <li key={at} className="relative pb-3">
           <span
             aria-hidden
             className={cx(
-              'absolute top-2 -left-[1.19rem] size-2 rounded-full',
+              'absolute top-1.5 -left-[1.28rem] size-2 rounded-full',
               stage.tone === 'ok' ? 'bg-ok' : stage.tone === 'bad' ? 'bg-danger' : 'bg-muted-fg',
             )}
           />
@@ -23,7 +23,7 @@ export function Rail({ stages, beside }: { stages: readonly Stage[]; beside?: (a
             <Foreign text={stage.text} className="text-muted-fg" />
             {stage.at && (
               <time dateTime={stage.at} title={absolute(stage.at)} className="ml-auto font-mono text-xs text-muted-fg">
-                {beside ? beside(stage.at) : stage.at}
+                {beside ? beside(stage.at) : clockTime(stage.at)}
               </time>
             )}
           </p>

@@ -33,6 +33,7 @@ import { useKeys } from '@/lib/hotkeys'
 import { meQuery } from '@/lib/me'
 import { useBadge, useNotifications, useTitle } from '@/lib/notice'
 import { setTheme } from '@/lib/theme'
+import { useWaiting, useWaitingLive } from '@/lib/waiting'
 import { Help } from './help'
 import { Palette } from './palette'
 import { Button, cx, Failed, Kbd } from './ui'
@@ -77,7 +78,15 @@ export function Shell() {
   const now = useNow()
   const waiting = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id)).length
   useRequestedGrantsLive()
-  const counts: Partial<Record<Place['to'], number>> = { '/': waiting, '/policies': useRequestedGrants() }
+  useWaitingLive()
+  const { drifted, held, dead } = useWaiting()
+  const counts: Partial<Record<Place['to'], number>> = {
+    '/': waiting,
+    '/sources': drifted,
+    '/policies': useRequestedGrants(),
+    '/quarantine': held,
+    '/events': dead,
+  }
   const page = useMatches({ select: matches => matches.findLast(match => match.staticData.title)?.staticData.title })
   useTitle(page, waiting)
   useBadge(waiting)
@@ -145,8 +154,8 @@ function Go({ place: { to, name, icon: Icon, keys }, count, isTab }: { place: Pl
       activeProps={{ className: 'bg-accent font-medium text-fg', 'aria-current': 'page' }}
       inactiveProps={{ className: 'text-muted-fg hover:bg-muted hover:text-fg' }}
       className={cx(
-        'relative flex items-center gap-2',
-        isTab ? 'min-h-12 flex-1 flex-col justify-center gap-0 text-xs' : 'rounded-md px-2 py-1.5',
+        'relative flex items-center',
+        isTab ? 'min-h-12 flex-1 flex-col justify-center text-xs' : 'gap-2 rounded-md px-2 py-1.5',
       )}
     >
       <Icon aria-hidden className="size-4" /> {name}
@@ -217,7 +226,7 @@ function Who() {
   return (
     <p className="flex items-center gap-2 border-t pt-2">
       <span className="min-w-0 flex-1 truncate" title={me.data?.principal}>
-        {me.data?.name} <span className="text-muted-fg">{me.data?.role}</span>
+        {me.data?.name} {me.data?.role !== me.data?.name && <span className="text-muted-fg">{me.data?.role}</span>}
       </span>
       <button
         type="button"

@@ -1,5 +1,19 @@
 // One look for each status and each tier, icon and word together. A new status does not compile until it has one.
-import { Ban, Check, CircleDashed, CircleHelp, Clock, LoaderCircle, type LucideIcon, Minus, ShieldAlert, Undo2, X } from 'lucide-react'
+import {
+  Ban,
+  Check,
+  CircleDashed,
+  CircleHelp,
+  Clock,
+  LoaderCircle,
+  type LucideIcon,
+  Minus,
+  RefreshCw,
+  ShieldAlert,
+  Undo2,
+  X,
+} from 'lucide-react'
+import type { ReactNode } from 'react'
 import type { Mode, Status, Tier } from '@/api/types'
 import { cx } from './ui'
 
@@ -20,8 +34,8 @@ const look: Record<Status, { icon: LucideIcon; tone: string; word: string }> = {
 export function StatusBadge({ status, brief }: { status: Status; brief?: boolean }) {
   const { icon: Icon, tone, word } = look[status]
   return (
-    <span className={cx('inline-flex items-center gap-1 text-xs font-medium', tone)}>
-      <Icon aria-hidden className="size-3.5 shrink-0" />
+    <span className={cx('inline-flex items-baseline gap-1 text-xs font-medium', tone)}>
+      <Icon aria-hidden className="size-3.5 shrink-0 self-center" />
       {brief ? word.split(':')[0] : word}
     </span>
   )
@@ -51,6 +65,16 @@ export function TierBadge({ tier }: { tier: Tier }) {
           <span key={each} className={cx('size-1 rounded-full', at < filled ? 'bg-current' : 'bg-border')} />
         ))}
       </span>
+    </span>
+  )
+}
+
+/** A definition differs from the reviewed one. */
+export function DriftMark({ children = 'drift' }: { children?: ReactNode }) {
+  return (
+    <span className="inline-flex shrink-0 items-baseline gap-1 text-xs text-danger">
+      <RefreshCw aria-hidden className="size-3 shrink-0 self-center" />
+      {children}
     </span>
   )
 }

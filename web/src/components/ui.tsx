@@ -55,7 +55,7 @@ export function Foreign({ text, className }: { text: string; className?: string 
 export function Section({ title, children, aside }: { title: string; children: ReactNode; aside?: ReactNode }) {
   return (
     <section className="mt-6">
-      <div className="mb-2 flex items-baseline justify-between gap-3">
+      <div className="mb-2 flex flex-wrap items-baseline justify-between gap-x-3">
         <h2 className="text-xs font-semibold tracking-wide text-muted-fg uppercase">{title}</h2>
         {aside}
       </div>
@@ -104,7 +104,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   return (
     <div className="mx-auto flex max-w-md flex-col items-center gap-3 px-6 py-16 text-center">
       <p className="text-base font-medium">{title}</p>
-      <div className="text-muted-fg">{children}</div>
+      <div className="w-full text-muted-fg">{children}</div>
     </div>
   )
 }

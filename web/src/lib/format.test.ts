@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ago, countdown, counted, milliseconds, span } from './format'
+import { ago, clockTime, countdown, counted, milliseconds, span } from './format'
 
 const now = Date.parse('2026-11-17T12:00:00Z')
 
@@ -20,4 +20,11 @@ test('times and counts are said in words', () => {
   expect([span(0), span(59), span(61), span(7_300), span(200_000)]).toEqual(['0 s', '59 s', '1 min', '2 h', '2 d'])
   expect([milliseconds(14), milliseconds(1_500), milliseconds(90_000)]).toEqual(['14 ms', '1.5 s', '1 min'])
   expect([counted(1, 'call'), counted(0, 'call')]).toEqual(['1 call', '0 calls'])
+})
+
+test('a time of the day is local, and to the millisecond', () => {
+  const local = new Date(2026, 10, 17, 9, 4, 5, 67)
+  expect(clockTime(local.toISOString())).toBe('09:04:05.067')
+  // What the server measures more finely is cut.
+  expect(clockTime(local.toISOString().replace('067Z', '067899Z'))).toBe('09:04:05.067')
 })

@@ -36,6 +36,13 @@ export function absolute(at: string): string {
   return `${date.toLocaleString()} · ${date.toISOString()}`
 }
 
+/** The time of a day to the millisecond, local: for what follows upon each other within moments. */
+export function clockTime(at: string): string {
+  const date = new Date(at)
+  const two = (value: number) => String(value).padStart(2, '0')
+  return `${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}.${String(date.getMilliseconds()).padStart(3, '0')}`
+}
+
 export function milliseconds(value: number): string {
   return value < 1_000 ? `${value} ms` : value < 60_000 ? `${(value / 1_000).toFixed(1)} s` : span(value / 1_000)
 }

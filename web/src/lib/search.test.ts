@@ -9,7 +9,13 @@ test('the start of a name counts most, then the start of a word', () => {
 })
 
 test('a pasted id leads to its page', () => {
-  expect(placeOfId(' inv_01m7 ')).toEqual({ to: '/', call: 'inv_01m7' })
-  expect(placeOfId('rcp_01m7')).toEqual({ to: '/receipts/$receipt', receipt: 'rcp_01m7' })
-  expect(placeOfId('inv_"><script>')).toBeUndefined()
+  for (const [id, place] of [
+    [' inv_01m7 ', '/?call=inv_01m7'],
+    ['rcp_01m7', '/receipts/rcp_01m7'],
+    ['grt_01m7', '/policies/grants/grt_01m7'],
+    ['ses_01m7', '/policies/sessions/ses_01m7'],
+    ['spc_01m7', '/policies/spaces/spc_01m7'],
+  ] as const)
+    expect(placeOfId(id)).toBe(place)
+  for (const none of ['inv_"><script>', 'usr_01m7', 'inv', 'constructor_01m7']) expect(placeOfId(none)).toBeUndefined()
 })

@@ -20,10 +20,17 @@ export function found<T>(items: readonly T[], query: string, text: (item: T) => 
     .map(each => each.item)
 }
 
-/** Where an id that was pasted leads. */
-export function placeOfId(text: string): { to: '/'; call: string } | { to: '/receipts/$receipt'; receipt: string } | undefined {
+const PLACES: Record<string, (id: string) => string> = {
+  inv: id => `/?call=${id}`,
+  rcp: id => `/receipts/${id}`,
+  grt: id => `/policies/grants/${id}`,
+  ses: id => `/policies/sessions/${id}`,
+  spc: id => `/policies/spaces/${id}`,
+}
+
+/** The address of the page of an id that was pasted. */
+export function placeOfId(text: string): string | undefined {
   const id = text.trim()
-  if (/^inv_[0-9a-z]+$/.test(id)) return { to: '/', call: id }
-  if (/^rcp_[0-9a-z]+$/.test(id)) return { to: '/receipts/$receipt', receipt: id }
-  return undefined
+  const [, kind] = /^([a-z]{3})_[0-9a-z]+$/.exec(id) ?? []
+  return kind ? PLACES[kind]?.(id) : undefined
 }

@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _};
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "serve", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "connect", "mcp", "token", "session", "space", "user", "org"]),
-    ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification", "channel"]),
+    ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification", "channel", "event"]),
     ("Actions", &["action", "actions", "batch", "invocation", "package", "source", "secret", "connection", "explain"]),
     ("Permission", &["mode", "grant", "observe", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),

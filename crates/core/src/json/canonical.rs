@@ -16,9 +16,18 @@ pub(super) struct Canonical {
     pub(super) is_exact: bool,
 }
 
-pub(super) fn write<T: Serialize + ?Sized>(value: &T) -> Result<Canonical, String> {
+/// What becomes of integers beyond 2^53 - 1.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Integers {
+    /// They are rounded, as the RFC demands.
+    Rounded,
+    /// They keep every digit, so that two different ones never share a digest.
+    Kept,
+}
+
+pub(super) fn write<T: Serialize + ?Sized>(value: &T, integers: Integers) -> Result<Canonical, String> {
     let page = Page { text: RefCell::new(Vec::with_capacity(TEXT_BYTES)), is_exact: Cell::new(true) };
-    let members = Members { page: &page, open: Vec::new(), members: Vec::new() };
+    let members = Members { page: &page, integers, open: Vec::new(), members: Vec::new() };
     let mut serializer = serde_json::Serializer::with_formatter(Pen(&page), members);
     value.serialize(&mut serializer).map_err(|error| error.to_string())?;
     let text = String::from_utf8(page.text.into_inner()).map_err(|error| error.to_string())?;
@@ -70,6 +79,7 @@ struct Open {
 /// Writes compact JSON and sorts the members of an object when it closes.
 struct Members<'p> {
     page: &'p Page,
+    integers: Integers,
     open: Vec<Open>,
     members: Vec<Member>,
 }
@@ -92,14 +102,14 @@ impl Members<'_> {
 
 impl Formatter for Members<'_> {
     fn write_i64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: i64) -> io::Result<()> {
-        if value.unsigned_abs() > INTEGER_MAX as u64 {
+        if self.integers == Integers::Rounded && value.unsigned_abs() > INTEGER_MAX as u64 {
             return self.write_number(writer, value as f64);
         }
         serde_json::ser::CompactFormatter.write_i64(writer, value)
     }
 
     fn write_u64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: u64) -> io::Result<()> {
-        if value > INTEGER_MAX as u64 {
+        if self.integers == Integers::Rounded && value > INTEGER_MAX as u64 {
             return self.write_number(writer, value as f64);
         }
         serde_json::ser::CompactFormatter.write_u64(writer, value)

@@ -1,7 +1,10 @@
 //! Events: immutable facts, published in the same transaction as the change they announce.
 
 use super::Error;
-use crate::{EventId, Future, OrgId, ReceiptId, Timestamp};
+use crate::{AutomationId, EventId, Future, OrgId, ReceiptId, RunId, SpaceId, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// An org's events in the order in which they were committed.
 pub trait EventFeed: Send + Sync {
@@ -32,7 +35,7 @@ pub struct EventDraft {
 }
 
 /// An immutable fact.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Its position among the org's events, from 1 on without gaps. The org may keep no longer the first ones.
     pub seq: i64,
@@ -43,5 +46,48 @@ pub struct Event {
     pub receipt: Option<ReceiptId>,
     /// JSON.
     pub body: String,
+    /// When it was committed.
     pub at: Timestamp,
+    /// What its sender says of it; absent for events of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// The space that it belongs to, if whoever published it named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<SpaceId>,
+    #[serde(default, skip_serializing_if = "Cause::is_nobody")]
+    pub cause: Cause,
+}
+
+/// What the sender of an outside event says of it, in the words of CloudEvents. Source and id together name the event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    pub source: String,
+    pub id: String,
+    /// When it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Timestamp>,
+    /// Extension attributes that nobody here knows. They are passed on as they came.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub more: BTreeMap<String, Value>,
+}
+
+/// Which automations led to an event. It travels in the row, so that it survives every hop, and a loop is noticed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The automations that led to it, the first one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<AutomationId>,
+    /// How many runs led to it, one by another; 0: none.
+    #[serde(default)]
+    pub depth: u32,
+    /// The run that began it all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_run_id: Option<RunId>,
+}
+
+impl Cause {
+    /// Whether no automation led to it.
+    pub fn is_nobody(&self) -> bool {
+        *self == Self::default()
+    }
 }

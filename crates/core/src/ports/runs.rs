@@ -42,7 +42,7 @@ pub struct NewFiring {
     pub org: OrgId,
     pub automation: AutomationId,
     pub trigger: Option<String>,
-    pub cause: Cause,
+    pub occasion: Occasion,
     /// Why it starts a run, or why not.
     pub reason: FiringReason,
     pub detail: Option<String>,
@@ -50,9 +50,9 @@ pub struct NewFiring {
     pub start: Option<Box<Start>>,
 }
 
-/// What made a trigger fire. The same cause never starts a second run.
+/// What made a trigger fire. The same occasion never starts a second run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum Occasion {
     Tick(Tick),
     Event(EventId),
     /// A request with an idempotency key, and the digest of what it asked for.
@@ -117,7 +117,7 @@ pub enum Dropped {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fired {
     New(Firing),
-    /// The same cause had fired before: this is what it came to.
+    /// The same occasion had fired before: this is what it came to.
     Earlier(Firing),
     /// The idempotency key was used for something else, by this firing.
     KeyReused(Firing),

@@ -10,3 +10,4 @@ mod server;
 mod resident;
 mod views;
 mod refusals;
+mod worker;

@@ -23,6 +23,7 @@ mod declared;
 mod drift;
 mod effects;
 mod email;
+mod events;
 mod execution;
 mod explain;
 mod faults;

@@ -1,6 +1,8 @@
 //! Behaviour that both engines must share: each test is written once and run on both.
 
+pub(crate) mod automations;
 mod batches;
+mod bus;
 mod channels;
 mod connections;
 mod events;

@@ -1,6 +1,8 @@
 //! No org ever reads or changes rows of another. Each function is called with every id of the other org, and must return none of its data.
 
+use crate::conformance::automations;
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
+use countersign_core::automation::{Automation, AutomationStatus};
 use countersign_core::batch::BatchStatus;
 use countersign_core::channel::{ChannelKind, DeliveryState};
 use countersign_core::decision::{Drift, Lock};
@@ -13,12 +15,16 @@ use countersign_core::ledger::{
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
+use countersign_core::ports::automations::PassedTicks;
+use countersign_core::ports::bus::{ClaimRef, GroupName, NewEvent, NewGroup, Start};
 use countersign_core::ports::connections::{ConnectionKind, ConnectionName, Locked, Need};
+use countersign_core::ports::events::{Cause, Origin};
+use countersign_core::ports::runs::{Fired, Lease, NewFiring, Occasion, SavedRun, Then};
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
-    AddedSources, Batches, Breakers, Claims, Definitions, EventFeed, Invocations, KeptConnections, Lines, Principals, Quarantines, Rules,
-    Secrets, Sessions,
+    AddedSources, Automations, Batches, Breakers, Claims, Definitions, EventBus, EventFeed, Invocations, KeptConnections, Lines, Principals,
+    Quarantines, Rules, Runs, Secrets, Sessions,
 };
 use countersign_core::principal::Role;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
@@ -26,16 +32,17 @@ use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeliveryId, Digest, GrantId, Invocation, InvocationId,
-    Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
+    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId, GrantId, Invocation,
+    InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    Added, AddedChannel, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, GrantFilter, InvocationFilter, LetIn, LoginEnd,
-    ModeChange, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, SetSecret, SignedIn, SpaceChange, Store, UserChange,
+    Added, AddedChannel, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, FiringFilter, GrantFilter,
+    InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, RunFilter, SaveAutomation,
+    Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
@@ -62,7 +69,13 @@ struct Full {
     connection_name: ConnectionName,
     channel: ChannelId,
     delivery: DeliveryId,
+    letter: DeadLetterId,
+    claim: ClaimRef,
     batch: Batch,
+    automation: Automation,
+    draft: DraftId,
+    /// Its run is leased.
+    lease: Lease,
 }
 
 const KEY: &str = "order-7";
@@ -79,6 +92,35 @@ fn remote() -> SourceId {
 /// A source that has the same name in both orgs, with a title that names the org.
 async fn add_source(store: &Store, of: &Tenant) -> Result<Added, store::Error> {
     store.add_source(&of.org, remote(), settings(of), &of.person(), 10).await
+}
+
+/// A group that both orgs have.
+fn group() -> GroupName {
+    GroupName::parse("shared").unwrap()
+}
+
+/// An event whose id names the org.
+fn event_of(name: &str, number: u32) -> NewEvent {
+    NewEvent {
+        name: "drive.file_added".to_owned(),
+        key: format!("event of {name}"),
+        body: "{}".to_owned(),
+        origin: Some(Origin { source: "/drive".to_owned(), id: format!("event {number} of {name}"), time: None, more: BTreeMap::new() }),
+        space: None,
+        cause: Cause::default(),
+    }
+}
+
+/// One event becomes a dead letter, and another one is claimed.
+async fn consume(store: &Store, of: &Tenant, name: &str) -> (DeadLetterId, ClaimRef) {
+    let new = NewGroup { deliveries_max: 1, ..NewGroup::ours(group(), Start::Now) };
+    store.subscribe(&of.org, new).await.unwrap();
+    store.publish(&of.org, vec![event_of(name, 1), event_of(name, 2)]).await.unwrap();
+    let first = store.claim_events(&of.org, &group(), 1).await.unwrap().unwrap().remove(0).claim;
+    assert_eq!(store.nack_events(&of.org, &group(), vec![first], 0, format!("problem of {name}")).await, Ok(vec![]));
+    let letter = store.list_dead_letters(&of.org, None, &everything()).await.unwrap().items.remove(0).id;
+    let claim = store.claim_events(&of.org, &group(), 1).await.unwrap().unwrap().remove(0).claim;
+    (DeadLetterId::parse(&letter).unwrap(), claim)
 }
 
 /// A channel whose name names the org.
@@ -206,13 +248,22 @@ async fn full(world: &World, name: &str) -> Full {
     assert_eq!(waits, Ok(Held::Pending));
     assert_eq!(store.fill_outbox(&tenant.org).await, Ok(false));
     let delivery = store.list_deliveries(&tenant.org, &DeliveryFilter::default(), &everything()).await.unwrap().items.remove(0).id;
+    let (letter, claim) = consume(store, &tenant, name).await;
     store.checkpoint(&tenant.org).await.unwrap();
     // Opens the key, so that it is in memory: a key in memory must not be given to another org.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
     let receipt = ended.receipt.clone().unwrap().id;
     let opened = store.open_batch(tenant.new_batch(Some(KEY))).await.unwrap();
     let OpenedBatch::New(batch) = opened else { panic!("it is new") };
+    let automation = automations::saved(store, &tenant, &format!("automation of {name}")).await;
+    let draft = store.add_draft(&tenant.org, &tenant.space, None, json!(format!("draft of {name}")), &tenant.person()).await.unwrap().id;
+    let fired = store.fire(automations::firing(&tenant, &automation, Occasion::Request)).await.unwrap();
+    assert!(matches!(fired, Fired::New(_)));
+    let lease = store.claim_runs(&["fast".to_owned()], 1).await.unwrap().remove(0);
     Full {
+        automation,
+        draft,
+        lease,
         pending: keyed,
         running,
         ended,
@@ -232,6 +283,8 @@ async fn full(world: &World, name: &str) -> Full {
         connection_name,
         channel,
         delivery,
+        letter,
+        claim,
         batch,
         tenant,
     }
@@ -420,6 +473,13 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         newest_event: store.newest_event(org).await.unwrap();
         oldest_event: store.oldest_event(org).await.unwrap();
         list_events_after: store.list_events_after(org, 0, 1_000).await.unwrap();
+        find_event: store.find_event(org, theirs.claim.seq).await.unwrap();
+        find_event_by_id: store.find_event_by_id(org, "event 1 of theirs").await.unwrap();
+        find_event_from: store.find_event_from(org, testkit::clock::START).await.unwrap();
+        list_event_groups: store.list_event_groups(org).await.unwrap();
+        find_event_group: store.find_event_group(org, &group()).await.unwrap();
+        list_dead_letters: store.list_dead_letters(org, None, &all).await.unwrap();
+        find_dead_letter: store.find_dead_letter(org, theirs.letter.as_str()).await.unwrap();
         list_notifications: store.list_notifications(org, &BTreeSet::new(), &all).await.unwrap();
         find_delivered: store.find_delivered(org, &theirs.notified).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
@@ -431,6 +491,23 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         latest_checkpoint: store.latest_checkpoint(org).await.unwrap();
         prove_receipt: store.prove_receipt(org, &theirs.receipt).await.unwrap();
         space_key: store.space_key(org, &theirs.tenant.space).await.map(|_| "their key").unwrap_or("refused");
+        find_automation: store.find_automation(org, &theirs.automation.id).await.unwrap();
+        find_automation_by_name: store.find_automation_by_name(org, &theirs.tenant.space, "automation of theirs").await.unwrap();
+        find_automation_definition: store.find_automation_definition(org, theirs.automation.definition).await.unwrap();
+        list_automations: store.list_automations(org, &AutomationFilter::default(), &all).await.unwrap();
+        list_automation_versions: store.list_automation_versions(org, &theirs.automation.id, &all).await.unwrap();
+        automations_changed_at: store.automations_changed_at(org).await.unwrap();
+        find_trigger: store.find_trigger(org, &theirs.automation.id, "hook").await.unwrap();
+        list_triggers: store.list_triggers(org, &theirs.automation.id).await.unwrap();
+        list_event_triggers: store.list_event_triggers(org).await.unwrap();
+        find_draft: store.find_draft(org, &theirs.draft).await.unwrap();
+        list_drafts: store.list_drafts(org, &BTreeSet::new(), &all).await.unwrap();
+        list_firings: store.list_firings(org, &theirs.automation.id, &FiringFilter::default(), &all).await.unwrap();
+        find_run: store.find_run(org, &theirs.lease.run).await.unwrap();
+        find_run_of_session: store.find_run_of_session(org, &theirs.tenant.session.id).await.unwrap();
+        list_runs: store.list_runs(org, &RunFilter::default(), &all).await.unwrap();
+        list_steps: store.list_steps(org, &theirs.lease.run).await.unwrap();
+        find_whole_result: store.find_whole_result(org, &theirs.ended.id).await.unwrap();
         authenticate: store.authenticate(&ours.tenant.owner_token).await.unwrap();
     }
     let mut export = store.export(org).await.unwrap();
@@ -441,7 +518,16 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 31] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 40] = [
+    ("list_due_triggers", "for one clock, which goes on by org"),
+    ("next_due_at", "a time, for one clock"),
+    ("find_hook", "whoever calls a webhook has its token alone"),
+    ("list_signed_hooks", "whoever calls a webhook has its signature alone"),
+    ("claim_runs", "for workers, which go on by org"),
+    ("keep_leases", "for workers, of runs that they lease"),
+    ("free_lost_runs", "a number, of everything"),
+    ("free_all_runs", "a number, of everything"),
+    ("wake_forgotten_runs", "a number, of everything"),
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -476,7 +562,33 @@ const NOT_OF_ONE_ORG: [(&str, &str); 31] = [
 ];
 
 /// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
-const WRITES: [&str; 91] = [
+const WRITES: [&str; 117] = [
+    "pass_events",
+    "save_automation",
+    "set_automation_status",
+    "change_trigger",
+    "rotate_hook_token",
+    "pass_ticks",
+    "add_draft",
+    "drop_draft",
+    "forget_drafts",
+    "fire",
+    "forget_firings",
+    "save_run",
+    "give_back",
+    "wake_run",
+    "cancel_run",
+    "publish",
+    "subscribe",
+    "claim_events",
+    "ack_events",
+    "nack_events",
+    "move_event_group",
+    "remove_event_group",
+    "retry_dead_events",
+    "drop_dead_event",
+    "answer_failure",
+    "forget_dead_letters",
     "add_channel",
     "use_slack_request",
     "remove_channel",
@@ -606,6 +718,16 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
         "find_channel",
         "find_channel_by_name",
         "find_delivery",
+        "find_automation",
+        "find_automation_by_name",
+        "find_automation_definition",
+        "find_trigger",
+        "find_draft",
+        "find_run",
+        "find_event",
+        "find_event_by_id",
+        "find_event_group",
+        "find_dead_letter",
     ] {
         let (_, answer) = own.iter().find(|(asked, _)| *asked == function).unwrap();
         assert!(answer.starts_with("Some"), "`{function}`: {answer}");
@@ -643,7 +765,15 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.connection.as_str(),
         theirs.channel.as_str(),
         theirs.delivery.as_str(),
+        theirs.letter.as_str(),
+        "event of theirs",
+        "problem of theirs",
         theirs.batch.id.as_str(),
+        theirs.automation.id.as_str(),
+        theirs.draft.as_str(),
+        theirs.lease.run.as_str(),
+        "automation of theirs",
+        "draft of theirs",
         "canary of theirs",
         "secret-of-theirs",
         "value of theirs",
@@ -768,6 +898,22 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.drop_deliveries(org, &theirs.channel, Some(&theirs.delivery), &by).await, Ok(0));
     assert_eq!(store.forget_deliveries(org).await, Ok(0));
     add_channel(store, &ours.tenant, "channel of theirs").await;
+    let published = store.publish(org, vec![event_of("theirs", 1)]).await.unwrap();
+    assert!(!published[0].is_known, "what another org has published is not known here");
+    let other = GroupName::parse("other").unwrap();
+    store.subscribe(org, NewGroup::ours(other.clone(), Start::Earliest)).await.unwrap();
+    assert!(store.claim_events(org, &group(), 10).await.unwrap().is_some());
+    assert_eq!(store.pass_events(org, &group(), 0, i64::MAX).await, Ok(false));
+    store.nack_events(org, &group(), vec![theirs.claim], 0, "x".to_owned()).await.unwrap();
+    store.ack_events(org, &group(), vec![theirs.claim]).await.unwrap();
+    assert!(store.move_event_group(org, &group(), Start::Earliest, Move::Replay, &by).await.unwrap().is_some());
+    assert!(store.move_event_group(org, &group(), Start::Now, Move::Reset, &by).await.unwrap().is_some());
+    assert_eq!(store.retry_dead_events(org, Some(&group()), Some(&theirs.letter)).await, Ok(0));
+    assert_eq!(store.drop_dead_event(org, &theirs.letter).await, Ok(false));
+    assert_eq!(store.answer_failure(org, &theirs.ended.id, None, &by).await, Ok(false));
+    assert_eq!(store.forget_dead_letters(org).await, Ok(0));
+    assert_eq!(store.remove_event_group(org, &other, &by).await, Ok(true));
+    assert_eq!(store.remove_event_group(org, &group(), &by).await, Ok(true));
     // A login that was taken ends in the org it belongs to.
     let taken = store.take_login("state of ours").await.unwrap().unwrap();
     assert_eq!(store.end_login(taken, LoginEnd::Failed { problem: "x".to_owned() }).await, Ok(true));
@@ -796,9 +942,45 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     store.replace_modes(org, Vec::new(), &ours.tenant.person()).await.unwrap();
     store.rotate_keys(org, store::OldKeys::Retired).await.unwrap();
     assert!(store.create_space(org, "space of theirs", &ours.tenant.person()).await.unwrap().is_some(), "names are the org's own");
+    no_write_changes_an_automation_of_another_org(store, &ours, &theirs).await;
     assert_eq!(snapshot(store, &theirs).await, before);
     world.verify(&ours.tenant).await;
     world.verify(&theirs.tenant).await;
+}
+
+async fn no_write_changes_an_automation_of_another_org(store: &Store, ours: &Full, theirs: &Full) {
+    let (org, owner, automation) = (&ours.tenant.org, &ours.tenant.owner, &theirs.automation.id);
+    let save = SaveAutomation { automation: Some(automation.clone()), ..automations::save(&ours.tenant, "automation of theirs", 2) };
+    assert!(matches!(store.save_automation(org, save, owner).await, Ok(Saved::Unknown)));
+    assert_eq!(store.set_automation_status(org, automation, AutomationStatus::Archived, Vec::new(), owner).await, Ok(None));
+    assert_eq!(store.change_trigger(org, automation, "hook", TriggerChange::Disable, owner).await, Ok(None));
+    assert!(store.rotate_hook_token(org, automation, "hook", false, owner).await.unwrap().is_none());
+    let trigger = store.find_trigger(&theirs.tenant.org, automation, "day").await.unwrap().unwrap();
+    let passed = PassedTicks {
+        org: org.clone(),
+        automation: automation.clone(),
+        trigger: "day".to_owned(),
+        from: trigger.high_water,
+        high_water: testkit::clock::START,
+        next_due_at: None,
+        skipped: Vec::new(),
+        is_corrected: false,
+    };
+    assert_eq!(store.pass_ticks(passed).await, Ok(false));
+    assert_eq!(store.drop_draft(org, &theirs.draft).await, Ok(false));
+    assert_eq!(store.forget_drafts(org).await, Ok(0));
+    let fired = NewFiring { org: org.clone(), ..automations::firing(&theirs.tenant, &theirs.automation, Occasion::Request) };
+    assert_eq!(store.fire(fired).await, Ok(Fired::UnknownAutomation));
+    assert_eq!(store.forget_firings(org).await, Ok(0));
+    let run = store.find_run(&theirs.tenant.org, &theirs.lease.run).await.unwrap().unwrap();
+    let lease = Lease { org: org.clone(), ..theirs.lease.clone() };
+    for then in [Then::GoOn, Then::Park { due_at: None }, Then::End] {
+        let saved = SavedRun { lease: lease.clone(), run: Box::new(run.clone()), steps: Vec::new(), then };
+        assert_eq!(store.save_run(saved).await, Ok(false));
+    }
+    store.give_back(lease).await.unwrap();
+    assert_eq!(store.wake_run(org, &theirs.pending.id).await, Ok(false));
+    assert_eq!(store.cancel_run(org, &theirs.lease.run, &ours.tenant.person()).await, Ok(None));
 }
 
 async fn snapshot(store: &Store, full: &Full) -> Vec<(&'static str, String)> {

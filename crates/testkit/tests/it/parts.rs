@@ -66,6 +66,7 @@ const SERVER: Crate = Crate {
         ("sign_in", &["config"]),
         ("ports", &[]),
         ("jail", &[]),
+        ("render", &["jail"]),
         ("lease", &[]),
         ("tries", &[]),
         ("stream", &["tries"]),

@@ -6,10 +6,12 @@ import type { ApiError } from '@/api/client'
 import type { Action } from '@/api/types'
 import { Drifted } from '@/components/drifted'
 import { Fact, Facts } from '@/components/facts'
-import { ModeWord, TierBadge } from '@/components/status'
+import { DriftMark, ModeWord, TierBadge } from '@/components/status'
 import { Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
 import { block, line } from '@/lib/clean'
+import { MODE_SOURCES } from '@/lib/decision'
+import { useOpenFirst } from '@/lib/first'
 import { span } from '@/lib/format'
 import { rank } from '@/lib/search'
 import { statsQuery } from './queries'
@@ -23,11 +25,17 @@ export function Actions() {
   const actions = useQuery(actionsQuery)
   const sources = actions.data?.sources ?? []
   const selected = sources.flatMap(source => source.actions).find(action => action.id === chosen)
+  const fits = (action: Action) => rank(`${action.id} ${action.title}`, q) > 0
+  const first = sources.flatMap(source => source.actions).find(fits)?.id
+  useOpenFirst(!!chosen, first, id => void navigate({ search: old => ({ ...old, action: id }), replace: true }))
   return (
     <div className="flex h-full min-h-0">
       <section aria-label="Actions" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', selected && 'max-md:hidden')}>
         <header className="border-b p-3">
-          <h1 className="text-lg font-semibold">Actions</h1>
+          <div className="flex flex-wrap items-baseline justify-between gap-x-2">
+            <h1 className="text-lg font-semibold">Actions</h1>
+            <Copy text="countersign action list" />
+          </div>
           <input
             type="search"
             aria-label="Filter"
@@ -46,30 +54,28 @@ export function Actions() {
                 <Foreign text={source.title || source.id} /> {source.stale && '· from an earlier listing'}
               </h2>
               {source.error && <p className="foreign px-3 py-2 text-danger">{line(source.error)}</p>}
-              {source.actions
-                .filter(action => rank(`${action.id} ${action.title}`, q) > 0)
-                .map(action => (
-                  <button
-                    key={action.id}
-                    type="button"
-                    aria-current={action.id === chosen ? 'true' : undefined}
-                    onClick={() => void navigate({ search: old => ({ ...old, action: action.id }) })}
-                    className={cx(
-                      'block w-full border-b border-l-2 px-3 py-2 text-left',
-                      action.id === chosen ? 'border-l-primary bg-accent' : 'border-l-transparent hover:bg-muted',
-                    )}
-                  >
-                    <span className="flex items-baseline justify-between gap-2">
-                      <span className="truncate font-mono text-[13px] font-medium">{action.id}</span>
-                      <ModeWord mode={action.mode} className="shrink-0 text-xs" />
-                    </span>
-                    <span className="flex items-center gap-2 text-xs text-muted-fg">
-                      <TierBadge tier={action.tier} />
-                      <Foreign text={action.title} className="truncate" />
-                      {action.drift !== 'none' && <span className="text-danger">⟳ drift</span>}
-                    </span>
-                  </button>
-                ))}
+              {source.actions.filter(fits).map(action => (
+                <button
+                  key={action.id}
+                  type="button"
+                  aria-current={action.id === chosen ? 'true' : undefined}
+                  onClick={() => void navigate({ search: old => ({ ...old, action: action.id }) })}
+                  className={cx(
+                    'block w-full border-b border-l-2 px-3 py-2 text-left',
+                    action.id === chosen ? 'border-l-primary bg-accent' : 'border-l-transparent hover:bg-muted',
+                  )}
+                >
+                  <span className="flex items-baseline justify-between gap-2">
+                    <span className="truncate font-mono text-[13px] font-medium">{action.id}</span>
+                    <ModeWord mode={action.mode} className="shrink-0 text-xs" />
+                  </span>
+                  <span className="flex items-center gap-2 text-xs text-muted-fg">
+                    <TierBadge tier={action.tier} />
+                    <Foreign text={action.title} className="truncate" />
+                    {action.drift !== 'none' && <DriftMark />}
+                  </span>
+                </button>
+              ))}
             </div>
           ))}
           {actions.data && sources.length === 0 && (
@@ -83,7 +89,9 @@ export function Actions() {
         {selected ? (
           <Detail key={selected.id} action={selected} onBack={() => void navigate({ search: old => ({ ...old, action: undefined }) })} />
         ) : (
-          <Empty title="Choose an action" />
+          <Empty title={chosen && actions.isSuccess ? 'There is no such action' : 'Choose an action'}>
+            What a call of it would do, what happens to it and why, and a form to try it.
+          </Empty>
         )}
       </section>
     </div>
@@ -111,11 +119,14 @@ function Detail({ action, onBack }: { action: Action; onBack: () => void }) {
 
       <Section title="What happens to a call">
         <p>
-          <ModeWord mode={action.mode} className="font-bold" /> · {action.mode_source.replaceAll('_', ' ')}
+          <ModeWord mode={action.mode} className="font-bold" /> · {MODE_SOURCES[action.mode_source]}
           {action.tightened?.map(why => ` → ${why}`)}
         </p>
         {action.drift !== 'none' && <Drifted action={action} />}
-        <Copy text={`countersign mode set ${action.id} require_approval`} />
+        <div className="flex flex-col items-start gap-1">
+          <Copy text={`countersign action show ${action.id}`} />
+          <Copy text={`countersign mode set ${action.id} require_approval`} />
+        </div>
       </Section>
       <Section title="What it does">
         <Facts>

@@ -4,13 +4,13 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
-import { FormDialog } from '@/features/settings/dialogs'
-import { channelsQuery } from '@/features/settings/queries'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
+import { channelsQuery } from '@/lib/waiting'
 import { grouped } from './model'
 import { deadQuery, dropDead, retryDead } from './queries'
 
@@ -128,7 +128,7 @@ export function DeadLetters({ channel }: { channel?: string }) {
         <FormDialog
           title={dropping.letter ? 'Drop a dead letter' : `Drop all dead letters of ${nameOf(dropping.channel)}`}
           verb="Drop"
-          isDanger
+          look="danger"
           onClose={() => setDropping(undefined)}
           send={async () => {
             const { dropped } = await dropDead(dropping.channel, dropping.letter?.id)

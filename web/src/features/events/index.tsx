@@ -6,11 +6,11 @@ import type { ApiError } from '@/api/client'
 import { Pre } from '@/components/changes'
 import { PageHead, Tabs } from '@/components/page-head'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
-import { channelsQuery } from '@/features/settings/queries'
 import { json } from '@/lib/clean'
 import { useLive, useOrgEvents } from '@/lib/events'
 import type { OrgEvent } from '@/lib/live'
 import { useNames } from '@/lib/names'
+import { channelsQuery, deadIn } from '@/lib/waiting'
 import { DeadLetters } from './dead'
 import { fits, isRepeated, joined, KINDS, summaryOf } from './model'
 import { type EventFilter, eventsQuery } from './queries'
@@ -24,7 +24,7 @@ export function Events() {
   const { tab, type, subject, channel } = route.useSearch()
   const navigate = useNavigate({ from: '/events' })
   const channels = useQuery(channelsQuery)
-  const dead = channels.data?.reduce((sum, each) => sum + each.dead, 0)
+  const dead = channels.data && deadIn(channels.data)
   const set = (name: 'type' | 'subject') => (event: { target: { value: string } }) =>
     void navigate({ search: old => ({ ...old, [name]: event.target.value || undefined }), replace: true })
   return (
@@ -150,7 +150,7 @@ function Row({ event }: { event: OrgEvent }) {
         type="button"
         aria-expanded={isOpen}
         onClick={() => setOpen(!isOpen)}
-        className="grid w-full gap-x-4 text-left sm:grid-cols-[15rem_minmax(0,1fr)_auto]"
+        className="grid w-full items-baseline gap-x-4 text-left sm:grid-cols-[15rem_minmax(0,1fr)_auto]"
       >
         <span className={cx('font-mono text-[13px]', BAD.includes(event.type.split('.')[1] ?? '') && 'text-danger')}>{event.type}</span>
         <Foreign text={summary || event.subject} className="min-w-0 sm:truncate" />

@@ -26,10 +26,15 @@ test('an event says in one line what happened', () => {
   expect(summaryOf(event('evt_1', 'invocation.held', { summary: 'files.list pending' }))).toBe('files.list pending')
   expect(summaryOf(event('evt_1', 'mode.changed', { by: 'user:u', action: 'a.b', mode: 'deny' }))).toBe('by user:u · mode deny · a.b')
   expect(summaryOf(event('evt_1', 'channel.added', { by: 'user:u', change: { name: 'pager', rule: 'channel_set' } }))).toBe(
-    'by user:u · name pager · rule channel_set',
+    'by user:u · name pager',
   )
   expect(summaryOf(event('evt_1', 'mode.changed', { by: 'user:u', mode: 'deny' }), () => 'Ada')).toBe('by Ada · mode deny')
   expect(summaryOf(event('evt_1', 'x.y', { name: 7 }))).toBe('')
+  // A subject that a person can read is said; the same is said once.
+  const drifted = { ...event('evt_1', 'action.drifted', { change: { rule: 'drifted' } }), subject: 'forge.merge' }
+  expect(summaryOf(drifted)).toBe('forge.merge')
+  const set = { ...event('evt_1', 'secret.set', { by: 'user:u', change: { name: 'mail' } }), subject: 'mail' }
+  expect(summaryOf(set)).toBe('mail · by user:u')
 })
 
 test('what was told and read stands there once', () => {

@@ -37,14 +37,15 @@ export function fits(event: Pick<OrgEvent, 'type' | 'subject'>, { type, subject 
 }
 
 /** The summary of a call, or who changed what. */
-export function summaryOf(event: Pick<OrgEvent, 'data'>, nameOf: NameOf = asItIs): string {
+export function summaryOf(event: Pick<OrgEvent, 'data' | 'subject'>, nameOf: NameOf = asItIs): string {
   const { summary, by, change, action } = event.data as { summary?: unknown; by?: unknown; change?: unknown; action?: unknown }
   if (typeof summary === 'string') return summary
-  const words: string[] = []
+  // An id says nothing to a reader; the name of an action does.
+  const words = /^[a-z]{3}_/.test(event.subject) || event.subject === action ? [] : [event.subject]
   if (typeof by === 'string') words.push(`by ${nameOf(by)}`)
   const told = typeof change === 'object' && change !== null ? (change as Record<string, unknown>) : (event.data as Record<string, unknown>)
-  for (const name of ['name', 'rule', 'mode', 'scope', 'state', 'reason'])
-    if (typeof told[name] === 'string' && told[name] !== '') words.push(`${name} ${told[name]}`)
+  for (const name of ['name', 'mode', 'scope', 'state', 'reason'])
+    if (typeof told[name] === 'string' && told[name] !== '' && told[name] !== event.subject) words.push(`${name} ${told[name]}`)
   if (typeof action === 'string') words.push(action)
   return words.join(' · ')
 }

@@ -15,8 +15,9 @@ import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
 import { useNames } from '@/lib/names'
-import { cascade, closedBecause, isOpen, titleOf } from './model'
+import { cascade, closedBecause, isOpen, successorOf, titleOf } from './model'
 import { beforeQuery, sessionQuery } from './queries'
+import { useShelf } from './shelf'
 
 type Props = {
   item: Invocation
@@ -55,7 +56,12 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
         <Asker item={item} />
       </header>
 
-      {closed && <Notice tone="muted">{closed}</Notice>}
+      {closed && (
+        <Notice tone="muted">
+          {closed}
+          <Successor item={item} now={now} />
+        </Notice>
+      )}
       {!closed && snoozedUntil && (
         <Notice tone="muted">
           Put off by you; it shows again <When at={snoozedUntil} />. Nothing is decided.
@@ -94,6 +100,18 @@ export function Card({ item, action, ahead, aheadError, isLooking, snoozedUntil 
   )
 }
 
+/** What became void was asked again, perhaps: then that is the one to answer. */
+function Successor({ item, now }: { item: Invocation; now: number }) {
+  const { shelf } = useShelf()
+  const next = successorOf(item, shelf.known.values(), now)
+  if (!next) return null
+  return (
+    <Link to="/" search={{ call: next.id }} className="ml-2 text-primary underline">
+      It was asked anew: answer that one
+    </Link>
+  )
+}
+
 function Deadline({ item, now }: { item: Invocation; now: number }) {
   if (!isOpen(item, now) || !item.expires_at) return null
   const isSoon = Date.parse(item.expires_at) - now < 60_000
@@ -121,7 +139,15 @@ function Asker({ item }: { item: Invocation }) {
       <p className="text-muted-fg">
         {title && (
           <>
-            <Foreign text={title} className="font-medium text-fg" /> ·{' '}
+            <Link
+              to="/policies/sessions/$session"
+              params={{ session: item.session_id }}
+              className="font-medium text-fg hover:underline"
+              title="The session"
+            >
+              <Foreign text={title} />
+            </Link>{' '}
+            ·{' '}
           </>
         )}
         <span className="font-mono text-xs" title={item.principal}>

@@ -306,10 +306,10 @@ export function BulkDialog({
         {able.map(item => {
           const result = results.find(each => each.id === item.id)
           return (
-            <li key={item.id} className="flex items-center gap-3 px-3 py-2">
+            <li key={item.id} className="flex flex-wrap items-center gap-x-3 px-3 py-2">
               <TierBadge tier={item.tier} />
               <Foreign text={titleOf(item)} className="min-w-0 flex-1 truncate" />
-              {result && <span className={`shrink-0 text-xs ${result.ok ? 'text-ok' : 'text-danger'}`}>{result.text}</span>}
+              {result && <span className={`text-xs ${result.ok ? 'text-ok' : 'w-full text-danger'}`}>{result.text}</span>}
             </li>
           )
         })}

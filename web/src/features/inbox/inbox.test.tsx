@@ -200,6 +200,21 @@ test('several are approved once each, and each says what became of it', async ()
   })
 })
 
+test('what a person settled is not looked for in quarantine', async () => {
+  const item = call('inv_a', { status: 'in_doubt' })
+  const settled = { ...item, status: 'succeeded', settled: { by: 'user:usr_x', at: soon(0), reason: 'seen there' } }
+  const { server, user } = open([item], {
+    'GET /api/v1/invocations': ({ path }) => ({ items: path.includes('status=in_doubt') ? [item] : [], next: null }),
+    'GET /api/v1/quarantines': () => ({ items: [], next: null }),
+    'POST /api/v1/invocations/inv_a/settle': () => ({ invocation: settled }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'To settle' }))
+  await user.type(await screen.findByLabelText(/how do you know/), 'seen there')
+  await user.click(screen.getByRole('button', { name: 'It succeeded' }))
+  await waitFor(() => expect(screen.queryByRole('button', { name: 'It succeeded' })).toBeNull())
+  expect(server.asked.filter(asked => asked.path === '/api/v1/quarantines/inv_a')).toEqual([])
+})
+
 test('an inbox with nothing in it offers the demo', async () => {
   open([])
   expect(await screen.findByTitle('Copy countersign demo')).toBeTruthy()

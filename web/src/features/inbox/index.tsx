@@ -2,9 +2,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft, RefreshCw, Scale } from 'lucide-react'
-import { useEffect, useMemo, useRef, useState } from 'react'
+import { useMemo, useRef, useState } from 'react'
 import { ApiError } from '@/api/client'
-import type { ApproveRequest, Invocation } from '@/api/types'
+import type { Action, ApproveRequest, Invocation } from '@/api/types'
+import { Tabs } from '@/components/page-head'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
 import { tryOut } from '@/features/actions/queries'
@@ -12,18 +13,20 @@ import { Quarantined } from '@/features/quarantine/held'
 import { actionQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
+import { useOpenFirst } from '@/lib/first'
 import { counted } from '@/lib/format'
 import { useRequestedGrants } from '@/lib/grants'
 import { useKeys } from '@/lib/hotkeys'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
+import { driftedQuery, useWaiting } from '@/lib/waiting'
 import { Bar, type Open } from './bar'
 import { Card } from './card'
 import { type Denials, useDenials } from './denials'
 import { AlwaysDialog, BulkDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
 import { List } from './list'
 import { alike, cannotEdit, gone, isOpen, matches, mayAlways, onlyOnce, range } from './model'
-import { approve, deny, driftedQuery, foresightQuery, invocationQuery, lastDecisionQuery, listedQuery, snooze } from './queries'
+import { approve, deny, foresightQuery, invocationQuery, lastDecisionQuery, listedQuery, snooze } from './queries'
 import { Settle } from './settle'
 import { useShelf } from './shelf'
 
@@ -59,12 +62,7 @@ export function Inbox() {
   const select = (id: string | undefined) =>
     void navigate({ search: old => ({ ...old, call: id }), replace: call !== undefined && id !== undefined })
 
-  // On a wide screen the first one is open from the start; afterwards only the person moves.
-  const first = items[0]?.id
-  useEffect(() => {
-    if (!call && first && matchMedia('(min-width: 48rem)').matches)
-      void navigate({ search: old => ({ ...old, call: first }), replace: true })
-  }, [call, first, navigate])
+  useOpenFirst(!!call, items[0]?.id, id => void navigate({ search: old => ({ ...old, call: id }), replace: true }))
 
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set())
   const lastMarked = useRef<string>(undefined)
@@ -97,6 +95,10 @@ export function Inbox() {
     n: () => dispatch({ kind: 'revealed' }),
   })
 
+  const drifted = useQuery(driftedQuery)
+  const waiting = useWaiting()
+  const counts: Partial<Record<Tab, number>> = { attention: waiting.doubted + waiting.held + waiting.drifted }
+
   const error = (tab === 'pending' ? listed.error : others.error) as ApiError | null
   const isLoading = tab === 'pending' ? listed.isPending : others.isPending
   const news = shelf.waiting.length
@@ -105,22 +107,14 @@ export function Inbox() {
     <div className="flex h-full min-h-0">
       <h1 className="sr-only">Inbox</h1>
       <section aria-label="Inbox" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}>
-        <nav aria-label="Which calls" className="flex gap-1 border-b px-2 pt-2">
-          {TABS.map(each => (
-            <button
-              key={each}
-              type="button"
-              aria-current={each === tab ? 'page' : undefined}
-              onClick={() => void navigate({ search: old => ({ ...old, tab: each === 'pending' ? undefined : each, call: undefined }) })}
-              className={cx(
-                'border-b-2 px-3 py-1.5',
-                each === tab ? 'border-primary font-medium' : 'border-transparent text-muted-fg hover:text-fg',
-              )}
-            >
-              {NAMES[each]}
-            </button>
-          ))}
-        </nav>
+        <div className="border-b px-3 pb-3">
+          <Tabs
+            label="Which calls"
+            at={tab}
+            tabs={TABS.map(name => ({ name, label: NAMES[name], count: counts[name] }))}
+            onPick={name => void navigate({ search: old => ({ ...old, tab: name === 'pending' ? undefined : name, call: undefined }) })}
+          />
+        </div>
         <div className="border-b p-2">
           <input
             ref={filter}
@@ -143,7 +137,7 @@ export function Inbox() {
             </span>
           </Button>
         )}
-        {tab === 'attention' && <Drifted />}
+        {tab === 'attention' && <Drifted actions={drifted.data ?? []} />}
         {error && <Failed error={error} />}
         {isLoading && !error ? (
           <Loading />
@@ -158,7 +152,10 @@ export function Inbox() {
             onMark={tab === 'pending' && shelf.shown.length > 1 ? id => mark(id) : undefined}
           />
         ) : (
-          !error && <NothingHere tab={tab} isFiltered={q !== ''} />
+          !error &&
+          !(tab === 'attention' && drifted.data?.length && !q) && (
+            <NothingHere tab={tab} onClear={q ? () => void navigate({ search: old => ({ ...old, q: undefined }) }) : undefined} />
+          )
         )}
         {marked.size > 0 && (
           <div className="flex items-center gap-2 border-t bg-panel p-3">
@@ -184,7 +181,7 @@ export function Inbox() {
         {call ? (
           <Detail key={call} id={call} isToSettle={tab === 'attention'} denials={denials} onBack={() => select(undefined)} />
         ) : (
-          <Empty title="Nothing is selected" />
+          <Empty title="Nothing is selected">{items.length > 0 ? 'J and K move through the list.' : undefined}</Empty>
         )}
       </section>
       {bulk && <Bulk items={bulk} onClose={() => setBulk(undefined)} onApproved={() => setMarked(new Set())} />}
@@ -221,13 +218,12 @@ function GrantRequests() {
 }
 
 /** Definitions to review, which are no calls. */
-function Drifted() {
-  const drifted = useQuery(driftedQuery)
-  if (!drifted.data?.length) return null
+function Drifted({ actions }: { actions: readonly Action[] }) {
+  if (actions.length === 0) return null
   return (
     <section aria-label="Definitions to review" className="max-h-[50%] shrink-0 overflow-auto border-b">
-      <h2 className="bg-muted px-3 py-1 text-xs font-semibold text-muted-fg">{counted(drifted.data.length, 'definition')} to review</h2>
-      {drifted.data.map(action => (
+      <h2 className="bg-muted px-3 py-1 text-xs font-semibold text-muted-fg">{counted(actions.length, 'definition')} to review</h2>
+      {actions.map(action => (
         <Link
           key={action.id}
           to="/actions"
@@ -243,17 +239,25 @@ function Drifted() {
   )
 }
 
-function NothingHere({ tab, isFiltered }: { tab: Tab; isFiltered: boolean }) {
-  if (isFiltered) return <Empty title="Nothing fits the filter" />
-  if (tab !== 'pending')
+function NothingHere({ tab, onClear }: { tab: Tab; onClear?: () => void }) {
+  if (onClear)
     return (
-      <Empty
-        title={
-          { attention: 'Nothing is in doubt or in quarantine', snoozed: 'Nothing was put off', decided: 'Nothing was decided yet' }[tab]
-        }
-      />
+      <Empty title="Nothing fits the filter">
+        <Button onClick={onClear}>Show all</Button>
+      </Empty>
     )
-  return <NothingWaits />
+  if (tab === 'pending') return <NothingWaits />
+  const { title, text } = EMPTY_TABS[tab]
+  return <Empty title={title}>{text}</Empty>
+}
+
+const EMPTY_TABS: Record<Exclude<Tab, 'pending'>, { title: string; text: string }> = {
+  attention: {
+    title: 'Nothing is to be settled',
+    text: 'Calls whose outcome is unknown, what is in quarantine, and definitions that changed appear here.',
+  },
+  snoozed: { title: 'Nothing was put off', text: 'L hides a call for half an hour. It decides nothing.' },
+  decided: { title: 'Nothing was decided yet', text: 'What people or rules decided stays here, with its receipt.' },
 }
 
 /** The way from an agent to this page can be tried before there is an agent. */
@@ -332,7 +336,7 @@ function Detail({ id, isToSettle, denials, onBack }: { id: string; isToSettle: b
   }
   const closed = !item || !isOpen(item, now)
   // What came back may be held of a call that succeeded: then only the list that it is in says so.
-  const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt')
+  const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt' && !item?.settled)
   const isDenying = denials.denying.has(id)
   const blocked = ahead.data?.blocked?.message ?? (ahead.isFetched ? undefined : 'What it would do is being looked up.')
   const noGrant = item && onlyOnce(item, action.data)

@@ -1,9 +1,8 @@
 // The rows. Only those on the screen exist, so thousands scroll as ten do.
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { RefreshCw } from 'lucide-react'
 import { useEffect, useRef } from 'react'
 import type { Invocation } from '@/api/types'
-import { StatusBadge, TierBadge } from '@/components/status'
+import { DriftMark, StatusBadge, TierBadge } from '@/components/status'
 import { cx, Foreign } from '@/components/ui'
 import { useNow } from '@/lib/clock'
 import { countdown } from '@/lib/format'
@@ -20,7 +19,7 @@ type Props = {
   onMove: (by: number) => void
 }
 
-const ROW_PX = 84
+const ROW_PX = 80
 
 export function List({ items, selected, marked, snoozed, onSelect, onMark, onMove }: Props) {
   const scroller = useRef<HTMLDivElement>(null)
@@ -106,16 +105,12 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
         </span>
         <span className="flex items-center gap-2 text-xs text-muted-fg">
           <TierBadge tier={item.tier} />
-          <span className="truncate font-mono">{item.action}</span>
-          {isDrifted && (
-            <span className="inline-flex items-center gap-1 text-danger">
-              <RefreshCw aria-hidden className="size-3" /> drift
-            </span>
-          )}
+          <Foreign text={item.session_title || item.principal} className="truncate" />
+          {isDrifted && <DriftMark />}
         </span>
         <span className="block truncate text-xs text-muted-fg">
           {open ? (
-            <Foreign text={item.session_title || item.principal} />
+            item.reason && <Foreign text={`“${item.reason}”`} />
           ) : isSnoozed && item.status === 'pending' ? (
             'Later'
           ) : (

@@ -16,6 +16,7 @@ import {
   range,
   type Step,
   step,
+  successorOf,
   titleOf,
   undoMs,
 } from './model'
@@ -112,8 +113,13 @@ test('params that are not whole are not edited', () => {
 
 test('the title is ours, and one line', () => {
   expect(titleOf({ action: 'files.write_text', params: { list: [], path: 'a\n\u{202e}b', n: 3, more: 'x' } })).toBe(
-    'files.write_text · path: a\\n\\u{202e}b · n: 3',
+    'files.write_text · path: a … · n: 3',
   )
+  const title = (params: Record<string, unknown>) => titleOf({ action: 'files.write_text', params })
+  expect(title({ path: 'a.md', text: '# Monday\n\n3 refunds\n' })).toBe('files.write_text · path: a.md · text: # Monday …')
+  expect(title({ text: '\n\n  late\r\nmore' })).toBe('files.write_text · text: late …')
+  expect(title({ text: 'one line\n' })).toBe('files.write_text · text: one line')
+  expect(title({ text: 'a\u202eb' })).toBe('files.write_text · text: a\\u{202e}b')
 })
 
 test('a filter looks at all that is shown', () => {
@@ -137,4 +143,18 @@ test('alike is the same action with the same params, whatever their values', () 
   const [a, b] = [call('a', { params: { path: 'x', text: '1' } }), call('b', { params: { text: '2', path: 'y' } })]
   const others = [call('c', { params: { path: 'x' } }), call('d', { action: 'files.delete', params: a.params })]
   expect(alike([a, b, ...others], a)).toEqual(['a', 'b'])
+})
+
+test('what is void leads to the same call asked anew', () => {
+  const gone = call('inv_b', { void: { code: 'policy_mismatch', message: 'the policy changed' } as Invocation['void'] })
+  const again = call('inv_c')
+  const next = (known: Invocation[]) => successorOf(gone, known, now)?.id
+  expect(next([gone, again])).toBe('inv_c')
+  expect(next([gone])).toBeUndefined()
+  // An earlier one, one that ended, and one with other params are not it.
+  expect(next([call('inv_a')])).toBeUndefined()
+  expect(next([{ ...again, status: 'denied' }])).toBeUndefined()
+  expect(next([{ ...again, digests: { ...again.digests, params: 'other' } }])).toBeUndefined()
+  expect(next([{ ...again, session_id: 'ses_other' }])).toBeUndefined()
+  expect(successorOf(call('inv_b'), [again], now)).toBeUndefined()
 })

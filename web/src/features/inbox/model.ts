@@ -91,8 +91,14 @@ export function titleOf(item: Pick<Invocation, 'action' | 'params'>): string {
   const told = Object.entries(item.params)
     .filter(([name, value]) => !name.startsWith('_') && ['string', 'number', 'boolean'].includes(typeof value))
     .slice(0, 2)
-    .map(([name, value]) => `${line(name)}: ${cut(line(String(value)), 40)}`)
+    .map(([name, value]) => `${line(name)}: ${cut(firstLine(String(value)), 40)}`)
   return told.length ? `${item.action} · ${told.join(' · ')}` : item.action
+}
+
+/** A title is one line: of several the first that says something, and a sign that there is more. The params show all of it. */
+function firstLine(text: string): string {
+  const [first = '', ...more] = text.trim().split(/\r\n|\n|\r/)
+  return line(first) + (more.length > 0 ? ' …' : '')
 }
 
 const cut = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}…` : text)
@@ -114,7 +120,9 @@ export function closedBecause(item: Invocation, now: number, nameOf = (principal
     case 'running':
       return `Approved${by}${said}, and running.`
     case 'succeeded':
-      return item.answer ? `Approved${by}${said}, and it succeeded.` : 'It succeeded.'
+      return item.answer
+        ? `Approved${by}${said}, and it succeeded.`
+        : `${item.grant_id ? 'A grant covered it' : 'Nobody was asked'}, and it succeeded.`
     case 'failed':
       return `${item.answer ? `Approved${by}, and it` : 'It'} failed${item.error ? `: ${line(item.error.message)}` : '.'}`
     case 'reverted':
@@ -130,6 +138,19 @@ export function closedBecause(item: Invocation, now: number, nameOf = (principal
     case 'in_doubt':
       return 'Its outcome is unknown, and it will not be repeated: a person settles it.'
   }
+}
+
+/** The same call, asked anew, that waits now: what is void cannot be approved any more, but this can. */
+export function successorOf(item: Invocation, known: Iterable<Invocation>, now: number): Invocation | undefined {
+  if (!item.void) return undefined
+  return [...known].find(
+    other =>
+      other.id > item.id &&
+      isOpen(other, now) &&
+      other.session_id === item.session_id &&
+      other.action === item.action &&
+      other.digests.params === item.digests.params,
+  )
 }
 
 /** Whether it did, or is about to do, what was asked. */

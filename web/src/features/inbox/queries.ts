@@ -2,33 +2,13 @@
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, CSRF_HEADER, lastWord } from '@/api/client'
 import type { ApproveRequest, Invocation } from '@/api/types'
-
-const PAGES_MAX = 30
+import { everyPage } from '@/lib/pages'
 
 /** All that waits and is not put off, up to 3,000. */
-export async function pending(): Promise<Invocation[]> {
-  const items: Invocation[] = []
-  let after: string | undefined
-  for (let page = 0; page < PAGES_MAX; page += 1) {
-    const got = await body(api.GET('/api/v1/invocations', { params: { query: { status: 'pending', awake: true, limit: 100, after } } }))
-    items.push(...got.items)
-    if (!got.next) break
-    after = got.next
-  }
-  return items
-}
+export const pending = (): Promise<Invocation[]> =>
+  everyPage(after => body(api.GET('/api/v1/invocations', { params: { query: { status: 'pending', awake: true, limit: 100, after } } })))
 
 export const pendingQuery = queryOptions({ queryKey: ['pending'], queryFn: pending, staleTime: Number.POSITIVE_INFINITY })
-
-/** Actions whose definition is another than the reviewed one, or that nobody has reviewed. */
-export const driftedQuery = queryOptions({
-  queryKey: ['actions', 'drifted'],
-  queryFn: async () => {
-    const { sources } = await body(api.GET('/api/v1/actions'))
-    return sources.flatMap(source => source.actions).filter(action => action.drift !== 'none')
-  },
-  staleTime: 30_000,
-})
 
 /** When a person last decided something; undefined if nobody has. */
 export const lastDecisionQuery = queryOptions({

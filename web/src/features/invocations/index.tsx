@@ -41,7 +41,7 @@ export function Invocations() {
   return (
     <div className="flex h-full flex-col">
       <PageHead title="Invocations" command={`countersign invocation list${filter.status ? ` --status ${filter.status}` : ''}`}>
-        <div className="mt-2 grid gap-2 sm:grid-cols-3">
+        <div className="mt-2 grid grid-cols-2 gap-2 sm:grid-cols-3">
           <input
             aria-label="Action"
             placeholder="action, whole id"
@@ -138,12 +138,14 @@ function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => 
 
 function Row({ item }: { item: Invocation }) {
   const nameOf = useNames()
+  // The agent of a session has no name but the title of the session.
+  const isOfSession = item.session_title && item.principal === `agent:${item.session_id}`
   return (
     <li>
       <Link
         to="/invocations/$invocation"
         params={{ invocation: item.id }}
-        className="grid gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[9rem_minmax(0,1fr)_auto] md:px-6"
+        className="grid items-center gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[9rem_minmax(0,1fr)_auto] md:px-6"
       >
         <StatusBadge status={item.status} brief />
         <span className="min-w-0">
@@ -152,14 +154,13 @@ function Row({ item }: { item: Invocation }) {
             <Marks dryRun={item.dry_run} observed={!!item.observed} />
           </span>
           <span className="block truncate text-xs text-muted-fg">
-            {item.session_title && (
-              <>
-                <Foreign text={item.session_title} /> ·{' '}
-              </>
+            {item.session_title && <Foreign text={item.session_title} />}
+            {!isOfSession && (
+              <span title={item.principal}>
+                {item.session_title && ' · '}
+                <Foreign text={nameOf(item.principal)} />
+              </span>
             )}
-            <span title={item.principal}>
-              <Foreign text={nameOf(item.principal)} />
-            </span>
           </span>
         </span>
         <span className="text-xs text-muted-fg tabular-nums sm:text-right">

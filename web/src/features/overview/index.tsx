@@ -7,11 +7,10 @@ import { PageHead, Tabs } from '@/components/page-head'
 import { Empty, Failed, Foreign, Loading, When } from '@/components/ui'
 import { isOpen } from '@/features/inbox/model'
 import { useShelf } from '@/features/inbox/shelf'
-import { channelsQuery } from '@/features/settings/queries'
-import { actionsQuery } from '@/lib/actions'
 import { serverNow, useNow } from '@/lib/clock'
 import { useOrgEvents } from '@/lib/events'
 import { counted, milliseconds, span } from '@/lib/format'
+import { channelsQuery, deadIn, driftedQuery } from '@/lib/waiting'
 import { Chart, Columns, Legend, type Series, Share, TimeBars } from './charts'
 import { buckets, type Call, DECISIONS, decisionOf, FAILURES, lengthOf, topActions, totals, waits } from './model'
 import { callsQuery, statusQuery } from './queries'
@@ -55,7 +54,7 @@ export function Overview() {
       <div className="min-h-0 flex-1 space-y-4 overflow-auto p-4 md:p-6">
         {calls && <FirstSteps calls={calls} />}
         {status.error && <Failed error={status.error as ApiError} retry={() => void status.refetch()} />}
-        <Tiles pending={status.data?.pending} inDoubt={status.data?.in_doubt} median={calls && waits(calls)?.median} />
+        <Tiles inDoubt={status.data?.in_doubt} median={calls && waits(calls)?.median} />
         {read.error && <Failed error={read.error as ApiError} retry={() => void read.refetch()} />}
         {read.isPending && <Loading />}
         {calls?.length === 0 && (
@@ -71,19 +70,19 @@ export function Overview() {
   )
 }
 
-function Tiles({ pending, inDoubt, median }: { pending?: number; inDoubt?: number; median?: number }) {
-  const { shelf } = useShelf()
+function Tiles({ inDoubt, median }: { inDoubt?: number; median?: number }) {
+  const { shelf, listed } = useShelf()
   const now = useNow()
-  const actions = useQuery(actionsQuery)
+  const actions = useQuery(driftedQuery)
   const channels = useQuery(channelsQuery)
-  const open = [...shelf.known.values()].filter(item => isOpen(item, now))
+  const open = [...shelf.known.values()].filter(item => isOpen(item, now) && !shelf.snoozed.has(item.id))
   const oldest = open.map(item => item.created_at).sort()[0]
-  const drifted = actions.data?.sources.flatMap(source => source.actions).filter(action => action.drift !== 'none').length
-  const dead = channels.data?.reduce((sum, channel) => sum + channel.dead, 0)
+  const drifted = actions.data?.length
+  const dead = channels.data && deadIn(channels.data)
   return (
     <dl className="grid grid-cols-2 gap-3 md:grid-cols-3 xl:grid-cols-6">
       <Tile name="Waiting now" link={words => <Link to="/">{words}</Link>}>
-        {pending ?? '…'}
+        {listed.isSuccess ? open.length : '…'}
       </Tile>
       <Tile name="Oldest wait">{oldest ? span((now - Date.parse(oldest)) / 1000) : '–'}</Tile>
       <Tile name="Median answer">{median === undefined ? '–' : milliseconds(median)}</Tile>
@@ -98,7 +97,15 @@ function Tiles({ pending, inDoubt, median }: { pending?: number; inDoubt?: numbe
       >
         {inDoubt ?? '…'}
       </Tile>
-      <Tile name="Drifted actions" isBad={!!drifted} link={words => <Link to="/actions">{words}</Link>}>
+      <Tile
+        name="Drifted actions"
+        isBad={!!drifted}
+        link={words => (
+          <Link to="/sources" search={{ show: 'drifted' }}>
+            {words}
+          </Link>
+        )}
+      >
         {drifted ?? '…'}
       </Tile>
       <Tile
@@ -182,7 +189,11 @@ function Charts({ calls, range, cutAt }: { calls: readonly Call[]; range: Range;
           )}
         </Chart>
         <Chart title="Failures" number={sum === 0 ? 'none' : `${sum} of ${counted(calls.length, 'call')}`}>
-          <TimeBars all={failures} series={FAILED} label={`Failures, each bar one ${lengthOf(range)}`} />
+          {sum === 0 ? (
+            <p className="flex-1 text-muted-fg">Nothing failed in this time.</p>
+          ) : (
+            <TimeBars all={failures} series={FAILED} label={`Failures, each bar one ${lengthOf(range)}`} />
+          )}
           <Legend
             series={FAILED}
             counts={failed}

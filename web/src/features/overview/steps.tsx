@@ -4,9 +4,10 @@ import { Link } from '@tanstack/react-router'
 import { CircleCheck, CircleDashed } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { Button, Copy, cx } from '@/components/ui'
-import { channelsQuery, usersQuery } from '@/features/settings/queries'
+import { usersQuery } from '@/features/settings/queries'
 import { meQuery } from '@/lib/me'
 import { useNotifications } from '@/lib/notice'
+import { channelsQuery } from '@/lib/waiting'
 import { type Call, type StepName, stepsDone } from './model'
 import { sessionsQuery, sourcesQuery } from './queries'
 
@@ -62,9 +63,9 @@ export function FirstSteps({ calls }: { calls: readonly Call[] }) {
           </a>
         </Step>
         <Step name="source" done={done} title="Add a source" text="An MCP server, whose tools become actions with modes and receipts.">
-          <a className={linkClass} href="/sources">
+          <Link to="/sources" className={linkClass}>
             Sources
-          </a>
+          </Link>
           <Copy text="countersign source add --help" />
         </Step>
         <Step name="approver" done={done} title="Invite an approver" text="Somebody beside you who may answer calls that wait.">

@@ -3,13 +3,14 @@ import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-quer
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
 import { line } from '@/lib/clean'
 import { meQuery } from '@/lib/me'
 import { quoted } from './model'
-import { Asked, Confirm, Labelled, More, Select, TabHead } from './parts'
+import { Asked, Labelled, More, Select, SpaceSelect, TabHead } from './parts'
 import { changed, consentsQuery, giveConsent, spacesQuery, usersQuery, withdrawConsent } from './queries'
 
 const route = getRouteApi('/policies/consents')
@@ -132,12 +133,12 @@ function Row({ consent, isOwn }: { consent: Schemas['ConsentView']; isOwn: boole
         )}
       </div>
       {isAsking && (
-        <Confirm
+        <FormDialog
           title="Withdraw your consent"
           verb="Withdraw"
           look="danger"
           onClose={() => setAsking(false)}
-          act={async () => {
+          send={async () => {
             await withdrawConsent(consent.id)
             setAsking(false)
             say(`Withdrawn: ${consent.purpose}.`)
@@ -148,7 +149,7 @@ function Row({ consent, isOwn }: { consent: Schemas['ConsentView']; isOwn: boole
             At once no call that needs your consent to <code>{line(consent.purpose)}</code> starts any more. You can give it again.
           </p>
           <Copy text={`countersign consent withdraw ${consent.id}`} />
-        </Confirm>
+        </FormDialog>
       )}
     </div>
   )
@@ -158,7 +159,6 @@ function GiveDialog({ onClose }: { onClose: () => void }) {
   const client = useQueryClient()
   const { say } = useToasts()
   const actions = useQuery(actionsQuery)
-  const spaces = useQuery(spacesQuery)
   const [purpose, setPurpose] = useState('')
   const [space, setSpace] = useState('')
   const [expires, setExpires] = useState('30d')
@@ -173,12 +173,12 @@ function GiveDialog({ onClose }: { onClose: () => void }) {
     evidence.trim() && `--evidence ${quoted(evidence.trim())}`,
   ]
   return (
-    <Confirm
+    <FormDialog
       title="Give your consent"
       verb="Give it"
       onClose={onClose}
       disabled={whole === ''}
-      act={async () => {
+      send={async () => {
         await giveConsent({ purpose: whole, space_id: space || null, expires_in: expires || null, evidence: evidence.trim() || null })
         onClose()
         say(`You consent to ${whole}.`)
@@ -198,14 +198,7 @@ function GiveDialog({ onClose }: { onClose: () => void }) {
         {actions.data?.sources.flatMap(source => source.actions.map(each => <option key={each.id} value={`action:${each.id}`} />))}
       </datalist>
       <div className="grid gap-3 sm:grid-cols-2">
-        <Labelled label="In the space">
-          <Select
-            label="In the space"
-            value={space}
-            onChange={setSpace}
-            options={[['', 'any space'], ...(spaces.data ?? []).map(each => [each.id, line(each.name)] as const)]}
-          />
-        </Labelled>
+        <SpaceSelect value={space} onChange={setSpace} />
         <Labelled label="Until">
           <Select
             label="Until"
@@ -219,6 +212,6 @@ function GiveDialog({ onClose }: { onClose: () => void }) {
         <input value={evidence} onChange={event => setEvidence(event.target.value)} placeholder="optional" className={fieldClass} />
       </Labelled>
       <Copy text={command.filter(Boolean).join(' ')} className="max-w-full" />
-    </Confirm>
+    </FormDialog>
   )
 }

@@ -4,6 +4,7 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Json, Schemas } from '@/api/types'
+import { Fact, Facts } from '@/components/facts'
 import { SchemaForm } from '@/components/schema-form'
 import { TierBadge } from '@/components/status'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, Section } from '@/components/ui'
@@ -13,7 +14,7 @@ import { cascade } from '@/lib/decision'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { quoted, WOULD } from './model'
-import { Fact, Facts, Labelled, Select, submitted, TabHead, Who } from './parts'
+import { Labelled, Select, submitted, TabHead, Who } from './parts'
 import { explainQuery, readCall } from './queries'
 import { useSessions } from './use-sessions'
 
@@ -38,13 +39,13 @@ export function Explain() {
   const told = useQuery(explainQuery(asked))
   const command = [
     'countersign explain',
-    quoted(action ?? '…'),
-    `--as ${session ?? '…'}`,
+    quoted(action ?? ''),
+    `--as ${session}`,
     params ? `--params ${quoted(JSON.stringify(params))}` : '',
   ].join(' ')
   return (
     <>
-      <TabHead name="Explain" verbs={<Copy text={command.trim()} className="max-w-80" />}>
+      <TabHead name="Explain" verbs={asked && <Copy text={command.trim()} className="max-w-80" />}>
         Which rule decides a call, step by step. Ask about a call as if an agent made it now, or paste the id of one that was made.
       </TabHead>
       {/* A new address is a new question. */}

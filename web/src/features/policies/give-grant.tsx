@@ -5,12 +5,11 @@ import type { Schemas } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
 import { Button, Copy, cx, Failed, fieldClass } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
-import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useSending } from '@/lib/sending'
 import { giveCommand } from './model'
-import { Labelled, Select, submitted } from './parts'
-import { changed, giveGrant, spacesQuery } from './queries'
+import { Labelled, Select, SpaceSelect, submitted } from './parts'
+import { changed, giveGrant } from './queries'
 import { useSessions } from './use-sessions'
 
 type Props = {
@@ -30,7 +29,6 @@ const whole = (text: string): number | null | undefined => {
 export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) {
   const client = useQueryClient()
   const actions = useQuery(actionsQuery)
-  const spaces = useQuery(spacesQuery)
   const { sessions, titleOf } = useSessions()
   const [covers, setCovers] = useState(start?.covers ?? '')
   const [scope, setScope] = useState<Schemas['GrantScopeName']>(start?.scope ?? 'session')
@@ -123,14 +121,7 @@ export function GiveDialog({ session: chosen, start, onClose, onGiven }: Props) 
               <input value={automation} onChange={event => setAutomation(event.target.value)} placeholder="aut_…" className={fieldClass} />
             </Labelled>
           )}
-          <Labelled label="In the space">
-            <Select
-              label="In the space"
-              value={space}
-              onChange={setSpace}
-              options={[['', 'any space'], ...(spaces.data ?? []).map(each => [each.id, line(each.name)] as const)]}
-            />
-          </Labelled>
+          <SpaceSelect value={space} onChange={setSpace} />
           <Labelled label="Calls">
             <input
               inputMode="numeric"

@@ -4,13 +4,15 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import { Pre } from '@/components/changes'
+import { Fact, Facts } from '@/components/facts'
+import { useSpaceNames } from '@/components/spaces-field'
 import { Copy, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { json } from '@/lib/clean'
 import { span } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { EndButton, Request } from './grants'
 import { budgetsOf } from './model'
-import { BudgetBar, Fact, Facts, GrantStateWord, Who, Whose } from './parts'
+import { BudgetBar, GrantStateWord, Who, Whose } from './parts'
 import { grantQuery } from './queries'
 
 const route = getRouteApi('/policies/grants/$grant')
@@ -18,6 +20,7 @@ const route = getRouteApi('/policies/grants/$grant')
 export function Grant() {
   const { grant: id } = route.useParams()
   const found = useQuery(grantQuery(id))
+  const space = useSpaceNames(found.data?.space_id ? [found.data.space_id] : null)
   const mayAnswer = useMay().includes('approve')
   if (found.error) return <Failed error={found.error as ApiError} retry={() => void found.refetch()} />
   if (!found.data) return <Loading />
@@ -61,7 +64,7 @@ export function Grant() {
           <Fact name="In the space">
             {grant.space_id ? (
               <Link to="/policies/spaces/$space" params={{ space: grant.space_id }} className="text-primary underline">
-                {grant.space_id}
+                <Foreign text={space} />
               </Link>
             ) : (
               'any'

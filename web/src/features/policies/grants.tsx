@@ -4,6 +4,8 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
 import { Pre } from '@/components/changes'
+import { Fact, Facts } from '@/components/facts'
+import { FormDialog } from '@/components/form-dialog'
 import { TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Foreign, Loading } from '@/components/ui'
@@ -14,7 +16,7 @@ import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { GiveDialog } from './give-grant'
 import { budgetsOf, scopeOf } from './model'
-import { Asked, BudgetBar, Confirm, Fact, Facts, GrantStateWord, More, Select, TabHead, Until, Who, Whose } from './parts'
+import { Asked, BudgetBar, GrantStateWord, More, Select, TabHead, Until, Who, Whose } from './parts'
 import { changed, endGrant, type GrantVerb, grantsQuery } from './queries'
 import { useSessions } from './use-sessions'
 import { useSteady } from './use-steady'
@@ -251,7 +253,7 @@ function Approve({ grant, isOver, onClose, act }: ApproveProps) {
   const isWide = grant.scope === 'org'
   const isUnlimited = grant.calls_max == null && !grant.sum_max
   return (
-    <Confirm title={`Give the grant for ${grant.covers}`} verb="Give it" onClose={onClose} act={act} disabled={isOver}>
+    <FormDialog title={`Give the grant for ${grant.covers}`} verb="Give it" onClose={onClose} send={act} disabled={isOver}>
       <p>Until it ends, these calls run without a person being asked.</p>
       <Facts>
         <Fact name="Covers">
@@ -287,7 +289,7 @@ function Approve({ grant, isOver, onClose, act }: ApproveProps) {
         </p>
       )}
       <Copy text={`countersign grant approve ${grant.id}`} />
-    </Confirm>
+    </FormDialog>
   )
 }
 type ApproveProps = { grant: Schemas['GrantView']; isOver?: boolean; onClose: () => void; act: () => Promise<void> }
@@ -310,12 +312,12 @@ export function EndButton({ grant, verb }: { grant: Schemas['GrantView']; verb: 
         Revoke
       </Button>
       {isAsking && (
-        <Confirm
+        <FormDialog
           title={`Revoke the grant for ${grant.covers}`}
           verb="Revoke"
           look="danger"
           onClose={() => setAsking(false)}
-          act={async () => {
+          send={async () => {
             await endGrant(grant.id, verb)
             setAsking(false)
             say(`Revoked: the next call of ${grant.covers} needs approval again.`)
@@ -324,7 +326,7 @@ export function EndButton({ grant, verb }: { grant: Schemas['GrantView']; verb: 
         >
           <p>It ends at once: the next call needs approval again. A revoked grant does not come back; another can be given.</p>
           <Copy text={`countersign grant revoke ${grant.id}`} />
-        </Confirm>
+        </FormDialog>
       )}
     </>
   )

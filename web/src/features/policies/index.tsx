@@ -4,29 +4,18 @@ import { useEffect, useRef } from 'react'
 import { useRequestedGrants } from '@/lib/grants'
 import { DraftProvider, useDraft } from './draft'
 import { useRulesLive } from './queries'
-
-const TABS = [
-  { to: '/policies', name: 'Modes' },
-  { to: '/policies/cedar', name: 'Cedar' },
-  { to: '/policies/what-if', name: 'What if' },
-  { to: '/policies/explain', name: 'Explain' },
-  { to: '/policies/grants', name: 'Grants' },
-  { to: '/policies/consents', name: 'Consents' },
-  { to: '/policies/spaces', name: 'Spaces' },
-  { to: '/policies/observe', name: 'Observe' },
-  { to: '/policies/sessions', name: 'Sessions' },
-  { to: '/policies/kill-switch', name: 'Kill switch' },
-] as const
+import { TABS } from './tabs'
 
 export function Policies() {
   useRulesLive()
   const tabs = useRef<HTMLElement>(null)
+  const requests = useRequestedGrants()
   const place = useLocation({ select: at => at.pathname })
   // On a narrow screen the tabs scroll: the chosen one is brought into sight.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it follows the address
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it follows the address, and makes room for a number that comes later
   useEffect(() => {
     tabs.current?.querySelector('[aria-current=page]')?.scrollIntoView({ inline: 'center', block: 'nearest' })
-  }, [place])
+  }, [place, requests])
   return (
     <DraftProvider>
       <div className="flex h-full flex-col">

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
@@ -10,7 +11,7 @@ import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { quoted, scopeOf } from './model'
-import { Asked, Confirm, Labelled, MayNot, Select, submitted, TabHead, Who } from './parts'
+import { Asked, Labelled, MayNot, Select, submitted, TabHead, Who } from './parts'
 import { changed, spacesQuery, switchesQuery, switchOff, switchOn } from './queries'
 import { useSessions } from './use-sessions'
 
@@ -75,11 +76,11 @@ function Active({ on, mayChange }: { on: Schemas['SwitchView']; mayChange: boole
       </div>
       {mayChange && <Button onClick={() => setAsking(true)}>Turn it off…</Button>}
       {isAsking && (
-        <Confirm
+        <FormDialog
           title={`Turn the kill switch on ${on.scope} off`}
           verb="Turn it off"
           onClose={() => setAsking(false)}
-          act={async () => {
+          send={async () => {
             const { clocks } = await switchOff(on.scope, reason.trim() || undefined)
             setAsking(false)
             say(`${on.scope} runs again.${clocks ? ` The clocks of ${counted(clocks, 'pending call')} go on.` : ''}`)
@@ -96,7 +97,7 @@ function Active({ on, mayChange }: { on: Schemas['SwitchView']; mayChange: boole
             />
           </Labelled>
           <Copy text={command} className="max-w-full" />
-        </Confirm>
+        </FormDialog>
       )}
     </div>
   )
@@ -165,12 +166,12 @@ function TurnOn({ on }: { on: readonly Schemas['SwitchView'][] }) {
         </div>
       </form>
       {isAsking && (
-        <Confirm
+        <FormDialog
           title={kind === 'org' ? 'Stop the whole org' : `Stop ${scope}`}
           verb="Stop it now"
           look="danger"
           onClose={() => setAsking(false)}
-          act={async () => {
+          send={async () => {
             const { clocks } = await switchOn({ scope, stop, reason: reason.trim() })
             setAsking(false)
             setReason('')
@@ -181,7 +182,7 @@ function TurnOn({ on }: { on: readonly Schemas['SwitchView'][] }) {
           <p>
             It stops {STOPS[stop].word} of <code>{scope}</code>, at once. Agents are told: “{line(reason.trim())}”.
           </p>
-        </Confirm>
+        </FormDialog>
       )}
     </Section>
   )

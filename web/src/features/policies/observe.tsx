@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Empty, Foreign, Loading, Section, When } from '@/components/ui'
@@ -11,7 +12,7 @@ import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { GiveDialog } from './give-grant'
 import { giveCommand, quoted } from './model'
-import { Asked, Confirm, Select, TabHead, voidedText } from './parts'
+import { Asked, Select, TabHead, voidedText } from './parts'
 import { changed, observedQuery, setMode, spacesQuery } from './queries'
 import { WhatIfSummary } from './what-if-summary'
 
@@ -146,11 +147,11 @@ function SuggestedMode({ suggested, mayChange }: { suggested: Schemas['Suggested
       <Copy text={`countersign mode set ${action} ${mode}`} className="max-lg:hidden" />
       {mayChange && <Button onClick={() => setAsking(true)}>Set it…</Button>}
       {isAsking && (
-        <Confirm
+        <FormDialog
           title={`Set ${action} to ${mode}`}
           verb="Set it"
           onClose={() => setAsking(false)}
-          act={async () => {
+          send={async () => {
             const { voided } = await setMode(action, undefined, mode, false)
             setAsking(false)
             say(`org: ${action} → ${mode}.${voidedText(voided)}`)
@@ -160,7 +161,7 @@ function SuggestedMode({ suggested, mayChange }: { suggested: Schemas['Suggested
           <p>This rule is written for the whole org, not for this space alone.</p>
           <WhatIfSummary proposal={{ policies: null, modes: [{ action, mode }], last: '7d' }} />
           <Copy text={`countersign mode set ${action} ${mode}`} />
-        </Confirm>
+        </FormDialog>
       )}
     </div>
   )

@@ -4,14 +4,12 @@ import { Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
-import { Dialog, DialogFoot } from '@/components/dialog'
 import { Button, cx, Failed, Foreign, fieldClass } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { absolute, countdown, counted } from '@/lib/format'
-import { useSending } from '@/lib/sending'
 import { type Budget, scopeOf } from './model'
-import { usersQuery } from './queries'
+import { spacesQuery, usersQuery } from './queries'
 import { useSessions } from './use-sessions'
 
 export const submitted = (act: () => void) => (event: FormEvent) => {
@@ -66,6 +64,21 @@ export function Select({ label, value, onChange, options, disabled, className }:
         </option>
       ))}
     </select>
+  )
+}
+
+/** A choice among the spaces, or none. */
+export function SpaceSelect({ value, onChange }: Pick<SelectProps, 'value' | 'onChange'>) {
+  const spaces = useQuery(spacesQuery)
+  return (
+    <Labelled label="In the space">
+      <Select
+        label="In the space"
+        value={value}
+        onChange={onChange}
+        options={[['', 'any space'], ...(spaces.data ?? []).map(each => [each.id, line(each.name)] as const)]}
+      />
+    </Labelled>
   )
 }
 
@@ -158,43 +171,6 @@ export function BandBadge({ band }: { band: Schemas['Band'] }) {
   )
 }
 
-/** A question before something that is not taken back by a click. */
-export function Confirm({
-  title,
-  verb,
-  look = 'primary',
-  onClose,
-  act,
-  children,
-  disabled,
-}: {
-  title: string
-  verb: string
-  look?: 'primary' | 'danger'
-  onClose: () => void
-  act: () => Promise<void>
-  children?: ReactNode
-  disabled?: boolean
-}) {
-  const { error, busy, run } = useSending()
-  return (
-    <Dialog title={title} onClose={onClose}>
-      <form onSubmit={submitted(() => void run('it', act))}>
-        <div className="mt-3 space-y-3">{children}</div>
-        {error && <Failed error={error} />}
-        <DialogFoot>
-          <Button look="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button look={look} type="submit" busy={!!busy} disabled={disabled}>
-            {verb}
-          </Button>
-        </DialogFoot>
-      </form>
-    </Dialog>
-  )
-}
-
 export function MayNot({ what }: { what: string }) {
   return <p className="text-xs text-muted-fg">Somebody with the permission {what} changes this.</p>
 }
@@ -215,19 +191,6 @@ export function More({ query }: { query: { hasNextPage: boolean; isFetchingNextP
       </Button>
     </div>
   ) : null
-}
-
-/** Facts in two columns. */
-export function Facts({ children }: { children: ReactNode }) {
-  return <dl className="grid gap-x-4 gap-y-1.5 sm:grid-cols-[10rem_1fr]">{children}</dl>
-}
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <>
-      <dt className="text-muted-fg">{name}</dt>
-      <dd className="foreign min-w-0">{children}</dd>
-    </>
-  )
 }
 
 /** A text that a person types, kept beside what the server has, until it is sent. */

@@ -4,22 +4,8 @@ import { useEffect, useRef } from 'react'
 import { api, body } from '@/api/client'
 import type { Invocation, Mode, Schemas } from '@/api/types'
 import { useOrgEvents } from '@/lib/events'
+import { everyPage } from '@/lib/pages'
 import { isSame } from './model'
-
-const PAGES_MAX = 20
-
-/** All rows of a list that is read in pages, up to 2,000. */
-async function all<T>(read: (after: string | undefined) => Promise<{ items: T[]; next?: string | null }>): Promise<T[]> {
-  const items: T[] = []
-  let after: string | undefined
-  for (let page = 0; page < PAGES_MAX; page += 1) {
-    const got = await read(after)
-    items.push(...got.items)
-    if (!got.next) break
-    after = got.next
-  }
-  return items
-}
 
 /** Which event makes which queries old. */
 const OLD: readonly (readonly [string, readonly string[]])[] = [
@@ -64,7 +50,7 @@ export const changed = (client: QueryClient): Promise<void> => client.invalidate
 
 export const modesQuery = queryOptions({
   queryKey: ['rules', 'modes'],
-  queryFn: () => all(after => body(api.GET('/api/v1/modes', { params: { query: { limit: 100, after } } }))),
+  queryFn: () => everyPage(after => body(api.GET('/api/v1/modes', { params: { query: { limit: 100, after } } }))),
 })
 
 export const modeVersionsQuery = (action: string) =>
@@ -188,7 +174,7 @@ export const withdrawConsent = (consent: string) => body(api.DELETE('/api/v1/con
 
 export const spacesQuery = queryOptions({
   queryKey: ['rules', 'spaces'],
-  queryFn: () => all(after => body(api.GET('/api/v1/spaces', { params: { query: { limit: 100, after } } }))),
+  queryFn: () => everyPage(after => body(api.GET('/api/v1/spaces', { params: { query: { limit: 100, after } } }))),
 })
 export const spaceQuery = (space: string) =>
   queryOptions({
@@ -210,7 +196,7 @@ export const setCrossing = (crossing: Schemas['CrossingRequest'], isAllowed: boo
 
 export const usersQuery = queryOptions({
   queryKey: ['rules', 'users'],
-  queryFn: () => all(after => body(api.GET('/api/v1/users', { params: { query: { limit: 100, after } } }))),
+  queryFn: () => everyPage(after => body(api.GET('/api/v1/users', { params: { query: { limit: 100, after } } }))),
   staleTime: 60_000,
   retry: false,
 })
@@ -249,7 +235,7 @@ export const pendingCallsQuery = (session?: string) =>
   queryOptions({
     queryKey: ['rules', 'pending-calls', session],
     queryFn: () =>
-      all(after => body(api.GET('/api/v1/invocations', { params: { query: { status: 'pending', session, limit: 100, after } } }))),
+      everyPage(after => body(api.GET('/api/v1/invocations', { params: { query: { status: 'pending', session, limit: 100, after } } }))),
   })
 export const sessionCallsQuery = (session: string) =>
   queryOptions({

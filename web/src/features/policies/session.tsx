@@ -6,6 +6,8 @@ import { useState } from 'react'
 import { ApiError } from '@/api/client'
 import type { Invocation, Session as SessionView } from '@/api/types'
 import { Dialog, DialogFoot } from '@/components/dialog'
+import { Fact, Facts } from '@/components/facts'
+import { FormDialog } from '@/components/form-dialog'
 import { StatusBadge, TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
@@ -14,7 +16,7 @@ import { counted } from '@/lib/format'
 import { meQuery, useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { budgetsOf, quoted } from './model'
-import { Asked, BudgetBar, Confirm, Fact, Facts, Labelled, submitted, Until, Who } from './parts'
+import { Asked, BudgetBar, Labelled, submitted, Until, Who } from './parts'
 import { changed, denyCall, endSession, grantsQuery, pendingCallsQuery, sessionCallsQuery, sessionQuery, spaceQuery } from './queries'
 
 const route = getRouteApi('/policies/sessions/$session')
@@ -190,7 +192,7 @@ function Calls({ calls }: { calls: readonly Invocation[] }) {
           <Link
             to="/"
             search={{ tab: call.status === 'pending' ? undefined : 'decided', call: call.id }}
-            className="grid gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[8rem_1fr_auto]"
+            className="grid items-baseline gap-x-4 px-3 py-2 hover:bg-muted sm:grid-cols-[8rem_1fr_auto]"
           >
             <StatusBadge status={call.status} brief />
             <span className="min-w-0 truncate">
@@ -210,12 +212,12 @@ function EndDialog({ session, onClose }: { session: SessionView; onClose: () => 
   const client = useQueryClient()
   const { say } = useToasts()
   return (
-    <Confirm
+    <FormDialog
       title={`End ${line(session.title)}`}
       verb="End it"
       look="danger"
       onClose={onClose}
-      act={async () => {
+      send={async () => {
         await endSession(session.id)
         onClose()
         say(`${line(session.title)} has ended.`)
@@ -224,7 +226,7 @@ function EndDialog({ session, onClose }: { session: SessionView; onClose: () => 
     >
       <p>The token of its agent stops working at once, and nothing can be invoked in it any more. An ended session stays ended.</p>
       <Copy text={`countersign session end ${session.id}`} />
-    </Confirm>
+    </FormDialog>
   )
 }
 

@@ -70,7 +70,7 @@ export function Sessions() {
                 to="/policies/sessions/$session"
                 params={{ session: session.id }}
                 className={cx(
-                  'grid gap-x-4 gap-y-1 px-3 py-2.5 hover:bg-muted md:grid-cols-[1fr_14rem_8rem]',
+                  'grid items-center gap-x-4 gap-y-1 px-3 py-2.5 hover:bg-muted md:grid-cols-[1fr_14rem_8rem]',
                   !!session.ended_at && 'text-muted-fg',
                 )}
               >

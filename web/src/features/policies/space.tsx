@@ -5,13 +5,14 @@ import { ArrowLeft } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Schemas, Tier } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { quoted } from './model'
-import { BAND_NAMES, BandBadge, bandMeans, Confirm, MayNot, Select, submitted, useField } from './parts'
+import { BAND_NAMES, BandBadge, bandMeans, MayNot, Select, submitted, useField } from './parts'
 import { addMember, changed, changeSpace, openSpace, removeMember, spaceQuery, usersQuery } from './queries'
 
 const route = getRouteApi('/policies/spaces/$space')
@@ -184,12 +185,12 @@ function Detail({ space: found }: { space: Schemas['SpaceView'] }) {
         />
       </Section>
       {question && (
-        <Confirm
+        <FormDialog
           title={question.title}
           verb={question.verb}
           look={question.look}
           onClose={() => setQuestion(undefined)}
-          act={async () => {
+          send={async () => {
             await question.act()
             setQuestion(undefined)
             await done(`${question.title}: done.`)
@@ -197,7 +198,7 @@ function Detail({ space: found }: { space: Schemas['SpaceView'] }) {
         >
           <p>{question.text}</p>
           <Copy text={question.command} className="max-w-full" />
-        </Confirm>
+        </FormDialog>
       )}
     </div>
   )

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Schemas } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { actionsQuery } from '@/lib/actions'
@@ -10,7 +11,7 @@ import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
-import { Asked, BandBadge, bandMeans, Confirm, Labelled, Select, submitted, TabHead, Who } from './parts'
+import { Asked, BandBadge, bandMeans, Labelled, Select, submitted, TabHead, Who } from './parts'
 import { changed, createSpace, crossingsQuery, setCrossing, spacesQuery } from './queries'
 
 export function Spaces() {
@@ -42,7 +43,7 @@ export function Spaces() {
             <Link
               to="/policies/spaces/$space"
               params={{ space: space.id }}
-              className="grid gap-x-4 gap-y-1 px-3 py-2.5 hover:bg-muted md:grid-cols-[1fr_20rem_12rem]"
+              className="grid items-center gap-x-4 gap-y-1 px-3 py-2.5 hover:bg-muted md:grid-cols-[1fr_20rem_12rem]"
             >
               <span className="min-w-0">
                 <Foreign text={space.name} className="block truncate font-medium" />
@@ -70,12 +71,12 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
   const [name, setName] = useState('')
   return (
-    <Confirm
+    <FormDialog
       title="Create a space"
       verb="Create"
       onClose={onClose}
       disabled={!name.trim()}
-      act={async () => {
+      send={async () => {
         const made = await createSpace(name.trim())
         onClose()
         await navigate({ to: '/policies/spaces/$space', params: { space: made.id } })
@@ -85,7 +86,7 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
       <Labelled label="Name" help="It begins green, and open to everybody in the org.">
         <input value={name} onChange={event => setName(event.target.value)} placeholder="production" className={fieldClass} />
       </Labelled>
-    </Confirm>
+    </FormDialog>
   )
 }
 

@@ -5,7 +5,9 @@ import { ArrowLeft } from 'lucide-react'
 import type { ApiError } from '@/api/client'
 import { Fact, Facts } from '@/components/facts'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, Section, When } from '@/components/ui'
+import { Who } from '@/features/policies/parts'
 import { line } from '@/lib/clean'
+import { useOpenFirst } from '@/lib/first'
 import { absolute } from '@/lib/format'
 import { useRefresh } from '@/lib/refresh'
 import { Quarantined } from './held'
@@ -27,10 +29,16 @@ export function Quarantine() {
   const list = useInfiniteQuery(quarantinesQuery(state))
   useRefresh(['quarantine.', 'invocation.quarantined', 'invocation.succeeded'], ['quarantines', 'quarantine'])
   const items = list.data?.pages.flatMap(page => page.items) ?? []
+  // With nothing to choose from, what it is about has the whole page.
+  const isEmpty = list.isSuccess && items.length === 0 && !call
+  useOpenFirst(!!call, items[0]?.invocation_id, id => void navigate({ search: old => ({ ...old, call: id }), replace: true }))
   const show = (id: string | undefined) => void navigate({ search: old => ({ ...old, call: id }) })
   return (
     <div className="flex h-full min-h-0">
-      <section aria-label="Quarantine" className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}>
+      <section
+        aria-label="Quarantine"
+        className={cx('flex w-full flex-col', !isEmpty && 'border-r md:w-[25rem] md:shrink-0', call && 'max-md:hidden')}
+      >
         <header className="border-b p-3">
           <div className="flex items-baseline justify-between gap-2">
             <h1 className="text-lg font-semibold">Quarantine</h1>
@@ -42,7 +50,7 @@ export function Quarantine() {
             onChange={event =>
               void navigate({ search: old => ({ ...old, state: STATES.find(each => each === event.target.value) }), replace: true })
             }
-            className={`${fieldClass} mt-2`}
+            className={cx(fieldClass, 'mt-2', isEmpty && 'max-w-sm')}
           >
             <option value="">any state</option>
             {STATES.map(each => (
@@ -77,7 +85,7 @@ export function Quarantine() {
           )}
         </div>
       </section>
-      <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !call && 'max-md:hidden')}>
+      <section aria-label="The selected one" className={cx('min-w-0 flex-1 overflow-auto', !call && 'max-md:hidden', isEmpty && 'hidden')}>
         {call ? <Detail key={call} id={call} onBack={() => show(undefined)} /> : items.length > 0 && <Empty title="Choose one" />}
       </section>
     </div>
@@ -138,7 +146,9 @@ function Detail({ id, onBack }: { id: string; onBack: () => void }) {
                 Show the call
               </Link>
             </Fact>
-            <Fact name="Asked by">{line(item.principal)}</Fact>
+            <Fact name="Asked by">
+              <Who id={item.principal} />
+            </Fact>
             <Fact name="Session">
               <Copy text={item.session_id} />
             </Fact>

@@ -5,10 +5,10 @@ import type { ApiError } from '@/api/client'
 import type { Entry, Status, Tier } from '@/api/types'
 import { PageHead } from '@/components/page-head'
 import { Marks, StatusBadge, TierBadge } from '@/components/status'
-import { Button, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Button, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { Who } from '@/features/policies/parts'
 import { useOrgEvents } from '@/lib/events'
 import { milliseconds } from '@/lib/format'
-import { useNames } from '@/lib/names'
 import { bodyOf, timeOf } from './model'
 import { receiptsQuery } from './queries'
 
@@ -29,7 +29,7 @@ export function Receipts() {
   return (
     <div className="flex h-full flex-col">
       <PageHead title="Receipts" command="countersign receipt list">
-        <div className="mt-2 grid gap-2 sm:grid-cols-2 lg:grid-cols-5">
+        <div className="mt-2 grid grid-cols-2 gap-2 lg:grid-cols-5">
           <input
             aria-label="Action"
             placeholder="action, whole id"
@@ -92,25 +92,22 @@ export function Receipts() {
 
 function Row({ entry }: { entry: Entry }) {
   const body = bodyOf(entry)
-  const nameOf = useNames()
   return (
     <li>
       <Link
         to="/receipts/$receipt"
         params={{ receipt: entry.id }}
-        className="grid gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[9rem_1fr_auto] md:px-6"
+        className="grid items-center gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[9rem_1fr_auto] md:px-6"
       >
         {body.status ? <StatusBadge status={body.status} brief /> : <span className="text-xs">{entry.kind}</span>}
         <span className="min-w-0">
           <span className="font-medium">{body.action ?? entry.kind}</span> {body.tier && <TierBadge tier={body.tier as Tier} />}{' '}
           <Marks dryRun={body.dry_run} observed={body.observed} />
-          <span className="block truncate text-xs text-muted-fg" title={body.principal}>
-            <Foreign text={nameOf(body.principal ?? '')} />
-          </span>
+          <span className="block truncate text-xs text-muted-fg">{body.principal && <Who id={body.principal} />}</span>
         </span>
         <span className="text-xs text-muted-fg tabular-nums sm:text-right">
           <When at={timeOf(entry)} />
-          <span className="block">
+          <span className="max-sm:ml-2 sm:block">
             #{entry.seq}
             {body.timing?.exec_ms != null && ` · ${milliseconds(body.timing.exec_ms)}`}
           </span>

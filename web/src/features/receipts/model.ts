@@ -1,6 +1,7 @@
 // What the entries of a log say of one call, in the order in which they were written. Pure.
-import type { Entry, Status } from '@/api/types'
+import type { Entry, Schemas, Status } from '@/api/types'
 import type { Stage } from '@/components/rail'
+import { MODE_SOURCES } from '@/lib/decision'
 import { milliseconds } from '@/lib/format'
 import { asItIs, type NameOf } from '@/lib/names'
 
@@ -18,7 +19,7 @@ export type Body = {
   receipt_id?: string
   error?: { code?: string } | string | null
   policy?: Record<string, { verdict: string; determining: string[] }>
-  decision?: { base: string; mode: string; source: string; tightened: string[] }
+  decision?: { base: string; mode: string; source: Schemas['ModeSource']; tightened: string[] }
   approval?: { approvers?: string[] } | null
   timing?: { queued_ms?: number; exec_ms?: number; total_ms?: number; started_at?: string | null; ended_at?: string }
   verification?: { checks: string[]; ok: boolean } | null
@@ -61,7 +62,7 @@ export function stagesOf(entries: readonly Entry[], nameOf: NameOf = asItIs): St
     const { base, mode, source, tightened } = last.decision
     stages.push({
       name: 'decided',
-      text: [`${source}: ${base}`, ...tightened, ...(mode === base ? [] : [mode])].join(' → '),
+      text: [`${MODE_SOURCES[source]}: ${base}`, ...tightened, ...(mode === base ? [] : [mode])].join(' → '),
       tone: mode === 'deny' ? 'bad' : 'plain',
     })
   }

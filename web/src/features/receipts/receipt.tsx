@@ -9,6 +9,7 @@ import { Pre } from '@/components/changes'
 import { Rail } from '@/components/rail'
 import { Marks, StatusBadge } from '@/components/status'
 import { Button, Copy, cx, Failed, Foreign, Loading, Section, When } from '@/components/ui'
+import { Who } from '@/features/policies/parts'
 import { json } from '@/lib/clean'
 import { useNames } from '@/lib/names'
 import { bodyOf, stagesOf, timeOf } from './model'
@@ -44,14 +45,23 @@ export function Receipt() {
         <h1 className="mt-1 text-lg font-semibold">
           <Foreign text={body.action ?? receipt.data.kind} />
         </h1>
-        <p className="text-xs text-muted-fg" title={body.principal}>
-          <Foreign text={nameOf(body.principal ?? '')} />
-        </p>
-        {body.invocation_id && (
-          <Link to="/" search={{ tab: 'decided', call: body.invocation_id }} className="text-primary underline">
-            The call {body.invocation_id}
-          </Link>
+        {body.principal && (
+          <p className="text-muted-fg">
+            <Who id={body.principal} />
+          </p>
         )}
+        <p className="flex flex-wrap gap-x-4">
+          {body.invocation_id && (
+            <Link to="/invocations/$invocation" params={{ invocation: body.invocation_id }} className="text-primary underline">
+              The call
+            </Link>
+          )}
+          {body.session && (
+            <Link to="/policies/sessions/$session" params={{ session: body.session }} className="text-primary underline">
+              The session
+            </Link>
+          )}
+        </p>
       </header>
 
       <Section title="Verified here, in this browser">

@@ -2,15 +2,16 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { Dialog, DialogFoot } from '@/components/dialog'
 import { Fact, Facts } from '@/components/facts'
 import { TellBeside, type Told, toldOf } from '@/components/field'
+import { FormDialog } from '@/components/form-dialog'
 import { useSpaceNames } from '@/components/spaces-field'
-import { Button, Copy, Failed, Section, When } from '@/components/ui'
+import { Button, Copy, Section, When } from '@/components/ui'
 import { sourcesQuery } from '@/features/sources/queries'
 import { line } from '@/lib/clean'
 import { absolute } from '@/lib/format'
 import { useMay } from '@/lib/me'
+import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
 import { Login } from './login'
 import { KINDS, STATES, testedConnection } from './model'
@@ -23,6 +24,7 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
   const [isRemoving, setRemoving] = useState(false)
   const { error, busy, run } = useSending()
   const maySet = useMay().includes('manage_identity') && !connection.removed_at
+  const nameOf = useNames()
   const spaces = useSpaceNames(connection.spaces)
   const test = () => {
     setTold(undefined)
@@ -83,7 +85,7 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
           <Fact name="For">{line(spaces)}</Fact>
           <Fact name="Last used">{connection.last_used_at ? <When at={connection.last_used_at} /> : 'never'}</Fact>
           <Fact name="Made">
-            <When at={connection.made_at} /> by {connection.made_by}
+            <When at={connection.made_at} /> by {line(nameOf(connection.made_by))}
             <span className="block text-xs text-muted-fg">{absolute(connection.made_at)}</span>
           </Fact>
           {connection.removed_at && (
@@ -93,7 +95,7 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
           )}
           {connection.login_at && (
             <Fact name="Last login">
-              <When at={connection.login_at} /> {connection.login_by && `by ${connection.login_by}`}
+              <When at={connection.login_at} /> {connection.login_by && `by ${line(nameOf(connection.login_by))}`}
             </Fact>
           )}
         </Facts>
@@ -120,29 +122,19 @@ export function ConnectionDetail({ connection, onGone }: { connection: Connectio
 
 function RemoveConnection({ connection, onClose, onGone }: { connection: Connection; onClose: () => void; onGone: () => void }) {
   const client = useQueryClient()
-  const { error, busy, run } = useSending()
-  const send = () =>
-    run('it', async () => {
-      await removeConnection(connection.name)
-      onGone()
-      await client.invalidateQueries({ queryKey: ['connections'] })
-    })
+  const send = async () => {
+    await removeConnection(connection.name)
+    onGone()
+    await client.invalidateQueries({ queryKey: ['connections'] })
+  }
   return (
-    <Dialog title={`Remove ${connection.name}`} onClose={onClose}>
-      <p className="mt-3">
+    <FormDialog title={`Remove ${connection.name}`} verb="Remove" look="danger" onClose={onClose} send={send}>
+      <p>
         Its credential is forgotten at once
         {connection.kind === 'oauth' ? ', and its tokens are revoked where they came from, if that is possible' : ''}. The receipts of its
         calls still name it.
       </p>
-      {error && <Failed error={error} />}
-      <DialogFoot>
-        <Button look="quiet" onClick={onClose}>
-          Cancel
-        </Button>
-        <Button look="danger" busy={!!busy} onClick={() => void send()}>
-          Remove
-        </Button>
-      </DialogFoot>
-    </Dialog>
+      <Copy text={`countersign connection remove ${connection.name}`} />
+    </FormDialog>
   )
 }

@@ -6,6 +6,7 @@ import { type ReactNode, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import { Dialog } from '@/components/dialog'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { useOpenFirst } from '@/lib/first'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useRefresh } from '@/lib/refresh'
@@ -39,6 +40,13 @@ export function Secrets() {
   const error = (secrets.error ?? connections.error) as ApiError | null
   const isEmpty = secrets.data?.length === 0 && connections.data?.length === 0
   const fits = (each: { name: string }) => rank(each.name, q) > 0
+  const firstConnection = connections.data?.find(fits)
+  const first = secrets.data && (firstConnection ?? secrets.data.find(fits))?.name
+  useOpenFirst(
+    isOpen,
+    first,
+    name => void navigate({ search: old => ({ ...old, [firstConnection ? 'connection' : 'secret']: name }), replace: true }),
+  )
   return (
     <div className="flex h-full min-h-0">
       <section
@@ -46,7 +54,10 @@ export function Secrets() {
         className={cx('flex w-full flex-col border-r md:w-[25rem] md:shrink-0', isOpen && 'max-md:hidden')}
       >
         <header className="border-b p-3">
-          <h1 className="text-lg font-semibold">Secrets &amp; connections</h1>
+          <div className="flex flex-wrap items-baseline justify-between gap-x-2">
+            <h1 className="text-lg font-semibold">Secrets &amp; connections</h1>
+            <Copy text="countersign secret list" />
+          </div>
           <input
             type="search"
             aria-label="Filter"
@@ -120,9 +131,7 @@ export function Secrets() {
             )}
           </Empty>
         ) : (
-          <Empty title="Choose one">
-            <Copy text="countersign secret list" />
-          </Empty>
+          <Empty title="Choose one">What uses it, when it was used last, and the ways to replace and remove it.</Empty>
         )}
       </section>
       {open === 'secret' && (

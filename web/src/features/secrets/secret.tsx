@@ -3,13 +3,14 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ApiError } from '@/api/client'
-import { Dialog, DialogFoot } from '@/components/dialog'
 import { Fact, Facts } from '@/components/facts'
+import { FormDialog } from '@/components/form-dialog'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, Failed, Foreign, Section, When } from '@/components/ui'
+import { line } from '@/lib/clean'
 import { absolute } from '@/lib/format'
 import { useMay } from '@/lib/me'
-import { useSending } from '@/lib/sending'
+import { useNames } from '@/lib/names'
 import { deleteSecret, type Secret, usedByQuery } from './queries'
 import { SetSecret } from './set-secret'
 
@@ -17,6 +18,7 @@ export function SecretDetail({ secret, onGone }: { secret: Secret; onGone: () =>
   const uses = useQuery(usedByQuery(secret.name))
   const [open, setOpen] = useState<'rotate' | 'delete'>()
   const { say } = useToasts()
+  const nameOf = useNames()
   const maySet = useMay().includes('manage_identity')
   const isUsed = (uses.data?.length ?? 1) > 0
   return (
@@ -50,7 +52,7 @@ export function SecretDetail({ secret, onGone }: { secret: Secret; onGone: () =>
         <Facts>
           <Fact name="Version">{secret.version}</Fact>
           <Fact name={secret.version > 1 ? 'Rotated' : 'Set'}>
-            <When at={secret.set_at} /> by {secret.set_by}
+            <When at={secret.set_at} /> by {line(nameOf(secret.set_by))}
             <span className="block text-xs text-muted-fg">{absolute(secret.set_at)}</span>
           </Fact>
           <Fact name="Last used">{secret.last_used_at ? <When at={secret.last_used_at} /> : 'never'}</Fact>
@@ -101,25 +103,15 @@ export function SecretDetail({ secret, onGone }: { secret: Secret; onGone: () =>
 
 function DeleteSecret({ secret, onClose, onGone }: { secret: Secret; onClose: () => void; onGone: () => void }) {
   const client = useQueryClient()
-  const { error, busy, run } = useSending()
-  const send = () =>
-    run('it', async () => {
-      await deleteSecret(secret.name)
-      onGone()
-      await client.invalidateQueries({ queryKey: ['secrets'] })
-    })
+  const send = async () => {
+    await deleteSecret(secret.name)
+    onGone()
+    await client.invalidateQueries({ queryKey: ['secrets'] })
+  }
   return (
-    <Dialog title={`Delete ${secret.name}`} onClose={onClose}>
-      <p className="mt-3">Its value is gone then, and cannot be restored. Nothing uses it.</p>
-      {error && <Failed error={error} />}
-      <DialogFoot>
-        <Button look="quiet" onClick={onClose}>
-          Cancel
-        </Button>
-        <Button look="danger" busy={!!busy} onClick={() => void send()}>
-          Delete
-        </Button>
-      </DialogFoot>
-    </Dialog>
+    <FormDialog title={`Delete ${secret.name}`} verb="Delete" look="danger" onClose={onClose} send={send}>
+      <p>Its value is gone then, and cannot be restored. Nothing uses it.</p>
+      <Copy text={`countersign secret delete ${secret.name}`} />
+    </FormDialog>
   )
 }

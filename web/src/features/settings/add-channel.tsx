@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 import type { Schemas, Tier } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { Copy, fieldClass } from '@/components/ui'
-import { FormDialog } from './dialogs'
 import { type ChannelField, type ChannelForm, channelRequest, FIELDS, isLong, missing } from './model'
 import { addChannel, secretsQuery, spacesQuery } from './queries'
 

@@ -3,16 +3,17 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { CircleCheck, CircleX, Plus } from 'lucide-react'
 import { useState } from 'react'
 import type { ApiError } from '@/api/client'
+import { FormDialog } from '@/components/form-dialog'
 import { Button, Copy, Empty, Failed, Foreign, Loading, When } from '@/components/ui'
 import { DeadLetters } from '@/features/events/dead'
 import { line } from '@/lib/clean'
 import { counted, span } from '@/lib/format'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
+import { channelsQuery } from '@/lib/waiting'
 import { AddChannel } from './add-channel'
-import { FormDialog } from './dialogs'
 import { only, tells } from './model'
-import { type Channel, channelsQuery, removeChannel, spacesQuery, testChannel } from './queries'
+import { type Channel, removeChannel, spacesQuery, testChannel } from './queries'
 
 export function Channels({ chosen, onChoose }: { chosen: string | undefined; onChoose: (channel: string | undefined) => void }) {
   const client = useQueryClient()
@@ -65,7 +66,7 @@ export function Channels({ chosen, onChoose }: { chosen: string | undefined; onC
         <FormDialog
           title={`Remove ${removing.name}`}
           verb="Remove"
-          isDanger
+          look="danger"
           onClose={() => setRemoving(undefined)}
           send={async () => {
             await removeChannel(removing.id)

@@ -4,11 +4,12 @@ import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Schemas } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { meQuery } from '@/lib/me'
-import { FormDialog, ShownOnce } from './dialogs'
 import { MAY, ROLES } from './model'
 import { addUser, changeUser, disableUser, inviteUser, type Role, type User, usersQuery } from './queries'
+import { ShownOnce } from './shown-once'
 
 const BANDS: readonly Schemas['Band'][] = ['green', 'amber', 'red', 'black']
 type Open = { kind: 'add' } | { kind: 'change' | 'invite' | 'disable'; user: User }
@@ -115,7 +116,7 @@ export function Members({ q, onFilter }: { q: string; onFilter: (q: string) => v
         <FormDialog
           title={`Disable ${open.user.name}, for good`}
           verb="Disable for good"
-          isDanger
+          look="danger"
           onClose={() => setOpen(undefined)}
           send={async () => {
             await disableUser(open.user.id)

@@ -4,12 +4,12 @@ import { ArrowLeft } from 'lucide-react'
 import { useState } from 'react'
 import type { ApiError } from '@/api/client'
 import { Drifted } from '@/components/drifted'
-import { TierBadge } from '@/components/status'
+import { FormDialog } from '@/components/form-dialog'
+import { DriftMark, TierBadge } from '@/components/status'
 import { Button, Copy, Empty, Failed, Foreign, Loading, Section, When } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { counted, short } from '@/lib/format'
 import { useMay } from '@/lib/me'
-import { FormDialog } from './dialogs'
 import { type Package, packageQuery, packagesQuery, removePackage } from './queries'
 
 const drifted = (one: Package): number => one.actions.filter(action => action.drift && action.drift !== 'none').length
@@ -33,7 +33,7 @@ export function Packages({ chosen, onChoose }: { chosen: string | undefined; onC
             <button type="button" onClick={() => onChoose(one.name)} className="block w-full px-4 py-3 text-left hover:bg-muted md:px-6">
               <span className="flex flex-wrap items-baseline gap-x-2">
                 <Foreign text={one.name} className="font-medium" />
-                {drifted(one) > 0 && <span className="text-xs text-danger">⟳ {counted(drifted(one), 'action')} drifted</span>}
+                {drifted(one) > 0 && <DriftMark>{counted(drifted(one), 'action')} drifted</DriftMark>}
                 {one.findings.length > 0 && <span className="text-xs text-warn">{counted(one.findings.length, 'finding')}</span>}
               </span>
               <span className="block text-xs text-muted-fg">
@@ -148,7 +148,7 @@ function Detail({ name, onBack }: { name: string; onBack: () => void }) {
         <FormDialog
           title={`Remove ${name}`}
           verb="Remove"
-          isDanger
+          look="danger"
           onClose={() => setRemoving(false)}
           send={async () => {
             await removePackage(name)

@@ -2,6 +2,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { Schemas } from '@/api/types'
+import { everyPage } from '@/lib/pages'
 
 export type User = Schemas['UserView']
 export type Token = Schemas['TokenView']
@@ -10,44 +11,25 @@ export type Package = Schemas['PackageView']
 export type Retention = Schemas['Retention']
 export type Role = Schemas['Role']
 
-const PAGES_MAX = 20
-
-/** All rows of a list, up to 2,000. */
-async function all<T>(read: (after: string | undefined) => Promise<{ items: T[]; next?: string | null }>): Promise<T[]> {
-  const items: T[] = []
-  let after: string | undefined
-  for (let page = 0; page < PAGES_MAX; page += 1) {
-    const got = await read(after)
-    items.push(...got.items)
-    if (!got.next) break
-    after = got.next
-  }
-  return items
-}
-
 const query = (after: string | undefined) => ({ params: { query: { limit: 100, after } } })
 
 export const usersQuery = queryOptions({
   queryKey: ['users'],
-  queryFn: () => all(after => body(api.GET('/api/v1/users', query(after)))),
+  queryFn: () => everyPage(after => body(api.GET('/api/v1/users', query(after)))),
 })
 export const tokensQuery = queryOptions({
   queryKey: ['tokens'],
-  queryFn: () => all(after => body(api.GET('/api/v1/tokens', query(after)))),
-})
-export const channelsQuery = queryOptions({
-  queryKey: ['channels'],
-  queryFn: () => all(after => body(api.GET('/api/v1/channels', query(after)))),
+  queryFn: () => everyPage(after => body(api.GET('/api/v1/tokens', query(after)))),
 })
 /** The names alone; who may not list them types them. */
 export const secretsQuery = queryOptions({
   queryKey: ['secret-names'],
-  queryFn: async () => (await all(after => body(api.GET('/api/v1/secrets', query(after))))).map(secret => secret.name),
+  queryFn: async () => (await everyPage(after => body(api.GET('/api/v1/secrets', query(after))))).map(secret => secret.name),
   retry: false,
 })
 export const spacesQuery = queryOptions({
   queryKey: ['space-names'],
-  queryFn: async () => (await all(after => body(api.GET('/api/v1/spaces', query(after))))).map(({ id, name }) => ({ id, name })),
+  queryFn: async () => (await everyPage(after => body(api.GET('/api/v1/spaces', query(after))))).map(({ id, name }) => ({ id, name })),
   retry: false,
 })
 export const packagesQuery = queryOptions({

@@ -5,13 +5,14 @@ import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Permission } from '@/api/types'
+import { FormDialog } from '@/components/form-dialog'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
 import { useNow } from '@/lib/clock'
 import { counted } from '@/lib/format'
 import { meQuery } from '@/lib/me'
-import { FormDialog, ShownOnce } from './dialogs'
 import { endOf } from './model'
 import { addToken, revokeToken, type Token, tokensQuery, usersQuery } from './queries'
+import { ShownOnce } from './shown-once'
 
 /** What a service can be given; `approve` is for people only. */
 const SCOPES: readonly (readonly [Permission, string])[] = [
@@ -136,7 +137,7 @@ export function Tokens({ q, onFilter }: { q: string; onFilter: (q: string) => vo
         <FormDialog
           title={`Revoke ${revoking.name}`}
           verb="Revoke"
-          isDanger
+          look="danger"
           onClose={() => setRevoking(undefined)}
           send={async () => {
             await revokeToken(revoking.id)

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ArrowLeft, Plus } from 'lucide-react'
 import type { ApiError } from '@/api/client'
+import { DriftMark } from '@/components/status'
 import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading } from '@/components/ui'
 import { STATES } from '@/features/secrets/model'
 import { connectionsQuery } from '@/features/secrets/queries'
@@ -13,7 +14,8 @@ import { useMay } from '@/lib/me'
 import { useRefresh } from '@/lib/refresh'
 import { rank } from '@/lib/search'
 import { SourceForm } from './form'
-import { draftOfPreset, emptyDraft, HEALTH, isShown, KINDS, type Row, rowsOf } from './model'
+import { HealthWord } from './health'
+import { draftOfPreset, emptyDraft, isShown, KINDS, type Row, rowsOf } from './model'
 import { OWN, PRESETS } from './presets'
 import { sourcesQuery } from './queries'
 
@@ -111,7 +113,6 @@ function List() {
 }
 
 function ListRow({ row }: { row: Row }) {
-  const health = HEALTH[row.health]
   return (
     <li>
       <Link
@@ -129,11 +130,15 @@ function ListRow({ row }: { row: Row }) {
         </span>
         <span className="text-right text-xs tabular-nums lg:order-last">
           {counted(row.actions, 'action')}
-          {row.drifted > 0 && <span className="block text-danger">⟳ {row.drifted} to review</span>}
+          {row.drifted > 0 && (
+            <span className="block">
+              <DriftMark>{row.drifted} to review</DriftMark>
+            </span>
+          )}
         </span>
         <span className="col-span-full flex flex-wrap items-baseline gap-x-3 text-xs lg:contents">
           <span className="min-w-0">
-            <span className={health.tone}>{health.word}</span>
+            <HealthWord health={row.health} />
             {row.why && row.health !== 'answers' && (
               <span className="foreign block truncate text-muted-fg" title={line(row.why)}>
                 {line(row.why)}

@@ -17,15 +17,6 @@ export const KINDS: Record<Kind, string> = {
 }
 
 export type Health = 'answers' | 'paused' | 'needs_login' | 'away' | 'never' | 'removed'
-export const HEALTH: Record<Health, { word: string; tone: string }> = {
-  answers: { word: 'works', tone: 'text-ok' },
-  paused: { word: 'paused', tone: 'text-warn' },
-  needs_login: { word: 'needs a login', tone: 'text-warn' },
-  away: { word: 'does not answer', tone: 'text-danger' },
-  never: { word: 'never answered', tone: 'text-danger' },
-  removed: { word: 'removed', tone: 'text-muted-fg' },
-}
-
 export type Row = {
   id: string
   title: string

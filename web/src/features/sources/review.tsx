@@ -8,9 +8,10 @@ import { DefinitionDiff } from '@/components/definition-diff'
 import { useToasts } from '@/components/toasts'
 import { Button, Failed, Foreign, When } from '@/components/ui'
 import { acceptDefinition, actionsQuery } from '@/lib/actions'
-import { block, json } from '@/lib/clean'
+import { block, json, line } from '@/lib/clean'
 import { counted } from '@/lib/format'
 import { useMay } from '@/lib/me'
+import { useNames } from '@/lib/names'
 import { useSending } from '@/lib/sending'
 import { denyAction } from './queries'
 
@@ -53,20 +54,21 @@ export function Reviews({ reviews }: { reviews: readonly ReviewView[] }) {
       say(`Calls of ${action} are denied from now on.`)
       await refresh()
     })
+  const wording = (
+    <label className="inline-flex min-h-9 items-center gap-2">
+      <input type="checkbox" checked={ignoresWording} onChange={event => setIgnoresWording(event.target.checked)} />
+      and ignore later changes that are wording only
+    </label>
+  )
   return (
     <div className="space-y-4">
       {error && <Failed error={error} retry={() => void refresh()} />}
-      {mayReview && open.length > 0 && (
+      {mayReview && open.length > 1 && (
         <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
-          {open.length > 1 && (
-            <Button busy={busy === 'all'} disabled={!!busy} onClick={() => void accept('all', open)}>
-              Accept all {open.length}, as shown
-            </Button>
-          )}
-          <label className="inline-flex min-h-9 items-center gap-2">
-            <input type="checkbox" checked={ignoresWording} onChange={event => setIgnoresWording(event.target.checked)} />
-            and ignore later changes that are wording only
-          </label>
+          <Button busy={busy === 'all'} disabled={!!busy} onClick={() => void accept('all', open)}>
+            Accept all {open.length}, as shown
+          </Button>
+          {wording}
         </div>
       )}
       {reviews.map(review => (
@@ -91,6 +93,7 @@ export function Reviews({ reviews }: { reviews: readonly ReviewView[] }) {
               >
                 Deny its calls
               </Button>
+              {open.length === 1 && wording}
             </>
           )}
         </One>
@@ -102,6 +105,7 @@ export function Reviews({ reviews }: { reviews: readonly ReviewView[] }) {
 
 function One({ review, action, children }: { review: ReviewView; action: Action | undefined; children: ReactNode }) {
   const isGone = !review.textual
+  const nameOf = useNames()
   return (
     <article aria-label={review.action} className="rounded-md border bg-panel p-4">
       <div className="flex flex-wrap items-baseline justify-between gap-x-4">
@@ -113,7 +117,7 @@ function One({ review, action, children }: { review: ReviewView; action: Action 
         <p className="text-xs text-muted-fg">
           {review.reviewed_at ? (
             <>
-              reviewed <When at={review.reviewed_at} /> {review.reviewed_by && `by ${review.reviewed_by}`}
+              reviewed <When at={review.reviewed_at} /> {review.reviewed_by && `by ${line(nameOf(review.reviewed_by))}`}
             </>
           ) : (
             'never reviewed'
@@ -126,7 +130,7 @@ function One({ review, action, children }: { review: ReviewView; action: Action 
       </p>
       <DefinitionDiff review={review} />
       {review.drift === 'appeared' && action && <Whole action={action} />}
-      <div className="mt-3 flex flex-wrap gap-2 empty:hidden">{children}</div>
+      <div className="mt-3 flex flex-wrap items-center gap-x-2 gap-y-1 empty:hidden">{children}</div>
     </article>
   )
 }

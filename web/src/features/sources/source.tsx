@@ -5,11 +5,11 @@ import { ArrowLeft } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import type { ApiError } from '@/api/client'
 import type { Source as Listed, Review, Tier } from '@/api/types'
-import { Dialog, DialogFoot } from '@/components/dialog'
 import { Fact, Facts } from '@/components/facts'
 import { TellBeside, type Told, toldOf } from '@/components/field'
+import { FormDialog } from '@/components/form-dialog'
 import { useSpaceNames } from '@/components/spaces-field'
-import { ModeWord, TierBadge } from '@/components/status'
+import { DriftMark, ModeWord, TierBadge } from '@/components/status'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, Section, When } from '@/components/ui'
 import { STATES } from '@/features/secrets/model'
@@ -21,7 +21,8 @@ import { useMay } from '@/lib/me'
 import { useRefresh } from '@/lib/refresh'
 import { useSending } from '@/lib/sending'
 import { SourceForm } from './form'
-import { BECAUSE, draftOf, HEALTH, KINDS, placeOf, type Row, rowOf, rowOfCatalogue, testedSource } from './model'
+import { HealthWord } from './health'
+import { BECAUSE, draftOf, KINDS, placeOf, type Row, rowOf, rowOfCatalogue, testedSource } from './model'
 import {
   type AddedSource,
   driftQuery,
@@ -83,7 +84,6 @@ export function SourcePage() {
 }
 
 function Head({ row, children }: { row: Row; children?: ReactNode }) {
-  const health = HEALTH[row.health]
   return (
     <header>
       <h1 className="sr-only">Source</h1>
@@ -94,8 +94,13 @@ function Head({ row, children }: { row: Row; children?: ReactNode }) {
         <Foreign text={row.title} />
       </h2>
       <p>
-        <b className={health.tone}>{health.word}</b> · {counted(row.actions, 'action')}
-        {row.drifted > 0 && <span className="text-danger"> · ⟳ {row.drifted} to review</span>}
+        <HealthWord health={row.health} className="font-semibold" /> · {counted(row.actions, 'action')}
+        {row.drifted > 0 && (
+          <>
+            {' · '}
+            <DriftMark>{row.drifted} to review</DriftMark>
+          </>
+        )}
         {row.why && <span className="foreign block text-muted-fg">{line(row.why)}</span>}
       </p>
       {children}
@@ -198,37 +203,19 @@ function Verbs({ source, onEdit }: { source: AddedSource; onEdit: () => void }) 
 function Pause({ source, onClose }: { source: AddedSource; onClose: () => void }) {
   const client = useQueryClient()
   const [reason, setReason] = useState('')
-  const { error, busy, run } = useSending()
-  const send = () =>
-    run('it', async () => {
-      await pauseSource(source.id, reason.trim())
-      await client.invalidateQueries()
-      onClose()
-    })
+  const send = async () => {
+    await pauseSource(source.id, reason.trim())
+    await client.invalidateQueries()
+    onClose()
+  }
   return (
-    <Dialog title={`Pause ${source.id}`} onClose={onClose}>
-      <form
-        onSubmit={event => {
-          event.preventDefault()
-          if (reason.trim()) void send()
-        }}
-      >
-        <p className="mt-3">Every call of it is stopped until you resume it. Pending calls are kept.</p>
-        <label className="mt-3 block">
-          Why? Whoever calls it reads this.
-          <input autoFocus value={reason} onChange={event => setReason(event.target.value)} className={`${fieldClass} mt-1`} />
-        </label>
-        {error && <Failed error={error} />}
-        <DialogFoot>
-          <Button look="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button look="danger" type="submit" busy={!!busy} disabled={!reason.trim()}>
-            Pause
-          </Button>
-        </DialogFoot>
-      </form>
-    </Dialog>
+    <FormDialog title={`Pause ${source.id}`} verb="Pause" look="danger" disabled={!reason.trim()} onClose={onClose} send={send}>
+      <p>Every call of it is stopped until you resume it. Pending calls are kept.</p>
+      <label className="block">
+        Why? Whoever calls it reads this.
+        <input value={reason} onChange={event => setReason(event.target.value)} className={`${fieldClass} mt-1`} />
+      </label>
+    </FormDialog>
   )
 }
 
@@ -236,30 +223,20 @@ function Remove({ source, onClose }: { source: AddedSource; onClose: () => void 
   const client = useQueryClient()
   const navigate = useNavigate()
   const { say } = useToasts()
-  const { error, busy, run } = useSending()
-  const send = () =>
-    run('it', async () => {
-      await removeSource(source.id)
-      say(`${source.id} is removed.`)
-      await navigate({ to: '/sources' })
-      await client.invalidateQueries()
-    })
+  const send = async () => {
+    await removeSource(source.id)
+    say(`${source.id} is removed.`)
+    await navigate({ to: '/sources' })
+    await client.invalidateQueries()
+  }
   return (
-    <Dialog title={`Remove ${source.id}`} onClose={onClose}>
-      <p className="mt-3">
+    <FormDialog title={`Remove ${source.id}`} verb="Remove" look="danger" onClose={onClose} send={send}>
+      <p>
         Its {counted(source.harvest.actions.length, 'action')} are gone then, its grants end, and its pending calls do not run. Receipts and
         past definitions stay readable.
       </p>
-      {error && <Failed error={error} />}
-      <DialogFoot>
-        <Button look="quiet" onClick={onClose}>
-          Cancel
-        </Button>
-        <Button look="danger" busy={!!busy} onClick={() => void send()}>
-          Remove
-        </Button>
-      </DialogFoot>
-    </Dialog>
+      <Copy text={`countersign source remove ${source.id}`} />
+    </FormDialog>
   )
 }
 
@@ -281,19 +258,23 @@ function Actions({ source, mayManage }: { source: AddedSource; mayManage: boolea
         {source.harvest.actions.map(action => {
           const tool = action.id.slice(source.id.length + 1)
           return (
-            <li key={action.id} className="grid items-center gap-x-4 gap-y-1 px-3 py-2 sm:grid-cols-[1fr_6rem_auto]">
+            <li key={action.id} className="grid items-center gap-x-4 gap-y-1 px-3 py-2 sm:grid-cols-[minmax(0,1fr)_7rem_auto]">
               <span className="min-w-0">
                 <Link to="/actions" search={{ action: action.id }} className="font-mono text-[13px] font-medium hover:underline">
                   {line(action.id)}
                 </Link>
-                {action.drift !== 'none' && <span className="ml-2 text-xs text-danger">⟳ to review</span>}
+                {action.drift !== 'none' && (
+                  <span className="ml-2">
+                    <DriftMark>to review</DriftMark>
+                  </span>
+                )}
                 <span className="block text-xs text-muted-fg">
                   <Foreign text={action.title} />
                 </span>
               </span>
               <ModeWord mode={action.mode} className="text-xs" />
               <span className="flex items-center justify-between gap-3 text-xs text-muted-fg">
-                <span className="flex flex-col sm:w-44">
+                <span className="flex flex-col sm:w-44 sm:shrink-0">
                   <TierBadge tier={action.tier} /> {BECAUSE[action.because] ?? action.because}
                 </span>
                 {mayManage && (
@@ -411,7 +392,11 @@ function Unadded({ source }: { source: Listed }) {
                 <Link to="/actions" search={{ action: action.id }} className="font-mono text-[13px] font-medium hover:underline">
                   {action.id}
                 </Link>
-                {action.drift !== 'none' && <span className="ml-2 text-xs text-danger">⟳ to review</span>}
+                {action.drift !== 'none' && (
+                  <span className="ml-2">
+                    <DriftMark>to review</DriftMark>
+                  </span>
+                )}
                 <span className="block text-xs text-muted-fg">
                   <Foreign text={action.title} />
                 </span>

@@ -143,3 +143,9 @@ test('a source that was removed stays readable', async () => {
   expect(await screen.findByRole('heading', { name: 'Old shop' })).toBeTruthy()
   expect(screen.queryByRole('button', { name: 'Edit' })).toBeNull()
 })
+
+test('every page says how many definitions are to be reviewed', async () => {
+  const drifted = { ...action, drift: 'structural' }
+  openPage('/secrets', { 'GET /api/v1/actions': () => ({ sources: [{ id: 'files', title: 'Files', actions: [drifted, action] }] }) })
+  expect(await screen.findByRole('link', { name: 'Sources 1 waiting' })).toBeTruthy()
+})

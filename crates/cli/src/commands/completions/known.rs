@@ -7,6 +7,7 @@ use crate::shared::*;
 use api::batch::BatchView;
 use api::channel::{ChannelView, DeliveryView};
 use api::connection::ConnectionView;
+use api::event::{DeadLetterView, GroupView};
 use api::gates::{CanaryView, ConsentView, QuarantineView};
 use api::identity::{OrgView, SessionView, SpaceView, TokenView, UserView};
 use api::invocation::InvocationView;
@@ -71,6 +72,8 @@ const KNOWN: &[(&str, Known)] = &[
     ("connection", all::<ConnectionView>()),
     ("channel", all::<ChannelView>()),
     ("delivery", only::<DeliveryView>(&[("state", "dead")])),
+    ("group", all::<GroupView>()),
+    ("letter", all::<DeadLetterView>()),
     ("receipt", all::<EntryView>()),
     ("package", all::<PackageView>()),
     ("breaker", all::<BreakerView>()),

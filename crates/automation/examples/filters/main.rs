@@ -1,0 +1,199 @@
+//! Measures the matcher: `cargo run --release -p countersign-automation --example filters [fuzz CASES | KIND…]`.
+//! Without arguments, every kind of filter at 100, 10,000 and 100,000 of them, on one thread; `fuzz` compares it with the specification.
+#![expect(clippy::print_stdout, reason = "its tables are read at the terminal")]
+
+#[path = "../../src/matcher/generated.rs"]
+#[allow(dead_code, reason = "the tests use all of it")]
+mod generated;
+mod memory;
+mod workload;
+
+use automation::filter::{Filter, naive};
+use automation::matcher::{Event, Matcher};
+use generated::Dice;
+use serde_json::Value;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use workload::{Kind, Layout};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+const EVENTS: usize = 10_000;
+const MEASURED: Duration = Duration::from_millis(1_500);
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, rest @ ..] = arguments.as_slice()
+        && first == "fuzz"
+    {
+        return fuzz(rest.first().map_or(Ok(1_000_000), |cases| cases.parse())?);
+    }
+    println!(
+        "| filters | kind | layout | events per CPU second | events/s | from bytes | naive | p50 µs | p99 µs | matches | MB | B/filter | resident MB | add/s | insert/s |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for layout in [Layout::OneType, Layout::Spread] {
+        for kind in Kind::ALL.into_iter().filter(|kind| arguments.is_empty() || arguments.iter().any(|wanted| wanted == kind.name())) {
+            for count in [100, 10_000, 100_000] {
+                measure(kind, layout, count)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn measure(kind: Kind, layout: Layout, count: u64) -> Outcome<()> {
+    let mut dice = Dice(7);
+    let mut filters = Vec::new();
+    for key in 0..count {
+        let filter = Filter::parse(&kind.filter(&mut dice, count)).map_err(|mistakes| format!("{mistakes:?}"))?;
+        filters.push((key as u32, layout.event_type(key % layout.types(count)), filter));
+    }
+    let events: Vec<(String, Value)> =
+        (0..EVENTS).map(|_| (layout.event_type(dice.below(layout.types(count))), workload::event(&mut dice, count))).collect();
+    let insert_per_second = inserted_per_second(&filters);
+    let (before, before_resident) = (memory::allocated(), resident_bytes()?);
+    let began = Instant::now();
+    let matcher = Matcher::default();
+    matcher.extend(filters.iter().map(|(key, event_type, filter)| (*key, Some("one"), event_type.as_str(), filter.clone())));
+    let add_per_second = count as f64 / began.elapsed().as_secs_f64();
+    let Matched { per_cpu_second, per_second, matches, waits } = matched(&matcher, &events)?;
+    let bytes = memory::allocated().saturating_sub(before);
+    let resident = resident_bytes()?.saturating_sub(before_resident);
+    let from_bytes = from_bytes(&matcher, &events)?;
+    let naively = naively(&filters, &events);
+    let percentile = |share: usize| waits.get(waits.len() * share / 100).map_or(0.0, |wait| wait.as_secs_f64() * 1e6);
+    println!(
+        "| {count} | {} | {} | {per_cpu_second:.0} | {per_second:.0} | {from_bytes:.0} | {naively:.0} | {:.2} | {:.2} | {matches:.1} | {:.1} | {} | {:.1} | {add_per_second:.0} | {insert_per_second:.0} |",
+        kind.name(),
+        layout.name(),
+        percentile(50),
+        percentile(99),
+        bytes as f64 / 1e6,
+        bytes / count as usize,
+        resident as f64 / 1e6,
+    );
+    Ok(())
+}
+
+struct Matched {
+    /// On a machine that has other things to do, this says more than `per_second`.
+    per_cpu_second: f64,
+    per_second: f64,
+    /// How many filters match one event.
+    matches: f64,
+    /// How long single events take, in order.
+    waits: Vec<Duration>,
+}
+
+fn matched(matcher: &Matcher<u32>, events: &[(String, Value)]) -> Outcome<Matched> {
+    let mut waits = Vec::with_capacity(events.len());
+    let mut matches = 0;
+    for (event_type, value) in events {
+        let began = Instant::now();
+        matches += black_box(matcher.matching(&Event { space: Some("one"), event_type, value })).len();
+        waits.push(began.elapsed());
+    }
+    waits.sort_unstable();
+    let (mut turns, began, cpu_began) = (0, Instant::now(), cpu_seconds()?);
+    while began.elapsed() < MEASURED {
+        for (event_type, value) in events.iter().cycle().skip(turns % events.len()).take(1_000) {
+            black_box(matcher.matching(&Event { space: Some("one"), event_type, value }));
+        }
+        turns += 1_000;
+    }
+    let (seconds, cpu_seconds) = (began.elapsed().as_secs_f64(), cpu_seconds()? - cpu_began);
+    let matches = matches as f64 / events.len() as f64;
+    Ok(Matched { per_cpu_second: turns as f64 / cpu_seconds, per_second: turns as f64 / seconds, matches, waits })
+}
+
+/// The same, of events that have to be read first.
+fn from_bytes(matcher: &Matcher<u32>, events: &[(String, Value)]) -> Outcome<f64> {
+    let texts: Vec<(&str, String)> = events.iter().map(|(event_type, value)| (event_type.as_str(), value.to_string())).collect();
+    let (mut turns, began) = (0, Instant::now());
+    while began.elapsed() < MEASURED / 3 {
+        for (event_type, text) in texts.iter().cycle().skip(turns % texts.len()).take(1_000) {
+            let value: Value = serde_json::from_str(text)?;
+            black_box(matcher.matching(&Event { space: Some("one"), event_type, value: &value }));
+        }
+        turns += 1_000;
+    }
+    Ok(turns as f64 / began.elapsed().as_secs_f64())
+}
+
+/// The same, by asking each filter of the event's type.
+fn naively(filters: &[(u32, String, Filter)], events: &[(String, Value)]) -> f64 {
+    let (mut turns, began) = (0, Instant::now());
+    for (event_type, value) in events.iter().cycle() {
+        if began.elapsed() > MEASURED / 5 {
+            break;
+        }
+        let matching = filters.iter().filter(|(_, other, filter)| other == event_type && naive::matches(filter, value));
+        black_box(matching.count());
+        turns += 1;
+    }
+    f64::from(turns) / began.elapsed().as_secs_f64()
+}
+
+fn inserted_per_second(filters: &[(u32, String, Filter)]) -> f64 {
+    let matcher = Matcher::default();
+    let began = Instant::now();
+    for (key, event_type, filter) in filters {
+        matcher.insert(*key, Some("one"), event_type, filter.clone());
+    }
+    filters.len() as f64 / began.elapsed().as_secs_f64()
+}
+
+/// What this thread has used of the processor.
+fn cpu_seconds() -> Outcome<f64> {
+    let nanoseconds: u64 = std::fs::read_to_string("/proc/thread-self/schedstat")?.split(' ').next().ok_or("no processor time")?.parse()?;
+    Ok(nanoseconds as f64 / 1e9)
+}
+
+fn resident_bytes() -> Outcome<usize> {
+    let pages: usize = std::fs::read_to_string("/proc/self/statm")?.split(' ').nth(1).ok_or("no resident pages")?.parse()?;
+    Ok(pages * 4096)
+}
+
+/// Compares the matcher with the specification, filter by filter and event by event.
+fn fuzz(cases: usize) -> Outcome<()> {
+    const FILTERS: u64 = 300;
+    let (mut compared, mut matches, mut seed) = (0, 0, 1_000_000);
+    while compared < cases {
+        seed += 1;
+        let mut dice = Dice(seed);
+        let matcher = Matcher::default();
+        let mut model = Vec::new();
+        while (model.len() as u64) < FILTERS {
+            let (space, types) = (generated::space(&mut dice), generated::subscribed(&mut dice));
+            if let Ok(filter) = Filter::parse(&generated::filter(&mut dice)) {
+                matcher.insert(model.len(), space, types, filter.clone());
+                model.push((space, types, filter));
+            }
+        }
+        for turn in 0..200 {
+            let key = dice.below(FILTERS) as usize;
+            if let (Ok(filter), Some(entry)) = (Filter::parse(&generated::filter(&mut dice)), model.get_mut(key)) {
+                matcher.insert(key, entry.0, entry.1, filter.clone());
+                entry.2 = filter;
+            }
+            if turn == 100 {
+                matcher.compact();
+            }
+            let (value, space, event_type) = (generated::event(&mut dice), generated::space(&mut dice), generated::event_type(&mut dice));
+            let mut found = matcher.matching(&Event { space, event_type, value: &value });
+            found.sort_unstable();
+            let expected = model.iter().enumerate().filter(|(_, (of_space, types, filter))| {
+                generated::concerns(*of_space, types, space, event_type) && naive::matches(filter, &value)
+            });
+            let expected: Vec<usize> = expected.map(|(key, _)| key).collect();
+            if found != expected {
+                return Err(format!("seed {seed}: found {found:?}, expected {expected:?} for {event_type} {space:?} {value}").into());
+            }
+            compared += model.len();
+            matches += found.len();
+        }
+    }
+    println!("{compared} cases, {matches} of them matches: the same answers");
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Every code of a mistake or a warning that `definition` itself gives, each with what it means. Those of schedules, filters, templates and
+//! paths are given by their own modules.
+
+/// Code and meaning, as `docs/concepts/definitions.md` lists them.
+pub const CODES: [(&str, &str); 49] = [
+    ("definition_too_large", "the definition is larger than 256 KB, or nested deeper than 32 levels"),
+    ("required", "a member is missing"),
+    ("unknown_member", "a member does not exist"),
+    ("type", "a value has the wrong type"),
+    ("enum", "a value is none of the allowed ones"),
+    ("range", "a number is too small or too large"),
+    ("text_length", "a text is too short or too long"),
+    ("name_form", "an id or a name has the wrong form"),
+    ("schema_version_unsupported", "this server does not read that version"),
+    ("too_many_triggers", "it has more than 10 triggers"),
+    ("plan_length", "the plan has no step or more than 50, or `on_failure` more than 10"),
+    ("metadata_too_large", "the metadata is larger than 4 KB, or has more than 20 tags"),
+    ("input_schema_invalid", "`inputs.schema` cannot be used"),
+    ("remote_ref_refused", "a `$ref` leads out of `inputs.schema`"),
+    ("default_token_unknown", "a default begins with `$` and is no token"),
+    ("trigger_id_duplicate", "two triggers have one id"),
+    ("trigger_type_unknown", "there is no such type of trigger"),
+    ("cron_invalid", "the cron expression cannot be read"),
+    ("timezone_unknown", "there is no such time zone"),
+    ("catch_up_invalid", "there is no such way to catch up"),
+    ("catch_up_needs_queue", "all missed times cannot run where a firing is dropped while a run goes on"),
+    ("jsonpath_invalid", "the path is no JSONPath, or too long"),
+    ("mapping_too_large", "more than 64 inputs are mapped"),
+    ("mapping_target_unknown", "an input that is mapped does not exist"),
+    ("event_type_invalid", "the type of event has the wrong form"),
+    ("filter_invalid", "the filter cannot be read"),
+    ("debounce_and_batch", "`debounce_seconds` and `batch` stand together"),
+    ("batch_needs_events", "`batch` needs an input `events` that is an array"),
+    ("step_id_duplicate", "two steps have one id"),
+    ("step_unknown", "there is no such step"),
+    ("action_unknown", "there is no such action in this space"),
+    ("action_denied", "the action is denied to whoever saves the automation"),
+    ("config_invalid", "the config does not fit the params of the action"),
+    ("output_name_taken", "another step has this name, or it is reserved"),
+    ("timeout_exceeds_run", "a step may take longer than the whole run"),
+    ("on_interrupted_retry_unsafe", "`retry` could do twice what the action does"),
+    ("drop_needs_queue", "`drop` says something only with `queue`"),
+    ("money_precision", "the amount has more than six decimals"),
+    ("queue_unknown", "there is no such queue"),
+    ("on_failure_nested", "a step has an `on_failure` of its own"),
+    ("inputs_invalid", "the inputs of a run do not fit their schema"),
+    ("event_type_unregistered", "warning: nobody has announced this type of event"),
+    ("may_trigger_itself", "warning: a run of it may start it"),
+    ("action_first_use", "worth checking: no automation of this space has used the action"),
+    ("outside_system", "worth checking: the step changes something outside"),
+    ("no_on_failure", "worth checking: nobody is told when it fails"),
+    ("path_unusual", "worth checking: a path leads out of the usual place"),
+    ("address_unusual", "worth checking: an address is not encrypted, or names no host"),
+    ("deep_path", "worth checking: a template reads deep into a value"),
+];
+
+/// The code of that name, which lives for ever.
+pub(super) fn known(name: &str) -> Option<&'static str> {
+    CODES.iter().find(|(code, _)| *code == name).map(|(code, _)| *code)
+}

@@ -1,0 +1,66 @@
+//! What a definition is checked against: the actions, queues and events of one space, as its creator sees them.
+
+use countersign_core::Mode;
+use countersign_core::action::{Action, Class, Effect, Repeatability, nearest};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// By id.
+    pub actions: BTreeMap<String, ActionFacts>,
+    /// The worker pools that the operator declared, beside those that are always there.
+    pub queues: BTreeSet<String>,
+    pub event_types: BTreeSet<String>,
+    /// The automation's own id; absent before it is first saved.
+    pub automation_id: Option<String>,
+    /// The actions that automations of this space have used.
+    pub used_actions: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ActionFacts {
+    pub params_schema: Value,
+    pub class: Class,
+    pub repeatability: Repeatability,
+    /// The source performs a call once for each key that we send with it.
+    pub honours_key: bool,
+    /// For the creator of the automation.
+    pub mode: Mode,
+    pub effects: Vec<Effect>,
+    pub timeout_seconds: u64,
+    /// How long 95 of 100 calls took; absent without history.
+    pub p95_ms: Option<u64>,
+}
+
+impl ActionFacts {
+    /// What the action's own definition says. History and what its source promises are set beside it.
+    pub fn new(action: &Action, mode: Mode) -> Self {
+        Self {
+            params_schema: action.params_schema.clone(),
+            class: action.tier.class(),
+            repeatability: action.repeatability,
+            honours_key: false,
+            mode,
+            effects: action.effects.clone(),
+            timeout_seconds: action.timeout_ms.div_ceil(1_000),
+            p95_ms: None,
+        }
+    }
+
+    /// Calling it twice is as good as calling it once, by what it is.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.class == Class::Read || self.repeatability == Repeatability::Repeatable
+    }
+
+    /// A call whose outcome nobody saw may be made again.
+    pub(super) fn is_safe_to_retry(&self) -> bool {
+        self.is_repeatable() || self.honours_key
+    }
+}
+
+/// What to try instead of a name that does not exist.
+pub(super) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, otherwise: impl Into<String>) -> String {
+    let near: Vec<_> = nearest(name, known).into_iter().map(|near| format!("`{near}`")).collect();
+    if near.is_empty() { otherwise.into() } else { format!("did you mean {}?", near.join(" or ")) }
+}

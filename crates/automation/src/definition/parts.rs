@@ -1,0 +1,24 @@
+//! The parts of a definition that have modules of their own, as the passes call them.
+
+use crate::filter::Filter;
+use crate::{Mistake, select};
+use serde_json::Value;
+
+pub(crate) use crate::schedule::Schedule;
+pub(crate) use crate::template::{Names, check as template, check_predicate as predicate, is_template};
+
+pub(crate) fn filter(filter: &Value) -> Result<Filter, Vec<Mistake>> {
+    Filter::parse(filter)
+}
+
+pub(crate) fn schedule(config: &Value) -> Result<Schedule, Vec<Mistake>> {
+    Schedule::parse(config)
+}
+
+pub(crate) fn path(path: &str) -> Result<select::Path, Mistake> {
+    select::Path::parse(path)
+}
+
+pub(crate) fn select(path: &str, value: &Value) -> Option<Value> {
+    select::Path::parse(path).ok()?.select(value)
+}

@@ -1,0 +1,43 @@
+//! Which workers perform a run: those of the queue that the definition names, or of the one that its longest step needs.
+
+use super::facts::{ActionFacts, Facts, did_you_mean};
+use super::{Definition, Step};
+use crate::Mistake;
+use countersign_core::limits::{CALL_TIMEOUT_MS, QUEUE_FAST_SECONDS, QUEUE_MEDIUM_SECONDS};
+
+pub(super) const AUTO: &str = "auto";
+const ALWAYS: [&str; 4] = [AUTO, "fast", "medium", "long"];
+
+pub(super) fn mistake(named: &str, facts: &Facts) -> Option<Mistake> {
+    if ALWAYS.contains(&named) || facts.queues.contains(named) {
+        return None;
+    }
+    let known: Vec<&str> = ALWAYS.into_iter().chain(facts.queues.iter().map(String::as_str)).collect();
+    let all = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let hint = did_you_mean(named, known, format!("write one of {all}"));
+    Some(Mistake::new("queue_unknown", format!("there is no queue `{named}`")).hint(hint))
+}
+
+impl Definition {
+    /// The queue of a run that starts now. `auto` is decided by the step that takes longest.
+    pub fn queue(&self, facts: &Facts) -> &str {
+        if self.execution.queue != AUTO {
+            return &self.execution.queue;
+        }
+        let longest = self.plan.iter().map(|step| expected_ms(step, facts.actions.get(&step.action))).max().unwrap_or_default();
+        if longest < QUEUE_FAST_SECONDS * 1_000 {
+            "fast"
+        } else if longest <= QUEUE_MEDIUM_SECONDS * 1_000 {
+            "medium"
+        } else {
+            "long"
+        }
+    }
+}
+
+/// What was measured, else what it may take.
+fn expected_ms(step: &Step, action: Option<&ActionFacts>) -> u64 {
+    let allowed =
+        || step.timeout_seconds.or_else(|| action.map(|action| action.timeout_seconds)).map(|seconds| seconds.saturating_mul(1_000));
+    action.and_then(|action| action.p95_ms).or_else(allowed).unwrap_or(CALL_TIMEOUT_MS)
+}

@@ -1,0 +1,141 @@
+//! The inputs of a run: from what its trigger was given, by the mapping and the defaults of the definition, checked by its schema.
+//! Nothing here reads a clock or a store: what defaults stand for is handed in.
+
+use crate::Mistake;
+use crate::definition::{self, Definition, Trigger};
+use countersign_core::Timestamp;
+use countersign_core::json::escape;
+use serde_json::{Map, Value};
+
+/// Mistakes that are told of one set of inputs.
+const TOLD_MAX: usize = 50;
+/// How often one reference may lead to the next.
+const REFERENCES_MAX: usize = 16;
+
+/// What the tokens among defaults stand for, now.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults<'a> {
+    /// `$last_fired_at`: when the trigger last started a run; when it was enabled, if it never did.
+    pub last_fired_at: Timestamp,
+    /// `$creator`: the id of whoever saved the automation.
+    pub creator: &'a str,
+    /// `$space_default`: what the space sets, by name.
+    pub space_default: &'a Map<String, Value>,
+}
+
+/// The inputs of a run that `trigger` starts with `payload`; without a trigger a person starts it, and the payload is the inputs.
+/// All mistakes come at once, with pointers from the root of the inputs.
+pub fn resolve(definition: &Definition, trigger: Option<&Trigger>, payload: &Value, defaults: Defaults<'_>) -> Result<Value, Vec<Mistake>> {
+    let schema = &definition.inputs.schema;
+    let mut inputs = match trigger {
+        Some(trigger) => map(schema, trigger, payload),
+        None => payload.clone(),
+    };
+    let mut mistakes = Vec::new();
+    bounded(schema, &inputs)?;
+    fill(schema, schema, &mut inputs, "", Some(defaults), &mut mistakes);
+    bounded(schema, &inputs)?;
+    let validator = definition::compile(schema).map_err(|mistake| vec![mistake])?;
+    let errors = validator.iter_errors(&inputs).map(|error| {
+        let mistake = Mistake::new("inputs_invalid", error.masked().to_string());
+        mistake.hint(format!("the schema of the inputs asks for it at `{}`", error.schema_path())).under(&error.instance_path().to_string())
+    });
+    mistakes.extend(errors.take(TOLD_MAX));
+    if mistakes.is_empty() { Ok(inputs) } else { Err(mistakes) }
+}
+
+fn bounded(schema: &Value, inputs: &Value) -> Result<(), Vec<Mistake>> {
+    let mistake = || Mistake::new("inputs_invalid", "the inputs are too large to be checked by their schema").hint("send less at once");
+    if definition::is_bounded(schema, inputs) { Ok(()) } else { Err(vec![mistake()]) }
+}
+
+/// What the mapping names, or the members of the same names. What is not there is left out, so that a default may apply.
+fn map(schema: &Value, trigger: &Trigger, payload: &Value) -> Value {
+    let inputs: Map<String, Value> = match trigger.input_mapping() {
+        Some(mapping) => {
+            let selected = |(name, path): (&String, &String)| Some((name.clone(), definition::parts::select(path, payload)?));
+            mapping.iter().filter_map(selected).collect()
+        }
+        None => {
+            let declared = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+            declared.filter_map(|name| Some((name.clone(), payload.get(name)?.clone()))).collect()
+        }
+    };
+    Value::Object(inputs)
+}
+
+/// Writes defaults in, and makes leap seconds the second before, wherever the schema speaks of a member or an item by itself.
+/// SECURITY: an item gets no defaults, so that a long list of empty ones cannot become far larger than what was sent.
+fn fill(root: &Value, schema: &Value, value: &mut Value, place: &str, defaults: Option<Defaults<'_>>, mistakes: &mut Vec<Mistake>) {
+    let Some(schema) = followed(root, schema) else { return };
+    match value {
+        Value::Object(members) => {
+            for (name, schema) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                let below = format!("{place}/{}", escape(name));
+                if !members.contains_key(name)
+                    && let Some(defaults) = defaults
+                    && let Some(default) = followed(root, schema).and_then(|schema| schema.get("default"))
+                {
+                    match meant(default, name, defaults) {
+                        Ok(value) => drop(members.insert(name.clone(), value)),
+                        Err(mistake) => mistakes.push(mistake.under(&below)),
+                    }
+                }
+                if let Some(value) = members.get_mut(name) {
+                    fill(root, schema, value, &below, defaults, mistakes);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = schema.get("items") else { return };
+            items.iter_mut().enumerate().for_each(|(index, item)| fill(root, schema, item, &format!("{place}/{index}"), None, mistakes));
+        }
+        Value::String(text) => {
+            if schema.get("format").and_then(Value::as_str).is_some_and(|format| matches!(format, "date-time" | "time")) {
+                clamp_leap_second(text);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn followed<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
+    let mut at = schema;
+    for _ in 0..REFERENCES_MAX {
+        // A default beside a reference is meant for this place.
+        match at.get("$ref").and_then(Value::as_str).filter(|_| at.get("default").is_none()) {
+            Some(reference) => at = root.pointer(reference.strip_prefix('#')?)?,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// The value that a default stands for.
+fn meant(default: &Value, name: &str, defaults: Defaults<'_>) -> Result<Value, Mistake> {
+    match default.as_str().filter(|text| definition::is_token(text)) {
+        Some("$last_fired_at") => Ok(Value::String(defaults.last_fired_at.to_string())),
+        Some("$creator") => Ok(Value::String(defaults.creator.to_owned())),
+        Some(_) => defaults.space_default.get(name).cloned().ok_or_else(|| {
+            let mistake = Mistake::new("inputs_invalid", format!("the space has no default for `{name}`"));
+            mistake.hint(format!("set one for the space, or send `{name}`"))
+        }),
+        None => Ok(default.clone()),
+    }
+}
+
+/// `23:59:60` is a time that RFC 3339 has and that most programs do not: it becomes the second before.
+fn clamp_leap_second(text: &mut String) {
+    let clock = text.find(['T', 't']).map_or(0, |at| at + 1);
+    let is_leap = text.get(clock..clock + 8).is_some_and(|clock| {
+        let bytes = clock.as_bytes();
+        bytes[2] == b':' && bytes[5] == b':' && clock.ends_with("60")
+    });
+    if is_leap {
+        text.replace_range(clock + 6..clock + 8, "59");
+    }
+}
+
+#[cfg(test)]
+#[path = "inputs_tests.rs"]
+mod tests;

@@ -1,0 +1,306 @@
+//! Answers which filters of a segment an event satisfies. What it learns of the event it remembers until the next one.
+
+use super::code::{Node, Term, nodes};
+use super::leaf::Leaf;
+use super::segment::{Inner, PathIndex, Probe};
+use super::trie::Found;
+use crate::filter::ScalarRef;
+use crate::filter::naive::together;
+use serde_json::Value;
+use std::cell::RefCell;
+
+/// What is remembered, by number. An entry counts only in the generation it was written in, so nothing has to be cleared.
+#[derive(Default)]
+struct Memory {
+    generation: u32,
+    leaves: Vec<u32>,
+    filters: Vec<u32>,
+    paths: Vec<(u32, u32)>,
+}
+
+thread_local! {
+    static MEMORY: RefCell<Memory> = RefCell::default();
+}
+
+/// Beside the generation, what is known of a leaf.
+const STATE_BITS: u32 = 2;
+const IS_TRUE: u32 = 1;
+const HAS_FOUND: u32 = 2;
+
+pub(super) struct Judge<'s, 'e, V> {
+    segment: &'s Inner,
+    event: &'e Value,
+    memory: Memory,
+    /// What the event has at each of its paths.
+    present: Vec<Present>,
+    scalars: Vec<ScalarRef<'e>>,
+    arrays: Vec<u32>,
+    visit: V,
+}
+
+/// The place in `scalars` of what is at a path, through all arrays.
+struct Present {
+    path: u32,
+    begin: u32,
+    end: u32,
+}
+
+impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
+    /// Visits every filter that the event satisfies.
+    pub(super) fn answer(segment: &'s Inner, event: &'e Value, visit: V) {
+        let mut memory = MEMORY.take();
+        memory.begin(segment);
+        let Found { mut values, arrays } = segment.trie.read(event);
+        if !arrays.is_empty() {
+            values.sort_by_key(|(path, _)| *path);
+        }
+        let mut judge = Self { segment, event, memory, present: Vec::new(), scalars: Vec::new(), arrays, visit };
+        judge.remember(&values);
+        judge.look_up();
+        judge.judge_the_rest();
+        MEMORY.set(judge.memory);
+    }
+
+    fn remember(&mut self, values: &[(u32, &'e Value)]) {
+        self.present.reserve(values.len());
+        self.scalars.reserve(values.len());
+        for (path, value) in values {
+            let begin = self.scalars.len() as u32;
+            flatten(value, &mut self.scalars);
+            let end = self.scalars.len() as u32;
+            match self.present.last_mut() {
+                Some(last) if last.path == *path => last.end = end,
+                Some(_) | None => {
+                    self.memory.found(*path, self.present.len());
+                    self.present.push(Present { path: *path, begin, end });
+                }
+            }
+        }
+    }
+
+    fn look_up(&mut self) {
+        let index = &self.segment.index;
+        for place in 0..self.present.len() {
+            let Some(&Present { path, begin, end }) = self.present.get(place) else { continue };
+            let Some(of_path) = index.paths.get(path as usize) else { continue };
+            if of_path.exists {
+                index.look_up(path, &Probe::Exists).iter().for_each(|leaf| self.found(*leaf));
+            }
+            for scalar in begin..end {
+                if let Some(&scalar) = self.scalars.get(scalar as usize) {
+                    self.look_up_scalar(path, of_path, scalar);
+                }
+            }
+        }
+    }
+
+    fn look_up_scalar(&mut self, path: u32, of_path: &'s PathIndex, scalar: ScalarRef<'e>) {
+        let index = &self.segment.index;
+        if of_path.equals {
+            index.look_up(path, &Probe::whole(scalar)).iter().for_each(|leaf| self.found(*leaf));
+        }
+        match scalar {
+            ScalarRef::Text(text) => {
+                for length in &of_path.starts {
+                    let Some(start) = text.as_bytes().get(..usize::from(*length)) else { break };
+                    index.look_up(path, &Probe::Start(start)).iter().for_each(|leaf| self.found(*leaf));
+                }
+                for length in &of_path.ends {
+                    let Some(begin) = text.len().checked_sub(usize::from(*length)) else { break };
+                    let end = text.as_bytes().get(begin..).unwrap_or_default();
+                    index.look_up(path, &Probe::End(end)).iter().for_each(|leaf| self.found(*leaf));
+                }
+                if let Some(texts) = &of_path.texts {
+                    texts.each_in(text, |leaf| self.found(leaf));
+                }
+            }
+            ScalarRef::Number(number) => {
+                if let Some(ranges) = &of_path.ranges {
+                    ranges.each_with(number, |leaf| self.found(leaf));
+                }
+            }
+            ScalarRef::Null | ScalarRef::Bool(_) => {}
+        }
+    }
+
+    /// The index has found a leaf. What it finds by hash is not yet true, nor is a leaf of which only one condition is in the index.
+    fn found(&mut self, leaf: u32) {
+        if !self.leaf(leaf) || !self.memory.first_time(leaf) {
+            return;
+        }
+        let segment = self.segment;
+        for &filter in segment.found_by(leaf) {
+            if self.memory.is_settled(filter) {
+                continue;
+            }
+            let holds = self.holds(segment.words_of(filter));
+            if filter < segment.open.start {
+                self.memory.settle(filter);
+                if holds {
+                    (self.visit)(filter);
+                }
+            } else if !holds {
+                self.memory.settle(filter);
+            }
+        }
+    }
+
+    fn judge_the_rest(&mut self) {
+        let segment = self.segment;
+        for filter in segment.open.clone() {
+            if !self.memory.is_settled(filter) {
+                (self.visit)(filter);
+            }
+        }
+        for filter in segment.open.end..segment.begins.len().saturating_sub(1) as u32 {
+            if self.holds(segment.words_of(filter)) {
+                (self.visit)(filter);
+            }
+        }
+    }
+
+    fn holds(&mut self, words: &'s [u32]) -> bool {
+        nodes(words).all(|node| self.node(node))
+    }
+
+    fn node(&mut self, node: Node<'s>) -> bool {
+        match node {
+            Node::Object(terms) => self.object(terms),
+            Node::And(body) => self.holds(body),
+            Node::Or(body) => nodes(body).any(|node| self.node(node)),
+            Node::Not(body) => !self.holds(body),
+        }
+    }
+
+    fn object(&mut self, terms: &'s [u32]) -> bool {
+        if self.share_an_array(terms) {
+            return self.of_one_element(terms);
+        }
+        terms.iter().map(|word| Term::of(*word)).all(|term| self.leaf(term.leaf) != term.negated)
+    }
+
+    /// Whether several paths of the object go on through an array of the event.
+    fn share_an_array(&self, terms: &[u32]) -> bool {
+        self.arrays.iter().any(|array| {
+            let mut through = terms.chunk_by(|one, other| self.path(*one) == self.path(*other)).filter(|terms| {
+                let names = terms.first().and_then(|word| self.path(*word)).and_then(|path| self.segment.paths.get(path as usize));
+                names.is_some_and(|names| self.segment.trie.through(*array, names))
+            });
+            through.next().is_some() && through.next().is_some()
+        })
+    }
+
+    fn of_one_element(&self, terms: &'s [u32]) -> bool {
+        let conditions: Vec<_> = terms
+            .chunk_by(|one, other| self.path(*one) == self.path(*other))
+            .filter_map(|terms| {
+                let path = terms.first().and_then(|word| self.path(*word))?;
+                Some((&**self.segment.paths.get(path as usize)?, terms))
+            })
+            .collect();
+        together(Some(self.event), &conditions, &|value, (names, terms): (&[Box<str>], &[u32])| {
+            let (mut exists, mut scalars) = (false, Vec::new());
+            if let Some(value) = value {
+                read(value, names, &mut exists, &mut scalars);
+            }
+            terms.iter().map(|word| Term::of(*word)).all(|term| {
+                self.segment.leaves.get(term.leaf as usize).is_some_and(|leaf| leaf.test.holds(exists, &scalars) != term.negated)
+            })
+        })
+    }
+
+    fn path(&self, word: u32) -> Option<u32> {
+        self.segment.leaves.get(Term::of(word).leaf as usize).map(|leaf| leaf.path)
+    }
+
+    fn leaf(&mut self, leaf: u32) -> bool {
+        if let Some(known) = self.memory.leaf(leaf) {
+            return known;
+        }
+        let holds = self.segment.leaves.get(leaf as usize).is_some_and(|Leaf { path, test }| match self.memory.present(*path) {
+            Some(place) => self.present.get(place).is_some_and(|present| {
+                test.holds(true, self.scalars.get(present.begin as usize..present.end as usize).unwrap_or_default())
+            }),
+            None => test.holds(false, &[]),
+        });
+        self.memory.learn(leaf, holds);
+        holds
+    }
+}
+
+impl Memory {
+    fn begin(&mut self, segment: &Inner) {
+        self.generation += 1;
+        if self.generation > u32::MAX >> STATE_BITS {
+            *self = Self { generation: 1, ..Self::default() };
+        }
+        let grow = |entries: &mut Vec<u32>, count: usize| {
+            if entries.len() < count {
+                entries.resize(count, 0);
+            }
+        };
+        grow(&mut self.leaves, segment.leaves.len());
+        grow(&mut self.filters, segment.begins.len());
+        if self.paths.len() < segment.paths.len() {
+            self.paths.resize(segment.paths.len(), (0, 0));
+        }
+    }
+
+    fn leaf(&self, leaf: u32) -> Option<bool> {
+        let entry = self.leaves.get(leaf as usize)?;
+        (entry >> STATE_BITS == self.generation).then_some(entry & IS_TRUE != 0)
+    }
+
+    fn learn(&mut self, leaf: u32, is_true: bool) {
+        if let Some(entry) = self.leaves.get_mut(leaf as usize) {
+            *entry = self.generation << STATE_BITS | if is_true { IS_TRUE } else { 0 };
+        }
+    }
+
+    /// Whether a leaf of which something is known finds its filters now, and has not before.
+    fn first_time(&mut self, leaf: u32) -> bool {
+        let Some(entry) = self.leaves.get_mut(leaf as usize) else { return false };
+        let first = *entry & HAS_FOUND == 0;
+        *entry |= HAS_FOUND;
+        first
+    }
+
+    fn is_settled(&self, filter: u32) -> bool {
+        self.filters.get(filter as usize) == Some(&self.generation)
+    }
+
+    fn settle(&mut self, filter: u32) {
+        if let Some(entry) = self.filters.get_mut(filter as usize) {
+            *entry = self.generation;
+        }
+    }
+
+    fn found(&mut self, path: u32, place: usize) {
+        if let Some(entry) = self.paths.get_mut(path as usize) {
+            *entry = (self.generation, place as u32);
+        }
+    }
+
+    fn present(&self, path: u32) -> Option<usize> {
+        let (generation, place) = self.paths.get(path as usize)?;
+        (*generation == self.generation).then_some(*place as usize)
+    }
+}
+
+fn flatten<'e>(value: &'e Value, scalars: &mut Vec<ScalarRef<'e>>) {
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| flatten(element, scalars)),
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => scalars.extend(ScalarRef::of(value)),
+    }
+}
+
+fn read<'e>(value: &'e Value, names: &[Box<str>], exists: &mut bool, scalars: &mut Vec<ScalarRef<'e>>) {
+    match (value, names) {
+        (_, []) => {
+            *exists = true;
+            flatten(value, scalars);
+        }
+        (Value::Array(elements), _) => elements.iter().for_each(|element| read(element, names, exists, scalars)),
+        (_, [name, rest @ ..]) => value.get(&**name).into_iter().for_each(|value| read(value, rest, exists, scalars)),
+    }
+}

@@ -1,0 +1,104 @@
+//! Schedules. Whenever one is due, after a restart and after a suspend alike, the same code lists its ticks since the last one that was handled.
+//! A tick is fired first and passed then, and a tick that was fired before starts nothing: a crash in between repeats nothing and loses nothing.
+
+use crate::engine::Engine;
+use crate::error::Error;
+use automation::schedule::{SkipReason, Skipped, StartReason};
+use countersign_core::automation::{FiringReason, Tick, Trigger};
+use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Schedules that are handled in one go.
+const DUE_AT_ONCE: u32 = 100;
+
+/// The longest sleep: another server may have saved a schedule that is due sooner.
+const SLEEP_MAX: Duration = Duration::from_secs(10);
+
+/// How soon a schedule is tried again that could not be handled.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+impl Engine {
+    pub(crate) async fn keep_schedules(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let sleep = match self.handle_due_schedules().await {
+                Ok(sleep) => sleep,
+                Err(error) => {
+                    tracing::warn!(%error, "schedules could not be handled; they are tried again");
+                    TRY_AGAIN
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(sleep) => {}
+                () = self.0.schedule_changed.notified() => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Handles every schedule that is due. Returns how long nothing will be due.
+    pub async fn handle_due_schedules(&self) -> Result<Duration, Error> {
+        let due = self.ledger().list_due_triggers(DUE_AT_ONCE).await?;
+        let is_full = due.len() >= DUE_AT_ONCE as usize;
+        for trigger in due {
+            if let Err(error) = self.handle_schedule(&trigger).await {
+                tracing::warn!(%error, automation = %trigger.automation, trigger = %trigger.id, "a schedule could not be handled");
+                return Ok(TRY_AGAIN);
+            }
+        }
+        if is_full {
+            return Ok(Duration::ZERO);
+        }
+        let next = self.ledger().next_due_at().await?;
+        Ok(next.map_or(SLEEP_MAX, |next| Duration::from_millis(next.millis_since(self.now())).min(SLEEP_MAX)))
+    }
+
+    async fn handle_schedule(&self, trigger: &Trigger) -> Result<(), Error> {
+        let Some(saved) = self.ledger().find_automation(&trigger.org, &trigger.automation).await? else {
+            return Ok(());
+        };
+        let program = self.program(&trigger.org, saved.definition).await?;
+        let Some(schedule) = program.schedule(&trigger.id) else {
+            return Ok(());
+        };
+        let now = self.now();
+        let due = schedule.due(trigger.high_water.unwrap_or(trigger.enabled_at), now);
+        for start in due.start {
+            let tick = Tick {
+                scheduled_for: start.tick.scheduled_for,
+                wall: start.tick.wall.to_string(),
+                zone: schedule.timezone().to_owned(),
+                tzdata: automation::schedule::tzdata_version().to_owned(),
+            };
+            let reason = match start.reason {
+                StartReason::OnTime => FiringReason::OnTime,
+                StartReason::CaughtUp => FiringReason::CaughtUp,
+            };
+            self.fire_tick(&saved, &program, trigger, tick, reason).await?;
+        }
+        let passed = PassedTicks {
+            org: trigger.org.clone(),
+            automation: trigger.automation.clone(),
+            trigger: trigger.id.clone(),
+            from: trigger.high_water,
+            high_water: due.high_water,
+            next_due_at: due.next_due,
+            skipped: due.skipped.iter().map(skipped).collect(),
+            is_corrected: due.corrected_from.is_some(),
+        };
+        // If another server was first, it has said so.
+        self.ledger().pass_ticks(passed).await?;
+        Ok(())
+    }
+}
+
+fn skipped(ticks: &Skipped) -> SkippedTicks {
+    let reason = match ticks.reason {
+        SkipReason::CatchUpNone => FiringReason::CatchUpNone,
+        SkipReason::Superseded => FiringReason::Superseded,
+        SkipReason::OutsideWindow => FiringReason::OutsideWindow,
+        SkipReason::OverMax => FiringReason::OverMax,
+        SkipReason::DstGap => FiringReason::DstGap,
+    };
+    SkippedTicks { reason, count: ticks.count, first_at: ticks.first.scheduled_for, last_at: ticks.last.scheduled_for }
+}

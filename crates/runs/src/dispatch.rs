@@ -1,0 +1,383 @@
+//! Makes a firing of an occurrence: resolves its inputs, judges what caused it, and hands it to the store, which records it together with the
+//! run that it starts. What starts nothing is recorded too, with its reason.
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::program::Program;
+use automation::definition::{ChainPolicy, Concurrency, Drop, Facts, Kind, Rate, Trigger as TriggerDefinition};
+use automation::inputs::{self, Defaults};
+use automation::Mistake;
+use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
+use countersign_core::limits::CHAIN_DEPTH_MAX;
+use countersign_core::ports::events::Event;
+use countersign_core::ports::runs::{self, Occasion, Dropped, Fired, NewFiring, Start};
+use countersign_core::run::{Phase, Run, StepRecord};
+use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId, Status};
+use serde_json::{Map, Value, json};
+
+/// A request to fire a webhook.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    pub trigger: Trigger,
+    pub payload: Value,
+    /// The idempotency key, and the digest of what was sent.
+    pub key: Option<(String, Digest)>,
+    /// The chain that the request says it is part of, if it proved that.
+    pub chain: Vec<AutomationId>,
+}
+
+/// A request to run an automation by name.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub org: OrgId,
+    pub automation: AutomationId,
+    pub inputs: Value,
+    pub key: Option<(String, Digest)>,
+}
+
+/// What led to an occurrence.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lineage {
+    pub(crate) chain: Vec<AutomationId>,
+    pub(crate) root: Option<RunId>,
+}
+
+/// One occurrence, before it is judged.
+struct Occurrence<'a> {
+    saved: &'a Automation,
+    program: &'a Program,
+    trigger: Option<&'a Trigger>,
+    kind: TriggerType,
+    payload: Value,
+    occasion: Occasion,
+    reason: FiringReason,
+    lineage: Lineage,
+    even_paused: bool,
+}
+
+impl Engine {
+    /// Fires a webhook. Its sender is told what it came to.
+    pub async fn fire_hook(&self, hook: Hook) -> Result<Fired, Error> {
+        let saved = self.live(&hook.trigger.org, &hook.trigger.automation).await?;
+        if saved.status == AutomationStatus::Paused || !hook.trigger.is_enabled {
+            return Err(Error::Paused { automation: saved.id });
+        }
+        let program = self.program(&saved.org, saved.definition).await?;
+        let occurrence = Occurrence {
+            saved: &saved,
+            program: &program,
+            trigger: Some(&hook.trigger),
+            kind: TriggerType::Webhook,
+            payload: hook.payload,
+            occasion: hook.key.map_or(Occasion::Request, |(key, fingerprint)| Occasion::Key { key, fingerprint }),
+            reason: FiringReason::OnTime,
+            lineage: Lineage { chain: hook.chain, root: None },
+            even_paused: false,
+        };
+        let fired = match self.prepare(&occurrence).await? {
+            Ok(new) => self.hand_over(new).await?,
+            // Nothing was fired: the sender can mend what it sends.
+            Err(mistakes) => return Err(Error::InputsInvalid { mistakes }),
+        };
+        match &fired {
+            Fired::New(firing) if firing.reason == FiringReason::RateLimited => {
+                Err(Error::RateLimited { retry_after_seconds: rate_of(&program, Some(&hook.trigger)).map_or(60, |rate| rate.per_seconds) })
+            }
+            Fired::New(_) | Fired::Earlier(_) | Fired::KeyReused(_) | Fired::UnknownAutomation => told(fired, &saved.id),
+        }
+    }
+
+    /// Runs an automation because somebody asked for it by name. A paused one runs too.
+    pub async fn run_by_hand(&self, asked: Asked) -> Result<Fired, Error> {
+        let saved = self.live(&asked.org, &asked.automation).await?;
+        let program = self.program(&saved.org, saved.definition).await?;
+        let occurrence = Occurrence {
+            saved: &saved,
+            program: &program,
+            trigger: None,
+            kind: TriggerType::Manual,
+            payload: asked.inputs,
+            occasion: asked.key.map_or(Occasion::Request, |(key, fingerprint)| Occasion::Key { key, fingerprint }),
+            reason: FiringReason::Manual,
+            lineage: Lineage::default(),
+            even_paused: true,
+        };
+        match self.prepare(&occurrence).await? {
+            Ok(new) => told(self.hand_over(new).await?, &saved.id),
+            Err(mistakes) => Err(Error::InputsInvalid { mistakes }),
+        }
+    }
+
+    /// Runs a run once more: all of it on the version that is saved now, or from one of its steps on, with its own version. What came before
+    /// that step is taken from it.
+    pub async fn rerun(&self, run: &Run, steps: &[StepRecord], from_step: Option<&str>, inputs: Option<Value>) -> Result<Fired, Error> {
+        let saved = self.live(&run.org, &run.automation).await?;
+        let (digest, version) = match from_step {
+            Some(_) => (run.definition, run.version),
+            None => (saved.definition, saved.version),
+        };
+        let program = self.program(&run.org, digest).await?;
+        let copied = match from_step {
+            Some(step) => self.copied(run, steps, &program, step).await?,
+            None => Vec::new(),
+        };
+        let occurrence = Occurrence {
+            saved: &saved,
+            program: &program,
+            trigger: None,
+            kind: run.trigger_type,
+            payload: inputs.unwrap_or_else(|| run.inputs.clone()),
+            occasion: Occasion::Request,
+            reason: FiringReason::Rerun,
+            lineage: Lineage { chain: run.chain.iter().take(run.chain.len().saturating_sub(1)).cloned().collect(), root: None },
+            even_paused: true,
+        };
+        match self.prepare(&occurrence).await? {
+            Ok(mut new) => {
+                if let Some(start) = &mut new.start {
+                    start.rerun_of = Some(run.id.clone());
+                    start.copied = copied;
+                    (start.definition, start.version) = (digest, version);
+                }
+                told(self.hand_over(new).await?, &saved.id)
+            }
+            Err(mistakes) => Err(Error::InputsInvalid { mistakes }),
+        }
+    }
+
+    /// The steps before this one, as the rerun takes them over.
+    async fn copied(&self, run: &Run, steps: &[StepRecord], program: &Program, from: &str) -> Result<Vec<StepRecord>, Error> {
+        let impossible = |why: &str| Error::RerunImpossible { step: from.to_owned(), why: why.to_owned() };
+        let plan = program.steps(Phase::Plan);
+        let index = plan.iter().position(|step| step.definition.step_id == from).ok_or_else(|| impossible("it is not in the plan"))?;
+        if !run.status.is_final() {
+            return Err(impossible("the run has not ended"));
+        }
+        let at = |index: usize| steps.iter().find(|step| step.phase == Phase::Plan && step.index as usize == index);
+        if let Some(invocation) = at(index).and_then(|step| step.invocation.as_ref()) {
+            let row = self.0.ports.pipeline.watch(&run.org, invocation, std::time::Duration::ZERO).await;
+            if row.is_ok_and(|row| row.status == Status::InDoubt) {
+                return Err(Error::RerunInDoubt { step: from.to_owned() });
+            }
+        }
+        let copy = |index| {
+            let step: &StepRecord = at(index).filter(|step| step.failure.is_none())?;
+            Some(StepRecord { copied_from: Some(step.copied_from.clone().unwrap_or_else(|| run.id.clone())), ..step.clone() })
+        };
+        (0..index).map(|index| copy(index).ok_or_else(|| impossible("a step before it has no result"))).collect()
+    }
+
+    pub(crate) async fn fire_tick(
+        &self,
+        saved: &Automation,
+        program: &Program,
+        trigger: &Trigger,
+        tick: Tick,
+        reason: FiringReason,
+    ) -> Result<(), Error> {
+        let payload = json!({
+            "fired_at": self.now(),
+            "scheduled_for": tick.scheduled_for,
+            "last_fired_at": trigger.last_fired_at,
+        });
+        let occurrence = Occurrence {
+            saved,
+            program,
+            trigger: Some(trigger),
+            kind: TriggerType::Schedule,
+            payload,
+            occasion: Occasion::Tick(tick),
+            reason,
+            lineage: Lineage::default(),
+            even_paused: false,
+        };
+        self.fire_unattended(&occurrence).await
+    }
+
+    pub(crate) async fn fire_event(
+        &self,
+        saved: &Automation,
+        program: &Program,
+        trigger: &Trigger,
+        event: &Event,
+        payload: Value,
+        lineage: Lineage,
+    ) -> Result<(), Error> {
+        let occurrence = Occurrence {
+            saved,
+            program,
+            trigger: Some(trigger),
+            kind: TriggerType::Event,
+            payload,
+            occasion: Occasion::Event(event.id.clone()),
+            reason: FiringReason::OnTime,
+            lineage,
+            even_paused: false,
+        };
+        self.fire_unattended(&occurrence).await
+    }
+
+    /// Nobody is there to be told: whatever stands in the way is a row of the ledger.
+    async fn fire_unattended(&self, occurrence: &Occurrence<'_>) -> Result<(), Error> {
+        let new = match self.prepare(occurrence).await? {
+            Ok(new) => new,
+            Err(mistakes) => self.refusal(occurrence, FiringReason::InputsInvalid, Some(in_words(&mistakes))),
+        };
+        self.hand_over(new).await?;
+        Ok(())
+    }
+
+    /// The firing with the run that it would start; the inner error says what is wrong with the inputs.
+    async fn prepare(&self, occurrence: &Occurrence<'_>) -> Result<Result<NewFiring, Vec<Mistake>>, Error> {
+        let Occurrence { saved, program, trigger, .. } = occurrence;
+        if let Some(reason) = chain_refuses(&program.definition.execution.chain_policy, &saved.id, &occurrence.lineage, occurrence.kind) {
+            return Ok(Ok(self.refusal(occurrence, reason, None)));
+        }
+        let acts_as = PrincipalId::Automation(saved.id.clone());
+        if self.ledger().find_principal(&saved.org, &acts_as).await?.is_none() {
+            return Ok(Ok(self.refusal(occurrence, FiringReason::CreatorInactive, None)));
+        }
+        let defined = trigger.and_then(|trigger| program.definition.trigger(&trigger.id));
+        let creator = format!("user:{}", saved.creator);
+        let defaults = Defaults {
+            last_fired_at: trigger.map_or(saved.created_at, |trigger| trigger.last_fired_at.unwrap_or(trigger.enabled_at)),
+            creator: &creator,
+            space_default: &Map::new(),
+        };
+        let inputs = match inputs::resolve(&program.definition, defined, &occurrence.payload, defaults) {
+            Ok(inputs) => inputs,
+            Err(mistakes) => return Ok(Err(mistakes)),
+        };
+        let execution = &program.definition.execution;
+        let now = self.now();
+        let start = Start {
+            run: RunId::new(now, self.draw()),
+            session: SessionId::new(now, self.draw()),
+            version: saved.version,
+            definition: saved.definition,
+            trigger_type: occurrence.kind,
+            inputs,
+            queue: self.queue_of(program),
+            concurrency: match execution.concurrency {
+                Concurrency::DropIfRunning => runs::Concurrency::DropIfRunning,
+                Concurrency::Queue => runs::Concurrency::Queue {
+                    max: execution.max_queued.limit,
+                    drop: match execution.max_queued.drop {
+                        Drop::Newest => Dropped::Newest,
+                        Drop::Oldest => Dropped::Oldest,
+                    },
+                },
+                Concurrency::AllowParallel => runs::Concurrency::AllowParallel,
+            },
+            rate: rate_of(program, *trigger).map(|rate| runs::Rate { max: rate.max, per_seconds: rate.per_seconds }),
+            rerun_of: None,
+            copied: Vec::new(),
+            chain: occurrence.lineage.chain.clone(),
+            root: occurrence.lineage.root.clone(),
+            even_paused: occurrence.even_paused,
+        };
+        Ok(Ok(NewFiring { start: Some(Box::new(start)), ..self.refusal(occurrence, occurrence.reason, None) }))
+    }
+
+    /// A firing that starts nothing, for this reason.
+    fn refusal(&self, occurrence: &Occurrence<'_>, reason: FiringReason, detail: Option<String>) -> NewFiring {
+        NewFiring {
+            id: FiringId::new(self.now(), self.draw()),
+            org: occurrence.saved.org.clone(),
+            automation: occurrence.saved.id.clone(),
+            trigger: occurrence.trigger.map(|trigger| trigger.id.clone()),
+            occasion: occurrence.occasion.clone(),
+            reason,
+            detail,
+            start: None,
+        }
+    }
+
+    async fn hand_over(&self, new: NewFiring) -> Result<Fired, Error> {
+        let fired = self.ledger().fire(new).await?;
+        match &fired {
+            Fired::New(Firing { reason, run, .. }) => {
+                metrics::counter!("countersign_firings_total", "outcome" => reason.outcome().as_str()).increment(1);
+                if run.is_some() {
+                    self.0.run_due.notify_waiters();
+                }
+            }
+            Fired::Earlier(_) | Fired::KeyReused(_) | Fired::UnknownAutomation => {}
+        }
+        Ok(fired)
+    }
+
+    async fn live(&self, org: &OrgId, automation: &AutomationId) -> Result<Automation, Error> {
+        let unknown = || Error::UnknownAutomation { automation: automation.clone() };
+        let saved = self.ledger().find_automation(org, automation).await?.ok_or_else(unknown)?;
+        match saved.status {
+            AutomationStatus::Active | AutomationStatus::Paused => Ok(saved),
+            AutomationStatus::Archived => Err(Error::Archived { automation: saved.id }),
+        }
+    }
+
+    /// The worker pool of a run. One that no worker of this process serves may be served by another process.
+    fn queue_of(&self, program: &Program) -> String {
+        program.definition.queue(&Facts::default()).to_owned()
+    }
+}
+
+fn rate_of(program: &Program, trigger: Option<&Trigger>) -> Option<Rate> {
+    let defined: &TriggerDefinition = program.definition.trigger(&trigger?.id)?;
+    match &defined.kind {
+        Kind::Schedule(_) => None,
+        Kind::Webhook(webhook) => Some(webhook.rate_limit),
+        Kind::Event(event) => Some(event.rate_limit),
+    }
+}
+
+/// Why a run may not follow from what led to it.
+fn chain_refuses(policy: &ChainPolicy, own: &AutomationId, lineage: &Lineage, kind: TriggerType) -> Option<FiringReason> {
+    if lineage.chain.len() >= CHAIN_DEPTH_MAX {
+        return Some(FiringReason::ChainTooDeep);
+    }
+    // A person who asks by name knows what they do.
+    if kind == TriggerType::Manual {
+        return None;
+    }
+    let is_refused = match policy {
+        ChainPolicy::AvoidLoop => lineage.chain.contains(own),
+        ChainPolicy::IgnoreRuns => !lineage.chain.is_empty(),
+        ChainPolicy::Allow => false,
+    };
+    is_refused.then_some(FiringReason::LoopGuard)
+}
+
+fn told(fired: Fired, automation: &AutomationId) -> Result<Fired, Error> {
+    match fired {
+        Fired::KeyReused(firing) => Err(Error::KeyReused { firing: Box::new(firing) }),
+        Fired::UnknownAutomation => Err(Error::UnknownAutomation { automation: automation.clone() }),
+        Fired::New(_) | Fired::Earlier(_) => Ok(fired),
+    }
+}
+
+fn in_words(mistakes: &[Mistake]) -> String {
+    let told = mistakes.iter().take(5).map(|mistake| format!("`{}`: {}", mistake.pointer, mistake.message));
+    told.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_core::Timestamp;
+
+    #[test]
+    fn a_run_follows_from_no_run_of_its_own_and_from_no_long_chain() {
+        let automation = |n: u8| AutomationId::new(Timestamp::from_micros(0), [n; 10]);
+        let lineage = |chain: &[u8]| Lineage { chain: chain.iter().copied().map(automation).collect(), root: None };
+        let refuses = |policy, chain: &[u8]| chain_refuses(&policy, &automation(1), &lineage(chain), TriggerType::Event);
+        for policy in [ChainPolicy::AvoidLoop, ChainPolicy::IgnoreRuns, ChainPolicy::Allow] {
+            assert_eq!(refuses(policy, &[]), None);
+            assert_eq!(refuses(policy, &[2; CHAIN_DEPTH_MAX]), Some(FiringReason::ChainTooDeep));
+        }
+        assert_eq!(refuses(ChainPolicy::AvoidLoop, &[2, 3]), None);
+        assert_eq!(refuses(ChainPolicy::AvoidLoop, &[2, 1]), Some(FiringReason::LoopGuard));
+        assert_eq!(refuses(ChainPolicy::IgnoreRuns, &[2]), Some(FiringReason::LoopGuard));
+        assert_eq!(refuses(ChainPolicy::Allow, &[1]), None);
+    }
+}

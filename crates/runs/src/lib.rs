@@ -1,0 +1,22 @@
+//! Runs automations: what a definition says is done here, and nowhere else.
+//!
+//! Read in this order: `dispatch` makes a firing of an occurrence, `clock` and `listener` notice occurrences of schedules and events, `worker`
+//! takes runs that are due and keeps its leases on them, `walk` takes one run through its steps. A step is an invocation like any other:
+//! the pipeline gates it, asks a person, performs it and leaves its receipt. Everything that lasts is in the store, behind the ports
+//! `Automations` and `Runs`; a worker that is killed at any moment has lost nothing.
+
+mod clock;
+mod dispatch;
+mod engine;
+mod error;
+mod listener;
+mod params;
+mod program;
+mod step;
+mod walk;
+mod worker;
+
+pub use dispatch::{Asked, Hook};
+pub use engine::{Engine, Ports, Queue, Settings};
+pub use error::Error;
+pub use program::Program;

@@ -1,0 +1,75 @@
+//! A definition that is ready to run: its templates and schedules are read once, not at every run.
+
+use crate::params::Params;
+use automation::definition::{Definition, Kind, Step};
+use automation::schedule::Schedule;
+use automation::template::{self, Names, Template};
+use countersign_core::run::Phase;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Never changes: it is found by the digest of its definition.
+#[derive(Debug)]
+pub struct Program {
+    pub definition: Definition,
+    schedules: BTreeMap<String, Schedule>,
+    plan: Vec<StepProgram>,
+    on_failure: Vec<StepProgram>,
+}
+
+/// One step with its templates.
+#[derive(Debug)]
+pub(crate) struct StepProgram {
+    pub(crate) definition: Step,
+    pub(crate) when: Option<Template>,
+    pub(crate) params: Params,
+}
+
+impl Program {
+    /// Reads a normalised definition. What was saved was checked, so an error means that we cannot read what we could read once.
+    pub fn of(value: &Value) -> Result<Self, String> {
+        let definition: Definition = serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
+        let mut schedules = BTreeMap::new();
+        for trigger in &definition.triggers {
+            if let Kind::Schedule(schedule) = &trigger.kind {
+                let read = Schedule::parse(&schedule.config()).map_err(|mistakes| told(&mistakes))?;
+                schedules.insert(trigger.trigger_id.clone(), read);
+            }
+        }
+        // What a template may read was checked when the definition was saved.
+        let mut names = Names::default();
+        let plan = steps(&definition.plan, &mut names)?;
+        names.in_on_failure = true;
+        let on_failure = steps(&definition.execution.on_failure, &mut names)?;
+        Ok(Self { definition, schedules, plan, on_failure })
+    }
+
+    pub fn schedule(&self, trigger: &str) -> Option<&Schedule> {
+        self.schedules.get(trigger)
+    }
+
+    pub(crate) fn steps(&self, phase: Phase) -> &[StepProgram] {
+        match phase {
+            Phase::Plan => &self.plan,
+            Phase::OnFailure => &self.on_failure,
+        }
+    }
+}
+
+fn steps(written: &[Step], names: &mut Names) -> Result<Vec<StepProgram>, String> {
+    let mut steps = Vec::with_capacity(written.len());
+    for step in written {
+        let when = step.when.as_deref().map(|when| template::check_predicate(when, names)).transpose();
+        let when = when.map_err(|mistakes| told(&mistakes))?;
+        let params = Params::of(&step.config, names).map_err(|mistakes| told(&mistakes))?;
+        steps.push(StepProgram { definition: step.clone(), when, params });
+        if let Some(name) = &step.output_as {
+            names.outputs.insert(name.clone());
+        }
+    }
+    Ok(steps)
+}
+
+fn told(mistakes: &[automation::Mistake]) -> String {
+    mistakes.iter().map(|mistake| mistake.message.clone()).collect::<Vec<_>>().join("; ")
+}

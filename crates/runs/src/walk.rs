@@ -1,0 +1,309 @@
+//! One run, from where it is to its end, or to where it waits. What it did is saved after each step; what a crash loses of that is found
+//! again, because a step is invoked under a key that names the run and the step: the pipeline answers the same key with the same outcome.
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::program::Program;
+use crate::step::{Stepped, Waits};
+use countersign_core::automation::Automation;
+use countersign_core::invocation::Failure;
+use countersign_core::limits::ON_FAILURE_SECONDS_MAX;
+use countersign_core::ports::runs::{Lease, SavedRun, Then};
+use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, StepStatus, WaitingFor};
+use countersign_core::{Principal, PrincipalId, Timestamp};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The code of a run that took longer than it may.
+const TIMED_OUT: &str = "timed_out";
+
+/// How soon a run is looked at again that could not go on because something is away.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What others say to the walk of a run.
+#[derive(Clone)]
+pub(crate) struct Signals(Arc<Said>);
+
+struct Said {
+    is_cancelled: AtomicBool,
+    is_lost: AtomicBool,
+    stop: CancellationToken,
+}
+
+impl Signals {
+    pub(crate) fn new(stop: CancellationToken) -> Self {
+        Self(Arc::new(Said { is_cancelled: AtomicBool::new(false), is_lost: AtomicBool::new(false), stop }))
+    }
+
+    /// Somebody asked for the end of the run.
+    pub(crate) fn cancel(&self) {
+        self.0.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// The lease is somebody else's.
+    pub(crate) fn lose(&self) {
+        self.0.is_lost.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A run that is worked on.
+pub(crate) struct Walk {
+    pub(crate) engine: Engine,
+    pub(crate) run: Run,
+    pub(crate) program: Arc<Program>,
+    pub(crate) automation: Automation,
+    pub(crate) principal: Principal,
+    /// What later steps read of earlier ones.
+    pub(crate) outputs: Map<String, Value>,
+    lease: Lease,
+    steps: Vec<StepRecord>,
+    /// Steps that have ended since the run was saved last.
+    unsaved: Vec<StepRecord>,
+    began: Instant,
+    worked_before_ms: u64,
+    handler_began: Option<Instant>,
+}
+
+impl Engine {
+    /// Works on a run until it has ended, waits, or is somebody else's.
+    pub(crate) async fn walk_run(self, lease: Lease, signals: Signals) {
+        let run = lease.run.clone();
+        match self.open(lease.clone()).await {
+            Ok(Some(walk)) => {
+                if let Err(error) = walk.go(&signals).await {
+                    // Its lease ends, and it is taken up again, here or by another server.
+                    tracing::warn!(%run, %error, "a run was left where it was saved last");
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%run, %error, "a run could not be taken up; it is tried again");
+                tokio::time::sleep(AGAIN).await;
+                let _given_back = self.ledger().give_back(lease).await;
+            }
+        }
+    }
+
+    async fn open(&self, lease: Lease) -> Result<Option<Walk>, Error> {
+        let Some(mut run) = self.ledger().find_run(&lease.org, &lease.run).await? else {
+            return Ok(None);
+        };
+        let found = self.ledger().find_automation(&lease.org, &run.automation).await?;
+        let automation = found.ok_or_else(|| Error::UnknownAutomation { automation: run.automation.clone() })?;
+        let acts_as = PrincipalId::Automation(automation.id.clone());
+        let principal = self.ledger().find_principal(&lease.org, &acts_as).await?;
+        let program = self.program(&lease.org, run.definition).await;
+        let steps = self.ledger().list_steps(&lease.org, &lease.run).await?;
+        run.started_at.get_or_insert_with(|| self.now());
+        let (principal, program) = match (principal, program) {
+            (Some(principal), Ok(program)) => (principal, program),
+            (None, _) => {
+                let why = "whoever saved the automation may no longer act, or it is archived";
+                self.end_at_once(lease, run, "creator_inactive", why).await?;
+                return Ok(None);
+            }
+            (_, Err(Error::Unreadable { message, .. })) => {
+                self.end_at_once(lease, run, "definition_unreadable", &message).await?;
+                return Ok(None);
+            }
+            (_, Err(error)) => return Err(error),
+        };
+        let mut walk = Walk {
+            engine: self.clone(),
+            worked_before_ms: run.worked_ms,
+            run,
+            program,
+            automation,
+            principal,
+            outputs: Map::new(),
+            lease,
+            unsaved: Vec::new(),
+            began: Instant::now(),
+            handler_began: None,
+            steps: Vec::new(),
+        };
+        for step in steps {
+            walk.note(step);
+        }
+        Ok(Some(walk))
+    }
+
+    async fn end_at_once(&self, lease: Lease, mut run: Run, code: &str, why: &str) -> Result<(), Error> {
+        run.status = RunStatus::Failed;
+        run.waiting_for = None;
+        run.failure = Some(RunFailure { code: code.to_owned(), message: why.to_owned(), step_id: None });
+        self.ledger().save_run(SavedRun { lease, run: Box::new(run), steps: Vec::new(), then: Then::End }).await?;
+        Ok(())
+    }
+}
+
+impl Walk {
+    async fn go(mut self, signals: &Signals) -> Result<(), Error> {
+        loop {
+            if signals.0.is_lost.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if signals.0.is_cancelled.load(Ordering::Relaxed) || self.run.cancelled_by.is_some() {
+                return self.cancel().await;
+            }
+            let program = Arc::clone(&self.program);
+            let Some(step) = program.steps(self.run.phase).get(self.run.step as usize) else {
+                return self.end().await;
+            };
+            if self.has_no_time_left() {
+                let failure = Failure { code: TIMED_OUT.to_owned(), message: "the run took longer than it may".to_owned() };
+                if !self.fail(&step.definition.step_id, failure) {
+                    return self.end().await;
+                }
+                continue;
+            }
+            if signals.0.stop.is_cancelled() {
+                return self.park(Some(self.engine.now())).await;
+            }
+            match self.take_step(step).await? {
+                Stepped::Ended(record) => {
+                    let failure = record.failure.clone();
+                    self.run.invocation = None;
+                    self.run.waiting_for = None;
+                    self.run.step += 1;
+                    self.unsaved.push(record.clone());
+                    self.note(record);
+                    if let Some(failure) = failure
+                        && !self.fail(&step.definition.step_id, failure)
+                    {
+                        return self.end().await;
+                    }
+                    // The last step is saved together with the end.
+                    if program.steps(self.run.phase).len() > self.run.step as usize && !self.save(Then::GoOn).await? {
+                        return Ok(());
+                    }
+                }
+                Stepped::Waits(Waits { waiting_for, invocation, until }) => {
+                    self.run.status = RunStatus::Waiting;
+                    self.run.waiting_for = Some(waiting_for);
+                    self.run.invocation = invocation;
+                    return self.park(until).await;
+                }
+            }
+        }
+    }
+
+    /// Goes on with `on_failure`. Returns false if that is not possible: the run has ended.
+    fn fail(&mut self, step_id: &str, failure: Failure) -> bool {
+        match self.run.phase {
+            Phase::Plan => {
+                self.run.failure =
+                    Some(RunFailure { code: failure.code, message: failure.message, step_id: Some(step_id.to_owned()) });
+                self.run.phase = Phase::OnFailure;
+                self.run.step = 0;
+                self.run.invocation = None;
+                self.run.waiting_for = None;
+                true
+            }
+            Phase::OnFailure => {
+                self.run.handler_failed = true;
+                false
+            }
+        }
+    }
+
+    fn has_no_time_left(&mut self) -> bool {
+        match self.run.phase {
+            Phase::Plan => self.time_left_ms() == 0,
+            Phase::OnFailure => self.handler_began.get_or_insert_with(Instant::now).elapsed() >= Duration::from_secs(ON_FAILURE_SECONDS_MAX),
+        }
+    }
+
+    /// What is left of the working time of the plan.
+    pub(crate) fn time_left_ms(&self) -> u64 {
+        let limit_ms = self.program.definition.execution.timeout_seconds.saturating_mul(1_000);
+        limit_ms.saturating_sub(self.worked_ms())
+    }
+
+    fn worked_ms(&self) -> u64 {
+        self.worked_before_ms + u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Keeps what later steps read.
+    fn note(&mut self, step: StepRecord) {
+        let name = self.program.steps(step.phase).get(step.index as usize).and_then(|step| step.definition.output_as.clone());
+        if let (Some(name), Some(output)) = (name, &step.output) {
+            self.outputs.insert(name, output.clone());
+        }
+        self.steps.push(step);
+    }
+
+    async fn cancel(mut self) -> Result<(), Error> {
+        if let Some(waiting) = self.run.invocation.take() {
+            // If a person has answered it meanwhile, it goes its way and has its receipt.
+            let cancelled = self.engine.0.ports.pipeline.cancel_call(&self.principal, &waiting).await;
+            if let Err(error) = cancelled {
+                tracing::warn!(run = %self.run.id, %error, "the call that a cancelled run waited for could not be cancelled");
+            }
+        }
+        self.run.status = RunStatus::Cancelled;
+        self.run.waiting_for = None;
+        self.save(Then::End).await?;
+        Ok(())
+    }
+
+    async fn end(mut self) -> Result<(), Error> {
+        self.run.status = match &self.run.failure {
+            None => RunStatus::Succeeded,
+            Some(failure) if failure.code == TIMED_OUT => RunStatus::TimedOut,
+            Some(_) => RunStatus::Failed,
+        };
+        self.run.waiting_for = None;
+        self.run.invocation = None;
+        if self.run.status == RunStatus::Succeeded {
+            self.run.output = self.output();
+        }
+        let (status, trigger) = (self.run.status, self.run.trigger_type);
+        if self.save(Then::End).await? {
+            metrics::counter!("countersign_runs_total", "status" => status.as_str(), "trigger" => trigger.as_str()).increment(1);
+            // The next run of the same automation may go on.
+            self.engine.0.run_due.notify_waiters();
+        }
+        Ok(())
+    }
+
+    /// The output of the step that the definition names, or of the last one that succeeded.
+    fn output(&self) -> Option<Value> {
+        let from = self.program.definition.execution.output_from.as_deref();
+        let is_it = |step: &&StepRecord| {
+            step.phase == Phase::Plan && step.status == StepStatus::Succeeded && from.is_none_or(|from| from == step.step_id)
+        };
+        self.steps.iter().rev().find(is_it).and_then(|step| step.output.clone())
+    }
+
+    async fn park(&mut self, due_at: Option<Timestamp>) -> Result<(), Error> {
+        self.save(Then::Park { due_at }).await?;
+        Ok(())
+    }
+
+    /// Returns false if the lease is lost: then somebody else works on the run, and knows what this walk knows.
+    async fn save(&mut self, then: Then) -> Result<bool, Error> {
+        self.run.worked_ms = self.worked_ms();
+        if then == Then::GoOn {
+            self.run.status = RunStatus::Running;
+        }
+        let steps = std::mem::take(&mut self.unsaved);
+        let saved = SavedRun { lease: self.lease.clone(), run: Box::new(self.run.clone()), steps, then };
+        let is_held = self.engine.ledger().save_run(saved).await?;
+        if !is_held {
+            tracing::warn!(run = %self.run.id, "its lease is lost: what was done since it was saved is found again by its keys");
+        }
+        Ok(is_held)
+    }
+
+    /// Something is away, or has to be waited for.
+    pub(crate) fn again(&self, waiting_for: WaitingFor, after: Duration) -> Stepped {
+        let after_micros = i64::try_from(after.as_micros()).unwrap_or(i64::MAX);
+        let until = Timestamp::from_micros(self.engine.now().as_micros().saturating_add(after_micros));
+        Stepped::Waits(Waits { waiting_for, invocation: None, until: Some(until) })
+    }
+}

@@ -1,0 +1,220 @@
+//! The worker: takes runs that are due, as many as it has room for, and keeps its leases on them. A run whose lease is lost is dropped here: it
+//! belongs to somebody else by then, and all its writes are refused.
+
+use crate::engine::{Engine, Queue};
+use crate::walk::Signals;
+use countersign_core::limits::{RUN_BEAT_SECONDS, RUN_LEASE_MARGIN_SECONDS, RUN_LEASE_SECONDS};
+use countersign_core::ports::runs::Lease;
+use countersign_core::RunId;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// The most runs that are leased in one write.
+const CLAIM_MAX: usize = 64;
+
+/// How often runs are looked for without a sign that there is one: signs of other servers can be lost.
+const POLL: Duration = Duration::from_secs(1);
+
+/// How often runs of workers that are gone are looked for.
+const FREE_EVERY: Duration = Duration::from_millis(500);
+
+/// How often runs are looked for that nobody woke.
+const FORGOTTEN_EVERY: Duration = Duration::from_secs(30);
+
+/// How long a worker that stops waits for its steps.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// The runs that this process works on.
+#[derive(Clone, Default)]
+struct Held(Arc<Mutex<HashMap<RunId, Holding>>>);
+
+struct Holding {
+    lease: Lease,
+    signals: Signals,
+    task: Option<AbortHandle>,
+    /// The lease holds for sure until then.
+    until: Instant,
+}
+
+impl Engine {
+    /// Works on runs, keeps schedules and listens to events until it is stopped.
+    pub async fn run(self, is_alone: bool, stop: CancellationToken) {
+        if is_alone && let Err(error) = self.ledger().free_all_runs().await {
+            tracing::warn!(%error, "runs that were left behind are taken up when their leases end");
+        }
+        let schedules = tokio::spawn(self.clone().keep_schedules(stop.clone()));
+        let events = tokio::spawn(self.clone().listen(stop.clone()));
+        let held = Held::default();
+        let beating = CancellationToken::new();
+        let beats = tokio::spawn(self.clone().beat(held.clone(), beating.clone()));
+        let freeing = tokio::spawn(self.clone().free_lost(stop.clone()));
+        let mut pools = JoinSet::new();
+        for queue in &self.0.settings.queues {
+            pools.spawn(self.clone().work_on(queue.clone(), held.clone(), stop.clone()));
+        }
+        while pools.join_next().await.is_some() {}
+        beating.cancel();
+        let _ended = tokio::join!(schedules, events, beats, freeing);
+    }
+
+    async fn work_on(self, queue: Queue, held: Held, stop: CancellationToken) {
+        let room = Arc::new(Semaphore::new(queue.workers));
+        let mut tasks = JoinSet::new();
+        let names = [queue.name];
+        while !stop.is_cancelled() {
+            while tasks.try_join_next().is_some() {}
+            // Asked for before the look, so that a sign in between is not missed.
+            let due = self.0.run_due.notified();
+            let free = room.available_permits().min(CLAIM_MAX);
+            let claimed = match free {
+                0 => Ok(Vec::new()),
+                _ => self.ledger().claim_runs(&names, u32::try_from(free).unwrap_or(u32::MAX)).await,
+            };
+            let claimed = claimed.unwrap_or_else(|error| {
+                tracing::warn!(%error, "runs could not be claimed; they are tried again");
+                Vec::new()
+            });
+            let is_full = free > 0 && claimed.len() == free;
+            for lease in claimed {
+                let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+                let signals = Signals::new(stop.clone());
+                held.add(lease.clone(), signals.clone());
+                let (engine, run, holding) = (self.clone(), lease.run.clone(), held.clone());
+                let task = tasks.spawn(async move {
+                    let _permit = permit;
+                    engine.clone().walk_run(lease.clone(), signals).await;
+                    holding.remove(&lease);
+                    // There is room for another one.
+                    engine.0.run_due.notify_waiters();
+                });
+                held.set_task(&run, task);
+            }
+            if is_full {
+                continue;
+            }
+            tokio::select! {
+                () = due => {}
+                () = sleep(POLL) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        // What runs may end its step; between two steps a run is given back.
+        let drained = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} }).await;
+        if drained.is_err() {
+            tracing::warn!("steps still run after {} s; they are found out about later", DRAIN.as_secs());
+        }
+    }
+
+    async fn beat(self, held: Held, stop: CancellationToken) {
+        let mut beat = interval(Duration::from_secs(RUN_BEAT_SECONDS));
+        loop {
+            tokio::select! {
+                _at = beat.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            let leases = held.leases();
+            if leases.is_empty() {
+                continue;
+            }
+            let asked_at = Instant::now();
+            match self.ledger().keep_leases(leases.clone()).await {
+                Ok(kept) => held.keep(&leases, &kept, asked_at),
+                Err(error) => tracing::warn!(%error, "leases on runs could not be renewed; they are tried again"),
+            }
+            held.drop_expired();
+        }
+    }
+
+    async fn free_lost(self, stop: CancellationToken) {
+        let mut forgotten_at = Instant::now();
+        while !stop.is_cancelled() {
+            tokio::select! {
+                () = sleep(FREE_EVERY) => {}
+                () = stop.cancelled() => return,
+            }
+            match self.ledger().free_lost_runs().await {
+                Ok(0) => {}
+                Ok(freed) => {
+                    metrics::counter!("countersign_runs_freed_total").increment(freed);
+                    tracing::info!(freed, "runs of workers that are gone are taken up again");
+                    self.0.run_due.notify_waiters();
+                }
+                Err(error) => tracing::debug!(%error, "runs of workers that are gone are looked for again"),
+            }
+            if forgotten_at.elapsed() >= FORGOTTEN_EVERY {
+                forgotten_at = Instant::now();
+                match self.ledger().wake_forgotten_runs().await {
+                    Ok(0) => {}
+                    Ok(woken) => {
+                        metrics::counter!("countersign_runs_forgotten_total").increment(woken);
+                        tracing::warn!(woken, "runs whose call had ended were not woken; they are now");
+                        self.0.run_due.notify_waiters();
+                    }
+                    Err(error) => tracing::debug!(%error, "runs that nobody woke are looked for again"),
+                }
+            }
+        }
+    }
+}
+
+impl Held {
+    fn add(&self, lease: Lease, signals: Signals) {
+        let until = Instant::now() + Duration::from_secs(RUN_LEASE_SECONDS - RUN_LEASE_MARGIN_SECONDS);
+        self.0.lock().insert(lease.run.clone(), Holding { lease, signals, task: None, until });
+    }
+
+    fn set_task(&self, run: &RunId, task: AbortHandle) {
+        if let Some(holding) = self.0.lock().get_mut(run) {
+            holding.task = Some(task);
+        }
+    }
+
+    fn remove(&self, lease: &Lease) {
+        let mut held = self.0.lock();
+        // The same run may have been leased here once more.
+        if held.get(&lease.run).is_some_and(|holding| holding.lease.token == lease.token) {
+            held.remove(&lease.run);
+        }
+    }
+
+    fn leases(&self) -> Vec<Lease> {
+        self.0.lock().values().map(|holding| holding.lease.clone()).collect()
+    }
+
+    /// Those that were not kept are lost, and those that are to be cancelled hear of it.
+    fn keep(&self, asked: &[Lease], kept: &[countersign_core::ports::runs::KeptLease], asked_at: Instant) {
+        let mut held = self.0.lock();
+        for lease in asked {
+            let Some(holding) = held.get_mut(&lease.run).filter(|holding| holding.lease.token == lease.token) else { continue };
+            match kept.iter().find(|kept| kept.lease.run == lease.run) {
+                Some(kept) => {
+                    holding.until = asked_at + Duration::from_secs(RUN_LEASE_SECONDS - RUN_LEASE_MARGIN_SECONDS);
+                    if kept.is_cancelled {
+                        holding.signals.cancel();
+                    }
+                }
+                // Perhaps it was just given up by its own walk, which then removes it.
+                None => holding.signals.lose(),
+            }
+        }
+    }
+
+    /// Drops the work on runs whose lease may have ended.
+    fn drop_expired(&self) {
+        let now = Instant::now();
+        self.0.lock().retain(|run, holding| {
+            let is_held = holding.until > now;
+            if !is_held {
+                tracing::warn!(%run, "its lease could not be renewed in time: the work on it is dropped");
+                holding.task.iter().for_each(AbortHandle::abort);
+            }
+            is_held
+        });
+    }
+}

@@ -1,0 +1,450 @@
+//! Automations as they are saved, fired and run.
+
+use crate::harness::{Kind, Tenant, World, everything, on_both_engines, sha256};
+use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, FiringReason, Tick, TriggerType};
+use countersign_core::invocation::Failure;
+use countersign_core::ledger::Row;
+use countersign_core::limits::{FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
+use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
+use countersign_core::ports::runs::{Occasion, Concurrency, Dropped, Fired, Lease, NewFiring, Rate, SavedRun, Start, Then};
+use countersign_core::ports::{Automations, Invocations, Principals, Runs};
+use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
+use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, Status, Timestamp};
+use serde_json::json;
+use store::{FiringFilter, SaveAutomation, Saved, SavedTrigger, Store, TriggerChange};
+
+on_both_engines!(
+    a_definition_is_a_version_and_the_same_one_is_none,
+    what_was_saved_is_in_the_log_and_a_changed_row_shows,
+    a_trigger_keeps_its_token_and_its_history_across_versions,
+    a_token_is_shown_once_and_the_old_one_lasts_if_asked_for,
+    a_draft_lasts_a_day,
+    a_schedule_goes_forward_once,
+    the_same_tick_event_or_key_starts_one_run,
+    a_key_of_another_request_is_refused_and_expires,
+    only_one_run_goes_on_and_the_others_are_dropped_or_wait_in_order,
+    a_full_queue_drops_the_newest_or_the_oldest,
+    what_started_nothing_is_one_row_a_minute,
+    a_rate_is_kept,
+    a_lease_that_was_lost_writes_nothing,
+    a_run_that_has_ended_never_changes,
+    a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call,
+    a_run_that_parks_after_its_call_has_ended_is_due_at_once,
+    a_run_that_takes_its_workers_down_is_quarantined,
+    a_cancelled_run_is_due_and_one_behind_another_ends_at_once,
+    an_automation_acts_as_long_as_its_creator_may,
+);
+
+pub(crate) fn save(tenant: &Tenant, name: &str, version: u32) -> SaveAutomation {
+    SaveAutomation {
+        automation: None,
+        space: tenant.space.clone(),
+        name: name.to_owned(),
+        definition: json!({ "name": name, "version": version }).to_string(),
+        triggers: vec![
+            SavedTrigger { id: "hook".into(), kind: TriggerType::Webhook, next_due_at: None, signed_by: None },
+            SavedTrigger { id: "day".into(), kind: TriggerType::Schedule, next_due_at: Some(testkit::clock::START), signed_by: None },
+            SavedTrigger { id: "added".into(), kind: TriggerType::Event, next_due_at: None, signed_by: None },
+        ],
+        expected: None,
+    }
+}
+
+pub(crate) async fn saved(store: &Store, tenant: &Tenant, name: &str) -> Automation {
+    match store.save_automation(&tenant.org, save(tenant, name, 1), &tenant.owner).await.unwrap() {
+        Saved::Done { automation, .. } => automation,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasion) -> NewFiring {
+    let start = Start {
+        run: tenant.draw(RunId::new),
+        session: tenant.draw(SessionId::new),
+        version: automation.version,
+        definition: automation.definition,
+        trigger_type: TriggerType::Webhook,
+        inputs: json!({ "since": "now" }),
+        queue: "fast".to_owned(),
+        concurrency: Concurrency::AllowParallel,
+        rate: None,
+        rerun_of: None,
+        copied: Vec::new(),
+        chain: Vec::new(),
+        root: None,
+        even_paused: false,
+    };
+    NewFiring {
+        id: tenant.draw(FiringId::new),
+        org: tenant.org.clone(),
+        automation: automation.id.clone(),
+        trigger: Some("hook".to_owned()),
+        occasion,
+        reason: FiringReason::OnTime,
+        detail: None,
+        start: Some(Box::new(start)),
+    }
+}
+
+fn with(mut firing: NewFiring, concurrency: Concurrency) -> NewFiring {
+    if let Some(start) = &mut firing.start {
+        start.concurrency = concurrency;
+    }
+    firing
+}
+
+async fn fired(store: &Store, firing: NewFiring) -> (FiringReason, Option<RunId>) {
+    match store.fire(firing).await.unwrap() {
+        Fired::New(firing) => (firing.reason, firing.run),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn claimed(store: &Store) -> Vec<Lease> {
+    store.claim_runs(&["fast".to_owned()], 10).await.unwrap()
+}
+
+/// A run that this server has leased.
+async fn leased(store: &Store, tenant: &Tenant, automation: &Automation) -> (Lease, Run) {
+    fired(store, firing(tenant, automation, Occasion::Request)).await;
+    let lease = claimed(store).await.remove(0);
+    let run = store.find_run(&tenant.org, &lease.run).await.unwrap().unwrap();
+    (lease, run)
+}
+
+fn at(lease: &Lease, run: &Run, then: Then) -> SavedRun {
+    SavedRun { lease: lease.clone(), run: Box::new(run.clone()), steps: Vec::new(), then }
+}
+
+fn step(index: u32, at: Timestamp) -> StepRecord {
+    StepRecord {
+        phase: Phase::Plan,
+        index,
+        step_id: format!("step_{index}"),
+        action: "test.read".to_owned(),
+        status: StepStatus::Succeeded,
+        invocation: None,
+        output: Some(json!({ "done": true })),
+        failure: None::<Failure>,
+        copied_from: None,
+        started_at: at,
+        ended_at: at,
+    }
+}
+
+async fn a_definition_is_a_version_and_the_same_one_is_none(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let first = saved(store, &tenant, "digest").await;
+    assert_eq!((first.version, first.status), (1, AutomationStatus::Active));
+    let definition = store.find_automation_definition(&tenant.org, first.definition).await.unwrap().unwrap();
+    assert_eq!(*definition, json!({ "name": "digest", "version": 1 }));
+    let again = |version, expected| SaveAutomation { automation: Some(first.id.clone()), expected, ..save(&tenant, "digest", version) };
+    let save_again = |again| async { store.save_automation(&tenant.org, again, &tenant.owner).await.unwrap() };
+    assert!(matches!(save_again(again(1, None)).await, Saved::Done { is_new_version: false, .. }));
+    let Saved::Done { automation: second, tokens, is_new_version: true } = save_again(again(2, Some(first.definition))).await else {
+        panic!("it is another definition")
+    };
+    assert_eq!((second.version, tokens.len()), (2, 0));
+    assert!(matches!(save_again(again(3, Some(first.definition))).await, Saved::Changed(seen) if seen.version == 2));
+    let taken = store.save_automation(&tenant.org, save(&tenant, "digest", 9), &tenant.owner).await.unwrap();
+    assert!(matches!(taken, Saved::NameTaken(other) if other == first.id));
+    let versions = store.list_automation_versions(&tenant.org, &first.id, &everything()).await.unwrap().items;
+    assert_eq!(versions.iter().map(|version| version.version).collect::<Vec<_>>(), [2, 1]);
+    world.verify(&tenant).await;
+}
+
+async fn what_was_saved_is_in_the_log_and_a_changed_row_shows(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let paused = store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Paused, Vec::new(), &tenant.owner).await;
+    assert_eq!(paused.unwrap().unwrap().status, AutomationStatus::Paused);
+    assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences, Vec::<String>::new());
+    world.home.tamper("UPDATE automations SET status = 'active'").await;
+    assert_eq!(store.check_integrity(&tenant.org).await.unwrap().differences.len(), 1);
+}
+
+async fn a_trigger_keeps_its_token_and_its_history_across_versions(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let Saved::Done { automation, tokens, .. } =
+        store.save_automation(&tenant.org, save(&tenant, "digest", 1), &tenant.owner).await.unwrap()
+    else {
+        panic!("it is new")
+    };
+    let [(_, token)] = tokens.as_slice() else { panic!("one webhook, one token") };
+    fired(store, firing(&tenant, &automation, Occasion::Request)).await;
+    let mut again = SaveAutomation { automation: Some(automation.id.clone()), ..save(&tenant, "digest", 2) };
+    again.triggers.retain(|trigger| trigger.id != "added");
+    assert!(matches!(store.save_automation(&tenant.org, again, &tenant.owner).await, Ok(Saved::Done { .. })));
+    let hook = store.find_hook(&automation.id, token.expose()).await.unwrap().unwrap();
+    assert!(hook.last_fired_at.is_some() && hook.is_enabled);
+    assert_eq!(store.find_trigger(&tenant.org, &automation.id, "added").await, Ok(None), "the definition has it no more");
+    let disabled = store.change_trigger(&tenant.org, &automation.id, "hook", TriggerChange::Disable, &tenant.owner).await.unwrap();
+    assert!(!disabled.unwrap().is_enabled);
+    assert_eq!(store.change_trigger(&tenant.org, &automation.id, "other", TriggerChange::Disable, &tenant.owner).await, Ok(None));
+}
+
+async fn a_token_is_shown_once_and_the_old_one_lasts_if_asked_for(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let rotate = |keep| store.rotate_hook_token(&tenant.org, &automation.id, "hook", keep, &tenant.owner);
+    let takes = |token: String| async move { store.find_hook(&automation.id, &token).await.unwrap().is_some() };
+    let first = rotate(false).await.unwrap().unwrap().expose().clone();
+    let second = rotate(true).await.unwrap().unwrap().expose().clone();
+    assert!(first.starts_with("cs_hook_") && first != second);
+    assert!(takes(first.clone()).await && takes(second.clone()).await);
+    let third = rotate(false).await.unwrap().unwrap().expose().clone();
+    assert!(takes(third).await && !takes(first).await && !takes(second).await);
+}
+
+async fn a_draft_lasts_a_day(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let draft = store.add_draft(&tenant.org, &tenant.space, None, json!({ "name": "x" }), &tenant.person()).await.unwrap();
+    assert_eq!(store.find_draft(&tenant.org, &draft.id).await.unwrap(), Some(draft.clone()));
+    assert_eq!(store.list_drafts(&tenant.org, &Default::default(), &everything()).await.unwrap().items.len(), 1);
+    world.clock.set(draft.expires_at);
+    assert_eq!(store.find_draft(&tenant.org, &draft.id).await, Ok(None));
+    assert_eq!(store.forget_drafts(&tenant.org).await, Ok(1));
+}
+
+async fn a_schedule_goes_forward_once(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let due = store.list_due_triggers(10).await.unwrap();
+    let trigger = due.iter().find(|trigger| trigger.automation == automation.id).unwrap();
+    let later = world.clock.now().plus_seconds(3_600);
+    assert_eq!(store.next_due_at().await.unwrap(), trigger.next_due_at);
+    let passed = PassedTicks {
+        org: tenant.org.clone(),
+        automation: automation.id.clone(),
+        trigger: "day".to_owned(),
+        from: trigger.high_water,
+        high_water: world.clock.now(),
+        next_due_at: Some(later),
+        skipped: vec![SkippedTicks { reason: FiringReason::Superseded, count: 7, first_at: testkit::clock::START, last_at: later }],
+        is_corrected: true,
+    };
+    world.clock.advance_ms(1);
+    let passed = PassedTicks { high_water: world.clock.now(), ..passed };
+    assert_eq!(store.pass_ticks(passed.clone()).await, Ok(true));
+    assert_eq!(store.pass_ticks(passed).await, Ok(false), "another server was first");
+    assert_eq!(store.list_due_triggers(10).await, Ok(vec![]));
+    let skipped = store.list_firings(&tenant.org, &automation.id, &FiringFilter::default(), &everything()).await.unwrap().items;
+    assert_eq!((skipped[0].count, skipped[0].reason.outcome()), (7, FiringOutcome::Skipped));
+    world.clock.set(later);
+    assert_eq!(store.list_due_triggers(10).await.unwrap().len(), 1);
+    store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Paused, Vec::new(), &tenant.owner).await.unwrap();
+    assert_eq!(store.list_due_triggers(10).await, Ok(vec![]), "it is paused");
+}
+
+async fn the_same_tick_event_or_key_starts_one_run(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (automation, other) = (saved(store, &tenant, "digest").await, world.another_store().await);
+    let tick = Tick { scheduled_for: testkit::clock::START, wall: "2026-01-01T09:00".into(), zone: "UTC".into(), tzdata: "2026a".into() };
+    let key = Occasion::Key { key: "once".into(), fingerprint: sha256("body") };
+    for occasion in [Occasion::Tick(tick), Occasion::Event(tenant.draw(EventId::new)), key] {
+        let (_, run) = fired(store, firing(&tenant, &automation, occasion.clone())).await;
+        let again = other.fire(firing(&tenant, &automation, occasion)).await.unwrap();
+        assert!(matches!(&again, Fired::Earlier(firing) if firing.run == run && run.is_some()), "{again:?}");
+    }
+    assert_eq!(claimed(store).await.len(), 3);
+}
+
+async fn a_key_of_another_request_is_refused_and_expires(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let key = |body| Occasion::Key { key: "once".into(), fingerprint: sha256(body) };
+    fired(store, firing(&tenant, &automation, key("one"))).await;
+    assert!(matches!(store.fire(firing(&tenant, &automation, key("two"))).await, Ok(Fired::KeyReused(_))));
+    world.clock.set(world.clock.now().plus_seconds(FIRE_KEY_SECONDS));
+    assert!(matches!(store.fire(firing(&tenant, &automation, key("two"))).await, Ok(Fired::New(_))));
+}
+
+async fn only_one_run_goes_on_and_the_others_are_dropped_or_wait_in_order(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let queue = Concurrency::Queue { max: 10, drop: Dropped::Newest };
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        world.clock.advance_ms(1);
+        runs.push(fired(store, with(firing(&tenant, &automation, Occasion::Request), queue)).await.1.unwrap());
+    }
+    let dropped = with(firing(&tenant, &automation, Occasion::Request), Concurrency::DropIfRunning);
+    assert_eq!(fired(store, dropped).await, (FiringReason::AlreadyRunning, None));
+    for expected in runs {
+        let [lease] = <[Lease; 1]>::try_from(claimed(store).await).unwrap();
+        assert_eq!(lease.run, expected, "the order in which they fired");
+        let mut run = store.find_run(&tenant.org, &lease.run).await.unwrap().unwrap();
+        run.status = RunStatus::Succeeded;
+        assert_eq!(store.save_run(at(&lease, &run, Then::End)).await, Ok(true));
+    }
+    assert_eq!(claimed(store).await, []);
+}
+
+async fn a_full_queue_drops_the_newest_or_the_oldest(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    for (name, drop) in [("newest", Dropped::Newest), ("oldest", Dropped::Oldest)] {
+        let automation = saved(store, &tenant, name).await;
+        let fire = || fired(store, with(firing(&tenant, &automation, Occasion::Request), Concurrency::Queue { max: 1, drop }));
+        let (_, waiting) = (fire().await, fire().await.1.unwrap());
+        world.clock.advance_ms(1);
+        let third = fire().await;
+        let status = store.find_run(&tenant.org, &waiting).await.unwrap().unwrap().status;
+        match drop {
+            Dropped::Newest => assert_eq!((third.0, status), (FiringReason::QueueFull, RunStatus::Pending)),
+            Dropped::Oldest => assert_eq!((third.0, status), (FiringReason::OnTime, RunStatus::Cancelled)),
+        }
+    }
+}
+
+async fn what_started_nothing_is_one_row_a_minute(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let refused = || NewFiring {
+        start: None,
+        reason: FiringReason::LoopGuard,
+        ..firing(&tenant, &automation, Occasion::Event(tenant.draw(EventId::new)))
+    };
+    for _ in 0..5 {
+        fired(store, refused()).await;
+    }
+    world.clock.set(world.clock.now().plus_seconds(60));
+    fired(store, refused()).await;
+    let rows = store.list_firings(&tenant.org, &automation.id, &FiringFilter::default(), &everything()).await.unwrap().items;
+    assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [1, 5]);
+}
+
+async fn a_rate_is_kept(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let fire = || {
+        let mut new = firing(&tenant, &automation, Occasion::Request);
+        new.start.as_mut().unwrap().rate = Some(Rate { max: 2, per_seconds: 60 });
+        fired(store, new)
+    };
+    let reasons = [fire().await.0, fire().await.0, fire().await.0];
+    assert_eq!(reasons, [FiringReason::OnTime, FiringReason::OnTime, FiringReason::RateLimited]);
+    world.clock.set(world.clock.now().plus_seconds(60));
+    assert_eq!(fire().await.0, FiringReason::OnTime);
+}
+
+async fn a_lease_that_was_lost_writes_nothing(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (lease, run) = leased(store, &tenant, &automation).await;
+    assert_eq!(store.keep_leases(vec![lease.clone()]).await.unwrap().len(), 1);
+    assert_eq!(store.free_lost_runs().await, Ok(0), "it is held");
+    world.clock.set(world.clock.now().plus_seconds(RUN_LEASE_SECONDS + 1));
+    assert_eq!(store.free_lost_runs().await, Ok(1));
+    let next = claimed(store).await.remove(0);
+    assert!(next.token > lease.token);
+    assert_eq!(store.keep_leases(vec![lease.clone()]).await, Ok(vec![]));
+    for then in [Then::GoOn, Then::Park { due_at: None }, Then::End] {
+        let late = SavedRun { steps: vec![step(0, world.clock.now())], ..at(&lease, &run, then) };
+        assert_eq!(store.save_run(late).await, Ok(false), "{then:?}");
+    }
+    assert_eq!(store.list_steps(&tenant.org, &run.id).await, Ok(vec![]));
+    let saved = SavedRun { steps: vec![step(0, world.clock.now())], ..at(&next, &run, Then::GoOn) };
+    assert_eq!(store.save_run(saved).await, Ok(true));
+    assert_eq!(store.list_steps(&tenant.org, &run.id).await.unwrap().len(), 1);
+}
+
+async fn a_run_that_has_ended_never_changes(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (lease, mut run) = leased(store, &tenant, &automation).await;
+    run.status = RunStatus::Succeeded;
+    run.output = Some(json!(1));
+    assert_eq!(store.save_run(at(&lease, &run, Then::End)).await, Ok(true));
+    run.status = RunStatus::Failed;
+    assert_eq!(store.save_run(at(&lease, &run, Then::End)).await, Ok(false));
+    let ended = store.cancel_run(&tenant.org, &run.id, &tenant.person()).await.unwrap().unwrap();
+    assert_eq!((ended.status, ended.output), (RunStatus::Succeeded, Some(json!(1))));
+    let session = countersign_core::ports::Sessions::find_session(store, &tenant.org, &run.session).await.unwrap().unwrap();
+    assert!(session.ended_at.is_some(), "nothing is invoked in its session any more");
+}
+
+async fn a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (lease, mut run) = leased(store, &tenant, &automation).await;
+    let pending = tenant.pending(store).await;
+    (run.status, run.waiting_for, run.invocation) = (RunStatus::Waiting, Some(WaitingFor::Approval), Some(pending.id.clone()));
+    assert_eq!(store.save_run(at(&lease, &run, Then::Park { due_at: None })).await, Ok(true));
+    assert_eq!(claimed(store).await, []);
+    assert_eq!(store.wake_run(&tenant.org, &tenant.draw(InvocationId::new)).await, Ok(false));
+    assert_eq!(store.wake_forgotten_runs().await, Ok(0), "its call is still pending");
+    let denied = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
+    store.finish(denied.into()).await.unwrap();
+    assert_eq!(store.wake_forgotten_runs().await, Ok(1));
+    assert_eq!(store.wake_run(&tenant.org, &pending.id).await, Ok(false), "it is awake");
+    assert_eq!(claimed(store).await.len(), 1);
+}
+
+async fn a_run_that_parks_after_its_call_has_ended_is_due_at_once(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (lease, mut run) = leased(store, &tenant, &automation).await;
+    run.invocation = Some(tenant.read_once(store).await.id);
+    run.status = RunStatus::Waiting;
+    assert_eq!(store.save_run(at(&lease, &run, Then::Park { due_at: None })).await, Ok(true));
+    assert_eq!(claimed(store).await.len(), 1);
+}
+
+async fn a_run_that_takes_its_workers_down_is_quarantined(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let (_, run) = leased(store, &tenant, &automation).await;
+    for _ in 0..RUN_RECOVERIES_MAX {
+        assert_eq!(store.free_all_runs().await, Ok(1));
+        assert_eq!(claimed(store).await.len(), 1);
+    }
+    assert_eq!(store.free_all_runs().await, Ok(1));
+    assert_eq!(claimed(store).await, []);
+    let run = store.find_run(&tenant.org, &run.id).await.unwrap().unwrap();
+    assert_eq!((run.status, run.recoveries), (RunStatus::Quarantined, RUN_RECOVERIES_MAX + 1));
+}
+
+async fn a_cancelled_run_is_due_and_one_behind_another_ends_at_once(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let queue = Concurrency::Queue { max: 10, drop: Dropped::Newest };
+    fired(store, with(firing(&tenant, &automation, Occasion::Request), queue)).await;
+    let behind = fired(store, with(firing(&tenant, &automation, Occasion::Request), queue)).await.1.unwrap();
+    let lease = claimed(store).await.remove(0);
+    let cancelled = store.cancel_run(&tenant.org, &behind, &tenant.person()).await.unwrap().unwrap();
+    assert_eq!(cancelled.status, RunStatus::Cancelled);
+    store.cancel_run(&tenant.org, &lease.run, &tenant.person()).await.unwrap().unwrap();
+    assert!(store.keep_leases(vec![lease.clone()]).await.unwrap()[0].is_cancelled);
+    let run = store.find_run(&tenant.org, &lease.run).await.unwrap().unwrap();
+    assert_eq!((run.status.is_final(), run.cancelled_by), (false, Some(tenant.person())));
+    assert_eq!(store.cancel_run(&tenant.org, &tenant.draw(RunId::new), &tenant.person()).await, Ok(None));
+}
+
+async fn an_automation_acts_as_long_as_its_creator_may(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let automation = saved(store, &tenant, "digest").await;
+    let acts_as = PrincipalId::Automation(automation.id.clone());
+    let principal = store.find_principal(&tenant.org, &acts_as).await.unwrap().unwrap();
+    assert_eq!((principal.owner, principal.role), (Some(tenant.owner.clone()), None));
+    store.set_automation_status(&tenant.org, &automation.id, AutomationStatus::Archived, Vec::new(), &tenant.owner).await.unwrap();
+    assert_eq!(store.find_principal(&tenant.org, &acts_as).await, Ok(None));
+}

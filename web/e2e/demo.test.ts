@@ -1,0 +1,100 @@
+// The first visit offers a story. Whoever follows it decides every call of it by keyboard.
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { expect, onTestFinished, test } from 'vitest'
+import { program } from './program'
+import { BINARY, ONE_TIME_LINK, start } from './server'
+import { approvable, card, loggedIn, visit } from './visit'
+
+test('the first visit offers the demo, whose calls are decided by keyboard and whose receipt the page verifies', async () => {
+  const server = await start()
+  const first = await visit(server)
+  const offered = (await first.getByTitle('Copy countersign demo').textContent()) ?? ''
+  await first.context().close()
+  await server.stop()
+
+  const { demo, page, left } = await opened(offered)
+  // The agent reads at once, and asks before it pays money back.
+  await waitsFor(page, 'C-1041')
+  await card(page).getByText('240').first().waitFor()
+  await page.keyboard.press('a')
+  await demo.says(/✓ approve: (.*)/)
+  await receiptIsVerified(page)
+  // Denied by a rule: nobody is asked.
+  expect(await demo.says(/✓ deny: (.*)/)).toContain('crm.delete_customer')
+
+  await page
+    .getByRole('link', { name: /^Inbox/ })
+    .first()
+    .press('Enter')
+  await nextOne(page)
+  await waitsFor(page, 'C-1042')
+  await page.keyboard.press('g')
+  await page.getByRole('textbox', { name: 'Calls' }).fill('3')
+  await page.keyboard.press('Enter')
+  await page.getByText(/Grant \S+ is active/).waitFor()
+  await nextOne(page)
+  await waitsFor(page, 'C-1046')
+  await page.keyboard.press('d')
+  await page.getByLabel('Why? The agent reads it.').fill('enough for today')
+  await page.keyboard.press('Enter')
+  await card(page)
+    .getByText(/^Denied by .*“enough for today”/)
+    .waitFor()
+  expect(await demo.says(/✓ grant: (.*)/)).toContain('3 of 3 calls of the grant ran without a person; the next waited for one again')
+
+  await nextOne(page)
+  await waitsFor(page, 'shop')
+  await card(page).getByText('“allow” became “require_approval” because the definition changed.').waitFor()
+  await page.keyboard.press('a')
+  expect(await demo.says(/✓ drift: (.*)/)).toContain('bypass_checks')
+
+  await demo.says(/The report is in the channel/)
+  await page.getByRole('button', { name: 'To settle' }).press('Enter')
+  await page.getByLabel('You looked there yourself: how do you know?').fill('it is in the channel')
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Enter')
+  expect(await demo.says(/✓ in_doubt: (.*)/)).toContain('settled as succeeded by a person; posted once')
+  expect(await demo.says(/✓ tamper: (.*)/)).toContain('with one byte flipped')
+  await demo.says(/That was the story/)
+
+  await page.context().close()
+  demo.type('\x03')
+  expect([await demo.exit(), left()]).toEqual([0, []])
+})
+
+/** The command as it is written, run at a terminal; and the address that it prints, opened. */
+async function opened(command: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-e2e-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const words = [BINARY, ...command.split(' ').slice(1)]
+  const demo = program(words, { env: { ...process.env, TMPDIR: folder }, terminal: true })
+  const link = await demo.says(ONE_TIME_LINK)
+  const page = await visit({ url: new URL(link).origin, token: '' }, { token: null, path: link })
+  await page.getByRole('button', { name: 'Log in here' }).press('Enter')
+  await loggedIn(page)
+  return { demo, page, left: () => readdirSync(folder) }
+}
+
+/** The open call is the one with this param, and can be answered. */
+async function waitsFor(page: Page, param: string): Promise<void> {
+  await card(page).getByText(param, { exact: true }).first().waitFor()
+  await approvable(page)
+}
+
+/** What arrived is behind a button: it is shown, and opened. */
+async function nextOne(page: Page): Promise<void> {
+  await page.getByRole('button', { name: /^1 new/ }).waitFor()
+  await page.keyboard.press('n')
+  await page.keyboard.press('j')
+}
+
+async function receiptIsVerified(page: Page): Promise<void> {
+  await card(page)
+    .getByRole('link', { name: /^Receipt / })
+    .press('Enter')
+  await page.getByRole('heading', { name: 'crm.refund' }).waitFor()
+  await page.getByRole('status').getByText('Verified', { exact: true }).waitFor()
+}
