@@ -67,7 +67,7 @@ impl Exit {
             401 => Self::NotAuthenticated,
             403 => Self::Denied,
             404 => Self::NotFound,
-            409 => Self::Conflict,
+            409 | 412 => Self::Conflict,
             410 => Self::Pending,
             _ => Self::Failed,
         }
@@ -160,7 +160,8 @@ impl Failure {
 
     /// The failure for a problem that the server sent. `raw` is the complete body.
     pub(crate) fn of_problem(problem: &Problem, raw: Value) -> Self {
-        let fields: Vec<_> = problem.errors.iter().map(at_pointer).collect();
+        let mistakes = problem.mistakes.iter().map(|mistake| FieldError::new(mistake.pointer.clone(), mistake.message.clone()));
+        let fields: Vec<_> = problem.errors.iter().cloned().chain(mistakes).map(|field| at_pointer(&field)).collect();
         // For something that does not exist, the title would only repeat the detail.
         let is_missing = matches!(problem.code, Code::NotFound | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession);
         // What was done and rolled back was done: the detail says so, and the title would deny it.

@@ -133,6 +133,15 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::SourceChanged => Some("see who changed it with `countersign source show {source}`, then do it again"),
         Code::ConnectionInUse => Some("see what uses it with `countersign source list`, then change that with `countersign source edit`"),
         Code::PackageInUse => Some("remove the sources that use it first, with `countersign source remove {source}`"),
+        Code::DefinitionInvalid => Some("each mistake says what to try; check the file with `countersign automation validate -f FILE`"),
+        Code::DraftFlags => Some("read each flag with `countersign automation draft show DRAFT`, then save it with `--accept-flags`"),
+        Code::InputsInvalid => Some("see what it asks for in `inputs` with `countersign automation export AUTOMATION`"),
+        Code::SaveNeedsPerson => Some("a person saves the draft with `countersign automation draft save DRAFT`"),
+        Code::TooManyAutomations => Some("archive those that nobody needs with `countersign automation archive AUTOMATION`"),
+        Code::AutomationPaused => Some("resume it with `countersign automation resume AUTOMATION`, or enable its trigger with `countersign trigger enable`"),
+        Code::AutomationArchived => Some("save its definition anew: `countersign automation export AUTOMATION > FILE`, then `automation apply -f FILE`"),
+        Code::AutomationChanged => Some("see how yours differs with `countersign automation diff -f FILE`, then decide whether to apply it"),
+        Code::RerunRefused => Some("see its steps with `countersign run show RUN`, or run all of it again"),
         Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
         Code::Rejected
         | Code::Consumed
@@ -206,6 +215,8 @@ const fn of_code(code: Code) -> Option<&'static str> {
         | Code::NotFound
         | Code::RequestTimeout
         | Code::IdempotencyConflict
+        | Code::IdempotencyKeyReused
+        | Code::SignatureInvalid
         | Code::IdempotencyInFlight
         | Code::InDoubt
         | Code::NameTaken

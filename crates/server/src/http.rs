@@ -2,6 +2,7 @@
 
 mod actions;
 mod answers;
+mod automations;
 mod body;
 mod batches;
 mod breakers;
@@ -17,6 +18,7 @@ mod crossings;
 mod dead_letters;
 mod describe;
 mod docs;
+mod drafts;
 mod event_groups;
 mod events;
 mod explain;
@@ -24,6 +26,7 @@ mod foresight;
 mod grants;
 mod health;
 mod hints;
+mod hooks;
 mod html;
 mod inbox;
 mod invitation;
@@ -48,6 +51,7 @@ mod reached;
 mod receipts;
 mod retention;
 mod reviews;
+mod runs;
 mod secrets;
 mod sessions;
 mod sign_in;
@@ -231,6 +235,34 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(channels::drop_letters))
         .routes(routes!(channels::deliveries))
         .routes(routes!(slack::interact))
+        .routes(routes!(automations::list, automations::create))
+        .routes(routes!(automations::validate))
+        .routes(routes!(automations::dry_run))
+        .routes(routes!(automations::import))
+        .routes(routes!(automations::show, automations::save))
+        .routes(routes!(automations::plan_of))
+        .routes(routes!(automations::diff))
+        .routes(routes!(automations::pause))
+        .routes(routes!(automations::resume))
+        .routes(routes!(automations::archive))
+        .routes(routes!(automations::versions))
+        .routes(routes!(automations::export))
+        .routes(routes!(automations::run))
+        .routes(routes!(automations::triggers))
+        .routes(routes!(automations::enable))
+        .routes(routes!(automations::disable))
+        .routes(routes!(automations::rotate_token))
+        .routes(routes!(automations::firings))
+        .routes(routes!(hooks::fire))
+        .routes(routes!(drafts::list))
+        .routes(routes!(drafts::show, drafts::discard))
+        .routes(routes!(drafts::save))
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::rerun))
+        .routes(routes!(automations::automation_schema))
+        .routes(routes!(automations::filter_schema))
         .routes(routes!(sources::list, sources::add))
         .routes(routes!(sources::show, sources::edit, sources::remove))
         .routes(routes!(sources::test))

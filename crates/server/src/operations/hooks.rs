@@ -1,9 +1,11 @@
 //! Webhooks that fire automations. There is no login: whoever has the token of a webhook, or signs with its secret, fires it, and nobody else.
 
+pub(crate) use crate::notify::webhook::Signed;
+
 use super::runs::{self, Answered};
 use super::Error;
 use crate::App;
-use crate::notify::webhook::{self, Signed};
+use crate::notify::webhook;
 use ::runs::Hook;
 use countersign_core::automation::Trigger;
 use countersign_core::limits::HOOK_WINDOW_SECONDS;

@@ -2,6 +2,7 @@
 
 use super::super::Error;
 use crate::App;
+use api::event_types::event_types;
 use automation::definition::{self, ActionFacts, Facts, Read};
 use countersign_core::automation::{Automation, AutomationStatus};
 use countersign_core::ports::Automations;
@@ -37,6 +38,7 @@ pub(crate) async fn check(
         app.pipeline().catalogue().all_actions(&session).await.into_iter().map(|action| (action.id.to_string(), action)).collect();
     let mut facts = Facts {
         actions: actions.iter().map(|(id, action)| (id.clone(), ActionFacts::new(action, Mode::Allow))).collect(),
+        event_types: event_types().into_iter().map(|known| known.name).collect(),
         automation_id: automation.map(ToString::to_string),
         ..Facts::default()
     };
