@@ -7,11 +7,11 @@ pub(crate) use help::command;
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, actions::Actions, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, channel::Channel, completions,
-    connect, connection::Connection, consent::Consent, context, demo, doctor, event::Event, explain, grant::Grant, help as help_command,
+    action::Action, actions::Actions, answer, automation::Automation, backup, batch::Batch, breaker::Breaker, canary::Canary, channel::Channel, completions,
+    connect, connection::Connection, consent::Consent, context, demo, doctor, event::Event, explain, firing::Firing, grant::Grant, help as help_command,
     inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man, mcp, mode::Mode, notification::Notification,
-    observe::Observe, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, secret::Secret, serve,
-    session::Session, show, snooze, source::Source, space::Space, token::Token, user::User,
+    observe::Observe, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, runs::RunCommand, secret::Secret, serve,
+    session::Session, show, snooze, source::Source, space::Space, token::Token, trigger::Trigger, user::User,
 };
 use crate::flags::Global;
 use clap::{Parser, Subcommand};
@@ -162,6 +162,19 @@ pub(crate) enum Command {
     /// Manage canary tokens
     #[command(subcommand)]
     Canary(Canary),
+
+    /// Manage automations: what runs by itself, on a schedule, a webhook or an event
+    #[command(subcommand)]
+    Automation(Automation),
+    /// Manage the triggers of automations
+    #[command(subcommand)]
+    Trigger(Trigger),
+    /// See what triggers came to: what ran, what did not, and why
+    #[command(subcommand)]
+    Firing(Firing),
+    /// List, follow, cancel and repeat runs of automations
+    #[command(subcommand)]
+    Run(RunCommand),
 
     /// Show, verify and export the audit log
     #[command(subcommand)]

@@ -114,7 +114,7 @@ impl Client {
     /// A POST that is sent under `--dry-run` too. It is for invocations that are marked as dry runs themselves, and for the session they
     /// run in.
     pub(crate) async fn post_always<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
-        self.ask(Method::POST, path, Some(body)).await
+        self.ask(Method::POST, path, &[], Some(body)).await
     }
 
     /// Like `post_always`, but asks the server to stream events while the call runs. A server that cannot stream sends a plain answer.
@@ -137,6 +137,26 @@ impl Client {
             (true, false) => Err(Failure::failed("the server does not tell what happens while it happens").hint("countersign status")),
             (false, _) => Err(self.refused(problem(response).await)),
         }
+    }
+
+    /// A POST with headers of its own.
+    pub(crate) async fn post_with<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        headers: &[(&'static str, String)],
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        self.change_with(Method::POST, path, headers, Some(body)).await
+    }
+
+    /// A PUT with headers of its own.
+    pub(crate) async fn put_with<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        headers: &[(&'static str, String)],
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        self.change_with(Method::PUT, path, headers, Some(body)).await
     }
 
     /// A POST without a body, for requests that the path describes completely.
@@ -184,15 +204,32 @@ impl Client {
         path: &[&str],
         body: Option<&impl Serialize>,
     ) -> Result<Answer<T>, Failure> {
+        self.change_with(method, path, &[], body).await
+    }
+
+    async fn change_with<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &[&str],
+        headers: &[(&'static str, String)],
+        body: Option<&impl Serialize>,
+    ) -> Result<Answer<T>, Failure> {
         if self.rehearses() {
             let body = body.map(serde_json::to_value).transpose().map_err(|error| Failure::failed(error.to_string()))?;
             return Err(Failure::unsent_request(method.as_str(), &format!("/api/v1/{}", path.join("/")), body));
         }
-        self.ask(method, path, body).await
+        self.ask(method, path, headers, body).await
     }
 
-    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &[&str], body: Option<&impl Serialize>) -> Result<Answer<T>, Failure> {
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &[&str],
+        headers: &[(&'static str, String)],
+        body: Option<&impl Serialize>,
+    ) -> Result<Answer<T>, Failure> {
         let request = self.request(method, path)?.timeout(Duration::from_secs(ANSWER_SECONDS));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
         let request = match body {
             Some(body) => request.json(body),
             None => request,

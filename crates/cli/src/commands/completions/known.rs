@@ -4,6 +4,7 @@
 use crate::client::Rehearsal;
 use crate::context::{Contexts, Environment, Server};
 use crate::shared::*;
+use api::automation::{AutomationView, DraftView};
 use api::batch::BatchView;
 use api::channel::{ChannelView, DeliveryView};
 use api::connection::ConnectionView;
@@ -14,6 +15,7 @@ use api::invocation::InvocationView;
 use api::package::PackageView;
 use api::receipt::EntryView;
 use api::rules::{BreakerView, GrantView, SwitchView};
+use api::run::RunView;
 use api::secret::SecretView;
 use api::source::AddedSourceView;
 use clap::Command;
@@ -58,6 +60,9 @@ const KNOWN: &[(&str, Known)] = &[
     ("doubted", only::<InvocationView>(&[("status", "in_doubt")])),
     ("quarantined", only::<QuarantineView>(&[("state", "held")])),
     ("batch", all::<BatchView>()),
+    ("automation", all::<AutomationView>()),
+    ("draft", all::<DraftView>()),
+    ("run", all::<RunView>()),
     ("session", all::<SessionView>()),
     ("space", all::<SpaceView>()),
     ("from", all::<SpaceView>()),

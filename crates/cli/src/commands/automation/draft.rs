@@ -1,0 +1,96 @@
+//! `countersign automation draft`: definitions that wait for a person to save them.
+
+use super::apply::{Signing, saved};
+use super::mistakes;
+use crate::shared::*;
+use api::automation::{DraftView, SaveDraftRequest, SavedAutomationResponse};
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Draft {
+    /// List drafts; each is gone after 24 hours
+    #[command(before_help = "Examples:\n  countersign automation draft list")]
+    List(Paging),
+    /// Show a draft, with what is worth checking about it
+    #[command(before_help = "Examples:\n  countersign automation draft show drf_…")]
+    Show {
+        /// Its id
+        draft: String,
+    },
+    /// Save a draft: from now on it runs by itself, on your behalf
+    #[command(before_help = "Examples:
+  countersign automation draft save drf_…
+  countersign automation draft save drf_… --accept-flags     after you have read its flags")]
+    Save {
+        /// Its id
+        draft: String,
+        /// Say that you have read its flags
+        #[arg(long)]
+        accept_flags: bool,
+        #[command(flatten)]
+        signing: Signing,
+    },
+    /// Drop a draft that nobody wants
+    #[command(before_help = "Examples:\n  countersign automation draft drop drf_…")]
+    Drop {
+        /// Its id
+        draft: String,
+        #[command(flatten)]
+        agreed: Agreed,
+    },
+}
+
+impl Resource for DraftView {
+    const NOUN: &'static str = "draft";
+    const LIST: &'static str = "automation draft list";
+    const PATH: &'static [&'static str] = &["automation-drafts"];
+    const EMPTY: &'static str = "no drafts";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["name"]);
+    const SHOWS_SPACES: bool = true;
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("name", Column::Cut, |one, _| text(&one.name)),
+        Field::both("new version of", Column::Extra, |one, _| maybe(one.automation_id.as_ref())),
+        Field::both("space", Column::Extra, |one, view| view.space(&one.space_id)),
+        Field::both("made by", Column::Whole, |one, view| view.who(&one.made_by)),
+        Field::both("made", Column::Whole, |one, view| view.past(one.created_at)),
+        Field::both("expires", Column::Whole, |one, view| view.future(one.expires_at)),
+        Field::line("definition", |one, _| maybe(one.definition.as_ref().map(Value::to_string))),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn next(&self) -> Option<String> {
+        let flag = if self.flags.is_empty() { "" } else { " --accept-flags" };
+        Some(format!("countersign automation draft save {}{flag}", self.id))
+    }
+}
+
+impl Draft {
+    pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        match self {
+            Self::List(paging) => drop(resource::list::<DraftView>(Asked::of(&paging), client, terminal).await?),
+            Self::Show { draft } => {
+                let answer = resource::show::<DraftView>(&draft, client, terminal).await?;
+                mistakes::tell(&answer.read.flags, Tone::Warn, terminal);
+            }
+            Self::Save { draft, accept_flags, signing } => {
+                let request = SaveDraftRequest { accept_flags, signing_secrets: signing.secrets() };
+                let answer = client.post::<SavedAutomationResponse>(&["automation-drafts", &draft, "save"], &request).await;
+                let answer = answer.map_err(|failure| mistakes::refused(failure, terminal))?;
+                saved(&answer, client, terminal).await?;
+            }
+            Self::Drop { draft, agreed } => {
+                let question = format!("Drop draft `{}`?", clean::line(&draft));
+                terminal.consent(&question, agreed.consent(client)).await?;
+                client.delete::<Value>(&["automation-drafts", &draft]).await?;
+                // The server's answer has no body.
+                terminal.done("dropped", &draft, &json!({ "id": draft, "dropped": true }))?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,270 @@
+//! `countersign run`: executions of automations, step by step.
+
+use super::action::params;
+use super::automation::automation_named;
+use crate::shared::*;
+use api::automation::FiredResponse;
+use api::run::{RerunRequest, RunView, StepView};
+use clap::{Args, Subcommand};
+use countersign_core::run::{RunStatus, StepStatus, WaitingFor};
+use std::time::Duration;
+
+/// How often a run that is followed is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunCommand {
+    /// List runs, newest first
+    #[command(before_help = "Examples:
+  countersign run list
+  countersign run list --automation 'Daily digest' --status failed")]
+    List {
+        /// Only those of this automation, by its name or id
+        #[arg(long, value_name = "AUTOMATION")]
+        automation: Option<String>,
+        /// Only those with this status
+        #[arg(long, value_name = "STATUS", value_parser = parse_status)]
+        status: Option<RunStatus>,
+        #[command(flatten)]
+        paging: Paging,
+    },
+    /// Show a run, with its steps
+    #[command(before_help = "Examples:\n  countersign run show run_…")]
+    Show {
+        /// Its id
+        run: String,
+    },
+    /// Follow a run until it has ended
+    #[command(before_help = "Examples:\n  countersign run watch run_…")]
+    Watch {
+        /// Its id
+        run: String,
+    },
+    /// End a run; a step in progress still ends as it ends
+    #[command(before_help = "Examples:\n  countersign run cancel run_…")]
+    Cancel {
+        /// Its id
+        run: String,
+    },
+    /// Run a run once more: all of it, or from one of its steps on
+    #[command(before_help = "Examples:
+  countersign run rerun run_…                                all of it, with the version that is saved now
+  countersign run rerun run_… --from deliver                 what came before `deliver` is taken from the run
+  countersign run rerun run_… since=2026-01-31T12:00:00Z     with other inputs")]
+    Rerun(Rerun),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rerun {
+    /// Its id
+    run: String,
+    /// Other inputs, which replace all of its own: key=value for a text, key:=json for anything else
+    #[arg(value_name = "INPUT")]
+    words: Vec<String>,
+    /// Other inputs as a JSON object; @file reads a file, - reads stdin
+    #[arg(long, value_name = "JSON")]
+    params: Option<String>,
+    /// The step to begin with
+    #[arg(long = "from", value_name = "STEP")]
+    step: Option<String>,
+    /// Follow the new run until it has ended
+    #[arg(long)]
+    follow: bool,
+}
+
+fn parse_status(text: &str) -> Result<RunStatus, String> {
+    let known = || format!("expected {}", RunStatus::ALL.map(RunStatus::as_str).join(", "));
+    RunStatus::parse(text).ok_or_else(known)
+}
+
+impl Resource for RunView {
+    const NOUN: &'static str = "run";
+    const LIST: &'static str = "run list";
+    const PATH: &'static [&'static str] = &["runs"];
+    const EMPTY: &'static str = "no runs: countersign automation run NAME";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["automation_name", "status"]);
+    const SHOWS_SPACES: bool = true;
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("status", Column::Whole, |one, _| Some(waiting(one))),
+        Field::both("automation", Column::Cut, |one, _| Some(Cell::shown(name(one), &one.automation_id))),
+        Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
+        Field::both("trigger", Column::Whole, |one, _| text(one.trigger_id.as_deref().unwrap_or(one.trigger_type.as_str()))),
+        Field::both("asked", Column::Whole, |one, view| view.past(one.created_at)),
+        Field::both("worked", Column::Extra, |one, _| Some(Cell::lasting(one.worked_ms))),
+        Field::line("waits for", |one, _| maybe(one.invocation_id.as_ref())),
+        Field::line("error", |one, _| maybe(one.error.as_ref().map(|error| format!("{}: {}", error.code, error.message)))),
+        Field::line("failed step", |one, _| maybe(one.error.as_ref().and_then(|error| error.step_id.as_ref()))),
+        Field::line("inputs", |one, _| text(one.inputs.to_string())),
+        Field::line("output", |one, _| maybe(one.output.as_ref().map(ToString::to_string))),
+        Field::line("rerun of", |one, _| maybe(one.rerun_of.as_ref())),
+        Field::line("cancelled by", |one, view| view.who(one.cancelled_by.as_ref()?)),
+        Field::line("space", |one, view| view.space(&one.space_id)),
+        Field::line("session", |one, _| text(&one.session_id)),
+        Field::line("ended", |one, view| view.past(one.ended_at?)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn more(&self, record: Record) -> Record {
+        self.steps.iter().fold(record, |record, step| record.with("step", Cell::text(step_line(step))))
+    }
+
+    fn next(&self) -> Option<String> {
+        match (self.waiting_for, &self.invocation_id, self.status) {
+            (Some(WaitingFor::Approval | WaitingFor::Person), Some(invocation), _) => Some(format!("countersign show {invocation}")),
+            (_, _, RunStatus::Failed | RunStatus::TimedOut) => Some(format!("countersign run rerun {}", self.id)),
+            (_, _, status) if !status.is_final() => Some(format!("countersign run watch {}", self.id)),
+            _ => None,
+        }
+    }
+}
+
+fn name(run: &RunView) -> &str {
+    run.automation_name.as_deref().unwrap_or(&run.automation_id)
+}
+
+/// The status of a run, as its symbol and its word.
+pub(super) fn status(status: RunStatus) -> Cell {
+    let (symbol, tone) = match status {
+        RunStatus::Pending | RunStatus::Waiting => ("◷", Tone::Warn),
+        RunStatus::Running => ("●", Tone::Primary),
+        RunStatus::Succeeded => ("✓", Tone::Ok),
+        RunStatus::Failed | RunStatus::TimedOut => ("✗", Tone::Danger),
+        RunStatus::Cancelled => ("–", Tone::Muted),
+        RunStatus::Quarantined => ("▣", Tone::Warn),
+    };
+    Cell::shown(format!("{symbol} {status}"), status.as_str()).toned(tone)
+}
+
+/// With what it waits for.
+fn waiting(run: &RunView) -> Cell {
+    match run.waiting_for.filter(|_| run.status == RunStatus::Waiting) {
+        Some(WaitingFor::Approval) => status(run.status).and(" for approval"),
+        Some(WaitingFor::Retry) => status(run.status).and(" for the next attempt"),
+        Some(WaitingFor::Reconcile) => status(run.status).and(" for an outcome"),
+        Some(WaitingFor::Person) => status(run.status).and(" for a person"),
+        None => status(run.status),
+    }
+}
+
+/// `✓ research files.read_text`.
+fn step_line(step: &StepView) -> String {
+    let symbol = match step.status {
+        StepStatus::Succeeded => "✓",
+        StepStatus::Failed => "✗",
+        StepStatus::Skipped => "–",
+    };
+    let receipt = step.receipt.as_ref().map(|receipt| format!(" #{}", receipt.seq)).unwrap_or_default();
+    let error = step.error.as_ref().map(|error| format!(": {}: {}", error.code, error.message)).unwrap_or_default();
+    let copied = if step.copied_from.is_some() { " (taken over)" } else { "" };
+    format!("{symbol} {} {}{receipt}{copied}{error}", step.step_id, step.action)
+}
+
+impl RunCommand {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        match self {
+            Self::List { automation, status, paging } => {
+                let automation = match automation {
+                    Some(named) => Some(automation_named(&named, client).await?),
+                    None => None,
+                };
+                let status = status.map(|status| status.as_str().to_owned());
+                let asked = Asked::of(&paging).only("automation", automation).only("status", status);
+                resource::list::<RunView>(asked, client, terminal).await?;
+            }
+            Self::Show { run } => drop(resource::show::<RunView>(&run, client, terminal).await?),
+            Self::Watch { run } => return watch(&run, client, terminal).await,
+            Self::Cancel { run } => {
+                let answer = client.post_empty::<RunView>(&["runs", &run, "cancel"]).await?;
+                resource::tell(&answer, client, terminal).await?;
+            }
+            Self::Rerun(rerun) => return rerun.run(client, terminal).await,
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+impl Rerun {
+    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let Self { run, words, params, step, follow } = self;
+        let has_inputs = params.is_some() || !words.is_empty();
+        let inputs = if has_inputs { Some(params::read(params.as_deref(), &words, terminal).await?) } else { None };
+        let request = RerunRequest { from_step: step, inputs };
+        let answer = client.post::<FiredResponse>(&["runs", &run, "rerun"], &request).await?;
+        started(&answer, follow, client, terminal).await
+    }
+}
+
+/// Tells what a request to run came to, and follows the run if that was asked for. The id goes to stdout as data.
+pub(super) async fn started(
+    answer: &Answer<FiredResponse>,
+    follow: bool,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<Exit, Failure> {
+    let fired = &answer.read;
+    let Some(run) = &fired.run_id else {
+        let message = format!("nothing was started: {} ({})", fired.outcome, fired.reason);
+        return Err(Failure::new(Exit::Conflict, message).cause(format!("it is firing `{}`", fired.firing_id)));
+    };
+    if follow {
+        return watch(run, client, terminal).await;
+    }
+    if terminal.is_document() {
+        terminal.document(&answer.raw)?;
+        return Ok(Exit::Ok);
+    }
+    terminal.line(clean::line(run))?;
+    terminal.next(format!("countersign run watch {}", clean::line(run)));
+    Ok(Exit::Ok)
+}
+
+/// Follows a run until it has ended, and tells each step as it ends.
+async fn watch(run: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let (mut told, mut asked_for) = (0, None);
+    loop {
+        let answer = client.get::<RunView>(&["runs", run], &[]).await?;
+        let now = &answer.read;
+        if !terminal.is_document() {
+            now.steps.iter().skip(told).for_each(|step| terminal.note(clean::line(&step_line(step))));
+            told = told.max(now.steps.len());
+            let waits = now.waiting_for.is_some_and(|waits| matches!(waits, WaitingFor::Approval | WaitingFor::Person));
+            let invocation = now.invocation_id.clone().filter(|_| waits);
+            if let Some(invocation) = invocation.as_ref().filter(|_| invocation != asked_for) {
+                terminal.note(format!("{} · countersign approve {}", Tone::Warn.paint("◷ waits for a person"), clean::line(invocation)));
+            }
+            asked_for = invocation;
+        }
+        if now.status.is_final() {
+            resource::tell(&answer, client, terminal).await?;
+            return Ok(exit_of(now.status));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+const fn exit_of(status: RunStatus) -> Exit {
+    match status {
+        RunStatus::Succeeded => Exit::Ok,
+        RunStatus::Failed | RunStatus::TimedOut | RunStatus::Quarantined => Exit::Failed,
+        RunStatus::Cancelled => Exit::Conflict,
+        RunStatus::Pending | RunStatus::Running | RunStatus::Waiting => Exit::Pending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_ends_the_command_as_it_ended() {
+        assert_eq!(exit_of(RunStatus::Succeeded), Exit::Ok);
+        for status in RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Succeeded) {
+            assert_ne!(exit_of(status), Exit::Ok, "{status}");
+            assert_eq!(exit_of(status) == Exit::Pending, !status.is_final(), "{status}");
+        }
+    }
+}
