@@ -5,6 +5,7 @@
 
 mod actions;
 mod answers;
+mod automations;
 mod backup;
 mod batch_crash;
 mod batches;

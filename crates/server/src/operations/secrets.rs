@@ -1,6 +1,6 @@
 //! Secrets. Whoever reads the org sees their names; nobody sees a value again, not even who set it.
 
-use super::{Error, channels, connections, must, must_read, sight, sources, words};
+use super::{Error, automations, channels, connections, must, must_read, sight, sources, words};
 use crate::App;
 use api::secret::SetSecretRequest;
 use countersign_core::Principal;
@@ -38,6 +38,7 @@ pub(crate) async fn used_by(app: &App, by: &Principal, name: &str) -> Result<Vec
     for one in uses {
         let found = match one.kind {
             "channel" => channels::find(app, by, &one.id).await.map(|_| ()),
+            "webhook" => automations::find(app, by, &one.id).await.map(|_| ()),
             "connection" => connections::find(app, by, &one.id).await.map(|_| ()),
             _ => sources::find(app, by, &one.id).await.map(|_| ()),
         };

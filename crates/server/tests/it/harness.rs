@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
 use testkit::{FakeCommands, FakeRegistry, FakeSource, FixedClock, SeededRandom};
 use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Runs each test on SQLite. `make test ARGS=--all` also runs it on PostgreSQL; nothing in it depends on the engine.
 macro_rules! on_sqlite {
@@ -113,6 +114,8 @@ pub(crate) struct TestServer {
     pub(crate) pipeline: Pipeline,
     /// Delivers notices when a test says so.
     pub(crate) courier: Courier,
+    /// Runs automations while a test lets it: see `work`.
+    pub(crate) engine: runs::Engine,
     pub(crate) org: OrgId,
     pub(crate) owner: Client,
     pub(crate) url: String,
@@ -409,6 +412,15 @@ impl TestServer {
             patience: std::time::Duration::from_millis(500),
         })
         .unwrap();
+        let ports = runs::Ports {
+            ledger: Arc::new(store.clone()),
+            pipeline: pipeline.clone(),
+            renderer: server::renderer().unwrap(),
+            clock: Arc::clone(&shared),
+            random: Arc::clone(&random),
+        };
+        let queues = ["fast", "medium", "long"].map(|name| runs::Queue { name: name.to_owned(), workers: 4 }).to_vec();
+        let engine = runs::Engine::new(ports, runs::Settings { queues });
         let app = App::new(Parts {
             store: store.clone(),
             pipeline: pipeline.clone(),
@@ -424,13 +436,21 @@ impl TestServer {
             has_public_url: false,
             profiles: None,
             sign_in: home.oidc.clone().map(|oidc| SignIn::of(oidc, org.clone()).unwrap()),
+            engine: engine.clone(),
         });
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(server::http::serve(listener, app, async move {
             let _dropped = stopped.await;
         }));
         let owner = Client { http: client(), url: url.clone(), token };
-        Self { home, clock, source, commands, registry, store, pipeline, courier, org, owner, url, fault: at, stop: Some(stop) }
+        Self { home, clock, source, commands, registry, store, pipeline, courier, engine, org, owner, url, fault: at, stop: Some(stop) }
+    }
+
+    /// Lets the engine work on runs until what is returned is dropped.
+    pub(crate) fn work(&self) -> DropGuard {
+        let stop = CancellationToken::new();
+        tokio::spawn(self.engine.clone().run(false, stop.clone()));
+        stop.drop_guard()
     }
 
     /// A new interactive session with its agent.
@@ -652,7 +672,7 @@ impl Agent {
 }
 
 impl Answer {
-    async fn of(response: reqwest::Response) -> Self {
+    pub(crate) async fn of(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.bytes().await.unwrap_or_default();
         let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));

@@ -30,6 +30,12 @@ pub(super) const USES: &[Query] = &[
         "SELECT id, name FROM channels WHERE org_id = $1 AND replace(secrets, '\"' || CAST($2 AS TEXT) || '\"', '') <> secrets
          AND removed_at IS NULL ORDER BY id",
     ),
+    (
+        "webhook",
+        "SELECT triggers.automation_id, triggers.id FROM triggers
+         JOIN automations ON automations.org_id = triggers.org_id AND automations.id = triggers.automation_id AND automations.status <> 'archived'
+         WHERE triggers.org_id = $1 AND triggers.signed_by = $2 ORDER BY triggers.automation_id, triggers.id",
+    ),
 ];
 
 impl SecretUse {

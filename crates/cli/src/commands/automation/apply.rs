@@ -90,18 +90,16 @@ pub(super) async fn saved(
     terminal: &mut Terminal,
 ) -> Result<Exit, Failure> {
     let SavedAutomationResponse { automation, draft, is_new_version, tokens, warnings } = &answer.read;
+    if terminal.is_document() {
+        terminal.document(&answer.raw)?;
+        return Ok(Exit::Ok);
+    }
     mistakes::tell(warnings, Tone::Warn, terminal);
     if let Some(draft) = draft {
         let part = Answer { read: draft.clone(), raw: answer.raw["draft"].clone() };
         resource::tell(&part, client, terminal).await?;
         mistakes::tell(&draft.flags, Tone::Warn, terminal);
         terminal.remark(Tone::Warn.paint("! it is a draft: a person has to save it within 24 hours"));
-    }
-    if terminal.is_document() {
-        if draft.is_none() {
-            terminal.document(&answer.raw)?;
-        }
-        return Ok(Exit::Ok);
     }
     if let Some(automation) = automation {
         let part = Answer { read: automation.clone(), raw: answer.raw["automation"].clone() };

@@ -21,13 +21,14 @@ fn line(mistake: &MistakeView) -> String {
 }
 
 /// Tells all that a refused definition has wrong, and leaves for the failure only how many they are.
-pub(super) fn refused(failure: Failure, terminal: &mut Terminal) -> Failure {
+pub(super) fn refused(mut failure: Failure, terminal: &mut Terminal) -> Failure {
     let mistakes = failure.problem().map(|problem| problem.mistakes).unwrap_or_default();
     if mistakes.is_empty() || terminal.is_document() {
         return failure;
     }
     tell(&mistakes, Tone::Danger, terminal);
-    Failure { cause: None, ..failure }
+    failure.cause = None;
+    failure
 }
 
 #[cfg(test)]

@@ -1,0 +1,477 @@
+//! Automations: a person saves what runs by itself, everybody else proposes it; webhooks and people start runs, whose steps are calls like any
+//! other, with a receipt each.
+
+use crate::harness::{Answer, Client, Kind, TestServer, on_both_engines, on_sqlite};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use countersign_core::Clock as _;
+use hmac::{Hmac, KeyInit, Mac};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+on_both_engines!(
+    a_run_by_hand_ends_with_a_receipt_for_each_step,
+    a_held_step_is_approved_and_the_run_goes_on,
+    a_webhook_fires_once_for_a_key_and_a_body,
+);
+
+on_sqlite!(
+    a_person_saves_a_version_and_nobody_overwrites_another,
+    a_service_proposes_and_a_person_saves,
+    all_mistakes_are_told_at_once_and_nothing_is_stored,
+    the_plan_tells_the_mode_of_each_step_and_the_next_firings,
+    a_webhook_takes_its_token_and_nothing_else,
+    a_signed_webhook_takes_what_its_secret_signed,
+    what_fires_an_automation_follows_its_status_and_its_triggers,
+    a_run_is_cancelled_and_run_again_from_a_step,
+    an_automation_of_a_hidden_space_does_not_exist,
+    a_definition_travels_as_a_draft,
+);
+
+/// The example key of the specification.
+const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// Reads, then writes what it was given.
+fn digest() -> Value {
+    json!({
+        "schema_version": "1.0",
+        "name": "Digest",
+        "inputs": { "schema": { "type": "object", "additionalProperties": false,
+            "properties": { "text": { "type": "string", "default": "hello" } } } },
+        "plan": [
+            { "step_id": "read", "action": "fake.read", "config": { "text": "{{ inputs.text }}" }, "output_as": "found" },
+            { "step_id": "write", "action": "fake.write", "config": { "text": "{{ inputs.text }}" } },
+        ],
+    })
+}
+
+fn with_triggers(triggers: Value) -> Value {
+    let mut definition = digest();
+    definition["triggers"] = triggers;
+    definition
+}
+
+/// Saves a new automation, and returns what the server says of it.
+async fn saved(client: &Client, definition: Value) -> Value {
+    let answer = client.post("/api/v1/automations", json!({ "definition": definition })).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.body
+}
+
+fn id_of(saved: &Value) -> String {
+    saved["automation"]["id"].as_str().unwrap().to_owned()
+}
+
+/// A service with these permissions.
+async fn service(server: &TestServer, scopes: Value) -> Client {
+    let made = server.owner.post("/api/v1/tokens", json!({ "name": "svc", "scopes": scopes })).await.ok();
+    server.owner.with_token(made["token"].as_str().unwrap())
+}
+
+/// Starts a run, and returns its id.
+async fn run(client: &Client, automation: &str, inputs: Value) -> String {
+    let answer = client.post(&format!("/api/v1/automations/{automation}/run"), json!({ "inputs": inputs })).await;
+    assert_eq!((answer.status, &answer.body["outcome"]), (202, &json!("started")), "{answer:?}");
+    answer.body["run_id"].as_str().unwrap().to_owned()
+}
+
+async fn ended(client: &Client, run: &str) -> Value {
+    client.get(&format!("/api/v1/runs/{run}?wait=30s")).await.ok()
+}
+
+/// The run once it waits for a person.
+async fn waiting(client: &Client, run: &str) -> Value {
+    for _ in 0..300 {
+        let shown = client.get(&format!("/api/v1/runs/{run}")).await.ok();
+        if shown["status"] == "waiting" && shown["invocation_id"].is_string() {
+            return shown;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("run `{run}` never waited: {:#}", client.get(&format!("/api/v1/runs/{run}")).await.body);
+}
+
+/// Sends a webhook.
+async fn fire(server: &TestServer, automation: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let mut request = server.owner.http.post(format!("{}/api/v1/automations/{automation}/fire", server.url));
+    if !headers.iter().any(|(name, _)| *name == "content-type") {
+        request = request.header("content-type", "application/json");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    Answer::of(request.body(body.to_owned()).send().await.unwrap()).await
+}
+
+async fn a_person_saves_a_version_and_nobody_overwrites_another(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let first = saved(&server.owner, digest()).await;
+    let (id, seen) = (id_of(&first), first["automation"]["digest"].as_str().unwrap().to_owned());
+    assert_eq!((&first["automation"]["version"], &first["is_new_version"]), (&json!(1), &json!(true)));
+    let path = format!("/api/v1/automations/{id}");
+    let shown = server.owner.get(&path).await;
+    assert_eq!(shown.headers["etag"], format!("\"{seen}\""));
+    assert_eq!(shown.body["definition"]["execution"]["concurrency"], "drop_if_running", "defaults are written in");
+    // Another of the same name in the space is none.
+    server.owner.post("/api/v1/automations", json!({ "definition": digest() })).await.problem(409, "name_taken");
+
+    let mut second = digest();
+    second["goal"] = json!("To show that it changes.");
+    let put = async |definition: &Value, seen: &str| {
+        let request = server.owner.http.put(format!("{}{path}", server.url)).bearer_auth(&server.owner.token);
+        Answer::of(request.header("if-match", seen).json(&json!({ "definition": definition })).send().await.unwrap()).await
+    };
+    let changed = put(&second, &format!("\"{seen}\"")).await.ok();
+    assert_eq!((&changed["automation"]["version"], &changed["is_new_version"]), (&json!(2), &json!(true)));
+    put(&digest(), &format!("\"{seen}\"")).await.problem(412, "automation_changed");
+    put(&digest(), "\"nonsense\"").await.problem(400, "invalid_request");
+    let same = put(&second, "*").await.ok();
+    assert_eq!((&same["automation"]["version"], &same["is_new_version"]), (&json!(2), &json!(false)));
+
+    let history = server.owner.get(&format!("{path}/versions")).await.ok();
+    let versions: Vec<_> = history["items"].as_array().unwrap().iter().map(|one| one["version"].clone()).collect();
+    assert_eq!(versions, [2, 1]);
+    let earlier = server.owner.get(&format!("{path}/export?version=1")).await;
+    assert_eq!((earlier.headers["etag"].to_str().unwrap(), &earlier.body["goal"]), (format!("\"{seen}\"").as_str(), &json!("")));
+    let diff = server.owner.post(&format!("{path}/diff"), json!({ "definition": digest() })).await.ok();
+    assert_eq!(diff["changes"][0]["pointer"], "/goal", "{diff:#}");
+    // Each version is in the audit log.
+    let rules = server.rules().await;
+    assert_eq!(rules.iter().filter(|rule| rule.to_string().contains(&id)).count(), 2, "{rules:#?}");
+    server.verify().await;
+}
+
+async fn a_service_proposes_and_a_person_saves(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let service = service(&server, json!(["invoke"])).await;
+    let proposed = service.post("/api/v1/automations", json!({ "definition": digest() })).await;
+    assert_eq!((proposed.status, &proposed.body["automation"]), (202, &Value::Null), "{proposed:?}");
+    let draft = proposed.body["draft"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(server.owner.get("/api/v1/automations").await.ok()["items"], json!([]), "a draft is no automation");
+    let path = format!("/api/v1/automation-drafts/{draft}");
+    service.post(&format!("{path}/save"), json!({ "accept_flags": true })).await.problem(403, "save_needs_person");
+    // Whoever saves it has read what is worth checking.
+    let unread = server.owner.post(&format!("{path}/save"), json!({})).await;
+    unread.problem(422, "draft_flags");
+    assert!(unread.body["mistakes"].as_array().unwrap().iter().any(|flag| flag["code"] == "no_on_failure"), "{unread:?}");
+    let saved = server.owner.post(&format!("{path}/save"), json!({ "accept_flags": true })).await.ok();
+    let id = id_of(&saved);
+    server.owner.get(&path).await.problem(404, "not_found");
+    // A new version by a service is a draft of that automation.
+    let put = service.send(Method::PUT, &format!("/api/v1/automations/{id}"), Some(json!({ "definition": digest() }))).await;
+    assert_eq!((put.status, &put.body["draft"]["automation_id"]), (202, &json!(id)), "{put:?}");
+    for verb in ["pause", "resume", "archive"] {
+        service.post(&format!("/api/v1/automations/{id}/{verb}"), json!({})).await.problem(403, "save_needs_person");
+    }
+    // It may run what a person has saved; an agent and a viewer may not.
+    assert_eq!(service.post(&format!("/api/v1/automations/{id}/run"), json!({})).await.status, 202);
+    let agent = server.agent().await.client;
+    agent.post(&format!("/api/v1/automations/{id}/run"), json!({})).await.problem(403, "forbidden");
+    let viewer = server.owner.person("vera", "viewer").await;
+    viewer.get(&format!("/api/v1/automations/{id}")).await.ok();
+    viewer.post(&format!("/api/v1/automations/{id}/run"), json!({})).await.problem(403, "forbidden");
+    viewer.post("/api/v1/automations", json!({ "definition": digest() })).await.problem(403, "forbidden");
+}
+
+async fn all_mistakes_are_told_at_once_and_nothing_is_stored(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.send", "deny").await;
+    let mut wrong = with_triggers(json!([{ "type": "schedule", "config": { "cron": "61 9 * * *", "timezone": "Africa/Kigal" } }]));
+    wrong["plan"][0]["action"] = json!("fake.reed");
+    wrong["plan"][1]["action"] = json!("fake.send");
+    for path in ["/api/v1/automations", "/api/v1/automations/validate", "/api/v1/automations/import", "/api/v1/automations/dry-run"] {
+        let answer = server.owner.post(path, json!({ "definition": wrong })).await;
+        answer.problem(422, "definition_invalid");
+        let codes: Vec<_> = answer.body["mistakes"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap()).collect();
+        for code in ["cron_invalid", "timezone_unknown", "action_unknown", "action_denied"] {
+            assert!(codes.contains(&code), "{code} is not among {codes:?}");
+        }
+    }
+    assert_eq!(server.owner.get("/api/v1/automations").await.ok()["items"], json!([]));
+    assert_eq!(server.owner.get("/api/v1/automation-drafts").await.ok()["items"], json!([]));
+    let valid = server.owner.post("/api/v1/automations/validate", json!({ "definition": digest() })).await.ok();
+    assert_eq!(valid["digest"].as_str().unwrap().len(), 64);
+    let schema = server.owner.with_token("").get("/api/v1/schemas/automation").await.ok();
+    assert_eq!(schema["$id"], "urn:countersign:schema:automation:1");
+    let schema = server.owner.with_token("").get("/api/v1/schemas/filter").await.ok();
+    assert_eq!(schema["$id"], "urn:countersign:schema:filter:1");
+}
+
+async fn the_plan_tells_the_mode_of_each_step_and_the_next_firings(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let schedule = json!([{ "trigger_id": "daily", "type": "schedule", "config": { "cron": "0 9 * * *", "timezone": "UTC" } }]);
+    let plan = server.owner.post("/api/v1/automations/dry-run", json!({ "definition": with_triggers(schedule.clone()) })).await.ok();
+    let modes: Vec<_> = plan["steps"].as_array().unwrap().iter().map(|step| (step["step_id"].as_str(), step["mode"].as_str())).collect();
+    assert_eq!(modes, [(Some("read"), Some("allow")), (Some("write"), Some("require_approval"))]);
+    assert_eq!(plan["schedules"][0]["next"].as_array().unwrap().len(), 3, "{plan:#}");
+    // A saved one has the modes of its own.
+    let id = id_of(&saved(&server.owner, with_triggers(schedule)).await);
+    let path = format!("/api/v1/modes/fake.write/automations/{id}");
+    server.owner.send(Method::PUT, &path, Some(json!({ "mode": "allow" }))).await.ok();
+    let plan = server.owner.get(&format!("/api/v1/automations/{id}/plan")).await.ok();
+    assert_eq!((&plan["steps"][1]["mode"], &plan["steps"][1]["mode_source"]), (&json!("allow"), &json!("automation_override")));
+    assert!(server.owner.get(&format!("/api/v1/automations/{id}")).await.ok()["next_due_at"].is_string());
+}
+
+async fn a_run_by_hand_ends_with_a_receipt_for_each_step(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    server.owner.set_mode("fake.write", "allow").await;
+    let id = id_of(&saved(&server.owner, digest()).await);
+    let wrong = server.owner.post(&format!("/api/v1/automations/{id}/run"), json!({ "inputs": { "text": 3, "more": true } })).await;
+    wrong.problem(422, "inputs_invalid");
+    assert_eq!(wrong.body["mistakes"].as_array().unwrap().len(), 2, "{wrong:?}");
+    let run = run(&server.owner, &id, json!({ "text": "good morning" })).await;
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], &shown["trigger_type"]), (&json!("succeeded"), &json!("manual")), "{shown:#}");
+    let steps = shown["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 2);
+    for step in steps {
+        assert_eq!(step["status"], "succeeded");
+        let receipt = server.receipt_of(step["invocation_id"].as_str().unwrap()).await;
+        assert!(receipt.to_string().contains(&format!("automation:{id}")), "{receipt:#}");
+        assert!(step["receipt"]["seq"].is_u64());
+    }
+    assert_eq!(server.source.calls()[1].params["text"], "good morning");
+    let listed = server.owner.get(&format!("/api/v1/runs?automation={id}&status=succeeded")).await.ok();
+    assert_eq!((&listed["items"][0]["id"], &listed["items"][0]["automation_name"]), (&json!(run), &json!("Digest")));
+    let firings = server.owner.get(&format!("/api/v1/automations/{id}/firings")).await.ok();
+    assert_eq!((&firings["items"][0]["reason"], &firings["items"][0]["run_id"]), (&json!("manual"), &json!(run)));
+    server.verify().await;
+}
+
+async fn a_held_step_is_approved_and_the_run_goes_on(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, digest()).await);
+    let run = run(&server.owner, &id, json!({})).await;
+    let waits = waiting(&server.owner, &run).await;
+    assert_eq!((&waits["waiting_for"], waits["steps"].as_array().unwrap().len()), (&json!("approval"), 1), "{waits:#}");
+    server.owner.approve(waits["invocation_id"].as_str().unwrap()).await.ok();
+    let shown = ended(&server.owner, &run).await;
+    assert_eq!((&shown["status"], shown["steps"].as_array().unwrap().len()), (&json!("succeeded"), 2), "{shown:#}");
+    assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
+
+async fn a_webhook_fires_once_for_a_key_and_a_body(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let saved = saved(&server.owner, with_triggers(json!([{ "trigger_id": "hook", "type": "webhook" }]))).await;
+    let (id, token) = (id_of(&saved), saved["tokens"][0]["token"].as_str().unwrap().to_owned());
+    assert!(token.starts_with("cs_hook_"), "{saved:#}");
+    let bearer = format!("Bearer {token}");
+    let auth = ("authorization", bearer.as_str());
+    let first = fire(&server, &id, &[auth, ("idempotency-key", "k1")], r#"{"text": "a"}"#).await;
+    assert_eq!((first.status, &first.body["outcome"]), (202, &json!("started")), "{first:?}");
+    let run = first.body["run_id"].as_str().unwrap();
+    assert_eq!(first.headers["location"], format!("/api/v1/runs/{run}"));
+    assert!(!first.headers.contains_key("idempotent-replayed"));
+    // The key may be in the body, in any order of members; it is no part of what is compared.
+    let again = fire(&server, &id, &[auth], r#"{"idempotency_key": "k1", "text": "a"}"#).await;
+    assert_eq!((again.status, &again.body["run_id"]), (202, &json!(run)), "{again:?}");
+    assert_eq!(again.headers["idempotent-replayed"], "true");
+    fire(&server, &id, &[auth, ("idempotency-key", "k1")], r#"{"text": "b"}"#).await.problem(422, "idempotency_key_reused");
+    for (headers, body) in [
+        (vec![auth, ("idempotency-key", "k1")], r#"{"idempotency_key": "k2"}"#),
+        (vec![auth, ("idempotency-key", "a key")], "{}"),
+        (vec![auth], r#"{"idempotency_key": 3}"#),
+    ] {
+        fire(&server, &id, &headers, body).await.problem(400, "invalid_request");
+    }
+    // What was refused binds no key.
+    fire(&server, &id, &[auth, ("idempotency-key", "k3")], r#"{"text": 3}"#).await.problem(422, "inputs_invalid");
+    let later = fire(&server, &id, &[auth, ("idempotency-key", "k3")], r#"{"text": "c"}"#).await;
+    assert_eq!((later.status, &later.body["reason"]), (202, &json!("already_running")), "a firing that starts nothing says so: {later:?}");
+}
+
+async fn a_webhook_takes_its_token_and_nothing_else(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let saved = saved(&server.owner, with_triggers(json!([{ "trigger_id": "hook", "type": "webhook" }]))).await;
+    let (id, token) = (id_of(&saved), saved["tokens"][0]["token"].as_str().unwrap().to_owned());
+    let bearer = |token: &str| format!("Bearer {token}");
+    let wrong = fire(&server, &id, &[("authorization", "Bearer cs_hook_wrong")], "{}").await;
+    wrong.problem(401, "unauthenticated");
+    // An automation that is not there sounds the same, and so does a token that is none.
+    for (automation, header) in [
+        ("aut_00000000000000000000000000", bearer(&token)),
+        ("nonsense", bearer(&token)),
+        (id.as_str(), bearer(&server.owner.token)),
+        (id.as_str(), String::new()),
+    ] {
+        let answer = fire(&server, automation, &[("authorization", &header)], "{}").await;
+        answer.problem(401, "unauthenticated");
+        assert_eq!(answer.body["detail"], wrong.body["detail"]);
+    }
+    let (old, auth) = (bearer(&token), |header: &str| header.to_owned());
+    fire(&server, &id, &[("authorization", &old), ("content-type", "text/plain")], "{}").await.problem(415, "unsupported_media_type");
+    fire(&server, &id, &[("authorization", &old)], &format!("\"{}\"", "x".repeat(1024 * 1024))).await.problem(413, "body_too_large");
+    fire(&server, &id, &[("authorization", &old)], r#"{"text": "a", "text": "b"}"#).await.problem(400, "malformed_json");
+    // The token of a webhook opens no other door.
+    server.owner.with_token(&token).get("/api/v1/automations").await.problem(401, "unauthenticated");
+
+    let path = format!("/api/v1/automations/{id}/triggers/hook/rotate-token");
+    let next = server.owner.post(&path, json!({ "keep_old": true })).await.ok();
+    let next = bearer(next["token"].as_str().unwrap());
+    for header in [&old, &next] {
+        assert_eq!(fire(&server, &id, &[("authorization", &auth(header))], "{}").await.status, 202);
+    }
+    server.owner.post(&path, json!({})).await.ok();
+    for header in [&old, &next] {
+        fire(&server, &id, &[("authorization", header)], "{}").await.problem(401, "unauthenticated");
+    }
+}
+
+fn signature(id: &str, seconds: i64, body: &str) -> String {
+    let key = STANDARD.decode(KEY.strip_prefix("whsec_").unwrap()).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+    mac.update(format!("{id}.{seconds}.{body}").as_bytes());
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+async fn a_signed_webhook_takes_what_its_secret_signed(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let hook = json!([{ "trigger_id": "hook", "type": "webhook", "config": { "signature": "standard_webhooks" } }]);
+    let definition = with_triggers(hook);
+    let unnamed = server.owner.post("/api/v1/automations", json!({ "definition": definition })).await;
+    unnamed.problem(422, "definition_invalid");
+    assert_eq!(unnamed.body["mistakes"][0]["code"], "signing_secret_missing");
+    let request = json!({ "definition": definition, "signing_secrets": { "hook": "ci-key" } });
+    server.owner.post("/api/v1/automations", request.clone()).await.problem(404, "not_found");
+    server.owner.send(Method::PUT, "/api/v1/secrets/ci-key", Some(json!({ "value": KEY }))).await.ok();
+    let saved = server.owner.post("/api/v1/automations", request).await.ok();
+    let id = id_of(&saved);
+    assert_eq!((&saved["tokens"], &saved["automation"]["triggers"][0]["signed_by"]), (&json!([]), &json!("ci-key")));
+    server.owner.send(Method::DELETE, "/api/v1/secrets/ci-key", None).await.problem(409, "secret_in_use");
+
+    let now = server.clock.now().as_micros() / 1_000_000;
+    let send = async |message: &str, seconds: i64, signature: &str, body: &str| {
+        let seconds = seconds.to_string();
+        let headers = [("webhook-id", message), ("webhook-timestamp", seconds.as_str()), ("webhook-signature", signature)];
+        fire(&server, &id, &headers, body).await
+    };
+    let body = r#"{"text": "signed"}"#;
+    let good = format!("v1,AAAA {}", signature("msg_1", now, body));
+    let first = send("msg_1", now, &good, body).await;
+    assert_eq!((first.status, &first.body["outcome"]), (202, &json!("started")), "{first:?}");
+    // Its sender sends a message again under the same name.
+    assert_eq!(send("msg_1", now, &good, body).await.headers["idempotent-replayed"], "true");
+    send("msg_1", now, &good, r#"{"text": "other"}"#).await.problem(401, "signature_invalid");
+    let late = now - 301;
+    send("msg_2", late, &signature("msg_2", late, body), body).await.problem(401, "signature_invalid");
+    // Nor does a token take the place of the signature.
+    let token = server.owner.post(&format!("/api/v1/automations/{id}/triggers/hook/rotate-token"), json!({})).await.ok();
+    let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
+    fire(&server, &id, &[("authorization", &bearer)], body).await.problem(401, "signature_invalid");
+    let absent = "aut_00000000000000000000000000";
+    fire(&server, absent, &[("webhook-signature", "v1,AAAA")], body).await.problem(401, "signature_invalid");
+}
+
+async fn what_fires_an_automation_follows_its_status_and_its_triggers(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let hook = json!({ "trigger_id": "hook", "type": "webhook", "config": { "rate_limit": { "max": 1, "per_seconds": 60 } } });
+    let daily = json!({ "trigger_id": "daily", "type": "schedule", "config": { "cron": "0 9 * * *", "timezone": "UTC" } });
+    let mut definition = with_triggers(json!([hook, daily]));
+    definition["execution"] = json!({ "concurrency": "allow_parallel" });
+    let saved = saved(&server.owner, definition).await;
+    let (id, path) = (id_of(&saved), format!("/api/v1/automations/{}", id_of(&saved)));
+    let bearer = format!("Bearer {}", saved["tokens"][0]["token"].as_str().unwrap());
+    let send = async || fire(&server, &id, &[("authorization", &bearer)], "{}").await;
+    server.owner.post(&format!("{path}/triggers/hook/disable"), json!({})).await.ok();
+    send().await.problem(409, "automation_paused");
+    server.owner.post(&format!("{path}/triggers/hook/enable"), json!({})).await.ok();
+    let paused = server.owner.post(&format!("{path}/pause"), json!({})).await.ok();
+    assert_eq!((&paused["status"], &paused["next_due_at"]), (&json!("paused"), &Value::Null));
+    send().await.problem(409, "automation_paused");
+    run(&server.owner, &id, json!({})).await;
+    let resumed = server.owner.post(&format!("{path}/resume"), json!({})).await.ok();
+    assert!(resumed["next_due_at"].is_string(), "{resumed:#}");
+    assert_eq!(send().await.status, 202);
+    let often = send().await;
+    often.problem(429, "rate_limited");
+    assert_eq!(often.headers["retry-after"], "60");
+    let triggers = server.owner.get(&format!("{path}/triggers")).await.ok();
+    let words: Vec<_> = triggers["items"].as_array().unwrap().iter().map(|one| one["schedule"].as_str()).collect();
+    assert_eq!(words, [Some("at 09:00 every day"), None]);
+    server.owner.post(&format!("{path}/triggers/nope/enable"), json!({})).await.problem(404, "not_found");
+    server.owner.post(&format!("{path}/archive"), json!({})).await.ok();
+    server.owner.post(&format!("{path}/run"), json!({})).await.problem(409, "automation_archived");
+    server.owner.post(&format!("{path}/resume"), json!({})).await.problem(409, "automation_archived");
+    assert_eq!(server.owner.get("/api/v1/automations").await.ok()["items"], json!([]));
+    assert_eq!(server.owner.get("/api/v1/automations?status=archived").await.ok()["items"][0]["id"], json!(id));
+}
+
+async fn a_run_is_cancelled_and_run_again_from_a_step(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let _working = server.work();
+    let id = id_of(&saved(&server.owner, digest()).await);
+    let first = run(&server.owner, &id, json!({ "text": "first" })).await;
+    waiting(&server.owner, &first).await;
+    // A run that has not ended is not run again from a step.
+    let rerun = async |run: &str, body: Value| server.owner.post(&format!("/api/v1/runs/{run}/rerun"), body).await;
+    rerun(&first, json!({ "from_step": "write" })).await.problem(409, "rerun_refused");
+    server.owner.post(&format!("/api/v1/runs/{first}/cancel"), json!({})).await.ok();
+    let shown = ended(&server.owner, &first).await;
+    assert_eq!((&shown["status"], shown["cancelled_by"].is_string()), (&json!("cancelled"), true), "{shown:#}");
+
+    server.owner.set_mode("fake.write", "allow").await;
+    rerun(&first, json!({ "from_step": "nope" })).await.problem(409, "rerun_refused");
+    let again = rerun(&first, json!({ "from_step": "write" })).await.ok();
+    let second = again["run_id"].as_str().unwrap();
+    let shown = ended(&server.owner, second).await;
+    assert_eq!((&shown["status"], &shown["rerun_of"]), (&json!("succeeded"), &json!(first)), "{shown:#}");
+    assert_eq!((&shown["steps"][0]["copied_from"], &shown["steps"][1]["copied_from"]), (&json!(first), &Value::Null));
+    let whole = rerun(second, json!({ "inputs": { "text": "edited" } })).await.ok();
+    let shown = ended(&server.owner, whole["run_id"].as_str().unwrap()).await;
+    assert_eq!((&shown["status"], &shown["inputs"]["text"]), (&json!("succeeded"), &json!("edited")));
+    server.verify().await;
+}
+
+async fn an_automation_of_a_hidden_space_does_not_exist(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (ines, otto) = (server.owner.person("ines", "member").await, server.owner.person("otto", "member").await);
+    let whoami = ines.get("/api/v1/whoami").await.ok();
+    let user = whoami["principal"].as_str().unwrap().trim_start_matches("user:");
+    let space = server.owner.post("/api/v1/spaces", json!({ "name": "payroll" })).await.ok()["id"].as_str().unwrap().to_owned();
+    server.owner.post(&format!("/api/v1/spaces/{space}/members"), json!({ "user_id": user })).await.ok();
+    let request = json!({ "space": "payroll", "definition": digest() });
+    otto.post("/api/v1/automations", request.clone()).await.problem(404, "not_found");
+    let id = id_of(&ines.post("/api/v1/automations", request.clone()).await.ok());
+    let draft = ines.post("/api/v1/automations/import", request).await.ok()["id"].as_str().unwrap().to_owned();
+    let run = run(&ines, &id, json!({})).await;
+    for path in [
+        format!("automations/{id}"),
+        format!("automations/{id}/plan"),
+        format!("automations/{id}/export"),
+        format!("automations/{id}/firings"),
+        format!("automation-drafts/{draft}"),
+        format!("runs/{run}"),
+    ] {
+        ines.get(&format!("/api/v1/{path}")).await.ok();
+        otto.get(&format!("/api/v1/{path}")).await.problem(404, "not_found");
+    }
+    for path in [format!("automations/{id}/run"), format!("automations/{id}/pause"), format!("runs/{run}/cancel"), format!("runs/{run}/rerun")] {
+        otto.post(&format!("/api/v1/{path}"), json!({})).await.problem(404, "not_found");
+    }
+    for list in ["automations", "automation-drafts", "runs", "events"] {
+        let items = otto.get(&format!("/api/v1/{list}")).await.ok().to_string();
+        assert!(!items.contains(&id) && !items.contains(&run), "{list}: {items}");
+    }
+    // An admin sees it, and only a member runs it.
+    server.owner.get(&format!("/api/v1/automations/{id}")).await.ok();
+    server.owner.post(&format!("/api/v1/automations/{id}/run"), json!({})).await.problem(403, "not_a_member");
+}
+
+async fn a_definition_travels_as_a_draft(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let id = id_of(&saved(&server.owner, digest()).await);
+    let exported = server.owner.get(&format!("/api/v1/automations/{id}/export")).await.ok();
+    server.owner.post(&format!("/api/v1/automations/{id}/archive"), json!({})).await.ok();
+    let draft = server.owner.post("/api/v1/automations/import", json!({ "definition": exported })).await;
+    assert_eq!((draft.status, &draft.body["definition"]), (201, &exported), "what is exported is normalised: {draft:?}");
+    assert!(!draft.body["flags"].as_array().unwrap().is_empty());
+    let path = format!("/api/v1/automation-drafts/{}", draft.body["id"].as_str().unwrap());
+    assert_eq!(server.owner.get(&path).await.ok()["flags"], draft.body["flags"]);
+    server.owner.send(Method::DELETE, &path, None).await.ok();
+    server.owner.send(Method::DELETE, &path, None).await.problem(404, "not_found");
+}
