@@ -70,6 +70,7 @@ pages![
     "decisions/0014-one-log-of-events",
     "glossary",
     "guides/agents",
+    "guides/automations",
     "guides/clients",
     "guides/command-line",
     "guides/configuration",

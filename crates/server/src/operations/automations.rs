@@ -168,7 +168,12 @@ pub(crate) async fn apply(app: &App, by: &Principal, space: &Space, proposed: Pr
     let Checked { read, facts, .. } = check(app, by, space, id, proposed.definition).await?;
     let Some(person) = rights::person(by) else {
         let flags = definition::review(&read.definition, &facts);
-        let draft = app.store().add_draft(&by.org, &space.id, id, read.normalised, &by.id).await?;
+        // Whoever may not list automations does not know which one has the name.
+        let named = match id {
+            Some(id) => Some(id.clone()),
+            None => app.store().find_automation_by_name(&by.org, &space.id, &read.definition.name).await?.map(|found| found.id),
+        };
+        let draft = app.store().add_draft(&by.org, &space.id, named.as_ref(), read.normalised, &by.id).await?;
         return Ok((Applied::Draft(draft, flags), read.warnings));
     };
     let save = SaveAutomation {
