@@ -181,3 +181,18 @@ fn what_a_service_applies_is_a_draft_that_a_person_saves() {
     let imported = owner.run(&["automation", "import", "-f", &file, "--json"]).ok().json();
     owner.run(&["automation", "draft", "drop", imported["id"].as_str().unwrap(), "--yes"]).ok();
 }
+
+#[test]
+fn the_example_of_the_guide_runs_and_says_how_many_files_there_are() {
+    let server = Server::start();
+    let owner = server.owner();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/automations/morning-note.json");
+    let saved = owner.run(&["automation", "apply", "-f", file, "--json"]).ok().json();
+    let id = saved["automation"]["id"].as_str().unwrap();
+    owner.run(&["mode", "set", "notify.send", "allow", "--automation", id]).ok();
+    std::fs::write(server.workspace().join("a.txt"), "a").unwrap();
+    owner.run(&["automation", "run", "Morning note", "greeting=Hello", "--follow"]).ok();
+    let told = owner.run(&["notification", "list", "--json"]).ok().json();
+    let told = &told["items"][0];
+    assert_eq!((&told["title"], &told["body"]), (&json!("Hello"), &json!("Files in the workspace: 1")), "{told:#}");
+}
