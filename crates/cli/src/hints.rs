@@ -138,9 +138,15 @@ const fn of_code(code: Code) -> Option<&'static str> {
         Code::InputsInvalid => Some("see what it asks for in `inputs` with `countersign automation export AUTOMATION`"),
         Code::SaveNeedsPerson => Some("a person saves the draft with `countersign automation draft save DRAFT`"),
         Code::TooManyAutomations => Some("archive those that nobody needs with `countersign automation archive AUTOMATION`"),
-        Code::AutomationPaused => Some("resume it with `countersign automation resume AUTOMATION`, or enable its trigger with `countersign trigger enable`"),
-        Code::AutomationArchived => Some("save its definition anew: `countersign automation export AUTOMATION > FILE`, then `automation apply -f FILE`"),
-        Code::AutomationChanged => Some("see how yours differs with `countersign automation diff -f FILE`, then decide whether to apply it"),
+        Code::AutomationPaused => {
+            Some("resume it with `countersign automation resume AUTOMATION`, or enable its trigger with `countersign trigger enable`")
+        }
+        Code::AutomationArchived => {
+            Some("save its definition anew: `countersign automation export AUTOMATION > FILE`, then `automation apply -f FILE`")
+        }
+        Code::AutomationChanged => {
+            Some("see how yours differs with `countersign automation diff -f FILE`, then decide whether to apply it")
+        }
         Code::RerunRefused => Some("see its steps with `countersign run show RUN`, or run all of it again"),
         Code::UnknownSession | Code::SessionEnded => Some("create one with `countersign session create`"),
         Code::Rejected

@@ -12,7 +12,8 @@ use super::runs;
 use crate::shared::*;
 use api::Page;
 use api::automation::{
-    AutomationVersionView, AutomationView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse, PlanView, ValidDefinitionResponse,
+    AutomationVersionView, AutomationView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse, PlanView,
+    ValidDefinitionResponse,
 };
 use api::run::RunAutomationRequest;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};

@@ -73,7 +73,8 @@ fn enabled(one: &TriggerView) -> Cell {
 
 /// When or how it fires.
 fn fires(one: &TriggerView) -> Option<String> {
-    let by_hook = || one.signed_by.as_ref().map(|secret| format!("signed by {secret}")).or_else(|| one.has_token.then(|| "with its token".into()));
+    let by_hook =
+        || one.signed_by.as_ref().map(|secret| format!("signed by {secret}")).or_else(|| one.has_token.then(|| "with its token".into()));
     one.schedule.clone().or_else(by_hook)
 }
 

@@ -9,8 +9,8 @@ use crate::operations::automations::{self, Applied, Checked, Proposed, Switch};
 use crate::operations::runs::{self, Answered};
 use crate::operations::{Error, drafts};
 use api::automation::{
-    AutomationVersionView, AutomationView, DefinitionChangeView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse, FiringView,
-    HookTokenView, MistakeView, PlanView, PlannedScheduleView, PlannedStepView, RotateTokenRequest, SaveAutomationRequest,
+    AutomationVersionView, AutomationView, DefinitionChangeView, DefinitionDiffView, DefinitionRequest, DraftView, FiredResponse,
+    FiringView, HookTokenView, MistakeView, PlanView, PlannedScheduleView, PlannedStepView, RotateTokenRequest, SaveAutomationRequest,
     SavedAutomationResponse, TriggerView, ValidDefinitionResponse,
 };
 use api::run::RunAutomationRequest;
@@ -162,12 +162,7 @@ pub(super) async fn validate(
     let space = automations::space_for(&app, &caller.principal, body.space.as_deref()).await?;
     let Checked { read, facts, .. } = automations::check(&app, &caller.principal, &space, None, &body.definition).await?;
     let flags = views(definition::review(&read.definition, &facts));
-    Ok(Json(ValidDefinitionResponse {
-        digest: read.hash.to_string(),
-        definition: read.normalised,
-        warnings: views(read.warnings),
-        flags,
-    }))
+    Ok(Json(ValidDefinitionResponse { digest: read.hash.to_string(), definition: read.normalised, warnings: views(read.warnings), flags }))
 }
 
 /// Says what would happen to each step of a definition now, and when it would fire. Nothing is performed.
@@ -477,13 +472,8 @@ pub(super) async fn told(
     warnings: Vec<Mistake>,
     saved_with: StatusCode,
 ) -> Result<(StatusCode, Json<SavedAutomationResponse>), Refusal> {
-    let mut response = SavedAutomationResponse {
-        automation: None,
-        draft: None,
-        is_new_version: false,
-        tokens: Vec::new(),
-        warnings: views(warnings),
-    };
+    let mut response =
+        SavedAutomationResponse { automation: None, draft: None, is_new_version: false, tokens: Vec::new(), warnings: views(warnings) };
     let status = match applied {
         Applied::Draft(draft, flags) => {
             response.draft = Some(DraftView::new(draft, views(flags)));

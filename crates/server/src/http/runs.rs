@@ -86,9 +86,8 @@ pub(super) async fn rerun(
 
 async fn view(app: &App, caller: &Caller, run: Run, steps: Vec<StepRecord>) -> Result<RunView, Refusal> {
     let receipts = runs::receipts_of(app, &run.org, &steps).await?;
-    let shown = |(step, receipt): (StepRecord, Option<(String, u64)>)| {
-        StepView::new(step, receipt.map(|(id, seq)| ReceiptRefView { id, seq }))
-    };
+    let shown =
+        |(step, receipt): (StepRecord, Option<(String, u64)>)| StepView::new(step, receipt.map(|(id, seq)| ReceiptRefView { id, seq }));
     let steps = steps.into_iter().zip(receipts).map(shown).collect();
     let name = runs::names_of(app, &caller.principal, std::slice::from_ref(&run)).await?.remove(&run.automation);
     Ok(RunView::new(run, name, steps))

@@ -2,8 +2,8 @@
 
 pub(crate) use crate::notify::webhook::Signed;
 
-use super::runs::{self, Answered};
 use super::Error;
+use super::runs::{self, Answered};
 use crate::App;
 use crate::notify::webhook;
 use ::runs::Hook;

@@ -452,7 +452,9 @@ async fn an_automation_of_a_hidden_space_does_not_exist(kind: Kind) {
         ines.get(&format!("/api/v1/{path}")).await.ok();
         otto.get(&format!("/api/v1/{path}")).await.problem(404, "not_found");
     }
-    for path in [format!("automations/{id}/run"), format!("automations/{id}/pause"), format!("runs/{run}/cancel"), format!("runs/{run}/rerun")] {
+    for path in
+        [format!("automations/{id}/run"), format!("automations/{id}/pause"), format!("runs/{run}/cancel"), format!("runs/{run}/rerun")]
+    {
         otto.post(&format!("/api/v1/{path}"), json!({})).await.problem(404, "not_found");
     }
     for list in ["automations", "automation-drafts", "runs", "events"] {

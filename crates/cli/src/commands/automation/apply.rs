@@ -84,11 +84,7 @@ async fn of_name(name: &str, space: Option<&str>, client: &Client) -> Result<Opt
 }
 
 /// Tells what became of a definition that was to be saved, and the tokens of its new webhooks, which are shown this once.
-pub(super) async fn saved(
-    answer: &Answer<SavedAutomationResponse>,
-    client: &Client,
-    terminal: &mut Terminal,
-) -> Result<Exit, Failure> {
+pub(super) async fn saved(answer: &Answer<SavedAutomationResponse>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let SavedAutomationResponse { automation, draft, is_new_version, tokens, warnings } = &answer.read;
     if terminal.is_document() {
         terminal.document(&answer.raw)?;

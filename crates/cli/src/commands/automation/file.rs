@@ -18,9 +18,8 @@ pub(super) async fn read(file: &str, terminal: &Terminal) -> Result<Value, Failu
     }
     let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("yaml" | "yml") => serde_saphyr::from_str(&text).map_err(|error| {
-            Failure::new(Exit::Invalid, format!("`{file}` is not YAML that can be read")).cause(error.to_string().trim())
-        }),
+        Some("yaml" | "yml") => serde_saphyr::from_str(&text)
+            .map_err(|error| Failure::new(Exit::Invalid, format!("`{file}` is not YAML that can be read")).cause(error.to_string().trim())),
         Some(_) | None => params::strict(&text, &format!("`{file}` is")),
     }
 }
