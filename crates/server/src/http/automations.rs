@@ -20,7 +20,7 @@ use automation::schedule::Schedule;
 use automation::{Mistake, filter};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use countersign_core::Digest;
 use countersign_core::automation::{Automation, AutomationStatus, FiringOutcome, TriggerType};
 use serde::Deserialize;
@@ -31,8 +31,6 @@ use utoipa::IntoParams;
 
 /// The space in which automations are looked for by name, if none is named.
 const DEFAULT_SPACE: &str = "main";
-
-const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -358,7 +356,7 @@ pub(super) fn fired(app: &App, answered: &Answered) -> (StatusCode, HeaderMap, J
         headers.insert(header::LOCATION, place);
     }
     if answered.is_replayed {
-        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
     }
     (StatusCode::ACCEPTED, headers, Json(told))
 }
