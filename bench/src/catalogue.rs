@@ -25,8 +25,14 @@ pub(crate) async fn measure(store: &Store) -> Result<Spread> {
     let sampled = store.list_invocations(&org, &InvocationFilter::default(), &page).await?.items.into_iter().next();
     let session = sampled.context("the store has no invocation")?.session;
     let (few, many) = (pipeline(store, FEW)?, pipeline(store, MANY)?);
-    let question =
-        Question { org, session, action: "wide.action_7".to_owned(), call: Call::new(json!({ "text": "hello" })), has_params: true };
+    let question = Question {
+        org,
+        session,
+        action: "wide.action_7".to_owned(),
+        call: Call::new(json!({ "text": "hello" })),
+        has_params: true,
+        known_grants: Vec::new(),
+    };
     let mut ratios = Vec::with_capacity(REPETITIONS);
     for _ in 0..REPETITIONS {
         ratios.push(p50_us(&many, &question).await? / p50_us(&few, &question).await?);

@@ -531,6 +531,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was given up, the newest first. A page may have fewer rows than its limit: `next` says whether there are older ones. */
+        get: operations["dead_letters_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dead-letters/{letter}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One dead letter, of whichever kind, by its id. */
+        get: operations["dead_letters_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dead-letters/{letter}/drop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Drops a dead letter: nobody is asked for it again. */
+        post: operations["dead_letters_drop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dead-letters/{letter}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Asks for a dead letter once more: an event is delivered to its group again, a notice to its channel; a call is made anew, by whoever asks. */
+        post: operations["dead_letters_retry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/deliveries": {
         parameters: {
             query?: never;
@@ -548,6 +616,144 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/event-groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Consumer groups of the org by name. */
+        get: operations["event_groups_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/event-groups/{group}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One consumer group: how far it is, what it has in flight, and what it lost. */
+        get: operations["event_groups_show"];
+        /** Makes a group, unless there is one of this name: that stays as it is. */
+        put: operations["event_groups_make"];
+        post?: never;
+        /** Removes a group, with all that it has not acknowledged. Its dead letters stay. */
+        delete: operations["event_groups_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/event-groups/{group}/ack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Says that events were worked on: they are not delivered again. */
+        post: operations["event_groups_ack"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/event-groups/{group}/claim": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Claims events: each is for this consumer alone for 30 seconds, and then for the next. `?wait=30s` waits for one. */
+        post: operations["event_groups_claim"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/event-groups/{group}/nack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives events back, to be delivered again after a while. One that was delivered as often as it may be becomes a dead letter. */
+        post: operations["event_groups_nack"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/event-groups/{group}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a group events once more: from a position on, from a time on, or its dead letters. */
+        post: operations["event_groups_replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/event-groups/{group}/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets a group go on from another place of the log. What it has not acknowledged counts as done. */
+        post: operations["event_groups_reset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/event-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every type of event that the server publishes, with the schema of its data and a sample. */
+        get: operations["events_types"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -556,17 +762,35 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Events of the org, newest first. The stream tells them as they are committed; this reads back.
+         * Events of the org, newest first unless `order` says otherwise. The stream tells them as they are committed; this reads back.
          * @description A page has fewer rows than its limit, or none, where few of the events fit: `next` says whether there are older ones.
          */
         get: operations["events_list"];
         put?: never;
         /**
-         * Takes an event. `action.decision` carries an action request, which becomes a call like any other.
-         * @description The answer comes when the call is recorded: it has ended, or it is pending. Its `invocation.*` events on the stream tell what becomes of
-         *     it. Send the event again if no answer came: with the same `id` it causes no second effect.
+         * Publishes events, in one of the three modes of CloudEvents 1.0 over HTTP; or takes a decision on an action.
+         * @description An event with a source and an id that are known already is not published again. `action.decision` carries an action request, which becomes
+         *     a call like any other: the answer comes when the call is recorded, as ended or pending, and its `invocation.*` events tell what becomes of
+         *     it. Send either again if no answer came: with the same `id` it causes no second effect.
          */
         post: operations["events_send"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events/{event}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One event: by its position, by its id, or by the id that whoever sent it gave it. */
+        get: operations["events_show"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2275,6 +2499,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/login/invitation/{text}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A button that accepts an invitation. Only the button counts: a program that looks ahead presses none. */
+        get: operations["invitations_show"];
+        put?: never;
+        /** Accepts an invitation: makes the person's token, shows it once, and logs this browser in. */
+        post: operations["invitations_accept"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/login/oidc": {
         parameters: {
             query?: never;
@@ -2433,6 +2675,17 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description Events that were worked on. */
+        AckRequest: {
+            claims: string[];
+        };
+        /** @description Which of the claims counted. */
+        AckResponse: {
+            /** Format: int64 */
+            done: number;
+            /** @description Claims that count no more: another consumer has the event, or it is done. */
+            stale: string[];
+        };
         /** @description A planned action, in the form of the plan contract. */
         ActionPlan: {
             /** @description The planner's own name for it: given back and recorded, never evaluated. */
@@ -2909,6 +3162,30 @@ export interface components {
         CheckpointResponse: {
             checkpoint?: string | null;
         };
+        /** @description How many events to claim. */
+        ClaimRequest: {
+            /**
+             * Format: int32
+             * @description 1 to 100; 10 when absent.
+             */
+            limit?: number | null;
+        };
+        /** @description Events for one consumer, each until its lease ends. */
+        ClaimResponse: {
+            events: components["schemas"]["ClaimedEvent"][];
+        };
+        ClaimedEvent: {
+            event: components["schemas"]["StreamEvent"];
+            /** @description Give it back with `ack` or `nack`. It counts until the event is claimed again. */
+            claim: string;
+            /**
+             * Format: int32
+             * @description 1 at the first delivery.
+             */
+            delivery: number;
+            /** Format: date-time */
+            leased_until: string;
+        };
         /** @description Everything a caller claims about itself and a call: shown and recorded. Nothing but `space` is evaluated. */
         ClaimedView: {
             time?: string | null;
@@ -3070,7 +3347,9 @@ export interface components {
         /** @description An action that may reach from one space into another. */
         CrossingRequest: {
             action: string;
+            /** @description By its id or its name. */
             from_space_id: string;
+            /** @description By its id or its name. */
             to_space_id: string;
         };
         CrossingView: {
@@ -3080,6 +3359,23 @@ export interface components {
             listed_by: string;
             /** Format: date-time */
             listed_at: string;
+        };
+        /** @description Something that was given up. */
+        DeadLetterView: {
+            id: string;
+            kind: components["schemas"]["LetterKind"];
+            /** @description Who gave it up: the name of a group or of a channel, or the action of a call. */
+            place: string;
+            /** @description What it is: the type of an event, the moment of a notice, the status of a call. */
+            what: string;
+            problem?: string | null;
+            /** Format: int32 */
+            attempts: number;
+            /** Format: date-time */
+            died_at: string;
+            event?: components["schemas"]["StreamEvent"] | null;
+            /** @description The call that it is, or that its notice is about. */
+            invocation_id?: string | null;
         };
         /** @description The mode and everything that decided it. */
         DecisionView: {
@@ -3288,6 +3584,24 @@ export interface components {
             datacontenttype?: string | null;
             data: components["schemas"]["ActionRequest"];
         };
+        /** @description A type of event that we publish. */
+        EventTypeView: {
+            /**
+             * @description Such as `invocation.succeeded`.
+             * @example invocation.succeeded
+             */
+            type: string;
+            /** @description When it is published. */
+            about: string;
+            /** @description The JSON Schema of its data. More members may come. */
+            schema: {
+                [key: string]: unknown;
+            };
+            /** @description Data that it could have. */
+            sample: {
+                [key: string]: unknown;
+            };
+        };
         /** @description What would happen to a call, asked without making it. */
         ExplainRequest: {
             action: string;
@@ -3316,6 +3630,8 @@ export interface components {
             drift: components["schemas"]["Drift"];
             /** @description The grant that would replace an approval. */
             grant_id?: string | null;
+            /** @description Grants that cover the action and do not replace the approval, the nearest first; at most 5. */
+            near_grants?: components["schemas"]["NearGrantView"][];
             /**
              * Format: int32
              * @description How many people would have to approve.
@@ -3467,6 +3783,40 @@ export interface components {
              */
             maxCalls?: number | null;
         };
+        /** @description A consumer group. */
+        GroupView: {
+            name: string;
+            /**
+             * Format: int64
+             * @description The position of the lowest event that it has not acknowledged.
+             */
+            cursor: number;
+            /**
+             * Format: int64
+             * @description Events that were claimed or given back, and not acknowledged.
+             */
+            in_flight: number;
+            /**
+             * Format: int64
+             * @description Events that were never claimed.
+             */
+            behind: number;
+            /** @description Retention has dropped events before the group had them. */
+            overtaken: boolean;
+            /**
+             * Format: int64
+             * @description How many.
+             */
+            lost: number;
+            /** Format: date-time */
+            overtaken_at?: string | null;
+            /** Format: int32 */
+            deliveries_max: number;
+            /** @description Absent for groups of ours. */
+            created_by?: string | null;
+            /** Format: date-time */
+            created_at: string;
+        };
         /** @description How to use a source, in markdown. */
         GuideResponse: {
             source: string;
@@ -3525,6 +3875,11 @@ export interface components {
             entries: number;
             /** @description In which ways the database differs from the log, as sentences; at most a hundred. */
             differences: string[];
+        };
+        /** @description What the button sends. */
+        InvitationForm: {
+            /** @description From the page: the form of another page is refused. */
+            form: string;
         };
         /** @description An invitation. Its text is shown here and never again. It can only be redeemed, once. */
         InvitationResponse: {
@@ -3752,6 +4107,11 @@ export interface components {
             tool?: string | null;
             why: string;
         };
+        /**
+         * @description What a dead letter is.
+         * @enum {string}
+         */
+        LetterKind: "event" | "delivery" | "invocation";
         /** @description What the form sends. A field that stands there twice, or that is not known, is refused. */
         LinkAnswer: {
             /** @description From the page: the form of another page is refused. */
@@ -3933,6 +4293,27 @@ export interface components {
          * @enum {string}
          */
         Moment: "pending" | "decided" | "in_doubt" | "ended";
+        /** @description Events that are given back. */
+        NackRequest: {
+            claims: string[];
+            /** @description How long to wait before they are delivered again, such as `30s`; at once when absent. */
+            delay?: string | null;
+            /** @description What went wrong. */
+            problem?: string | null;
+        };
+        /** @description A grant that covers an action and does not replace the approval of a call. */
+        NearGrantView: {
+            grant_id: string;
+            covers: string;
+            missed: components["schemas"]["NearMiss"];
+            /** @description The same in words. */
+            because: string;
+        };
+        /**
+         * @description What keeps a grant from replacing an approval.
+         * @enum {string}
+         */
+        NearMiss: "params" | "sum" | "givers" | "policy" | "definition" | "call" | "used_up" | "expired" | "space" | "scope" | "requested" | "refused" | "revoked";
         /** @description Adds a canary token: a call that contains it is quarantined. */
         NewCanaryRequest: {
             /** @description 6 to 200 characters that appear nowhere else. */
@@ -3990,7 +4371,7 @@ export interface components {
         NewConsentRequest: {
             /** @description Such as `action:files.write_text`. */
             purpose: string;
-            /** @description Only in this space. */
+            /** @description Only in this space, by its id or its name. */
             space_id?: string | null;
             /** @description Such as `30d`; without it, until it is withdrawn. */
             expires_in?: string | null;
@@ -4009,7 +4390,7 @@ export interface components {
             session_id?: string | null;
             /** @description Whose calls, with scope `automation`. */
             automation_id?: string | null;
-            /** @description Only calls made in this space. */
+            /** @description Only calls made in this space, by its id or its name. */
             space_id?: string | null;
             /** @description JSON Schema that the params must fit besides the action's own. */
             condition?: {
@@ -4031,6 +4412,16 @@ export interface components {
             expires_in?: string | null;
             /** @description Why; shown to whoever answers it. */
             reason?: string | null;
+        };
+        /** @description A consumer group to make. */
+        NewGroupRequest: {
+            /** @description `now`, `earliest`, or the position of an event; `now` when absent. */
+            start?: string | null;
+            /**
+             * Format: int32
+             * @description How often one event is delivered before it becomes a dead letter, 1 to 50; 5 when absent.
+             */
+            deliveries_max?: number | null;
         };
         /** @description Asks for a link with which whoever opens it first can answer one invocation in your name. */
         NewLinkRequest: {
@@ -4314,6 +4705,11 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_DeadLetterView: {
+            items: components["schemas"]["DeadLetterView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_DeliveryView: {
             items: components["schemas"]["DeliveryView"][];
             next?: string | null;
@@ -4324,8 +4720,18 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_EventTypeView: {
+            items: components["schemas"]["EventTypeView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_GrantView: {
             items: components["schemas"]["GrantView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_GroupView: {
+            items: components["schemas"]["GroupView"][];
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
@@ -4652,6 +5058,48 @@ export interface components {
          * @enum {string}
          */
         ProvenanceName: "user" | "action_output" | "web";
+        /** @description An event that somebody publishes: CloudEvents 1.0, with data in JSON. */
+        PublishRequest: {
+            /** @description `1.0`. */
+            specversion: string;
+            /** @description With its source it names the event: sent again, it is not published again. */
+            id: string;
+            /**
+             * @description Who says so, as a URI or a part of one.
+             * @example /drive
+             */
+            source: string;
+            /**
+             * @description Such as `drive.file_added`. Words of ours, such as `invocation`, cannot be its first.
+             * @example drive.file_added
+             */
+            type: string;
+            /** @description What it is about. */
+            subject?: string | null;
+            /** @description When it happened, as RFC 3339. */
+            time?: string | null;
+            /** @description `application/json`. */
+            datacontenttype?: string | null;
+            /** @description The name or id of the space that it belongs to. */
+            spaceid?: string | null;
+            data?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        PublishedEvent: {
+            source: string;
+            id: string;
+            /** @description Its place among the org's events. */
+            cursor: string;
+            /** @description It had been published before, and was not again. */
+            known: boolean;
+        };
+        /** @description What became of events that were published, in their order. */
+        PublishedEvents: {
+            events: components["schemas"]["PublishedEvent"][];
+        };
         /** @description How long and how often a caller wants it tried, at most. */
         Qos: {
             /** Format: int64 */
@@ -4750,6 +5198,30 @@ export interface components {
             attempted: boolean;
             ok: boolean;
         };
+        /** @description What a group gets once more: one of these. */
+        ReplayGroupRequest: {
+            /**
+             * Format: int64
+             * @description Everything from the event at this position on.
+             */
+            from?: number | null;
+            /** @description Everything from this time on: a time such as `2026-01-31T12:00:00Z`, or how long ago it was, such as `24h`. */
+            since?: string | null;
+            /** @description Its dead letters. */
+            dead_letters?: boolean;
+        };
+        ReplayGroupResponse: {
+            /**
+             * Format: int64
+             * @description Events that it gets once more.
+             */
+            replayed: number;
+        };
+        /** @description Where a group goes on. */
+        ResetGroupRequest: {
+            /** @description `now`, `earliest`, or the position of an event. */
+            to: string;
+        };
         /** @description What is kept for how long. Without a number, calls and events are kept for ever, and snapshots for 180 days. */
         Retention: {
             /**
@@ -4784,10 +5256,25 @@ export interface components {
              */
             retried: number;
         };
+        RetriedLetterResponse: {
+            kind: components["schemas"]["LetterKind"];
+            /** @description The new call, if it was one. */
+            invocation_id?: string | null;
+            status?: components["schemas"]["Status"] | null;
+        };
         /** @description Which dead letters of a channel to deliver once more. */
         RetryDeliveriesRequest: {
             /** @description The id of one of them; all when absent. */
             delivery?: string | null;
+        };
+        /** @description How to ask for a dead letter once more. Only a call needs more than its id. */
+        RetryLetterRequest: {
+            /** @description The session in which to make the call again; that of the call when absent. */
+            session?: string | null;
+            /** @description The params of the call, where they were not kept whole. */
+            params?: {
+                [key: string]: unknown;
+            } | null;
         };
         /**
          * @description Whether the effect can be reverted, known before it happens.
@@ -5156,20 +5643,34 @@ export interface components {
         StreamEvent: {
             /** @description Of CloudEvents: `1.0`. */
             specversion: string;
-            /** @description The event's id. Under its older name an event has the same id, with `.1` after it. */
+            /** @description The event's id, which its source gave it. Under its older name an event has the same id, with `.1` after it. */
             id: string;
-            /** @description The org, as `/orgs/<id>`. */
+            /** @description The org, as `/orgs/<id>`; of an event that somebody else published, what they called themselves. */
             source: string;
             /** @description Such as `invocation.held`, or its older name `action_approval_request`. */
             type: string;
             /** @description What it is about: the id of an invocation, a batch or a grant, or the name of a rule. */
             subject: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it happened: when we committed it, or when its source says so.
+             */
             time: string;
             /** @description Give it back as `after` to go on after this event. */
             cursor: string;
             /** @description The receipt that it announces, if any. */
             receipt?: string | null;
+            /** @description The id of the space that it belongs to, if whoever published it named one. */
+            spaceid?: string | null;
+            /** @description The ids of the automations that led to it, the first one first, with commas between them. */
+            chain?: string | null;
+            /**
+             * Format: int32
+             * @description How many runs of automations led to it, one by another.
+             */
+            depth?: number | null;
+            /** @description The id of the run that began it all. */
+            rootrunid?: string | null;
             /**
              * @description Of a call: ids, action, tier, mode, status, trace id and a `summary`; at its end also `receipt_id` and `reward`. Of a rule: who
              *     changed it and what.
@@ -5177,6 +5678,8 @@ export interface components {
             data: {
                 [key: string]: unknown;
             };
+        } & {
+            [key: string]: unknown;
         };
         /** @description What the stream says of itself. Such a message is no event: it is not stored, and nobody gets it again. */
         StreamNotice: {
@@ -7178,6 +7681,173 @@ export interface operations {
             };
         };
     };
+    dead_letters_list: {
+        parameters: {
+            query?: {
+                /** @description Only those of this kind. */
+                kind?: components["schemas"]["LetterKind"];
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_DeadLetterView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dead_letters_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                letter: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetterView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dead_letters_drop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                letter: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done; the answer has no body. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dead_letters_retry: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                letter: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetryLetterRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetriedLetterResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     deliveries_list: {
         parameters: {
             query?: {
@@ -7225,6 +7895,427 @@ export interface operations {
             };
         };
     };
+    event_groups_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_GroupView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    event_groups_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    event_groups_make: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewGroupRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    event_groups_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done; the answer has no body. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    event_groups_ack: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AckRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AckResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    event_groups_claim: {
+        parameters: {
+            query?: {
+                /** @description Holds the answer back until it is final, at most this long: `30s`, up to `60s`. */
+                wait?: string;
+            };
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClaimRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    event_groups_nack: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NackRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AckResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    event_groups_replay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplayGroupRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayGroupResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    event_groups_reset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResetGroupRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    events_types: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_EventTypeView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     events_list: {
         parameters: {
             query?: {
@@ -7232,6 +8323,8 @@ export interface operations {
                 type?: string;
                 /** @description Only those about this: the id of an invocation, a batch or a grant, or the name of a rule. */
                 subject?: string;
+                /** @description Whether the newest or the oldest come first; the newest when absent. */
+                order?: "newest" | "oldest";
                 /** @description Rows of one page, 1 to 100; 50 when absent. */
                 limit?: number;
                 /** @description The `next` of the page before. */
@@ -7281,17 +8374,68 @@ export interface operations {
         };
         requestBody: {
             content: {
+                "application/cloudevents+json": components["schemas"]["PublishRequest"];
+                "application/cloudevents-batch+json": components["schemas"]["PublishRequest"][];
                 "application/json": components["schemas"]["EventRequest"];
             };
         };
         responses: {
-            /** @description It was taken, and its call is recorded. */
+            /** @description They are in the log of events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PublishedEvents"];
+                };
+            };
+            /** @description The decision was taken, and its call is recorded. */
             202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["EventAccepted"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    events_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                event: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StreamEvent"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */
@@ -9606,7 +10750,7 @@ export interface operations {
                 user?: string;
                 /** @description Of what ended in this status. */
                 status?: string;
-                /** @description Of calls and batches in this space, by its id. */
+                /** @description Of calls and batches in this space, by its id or its name. */
                 space?: string;
                 /** @description Of what ended then or later: a time, or how long ago, such as `7d`. */
                 since?: string;
@@ -12245,7 +13389,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Markdown. */
+            /** @description Markdown; for a browser, on a page. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12293,7 +13437,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Markdown. */
+            /** @description Markdown; for a browser, on a page. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12333,7 +13477,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Markdown. */
+            /** @description Markdown; for a browser, on a page. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12653,6 +13797,99 @@ export interface operations {
             };
             /** @description Too many wrong tokens came from this address; a page. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description Why it was refused; a page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    invitations_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                text: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page with a button. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    invitations_accept: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                text: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-www-form-urlencoded": components["schemas"]["InvitationForm"];
+            };
+        };
+        responses: {
+            /** @description A page with the person's token, which is shown here and never again. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description It was redeemed already, or its time is over; a page. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description The form is not of this browser's page; a page. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

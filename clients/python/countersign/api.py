@@ -6,6 +6,23 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
+class AckRequest(TypedDict):
+    """
+    Events that were worked on.
+    """
+
+    claims: list[str]
+
+
+class AckResponse(TypedDict):
+    """
+    Which of the claims counted.
+    """
+
+    done: int
+    stale: list[str]
+
+
 class AnswerMessage(TypedDict):
     """
     Answers a pending call over a WebSocket.
@@ -119,6 +136,14 @@ class CheckpointResponse(TypedDict):
     """
 
     checkpoint: NotRequired[str | None]
+
+
+class ClaimRequest(TypedDict):
+    """
+    How many events to claim.
+    """
+
+    limit: NotRequired[int | None]
 
 
 class ClaimedView(TypedDict):
@@ -321,6 +346,17 @@ class ErrorView(TypedDict):
     message: str
 
 
+class EventTypeView(TypedDict):
+    """
+    A type of event that we publish.
+    """
+
+    type: str
+    about: str
+    schema: dict[str, Any]
+    sample: dict[str, Any]
+
+
 class FailureView(TypedDict):
     code: str
     message: str
@@ -350,6 +386,23 @@ GrantState: TypeAlias = Literal['requested', 'active', 'refused', 'revoked', 'ex
 GrantStateName: TypeAlias = Literal['requested', 'active', 'refused', 'revoked', 'expired', 'used_up']
 
 
+class GroupView(TypedDict):
+    """
+    A consumer group.
+    """
+
+    name: str
+    cursor: int
+    in_flight: int
+    behind: int
+    overtaken: bool
+    lost: int
+    overtaken_at: NotRequired[str | None]
+    deliveries_max: int
+    created_by: NotRequired[str | None]
+    created_at: str
+
+
 class GuideResponse(TypedDict):
     """
     How to use a source, in markdown.
@@ -373,6 +426,14 @@ class IntegrityView(TypedDict):
     ok: bool
     entries: int
     differences: list[str]
+
+
+class InvitationForm(TypedDict):
+    """
+    What the button sends.
+    """
+
+    form: str
 
 
 class InvitationResponse(TypedDict):
@@ -442,6 +503,9 @@ class LeftOutView(TypedDict):
 
     tool: NotRequired[str | None]
     why: str
+
+
+LetterKind: TypeAlias = Literal['event', 'delivery', 'invocation']
 
 
 LinkAnswerName: TypeAlias = Literal['open', 'approve', 'deny']
@@ -607,6 +671,19 @@ class ModesReplacedResponse(TypedDict):
 Moment: TypeAlias = Literal['pending', 'decided', 'in_doubt', 'ended']
 
 
+class NackRequest(TypedDict):
+    """
+    Events that are given back.
+    """
+
+    claims: list[str]
+    delay: NotRequired[str | None]
+    problem: NotRequired[str | None]
+
+
+NearMiss: TypeAlias = Literal['params', 'sum', 'givers', 'policy', 'definition', 'call', 'used_up', 'expired', 'space', 'scope', 'requested', 'refused', 'revoked']
+
+
 class NewCanaryRequest(TypedDict):
     """
     Adds a canary token: a call that contains it is quarantined.
@@ -641,6 +718,15 @@ class NewConsentRequest(TypedDict):
     space_id: NotRequired[str | None]
     expires_in: NotRequired[str | None]
     evidence: NotRequired[str | None]
+
+
+class NewGroupRequest(TypedDict):
+    """
+    A consumer group to make.
+    """
+
+    start: NotRequired[str | None]
+    deliveries_max: NotRequired[int | None]
 
 
 class NewLinkRequest(TypedDict):
@@ -815,6 +901,24 @@ class PageEntryView(TypedDict):
     next: NotRequired[str | None]
 
 
+class PageEventTypeView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[EventTypeView]
+    next: NotRequired[str | None]
+
+
+class PageGroupView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[GroupView]
+    next: NotRequired[str | None]
+
+
 class PageKeyView(TypedDict):
     """
     A page of a list. Give `next` back as `after` to read on; it is null on the last page.
@@ -986,6 +1090,37 @@ class ProofView(TypedDict):
 ProvenanceName: TypeAlias = Literal['user', 'action_output', 'web']
 
 
+class PublishRequest(TypedDict):
+    """
+    An event that somebody publishes: CloudEvents 1.0, with data in JSON.
+    """
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    subject: NotRequired[str | None]
+    time: NotRequired[str | None]
+    datacontenttype: NotRequired[str | None]
+    spaceid: NotRequired[str | None]
+    data: NotRequired[dict[str, Any]]
+
+
+class PublishedEvent(TypedDict):
+    source: str
+    id: str
+    cursor: str
+    known: bool
+
+
+class PublishedEvents(TypedDict):
+    """
+    What became of events that were published, in their order.
+    """
+
+    events: list[PublishedEvent]
+
+
 class Qos(TypedDict):
     """
     How long and how often a caller wants it tried, at most.
@@ -1085,6 +1220,28 @@ class RemedyView(TypedDict):
     ok: bool
 
 
+ReplayGroupRequest = TypedDict(
+    'ReplayGroupRequest',
+    {
+        'from': NotRequired[int | None],
+        'since': NotRequired[str | None],
+        'dead_letters': NotRequired[bool],
+    },
+)
+
+
+class ReplayGroupResponse(TypedDict):
+    replayed: int
+
+
+class ResetGroupRequest(TypedDict):
+    """
+    Where a group goes on.
+    """
+
+    to: str
+
+
 class Retention(TypedDict):
     """
     What is kept for how long. Without a number, calls and events are kept for ever, and snapshots for 180 days.
@@ -1106,6 +1263,15 @@ class RetryDeliveriesRequest(TypedDict):
     """
 
     delivery: NotRequired[str | None]
+
+
+class RetryLetterRequest(TypedDict):
+    """
+    How to ask for a dead letter once more. Only a call needs more than its id.
+    """
+
+    session: NotRequired[str | None]
+    params: NotRequired[dict[str, Any]]
 
 
 Reversibility: TypeAlias = Literal['no_effect', 'reversible', 'not_reversible']
@@ -1368,6 +1534,10 @@ class StreamEvent(TypedDict):
     time: str
     cursor: str
     receipt: NotRequired[str | None]
+    spaceid: NotRequired[str | None]
+    chain: NotRequired[str | None]
+    depth: NotRequired[int | None]
+    rootrunid: NotRequired[str | None]
     data: dict[str, Any]
 
 
@@ -1717,6 +1887,13 @@ class ChannelView(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class ClaimedEvent(TypedDict):
+    event: StreamEvent
+    claim: str
+    delivery: int
+    leased_until: str
+
+
 class CodeChangeView(TypedDict):
     """
     What became of one file of an action's code since the review.
@@ -1728,6 +1905,22 @@ class CodeChangeView(TypedDict):
     added_lines: int
     removed_lines: int
     diff_truncated: bool
+
+
+class DeadLetterView(TypedDict):
+    """
+    Something that was given up.
+    """
+
+    id: str
+    kind: LetterKind
+    place: str
+    what: str
+    problem: NotRequired[str | None]
+    attempts: int
+    died_at: str
+    event: NotRequired[StreamEvent | None]
+    invocation_id: NotRequired[str | None]
 
 
 class DecisionView(TypedDict):
@@ -2023,6 +2216,17 @@ class LinkAnswer(TypedDict):
     reason: NotRequired[str | None]
 
 
+class NearGrantView(TypedDict):
+    """
+    A grant that covers an action and does not replace the approval of a call.
+    """
+
+    grant_id: str
+    covers: str
+    missed: NearMiss
+    because: str
+
+
 class NewChannelRequest(TypedDict):
     """
     A channel to be added.
@@ -2164,6 +2368,15 @@ class PageChannelView(TypedDict):
     """
 
     items: list[ChannelView]
+    next: NotRequired[str | None]
+
+
+class PageDeadLetterView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[DeadLetterView]
     next: NotRequired[str | None]
 
 
@@ -2354,6 +2567,12 @@ class Problem(TypedDict):
 
 
 ReleaseResponse: TypeAlias = InvokeResponse | ReleasedOutputResponse
+
+
+class RetriedLetterResponse(TypedDict):
+    kind: LetterKind
+    invocation_id: NotRequired[str | None]
+    status: NotRequired[Status | None]
 
 
 class RevertForesightView(TypedDict):
@@ -2579,6 +2798,14 @@ class BatchView(TypedDict):
     trace_id: str
 
 
+class ClaimResponse(TypedDict):
+    """
+    Events for one consumer, each until its lease ends.
+    """
+
+    events: list[ClaimedEvent]
+
+
 class DenyResponse(TypedDict):
     """
     The answer to a denial.
@@ -2599,6 +2826,7 @@ class ExplainResponse(TypedDict):
     gates: list[GateView]
     drift: Drift
     grant_id: NotRequired[str | None]
+    near_grants: NotRequired[list[NearGrantView]]
     approvals_needed: NotRequired[int | None]
     errors: list[FieldError]
 

@@ -1,6 +1,6 @@
 //! Automations: saved definitions, their triggers, and the firings that say what a trigger came to.
 
-use crate::{AutomationId, DraftId, Digest, EventId, FiringId, OrgId, PrincipalId, RunId, SpaceId, Timestamp, UserId};
+use crate::{AutomationId, Digest, DraftId, EventId, FiringId, OrgId, PrincipalId, RunId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -273,13 +273,9 @@ impl FiringReason {
     pub const fn outcome(self) -> FiringOutcome {
         match self {
             Self::OnTime | Self::CaughtUp | Self::Manual | Self::Rerun => FiringOutcome::Started,
-            Self::CatchUpNone
-            | Self::Superseded
-            | Self::OutsideWindow
-            | Self::OverMax
-            | Self::DstGap
-            | Self::Paused
-            | Self::Disabled => FiringOutcome::Skipped,
+            Self::CatchUpNone | Self::Superseded | Self::OutsideWindow | Self::OverMax | Self::DstGap | Self::Paused | Self::Disabled => {
+                FiringOutcome::Skipped
+            }
             Self::AlreadyRunning | Self::QueueFull | Self::RateLimited | Self::Debounced | Self::Batched => FiringOutcome::Dropped,
             Self::SameKey | Self::SameEvent => FiringOutcome::Deduplicated,
             Self::InputsInvalid

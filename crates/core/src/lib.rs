@@ -55,11 +55,12 @@ pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
     ApprovalId, AutomationId, BatchId, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, DraftId, EventId, FiringId,
-    GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, RunId, SecretId, ServerId, SessionId, SpaceId, TokenId, UserId,
+    GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, RunId, SecretId, ServerId, SessionId, SpaceId, TokenId,
+    UserId,
 };
 pub use invocation::{Invocation, Status};
-pub use run::Run;
 pub use principal::{Principal, PrincipalId};
+pub use run::Run;
 pub use secret::Secret;
 pub use session::{Band, Session, Space};
 pub use time::Timestamp;

@@ -26,16 +26,8 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    pub const ALL: [Self; 8] = [
-        Self::Pending,
-        Self::Running,
-        Self::Waiting,
-        Self::Succeeded,
-        Self::Failed,
-        Self::TimedOut,
-        Self::Cancelled,
-        Self::Quarantined,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Pending, Self::Running, Self::Waiting, Self::Succeeded, Self::Failed, Self::TimedOut, Self::Cancelled, Self::Quarantined];
 
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -4,13 +4,13 @@
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::program::Program;
+use automation::Mistake;
 use automation::definition::{ChainPolicy, Concurrency, Drop, Facts, Kind, Rate, Trigger as TriggerDefinition};
 use automation::inputs::{self, Defaults};
-use automation::Mistake;
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringReason, Tick, Trigger, TriggerType};
 use countersign_core::limits::CHAIN_DEPTH_MAX;
 use countersign_core::ports::events::Event;
-use countersign_core::ports::runs::{self, Occasion, Dropped, Fired, NewFiring, Start};
+use countersign_core::ports::runs::{self, Dropped, Fired, NewFiring, Occasion, Start};
 use countersign_core::run::{Phase, Run, StepRecord};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, PrincipalId, RunId, SessionId, Status};
 use serde_json::{Map, Value, json};

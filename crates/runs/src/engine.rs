@@ -57,8 +57,7 @@ pub(crate) struct Inner {
 
 impl Engine {
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        let inner =
-            Inner { ports, settings, programs: Mutex::default(), run_due: Notify::new(), schedule_changed: Notify::new() };
+        let inner = Inner { ports, settings, programs: Mutex::default(), run_due: Notify::new(), schedule_changed: Notify::new() };
         Self(Arc::new(inner))
     }
 

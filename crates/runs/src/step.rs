@@ -163,19 +163,21 @@ impl Walk {
 
     /// The call could not be made, or not now.
     fn wait_or_fail(&self, error: pipeline::Error) -> Result<Result<End, Stepped>, Error> {
-        match error {
-            pipeline::Error::RateLimited { retry_after_ms, .. } => {
-                Ok(Err(self.again(WaitingFor::Retry, Duration::from_millis(retry_after_ms.max(1)))))
-            }
-            // An earlier worker of this run began it, and it has not ended.
-            pipeline::Error::IdempotencyInFlight { .. } => Ok(Err(self.again(WaitingFor::Reconcile, Duration::from_secs(1)))),
-            pipeline::Error::TooManyPending { .. } => Ok(Err(self.again(WaitingFor::Retry, Duration::from_secs(60)))),
-            error if error.is_passing() => Ok(Err(self.again(WaitingFor::Retry, Duration::from_secs(1)))),
-            error => match error.to_failure() {
-                Some(failure) => Ok(Ok(End::failed(None, &failure.code, failure.message))),
-                None => Ok(Ok(End::failed(None, "internal", error.to_string()))),
-            },
+        if let pipeline::Error::RateLimited { retry_after_ms, .. } = error {
+            return Ok(Err(self.again(WaitingFor::Retry, Duration::from_millis(retry_after_ms.max(1)))));
         }
+        // An earlier worker of this run began it, and it has not ended.
+        if let pipeline::Error::IdempotencyInFlight { .. } = error {
+            return Ok(Err(self.again(WaitingFor::Reconcile, Duration::from_secs(1))));
+        }
+        if let pipeline::Error::TooManyPending { .. } = error {
+            return Ok(Err(self.again(WaitingFor::Retry, Duration::from_secs(60))));
+        }
+        if error.is_passing() {
+            return Ok(Err(self.again(WaitingFor::Retry, Duration::from_secs(1))));
+        }
+        let failure = error.to_failure().unwrap_or_else(|| Failure { code: "internal".to_owned(), message: error.to_string() });
+        Ok(Ok(End::failed(None, &failure.code, failure.message)))
     }
 
     fn record(&self, step: &StepProgram, started_at: Timestamp, end: End) -> StepRecord {

@@ -196,8 +196,7 @@ impl Walk {
     fn fail(&mut self, step_id: &str, failure: Failure) -> bool {
         match self.run.phase {
             Phase::Plan => {
-                self.run.failure =
-                    Some(RunFailure { code: failure.code, message: failure.message, step_id: Some(step_id.to_owned()) });
+                self.run.failure = Some(RunFailure { code: failure.code, message: failure.message, step_id: Some(step_id.to_owned()) });
                 self.run.phase = Phase::OnFailure;
                 self.run.step = 0;
                 self.run.invocation = None;
@@ -214,7 +213,9 @@ impl Walk {
     fn has_no_time_left(&mut self) -> bool {
         match self.run.phase {
             Phase::Plan => self.time_left_ms() == 0,
-            Phase::OnFailure => self.handler_began.get_or_insert_with(Instant::now).elapsed() >= Duration::from_secs(ON_FAILURE_SECONDS_MAX),
+            Phase::OnFailure => {
+                self.handler_began.get_or_insert_with(Instant::now).elapsed() >= Duration::from_secs(ON_FAILURE_SECONDS_MAX)
+            }
         }
     }
 

@@ -3,9 +3,9 @@
 
 use crate::engine::{Engine, Queue};
 use crate::walk::Signals;
+use countersign_core::RunId;
 use countersign_core::limits::{RUN_BEAT_SECONDS, RUN_LEASE_MARGIN_SECONDS, RUN_LEASE_SECONDS};
 use countersign_core::ports::runs::Lease;
-use countersign_core::RunId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

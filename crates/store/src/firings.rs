@@ -9,7 +9,7 @@ use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::automation::{Automation, AutomationStatus, Firing, FiringOutcome, FiringReason, Tick};
 use countersign_core::limits::{FIRE_KEY_SECONDS, FIRING_KEPT_SECONDS};
 use countersign_core::ports::automations::SkippedTicks;
-use countersign_core::ports::runs::{Occasion, Concurrency, Dropped, Fired, NewFiring, Rate, Start};
+use countersign_core::ports::runs::{Concurrency, Dropped, Fired, NewFiring, Occasion, Rate, Start};
 use countersign_core::{AutomationId, Digest, FiringId, OrgId, RunId, Timestamp, random_bytes};
 use serde_json::json;
 

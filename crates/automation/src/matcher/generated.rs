@@ -68,7 +68,23 @@ pub(crate) fn concerns(space: Option<&str>, subscribed: &str, event_space: Optio
 }
 
 pub(crate) fn event(dice: &mut Dice) -> Value {
-    value(dice, 0, 100)
+    let mut event = value(dice, 0, 100);
+    if dice.below(2) == 0 {
+        event["a"] = elements(dice, 0);
+    }
+    event
+}
+
+/// A list of objects as alike as possible, some of them in lists of their own.
+fn elements(dice: &mut Dice, depth: u64) -> Value {
+    let element = |dice: &mut Dice| match dice.below(8) {
+        0 if depth < 2 => elements(dice, depth + 1),
+        1 if depth < 2 => json!({ "b": elements(dice, depth + 1), "c": dice.below(2) }),
+        2 => json!({ "b": dice.below(2) }),
+        3 => json!(dice.below(2)),
+        _ => json!({ "b": dice.below(2), "c": dice.below(2) }),
+    };
+    (0..dice.below(4)).map(|_| element(dice)).collect()
 }
 
 /// Object at first; deeper down, ever more scalars.
@@ -108,8 +124,9 @@ pub(crate) fn filter(dice: &mut Dice) -> Value {
 }
 
 fn filter_at(dice: &mut Dice, depth: u64) -> Value {
-    let mut members = Map::new();
-    for _ in 0..1 + dice.below(3) {
+    let mut members = if dice.below(4) == 0 { of_one_element(dice) } else { Map::new() };
+    let more = if members.is_empty() { 1 } else { 0 };
+    for _ in 0..more + dice.below(2 + more) {
         let roll = dice.below(10);
         if roll < 7 || depth >= 4 {
             members.insert(path(dice), test(dice));
@@ -121,6 +138,20 @@ fn filter_at(dice: &mut Dice, depth: u64) -> Value {
         }
     }
     Value::Object(members)
+}
+
+/// Members about elements of one list.
+fn of_one_element(dice: &mut Dice) -> Map<String, Value> {
+    let under = dice.one_of(&["a", "a.b"]);
+    let mut member = |name: &str| {
+        let test = match dice.below(4) {
+            0 => json!({ "not_equals": dice.below(2) }),
+            1 => json!({ "exists": dice.below(2) == 0 }),
+            _ => json!(dice.below(2)),
+        };
+        (format!("{under}.{name}"), test)
+    };
+    [member("b"), member("c")].into_iter().collect()
 }
 
 fn path(dice: &mut Dice) -> String {

@@ -155,7 +155,9 @@ pub struct SavedRun {
 pub enum Then {
     GoOn,
     /// It is given up; the run is due again then, or when it is woken.
-    Park { due_at: Option<Timestamp> },
+    Park {
+        due_at: Option<Timestamp>,
+    },
     /// It is given up for good: the run has ended.
     End,
 }

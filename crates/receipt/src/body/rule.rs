@@ -13,8 +13,8 @@ use countersign_core::retention::Retention;
 use countersign_core::session::{Keeps, Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, AutomationId, Band, CanaryId, ChannelId, ConnectionId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SourceId,
-    SpaceId, Tier, Timestamp, UserId, json,
+    ActionId, AutomationId, Band, CanaryId, ChannelId, ConnectionId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId,
+    SourceId, SpaceId, Tier, Timestamp, UserId, json,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

@@ -10,7 +10,9 @@ use countersign_core::grant::{Covers, GrantScope};
 use countersign_core::invocation::Beyond;
 use countersign_core::principal::Role;
 use countersign_core::session::{Quorum, SelfApproval};
-use countersign_core::{ActionId, AutomationId, Band, ChannelId, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId};
+use countersign_core::{
+    ActionId, AutomationId, Band, ChannelId, Decision, GrantId, Mode, PrincipalId, Status, Tier, Timestamp, TokenId, UserId,
+};
 use serde_json::json;
 use std::convert::Infallible;
 use std::io::Write as _;

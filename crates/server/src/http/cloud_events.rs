@@ -118,7 +118,7 @@ mod tests {
             ("application/json", format!("[{ONE}]")),
             ("application/cloudevents-batch+json", format!("[{ONE}]")),
         ] {
-            assert_eq!(events(&[("content-type", kind)], &body), [expected.clone()], "{kind}");
+            assert_eq!(events(&[("content-type", kind)], &body), std::slice::from_ref(&expected), "{kind}");
         }
         let headers = [
             ("content-type", "application/json"),

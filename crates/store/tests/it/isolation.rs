@@ -23,8 +23,8 @@ use countersign_core::ports::runs::{Fired, Lease, NewFiring, Occasion, SavedRun,
 use countersign_core::ports::secrets::{SecretName, SecretValue};
 use countersign_core::ports::sources::{AddedSource, Hints, McpServer, SourceSettings};
 use countersign_core::ports::{
-    AddedSources, Automations, Batches, Breakers, Claims, Definitions, EventBus, EventFeed, Invocations, KeptConnections, Lines, Principals,
-    Quarantines, Rules, Runs, Secrets, Sessions,
+    AddedSources, Automations, Batches, Breakers, Claims, Definitions, EventBus, EventFeed, Invocations, KeptConnections, Lines,
+    Principals, Quarantines, Rules, Runs, Secrets, Sessions,
 };
 use countersign_core::principal::Role;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
@@ -32,8 +32,9 @@ use countersign_core::retention::Retention;
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId, GrantId, Invocation,
-    InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId, Status,
+    Action, ActionId, Band, Batch, CanaryId, ChannelId, ConnectionId, ConsentId, DeadLetterId, DeliveryId, Digest, DraftId, GrantId,
+    Invocation, InvocationId, Mode, NotificationId, Principal, PrincipalId, ReceiptId, Secret, SecretId, Session, SourceId, SpaceId,
+    Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,8 +42,8 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{
     Added, AddedChannel, AutomationFilter, Changed, CreatedConnection, Crossing, DeliveryEnd, DeliveryFilter, FiringFilter, GrantFilter,
-    InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, RunFilter, SaveAutomation,
-    Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
+    InvocationFilter, LetIn, LoginEnd, ModeChange, Move, NewChannel, NewConnection, NewConsent, NewGrant, NewSecret, RunFilter,
+    SaveAutomation, Saved, SetSecret, SignedIn, SpaceChange, Store, TriggerChange, UserChange,
 };
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);

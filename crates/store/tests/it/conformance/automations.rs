@@ -6,7 +6,7 @@ use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::limits::{FIRE_KEY_SECONDS, RUN_LEASE_SECONDS, RUN_RECOVERIES_MAX};
 use countersign_core::ports::automations::{PassedTicks, SkippedTicks};
-use countersign_core::ports::runs::{Occasion, Concurrency, Dropped, Fired, Lease, NewFiring, Rate, SavedRun, Start, Then};
+use countersign_core::ports::runs::{Concurrency, Dropped, Fired, Lease, NewFiring, Occasion, Rate, SavedRun, Start, Then};
 use countersign_core::ports::{Automations, Invocations, Principals, Runs};
 use countersign_core::run::{Phase, Run, RunStatus, StepRecord, StepStatus, WaitingFor};
 use countersign_core::{Clock as _, EventId, FiringId, InvocationId, PrincipalId, RunId, SessionId, Status, Timestamp};
@@ -51,10 +51,9 @@ pub(crate) fn save(tenant: &Tenant, name: &str, version: u32) -> SaveAutomation 
 }
 
 pub(crate) async fn saved(store: &Store, tenant: &Tenant, name: &str) -> Automation {
-    match store.save_automation(&tenant.org, save(tenant, name, 1), &tenant.owner).await.unwrap() {
-        Saved::Done { automation, .. } => automation,
-        other => panic!("{other:?}"),
-    }
+    let saved = store.save_automation(&tenant.org, save(tenant, name, 1), &tenant.owner).await.unwrap();
+    let Saved::Done { automation, .. } = saved else { panic!("{saved:?}") };
+    automation
 }
 
 pub(crate) fn firing(tenant: &Tenant, automation: &Automation, occasion: Occasion) -> NewFiring {
@@ -94,10 +93,9 @@ fn with(mut firing: NewFiring, concurrency: Concurrency) -> NewFiring {
 }
 
 async fn fired(store: &Store, firing: NewFiring) -> (FiringReason, Option<RunId>) {
-    match store.fire(firing).await.unwrap() {
-        Fired::New(firing) => (firing.reason, firing.run),
-        other => panic!("{other:?}"),
-    }
+    let fired = store.fire(firing).await.unwrap();
+    let Fired::New(firing) = fired else { panic!("{fired:?}") };
+    (firing.reason, firing.run)
 }
 
 async fn claimed(store: &Store) -> Vec<Lease> {
@@ -191,7 +189,8 @@ async fn a_token_is_shown_once_and_the_old_one_lasts_if_asked_for(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let automation = saved(store, &tenant, "digest").await;
     let rotate = |keep| store.rotate_hook_token(&tenant.org, &automation.id, "hook", keep, &tenant.owner);
-    let takes = |token: String| async move { store.find_hook(&automation.id, &token).await.unwrap().is_some() };
+    let id = &automation.id;
+    let takes = |token: String| async move { store.find_hook(id, &token).await.unwrap().is_some() };
     let first = rotate(false).await.unwrap().unwrap().expose().clone();
     let second = rotate(true).await.unwrap().unwrap().expose().clone();
     assert!(first.starts_with("cs_hook_") && first != second);
