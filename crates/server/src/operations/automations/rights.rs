@@ -51,11 +51,10 @@ pub(crate) fn person(by: &Principal) -> Option<&UserId> {
 
 /// The space of something, if it exists for the principal; `unknown` says that the thing does not.
 pub(crate) async fn visible(app: &App, by: &Principal, space: &SpaceId, unknown: impl FnOnce() -> Error + Send) -> Result<Space, Error> {
-    let found = app.store().find_space(&by.org, space).await?;
-    match found {
-        Some(found) if sight::sees(app, by, space).await? => Ok(found),
-        Some(_) | None => Err(unknown()),
+    if !sight::sees(app, by, space).await? {
+        return Err(unknown());
     }
+    app.store().find_space(&by.org, space).await?.ok_or_else(unknown)
 }
 
 /// SECURITY: a run acts for whoever saved the automation, with modes that may be looser. An agent could borrow that, so it runs none.
