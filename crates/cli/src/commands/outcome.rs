@@ -27,6 +27,8 @@ pub(super) fn of_another_kind(id: &str) -> Option<Failure> {
         "rcp" => ("a receipt", "receipt show"),
         "grt" => ("a grant", "grant show"),
         "ses" => ("a session", "session show"),
+        "aut" => ("an automation", "automation show"),
+        "run" => ("a run", "run show"),
         _ => return None,
     };
     let id = clean::line(id);

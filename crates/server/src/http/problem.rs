@@ -271,6 +271,7 @@ impl From<operations::Error> for Refusal {
             E::SaveNeedsPerson => Self::new(Code::SaveNeedsPerson, detail),
             E::AutomationChanged { .. } => Self::new(Code::AutomationChanged, detail),
             E::TooManyAutomations { .. } => Self::new(Code::TooManyAutomations, detail),
+            E::RunEnded { run } => Self::new(Code::AlreadyEnded, detail).hint(format!("read it with `GET /api/v1/runs/{run}`")),
             E::HookRefused => {
                 Self::new(Code::Unauthenticated, detail).hint("send `authorization: Bearer cs_hook_…` with the token of the webhook")
             }

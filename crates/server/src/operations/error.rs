@@ -4,7 +4,7 @@ use crate::App;
 use api::package::PackageFindingView;
 use automation::Mistake;
 use countersign_core::grant::GrantState;
-use countersign_core::{ActionId, AutomationId, Digest, DraftId, InvocationId, UserId, json};
+use countersign_core::{ActionId, AutomationId, Digest, DraftId, InvocationId, RunId, UserId, json};
 use pipeline::{Eyes, ParamError};
 use policy::PolicyProblem;
 use std::collections::BTreeSet;
@@ -136,6 +136,8 @@ pub(crate) enum Error {
     AutomationChanged { automation: AutomationId, digest: Digest },
     #[error("this org has {automations_max} automations already, which is as many as it may have; nothing was saved")]
     TooManyAutomations { automations_max: i64 },
+    #[error("run `{run}` has ended already; nothing was cancelled")]
+    RunEnded { run: RunId },
     /// The same for an automation that does not exist.
     #[error("no webhook of this automation takes this token; nothing was fired")]
     HookRefused,

@@ -123,6 +123,9 @@ pub(crate) async fn rerun(
 pub(crate) async fn cancel(app: &App, by: &Principal, text: &str) -> Result<Run, Error> {
     let (run, space) = visible(app, by, text).await?;
     rights::must_have(app, by, Right::Run, &space).await?;
+    if run.status.is_final() {
+        return Err(Error::RunEnded { run: run.id });
+    }
     let cancelled = app.store().cancel_run(&by.org, &run.id, &by.id).await?;
     cancelled.ok_or_else(|| Error::not_found("run", text))
 }

@@ -416,6 +416,8 @@ async fn a_run_is_cancelled_and_run_again_from_a_step(kind: Kind) {
     let shown = ended(&server.owner, &first).await;
     assert_eq!((&shown["status"], shown["cancelled_by"].is_string()), (&json!("cancelled"), true), "{shown:#}");
 
+    server.owner.post(&format!("/api/v1/runs/{first}/cancel"), json!({})).await.problem(409, "already_ended");
+
     server.owner.set_mode("fake.write", "allow").await;
     rerun(&first, json!({ "from_step": "nope" })).await.problem(409, "rerun_refused");
     let again = rerun(&first, json!({ "from_step": "write" })).await.ok();
