@@ -1,5 +1,5 @@
-//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key, run automations.
-//! What channels tell is delivered beside them (`notify`).
+//! The background loops: expire and remove what ran out, look at sources, sign checkpoints, measure the queue, look after the master key.
+//! What channels tell is delivered beside them (`notify`), and automations run beside them (`runs`).
 
 use crate::master_key::{self, MasterKeyFiles};
 use crate::{AddedRegistry, Homes, Parts};
