@@ -161,6 +161,230 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/automation-drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Drafts that have not expired, newest first. */
+        get: operations["automation_drafts_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automation-drafts/{draft}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One draft, with its definition and what is worth checking about it now. */
+        get: operations["automation_drafts_show"];
+        put?: never;
+        post?: never;
+        /** Drops a draft that nobody wants. */
+        delete: operations["automation_drafts_drop"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automation-drafts/{draft}/save": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Saves a draft. Only a person does that, and says that they have read its flags. */
+        post: operations["automation_drafts_save"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Automations of the org, newest first. */
+        get: operations["automations_list"];
+        put?: never;
+        /** Saves a new automation. Of anybody but a person it makes a draft, which a person may save within a day. */
+        post: operations["automations_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/dry-run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Says what would happen to each step of a definition now, and when it would fire. Nothing is performed. */
+        post: operations["automations_dry_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes a definition from elsewhere. It becomes a draft with flags, which a person reads and saves. */
+        post: operations["automations_import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Checks a definition, and says what would be stored. All mistakes come at once. */
+        post: operations["automations_validate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One automation, with its triggers and its definition. Its `ETag` is the digest of the definition. */
+        get: operations["automations_show"];
+        /** Saves a new version of an automation. With `If-Match`, only if its definition is still the one with that digest. */
+        put: operations["automations_save"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Archives an automation for good. Its history stays, nothing runs it any more, and its name is free. */
+        post: operations["automations_archive"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** How a definition differs from the saved one, place by place. */
+        post: operations["automations_diff"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The normalised definition of an automation, as a file that can be imported elsewhere. It holds no secrets. */
+        get: operations["automations_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/fire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Fires a webhook of an automation. The answer says what it came to, also if it started nothing. */
+        post: operations["automations_fire"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/firings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the triggers of an automation came to, newest first: also what started nothing, and why. */
+        get: operations["firings_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/automations/{automation}/modes/{action}": {
         parameters: {
             query?: never;
@@ -174,6 +398,159 @@ export interface paths {
         post?: never;
         /** Removes the mode an action has for one automation: the org's holds again. */
         delete: operations["modes_unset_for_automation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pauses an automation: nothing fires it until it is resumed, but a person still may run it. */
+        post: operations["automations_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The same for the saved definition of an automation, with the modes that it has of its own. */
+        get: operations["automations_plan"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Resumes an automation. Its schedules start from now: what they missed is not caught up. */
+        post: operations["automations_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs an automation now. A paused one runs too. */
+        post: operations["automations_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/triggers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The triggers of an automation. */
+        get: operations["triggers_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/triggers/{trigger}/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Disables a trigger: it starts nothing until it is enabled. */
+        post: operations["triggers_disable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/triggers/{trigger}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Enables a trigger. A schedule starts from now. */
+        post: operations["triggers_enable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/triggers/{trigger}/rotate-token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a webhook a new token, which is shown here and never again. */
+        post: operations["triggers_rotate_token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/automations/{automation}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every version of an automation, newest first. */
+        get: operations["automations_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1692,6 +2069,108 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Runs, newest first. */
+        get: operations["runs_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One run with its steps; `?wait=30s` holds the answer back until it has ended. */
+        get: operations["runs_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Asks for the end of a run. A step in progress still ends as it ends, and has its receipt. */
+        post: operations["runs_cancel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs a run once more: all of it, or from one of its steps on, with its inputs or with others. */
+        post: operations["runs_rerun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schemas/automation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The form of definitions, as JSON Schema 2020-12. */
+        get: operations["schemas_automation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schemas/filter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The form of the filters of event triggers, as JSON Schema 2020-12. */
+        get: operations["schemas_filter"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/secrets": {
         parameters: {
             query?: never;
@@ -2983,6 +3462,49 @@ export interface components {
             /** @description The `cursor` of the last message that was read. */
             after?: string | null;
         };
+        /**
+         * @description Whether an automation fires.
+         * @enum {string}
+         */
+        AutomationStatus: "active" | "paused" | "archived";
+        /** @description One version of an automation. */
+        AutomationVersionView: {
+            /** Format: int32 */
+            version: number;
+            digest: string;
+            saved_by: string;
+            /** Format: date-time */
+            saved_at: string;
+        };
+        /** @description A saved automation. */
+        AutomationView: {
+            id: string;
+            space_id: string;
+            name: string;
+            status: components["schemas"]["AutomationStatus"];
+            /**
+             * Format: int32
+             * @description Counts from 1.
+             */
+            version: number;
+            /** @description SHA-256 of the normalised definition. It is the `ETag` too, and `If-Match` takes it. */
+            digest: string;
+            /** @description The person on whose behalf it acts: whoever saved its current version. */
+            created_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            changed_at: string;
+            /**
+             * Format: date-time
+             * @description When the next of its schedules is due.
+             */
+            next_due_at?: string | null;
+            last_run?: components["schemas"]["LastRunView"] | null;
+            triggers: components["schemas"]["TriggerView"][];
+            /** @description The normalised definition; null in lists. */
+            definition?: unknown;
+        };
         /** @description What a session may invoke, source by source. */
         AvailableResponse: {
             sources: components["schemas"]["SourceView"][];
@@ -3220,7 +3742,7 @@ export interface components {
          * @description A stable name for what went wrong.
          * @enum {string}
          */
-        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "unauthenticated" | "token_expired" | "token_revoked" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
+        Code: "malformed_json" | "invalid_request" | "invalid_query" | "invalid_params" | "schema_too_costly" | "invalid_scope" | "command_not_allowed" | "invalid_batch" | "dry_run_unsupported" | "definition_invalid" | "draft_flags" | "inputs_invalid" | "idempotency_key_reused" | "unauthenticated" | "token_expired" | "token_revoked" | "signature_invalid" | "org_disabled" | "forbidden" | "may_not_approve" | "self_approval" | "not_your_session" | "not_a_member" | "save_needs_person" | "denied_by_policy" | "quarantined" | "denied_by_person" | "invalid_policy" | "package_invalid" | "package_findings" | "needs_confirmation" | "not_grantable" | "approval_void" | "unknown_route" | "method_not_allowed" | "unknown_action" | "unknown_source" | "unknown_session" | "not_found" | "request_timeout" | "session_ended" | "rejected" | "consumed" | "already_ended" | "not_in_doubt" | "reconciling" | "not_revertible" | "already_reverted" | "cannot_run" | "args_mismatch" | "definition_mismatch" | "policy_mismatch" | "tuple_mismatch" | "stopped" | "already_approved" | "approver_too_new" | "approval_unproven" | "quarantine_settled" | "grant_ended" | "idempotency_conflict" | "idempotency_in_flight" | "in_doubt" | "name_taken" | "last_owner" | "secret_changed" | "secret_in_use" | "connection_in_use" | "package_in_use" | "source_taken" | "too_many_sources" | "source_changed" | "too_many_automations" | "automation_paused" | "automation_archived" | "rerun_refused" | "master_key_changing" | "master_key_unready" | "connection_not_ready" | "connection_not_allowed" | "slack_signature_invalid" | "slack_request_expired" | "slack_request_replayed" | "slack_user_unknown" | "sign_in_refused" | "login_failed" | "connection_unreachable" | "expired" | "automation_changed" | "body_too_large" | "unsupported_media_type" | "rate_limited" | "too_many_pending" | "too_many_streams" | "file_not_found" | "not_a_regular_file" | "not_utf8" | "file_too_large" | "path_outside_workspace" | "path_not_allowed" | "hard_link_refused" | "content_changed" | "outside_scope" | "scope_too_fine" | "host_not_allowed" | "address_not_allowed" | "url_not_allowed" | "header_not_allowed" | "package_code_disabled" | "package_network_not_allowed" | "package_command_not_allowed" | "package_changed" | "workspace_elsewhere" | "internal" | "source_failed" | "source_unavailable" | "rules_changing" | "outcome_unrecorded" | "store_unavailable";
         /** @description What became of one file of an action's code since the review. */
         CodeChangeView: {
             /** @description Below the action's folder. */
@@ -3406,6 +3928,30 @@ export interface components {
             before?: string | null;
             after?: string | null;
         };
+        /** @description One place that differs. Steps and triggers are compared with those of the same id. */
+        DefinitionChangeView: {
+            /** @description RFC 6901. */
+            pointer: string;
+            /** @description Absent: it was added. */
+            before?: unknown;
+            /** @description Absent: it was removed. */
+            after?: unknown;
+        };
+        /** @description How a definition differs from the saved one. */
+        DefinitionDiffView: {
+            /**
+             * Format: int32
+             * @description The version that it is compared with.
+             */
+            version: number;
+            changes: components["schemas"]["DefinitionChangeView"][];
+        };
+        /** @description A definition to be looked at. */
+        DefinitionRequest: {
+            /** @description The name or id of the space that it would act in; `main` when absent. */
+            space?: string | null;
+            definition: unknown;
+        };
         /** @enum {string} */
         DeliveryState: "waiting" | "sent" | "skipped" | "dead";
         /** @description One notice on its way to one recipient of a channel. */
@@ -3463,6 +4009,24 @@ export interface components {
             params: string;
             structural: string;
             textual: string;
+        };
+        /** @description A definition that waits for a person to save it. It is gone after 24 hours. */
+        DraftView: {
+            id: string;
+            space_id: string;
+            /** @description The name that the automation would have. */
+            name: string;
+            /** @description The automation that it would be a new version of; null: it would be a new one. */
+            automation_id?: string | null;
+            /** @description The normalised definition; null in lists. */
+            definition?: unknown;
+            made_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at: string;
+            /** @description What is worth checking before it is saved; empty in lists. */
+            flags?: components["schemas"]["MistakeView"][];
         };
         /**
          * @description How an action's definition differs from the one a person reviewed.
@@ -3662,6 +4226,57 @@ export interface components {
         };
         /** @enum {string} */
         FileChange: "created" | "changed" | "removed";
+        /** @description What an occurrence of a trigger, or a request to run, came to. */
+        FiredResponse: {
+            firing_id: string;
+            outcome: components["schemas"]["FiringOutcome"];
+            reason: components["schemas"]["FiringReason"];
+            /** @description The run that it started, or that the earlier request with the same key had started. */
+            run_id?: string | null;
+            run_url?: string | null;
+        };
+        /**
+         * @description What a firing came to.
+         * @enum {string}
+         */
+        FiringOutcome: "started" | "skipped" | "dropped" | "deduplicated" | "refused";
+        /**
+         * @description Why a firing came to what it did.
+         * @enum {string}
+         */
+        FiringReason: "on_time" | "caught_up" | "manual" | "rerun" | "catch_up_none" | "superseded" | "outside_window" | "over_max" | "dst_gap" | "paused" | "disabled" | "already_running" | "queue_full" | "rate_limited" | "debounced" | "batched" | "same_key" | "same_event" | "inputs_invalid" | "budget_estimate" | "loop_guard" | "chain_too_deep" | "creator_inactive" | "action_unavailable" | "breaker_open";
+        /** @description One occurrence of a trigger, or several that started nothing for the same reason. */
+        FiringView: {
+            id: string;
+            automation_id: string;
+            /** @description Null if it was asked for by name. */
+            trigger_id?: string | null;
+            outcome: components["schemas"]["FiringOutcome"];
+            reason: components["schemas"]["FiringReason"];
+            /** @description More than the reason says, such as which input is wrong. */
+            detail?: string | null;
+            run_id?: string | null;
+            /**
+             * Format: date-time
+             * @description When a schedule was due.
+             */
+            scheduled_for?: string | null;
+            /** @description The same on the wall of the schedule's zone, such as `2026-03-08T02:30`. */
+            wall?: string | null;
+            timezone?: string | null;
+            event_id?: string | null;
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: int64
+             * @description How many occurrences it stands for, from `first_at` to `last_at`.
+             */
+            count: number;
+            /** Format: date-time */
+            first_at: string;
+            /** Format: date-time */
+            last_at: string;
+        };
         /** @description What a pending call would do, for whoever approves it. */
         ForesightView: {
             blocked?: components["schemas"]["FailureView"] | null;
@@ -3844,6 +4459,16 @@ export interface components {
          * @enum {string}
          */
         Holds: "params" | "output";
+        /** @description The token of a webhook. */
+        HookTokenView: {
+            trigger_id: string;
+            /**
+             * @description Whoever sends the webhook shows it as `authorization: Bearer cs_hook_…`.
+             * @example cs_hook_…
+             */
+            token: string;
+            fire_url: string;
+        };
         /** @description What the form sends. A field that stands there twice, or that is not known, is refused. */
         InboxAnswer: {
             /** @description From the page: the form of another page, or of an earlier login, is refused. */
@@ -4090,6 +4715,13 @@ export interface components {
             invocation_id?: string | null;
             action?: string | null;
         };
+        /** @description The run of an automation that was asked for last. */
+        LastRunView: {
+            id: string;
+            status: components["schemas"]["RunStatus"];
+            /** Format: date-time */
+            created_at: string;
+        };
         /** @description How long effects took, in milliseconds. The time that calls waited for people is not part of it. */
         LatencyView: {
             /** Format: double */
@@ -4216,6 +4848,19 @@ export interface components {
         MissedEvent: {
             /** Format: int64 */
             count: number;
+        };
+        /** @description Something that is wrong with a definition or with inputs, or that is worth a look, at one place. */
+        MistakeView: {
+            /** @description RFC 6901, from the root of the definition or of the inputs; empty: all of it. */
+            pointer: string;
+            /**
+             * @description A stable word, such as `cron_invalid`.
+             * @example cron_invalid
+             */
+            code: string;
+            message: string;
+            /** @description What to try next. */
+            hint?: string | null;
         };
         /**
          * @description What happens to a call: it runs, it needs an approval, or it is denied. The stricter of two wins.
@@ -4670,6 +5315,16 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_AutomationVersionView: {
+            items: components["schemas"]["AutomationVersionView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_AutomationView: {
+            items: components["schemas"]["AutomationView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_BatchView: {
             items: components["schemas"]["BatchView"][];
             next?: string | null;
@@ -4715,6 +5370,11 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_DraftView: {
+            items: components["schemas"]["DraftView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_EntryView: {
             items: components["schemas"]["EntryView"][];
             next?: string | null;
@@ -4722,6 +5382,11 @@ export interface components {
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_EventTypeView: {
             items: components["schemas"]["EventTypeView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_FiringView: {
+            items: components["schemas"]["FiringView"][];
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
@@ -4780,6 +5445,11 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_RunView: {
+            items: components["schemas"]["RunView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_SecretUseView: {
             items: components["schemas"]["SecretUseView"][];
             next?: string | null;
@@ -4812,6 +5482,11 @@ export interface components {
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
         Page_TokenView: {
             items: components["schemas"]["TokenView"][];
+            next?: string | null;
+        };
+        /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
+        Page_TriggerView: {
+            items: components["schemas"]["TriggerView"][];
             next?: string | null;
         };
         /** @description A page of a list. Give `next` back as `after` to read on; it is null on the last page. */
@@ -4890,6 +5565,11 @@ export interface components {
          * @enum {string}
          */
         Permission: "invoke" | "read_session" | "read" | "create_session" | "approve" | "manage_policy" | "manage_identity";
+        /**
+         * @description Which list of steps a run is in.
+         * @enum {string}
+         */
+        Phase: "plan" | "on_failure";
         PlanCheck: {
             name: string;
             ok: boolean;
@@ -4923,6 +5603,22 @@ export interface components {
             ok: boolean;
             checks: components["schemas"]["PlanCheck"][];
         };
+        /** @description What would happen to the steps of a definition, and when it would fire. */
+        PlanView: {
+            digest: string;
+            steps: components["schemas"]["PlannedStepView"][];
+            /** @description Its schedules, each with the next three times. */
+            schedules: components["schemas"]["PlannedScheduleView"][];
+            warnings: components["schemas"]["MistakeView"][];
+            flags: components["schemas"]["MistakeView"][];
+        };
+        PlannedScheduleView: {
+            trigger_id: string;
+            /** @description In words, such as `at 09:00 on weekdays`. */
+            schedule: string;
+            timezone: string;
+            next: string[];
+        };
         /** @description Where the plan may act at most. A plan with another member is rejected: it may be a limit, and that could not be kept. */
         PlannedScope: {
             allowedFiles?: string[];
@@ -4930,6 +5626,19 @@ export interface components {
             forbiddenFiles?: string[];
         } & {
             [key: string]: unknown;
+        };
+        /** @description A step as it would be called now. */
+        PlannedStepView: {
+            phase: components["schemas"]["Phase"];
+            step_id: string;
+            action: string;
+            title: string;
+            tier: components["schemas"]["Tier"];
+            /** @description What the rules say of a call of the automation; gates look at each call besides. */
+            mode: components["schemas"]["Mode"];
+            mode_source: components["schemas"]["ModeSource"];
+            /** @description What made the mode stricter. */
+            tightened: string[];
         };
         PlannedVerification: {
             /**
@@ -5016,6 +5725,8 @@ export interface components {
             trace_id?: string | null;
             /** @description Everything that is wrong with the params, each with its place. */
             errors?: components["schemas"]["FieldError"][];
+            /** @description Everything that is wrong with a definition or with the inputs of a run, each with its place. */
+            mistakes?: components["schemas"]["MistakeView"][];
             /** @description Names that are like the one that does not exist, the best first. */
             suggestions?: string[];
             /**
@@ -5217,6 +5928,16 @@ export interface components {
              */
             replayed: number;
         };
+        /** @description How a run is run once more. */
+        RerunRequest: {
+            /**
+             * @description The step to begin with. What came before it is taken from the run, and so is its version; absent: all of it, with the version that is
+             *     saved now.
+             */
+            from_step?: string | null;
+            /** @description Other inputs than those of the run. */
+            inputs?: unknown;
+        };
         /** @description Where a group goes on. */
         ResetGroupRequest: {
             /** @description `now`, `earliest`, or the position of an event. */
@@ -5359,11 +6080,122 @@ export interface components {
             /** @description Others may hold the old keys: the log records it, and nothing they sign is valid from then on. */
             revoke?: boolean;
         };
+        /** @description How a trigger is changed. */
+        RotateTokenRequest: {
+            /** @description Whether the token that it has now is taken for another 24 hours. */
+            keep_old?: boolean;
+        };
+        /** @description A run to be started by name. */
+        RunAutomationRequest: {
+            /** @description What the definition's `inputs` ask for. */
+            inputs?: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description Why a run, or a step of it, failed. */
+        RunErrorView: {
+            code: string;
+            message: string;
+            /** @description The step that failed. */
+            step_id?: string | null;
+        };
+        /**
+         * @description Where a run is in its life.
+         * @enum {string}
+         */
+        RunStatus: "pending" | "running" | "waiting" | "succeeded" | "failed" | "timed_out" | "cancelled" | "quarantined";
+        /** @description One execution of a plan. */
+        RunView: {
+            id: string;
+            automation_id: string;
+            automation_name?: string | null;
+            space_id: string;
+            /** @description The session in which its steps are called. */
+            session_id: string;
+            /** Format: int32 */
+            version: number;
+            /** @description SHA-256 of the definition that it runs. */
+            digest: string;
+            status: components["schemas"]["RunStatus"];
+            waiting_for?: components["schemas"]["WaitingFor"] | null;
+            /** @description Null if it was asked for by name. */
+            trigger_id?: string | null;
+            trigger_type: components["schemas"]["TriggerType"];
+            firing_id: string;
+            inputs: unknown;
+            /** @description What the run came to: the result of its last step that succeeded, or of the one that `output_from` names. */
+            output?: unknown;
+            error?: components["schemas"]["RunErrorView"] | null;
+            /** @description Whether `on_failure` failed too. */
+            handler_failed: boolean;
+            /** @description The worker pool that performs it. */
+            queue: string;
+            /** @description The list of steps that it is in, and the place of the step that is next or in progress, from 0 on. */
+            phase: components["schemas"]["Phase"];
+            /** Format: int32 */
+            step: number;
+            /** @description The call that it waits for. */
+            invocation_id?: string | null;
+            /**
+             * Format: int64
+             * @description How long it has worked; waiting for a person does not count.
+             */
+            worked_ms: number;
+            /**
+             * Format: int32
+             * @description How often it was taken up after its worker had gone.
+             */
+            recoveries: number;
+            rerun_of?: string | null;
+            /** @description The automations whose runs led to it, the first cause first, and its own. */
+            chain: string[];
+            root_run_id: string;
+            cancelled_by?: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            started_at?: string | null;
+            /** Format: date-time */
+            ended_at?: string | null;
+            /** @description The steps that have ended; empty in lists. */
+            steps?: components["schemas"]["StepView"][];
+        };
         /**
          * @description The class of older contracts, which follows from the tier and the effects. Nothing is decided by it.
          * @enum {string}
          */
         SafetyClass: "LOW" | "MEDIUM" | "HIGH";
+        /** @description A definition to be saved. */
+        SaveAutomationRequest: {
+            /** @description The name or id of the space that it acts in; `main` when absent. That of an automation that is saved already stays. */
+            space?: string | null;
+            /** @description As `GET /api/v1/schemas/automation` describes it. */
+            definition: unknown;
+            /** @description The names of the secrets that sign its webhooks, by the id of their trigger. One that is not named keeps what it has. */
+            signing_secrets?: {
+                [key: string]: string;
+            };
+        };
+        /** @description A draft to be saved. */
+        SaveDraftRequest: {
+            /** @description Says that whoever saves it has read its flags. */
+            accept_flags?: boolean;
+            /** @description As with `SaveAutomationRequest`. */
+            signing_secrets?: {
+                [key: string]: string;
+            };
+        };
+        /** @description What became of a definition to be saved. A person has saved it; of anybody else it is a draft. */
+        SavedAutomationResponse: {
+            automation?: components["schemas"]["AutomationView"] | null;
+            draft?: components["schemas"]["DraftView"] | null;
+            /** @description False: the definition is the same as before, or it is a draft. */
+            is_new_version: boolean;
+            /** @description The tokens of new webhooks. They are shown here and never again. */
+            tokens: components["schemas"]["HookTokenView"][];
+            /** @description What is allowed but worth a look. */
+            warnings: components["schemas"]["MistakeView"][];
+        };
         /** @description The files that a call may use. If empty, the call may use every file that its source may. */
         ScopeView: {
             /** @description The call may use these files, besides those in `allowed_dirs`. */
@@ -5630,6 +6462,33 @@ export interface components {
             servers?: components["schemas"]["ServerView"][];
         };
         /**
+         * @description How a step ended.
+         * @enum {string}
+         */
+        StepStatus: "succeeded" | "failed" | "skipped";
+        /** @description A step that has ended. */
+        StepView: {
+            phase: components["schemas"]["Phase"];
+            /**
+             * Format: int32
+             * @description Its place in its list, from 0 on.
+             */
+            index: number;
+            step_id: string;
+            action: string;
+            status: components["schemas"]["StepStatus"];
+            invocation_id?: string | null;
+            receipt?: components["schemas"]["ReceiptRefView"] | null;
+            output?: unknown;
+            error?: components["schemas"]["RunErrorView"] | null;
+            /** @description The run that it was taken from, if it was not made in this one. */
+            copied_from?: string | null;
+            /** Format: date-time */
+            started_at: string;
+            /** Format: date-time */
+            ended_at: string;
+        };
+        /**
          * @description How much a switch stops.
          * @enum {string}
          */
@@ -5819,6 +6678,38 @@ export interface components {
             lost?: components["schemas"]["LostName"] | null;
             mcp?: components["schemas"]["McpWishes"] | null;
         };
+        /**
+         * @description What starts an automation.
+         * @enum {string}
+         */
+        TriggerType: "schedule" | "webhook" | "event" | "manual";
+        /** @description What starts an automation. */
+        TriggerView: {
+            /** @description Its `trigger_id` in the definition. */
+            id: string;
+            automation_id: string;
+            type: components["schemas"]["TriggerType"];
+            enabled: boolean;
+            /** @description Why it is disabled, if no person did it. */
+            disabled_why?: string | null;
+            /** Format: date-time */
+            enabled_at: string;
+            /** @description When a schedule fires, in words. */
+            schedule?: string | null;
+            /** Format: date-time */
+            next_due_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When it last started a run; of a schedule, when that was due.
+             */
+            last_fired_at?: string | null;
+            /** @description Where a webhook is sent to. */
+            fire_url?: string | null;
+            /** @description Whether a webhook has a token. */
+            has_token: boolean;
+            /** @description The name of the secret that signs a webhook. */
+            signed_by?: string | null;
+        };
         UserView: {
             id: string;
             name: string;
@@ -5829,6 +6720,15 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             disabled_at?: string | null;
+        };
+        /** @description A definition without a mistake. */
+        ValidDefinitionResponse: {
+            /** @description What would be stored: every default is written in, every alias replaced. */
+            definition: unknown;
+            digest: string;
+            warnings: components["schemas"]["MistakeView"][];
+            /** @description What is worth checking before a person saves it. */
+            flags: components["schemas"]["MistakeView"][];
         };
         /** @description A variable in the environment of a program. It has a `value` or a `secret`, never both. */
         VariableRequest: {
@@ -5859,6 +6759,11 @@ export interface components {
              */
             commands?: string[];
         };
+        /**
+         * @description What a run waits for.
+         * @enum {string}
+         */
+        WaitingFor: "approval" | "retry" | "reconcile" | "person";
         /**
          * @description What a change of a definition is about.
          * @enum {string}
@@ -6408,6 +7313,797 @@ export interface operations {
             };
         };
     };
+    automation_drafts_list: {
+        parameters: {
+            query?: {
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_DraftView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automation_drafts_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DraftView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automation_drafts_drop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done; the answer has no body. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automation_drafts_save: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SaveDraftRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedAutomationResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_list: {
+        parameters: {
+            query?: {
+                /** @description Only those with this status; all but the archived ones when absent. */
+                status?: components["schemas"]["AutomationStatus"];
+                /** @description Only the one with this name, in `space`. */
+                name?: string;
+                /** @description The name or id of the space in which `name` is looked for; `main` when absent. */
+                space?: string;
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AutomationView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SaveAutomationRequest"];
+            };
+        };
+        responses: {
+            /** @description It was created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedAutomationResponse"];
+                };
+            };
+            /** @description It is a draft: only a person saves an automation. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedAutomationResponse"];
+                };
+            };
+            /** @description The definition has mistakes: `mistakes` has all of them. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_dry_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DefinitionRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_import: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DefinitionRequest"];
+            };
+        };
+        responses: {
+            /** @description It was created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DraftView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_validate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DefinitionRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValidDefinitionResponse"];
+                };
+            };
+            /** @description The definition has mistakes: `mistakes` has all of them. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_save: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The digest of the definition that you have seen. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SaveAutomationRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedAutomationResponse"];
+                };
+            };
+            /** @description It is a draft: only a person saves an automation. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedAutomationResponse"];
+                };
+            };
+            /** @description Somebody has saved another version since. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The definition has mistakes: `mistakes` has all of them. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_archive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_diff: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DefinitionRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DefinitionDiffView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_export: {
+        parameters: {
+            query?: {
+                /** @description Which version; the current one when absent. */
+                version?: number;
+            };
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_fire: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `Bearer cs_hook_…`: the token of the webhook, unless it signs. */
+                Authorization?: string | null;
+                /** @description The same key and body fire once, for 24 hours. It may be the member `idempotency_key` of the body instead. */
+                "Idempotency-Key"?: string | null;
+                /** @description Standard Webhooks: names the message; the idempotency key if there is no other. */
+                "webhook-id"?: string | null;
+                /** @description Standard Webhooks: when it was signed, in seconds since 1970. */
+                "webhook-timestamp"?: string | null;
+                /** @description Standard Webhooks: `v1,` and the HMAC-SHA256 of `id.timestamp.body`; several are separated by spaces. */
+                "webhook-signature"?: string | null;
+            };
+            path: {
+                /** @description The id of the automation. */
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description What it came to; `Location` is the run, if one was started. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FiredResponse"];
+                };
+            };
+            /** @description The token or the signature is wrong, or there is no such automation. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The automation is paused, or the trigger is disabled. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The inputs do not fit, or the key was used for another body. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It fires too often: `Retry-After` says when to come back. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    firings_list: {
+        parameters: {
+            query?: {
+                /** @description Only those of this trigger. */
+                trigger?: string;
+                /** @description Only those that came to this. */
+                outcome?: components["schemas"]["FiringOutcome"];
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_FiringView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     modes_set_for_automation: {
         parameters: {
             query?: never;
@@ -6472,6 +8168,394 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModeChangeResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_pause: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_plan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_resume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and inputs start one run, for 24 hours. */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunAutomationRequest"];
+            };
+        };
+        responses: {
+            /** @description What it came to; `run_id` is the run, if one was started. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FiredResponse"];
+                };
+            };
+            /** @description The inputs do not fit, or the key was used with others. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    triggers_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_TriggerView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    triggers_disable: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+                trigger: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    triggers_enable: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+                trigger: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    triggers_rotate_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                automation: string;
+                trigger: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotateTokenRequest"];
+            };
+        };
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HookTokenView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    automations_versions: {
+        parameters: {
+            query?: {
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                automation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AutomationVersionView"];
                 };
             };
             /** @description The request was refused: `code` says why, and `type` is its page. */
@@ -11152,6 +13236,238 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_list: {
+        parameters: {
+            query?: {
+                /** @description Only those of this automation, by its id. */
+                automation?: string;
+                /** @description Only those with this status. */
+                status?: components["schemas"]["RunStatus"];
+                /** @description Rows of one page, 1 to 100; 50 when absent. */
+                limit?: number;
+                /** @description The `next` of the page before. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_RunView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_show: {
+        parameters: {
+            query?: {
+                /** @description Holds the answer back until it is final, at most this long: `30s`, up to `60s`. */
+                wait?: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_cancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_rerun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RerunRequest"];
+            };
+        };
+        responses: {
+            /** @description What it came to; `run_id` is the new run. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FiredResponse"];
+                };
+            };
+            /** @description The request was refused: `code` says why, and `type` is its page. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    schemas_automation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description The store is not available, or there is a bug. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    schemas_filter: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It succeeded. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
                 };
             };
             /** @description The store is not available, or there is a bug. */

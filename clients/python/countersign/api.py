@@ -50,6 +50,20 @@ class AuthenticateMessage(TypedDict):
     after: NotRequired[str | None]
 
 
+AutomationStatus: TypeAlias = Literal['active', 'paused', 'archived']
+
+
+class AutomationVersionView(TypedDict):
+    """
+    One version of an automation.
+    """
+
+    version: int
+    digest: str
+    saved_by: str
+    saved_at: str
+
+
 Band: TypeAlias = Literal['green', 'amber', 'red', 'black']
 
 
@@ -173,7 +187,7 @@ class CloseBreakerRequest(TypedDict):
     key: str
 
 
-Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'unauthenticated', 'token_expired', 'token_revoked', 'org_disabled', 'forbidden', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
+Code: TypeAlias = Literal['malformed_json', 'invalid_request', 'invalid_query', 'invalid_params', 'schema_too_costly', 'invalid_scope', 'command_not_allowed', 'invalid_batch', 'dry_run_unsupported', 'definition_invalid', 'draft_flags', 'inputs_invalid', 'idempotency_key_reused', 'unauthenticated', 'token_expired', 'token_revoked', 'signature_invalid', 'org_disabled', 'forbidden', 'may_not_approve', 'self_approval', 'not_your_session', 'not_a_member', 'save_needs_person', 'denied_by_policy', 'quarantined', 'denied_by_person', 'invalid_policy', 'package_invalid', 'package_findings', 'needs_confirmation', 'not_grantable', 'approval_void', 'unknown_route', 'method_not_allowed', 'unknown_action', 'unknown_source', 'unknown_session', 'not_found', 'request_timeout', 'session_ended', 'rejected', 'consumed', 'already_ended', 'not_in_doubt', 'reconciling', 'not_revertible', 'already_reverted', 'cannot_run', 'args_mismatch', 'definition_mismatch', 'policy_mismatch', 'tuple_mismatch', 'stopped', 'already_approved', 'approver_too_new', 'approval_unproven', 'quarantine_settled', 'grant_ended', 'idempotency_conflict', 'idempotency_in_flight', 'in_doubt', 'name_taken', 'last_owner', 'secret_changed', 'secret_in_use', 'connection_in_use', 'package_in_use', 'source_taken', 'too_many_sources', 'source_changed', 'too_many_automations', 'automation_paused', 'automation_archived', 'rerun_refused', 'master_key_changing', 'master_key_unready', 'connection_not_ready', 'connection_not_allowed', 'slack_signature_invalid', 'slack_request_expired', 'slack_request_replayed', 'slack_user_unknown', 'sign_in_refused', 'login_failed', 'connection_unreachable', 'expired', 'automation_changed', 'body_too_large', 'unsupported_media_type', 'rate_limited', 'too_many_pending', 'too_many_streams', 'file_not_found', 'not_a_regular_file', 'not_utf8', 'file_too_large', 'path_outside_workspace', 'path_not_allowed', 'hard_link_refused', 'content_changed', 'outside_scope', 'scope_too_fine', 'host_not_allowed', 'address_not_allowed', 'url_not_allowed', 'header_not_allowed', 'package_code_disabled', 'package_network_not_allowed', 'package_command_not_allowed', 'package_changed', 'workspace_elsewhere', 'internal', 'source_failed', 'source_unavailable', 'rules_changing', 'outcome_unrecorded', 'store_unavailable']
 
 
 class ConcernView(TypedDict):
@@ -261,6 +275,34 @@ class CrossingView(TypedDict):
     to_space_id: str
     listed_by: str
     listed_at: str
+
+
+class DefinitionChangeView(TypedDict):
+    """
+    One place that differs. Steps and triggers are compared with those of the same id.
+    """
+
+    pointer: str
+    before: NotRequired[Any]
+    after: NotRequired[Any]
+
+
+class DefinitionDiffView(TypedDict):
+    """
+    How a definition differs from the saved one.
+    """
+
+    version: int
+    changes: list[DefinitionChangeView]
+
+
+class DefinitionRequest(TypedDict):
+    """
+    A definition to be looked at.
+    """
+
+    space: NotRequired[str | None]
+    definition: Any
 
 
 DeliveryState: TypeAlias = Literal['waiting', 'sent', 'skipped', 'dead']
@@ -374,6 +416,34 @@ class FieldError(TypedDict):
 FileChange: TypeAlias = Literal['created', 'changed', 'removed']
 
 
+FiringOutcome: TypeAlias = Literal['started', 'skipped', 'dropped', 'deduplicated', 'refused']
+
+
+FiringReason: TypeAlias = Literal['on_time', 'caught_up', 'manual', 'rerun', 'catch_up_none', 'superseded', 'outside_window', 'over_max', 'dst_gap', 'paused', 'disabled', 'already_running', 'queue_full', 'rate_limited', 'debounced', 'batched', 'same_key', 'same_event', 'inputs_invalid', 'budget_estimate', 'loop_guard', 'chain_too_deep', 'creator_inactive', 'action_unavailable', 'breaker_open']
+
+
+class FiringView(TypedDict):
+    """
+    One occurrence of a trigger, or several that started nothing for the same reason.
+    """
+
+    id: str
+    automation_id: str
+    trigger_id: NotRequired[str | None]
+    outcome: FiringOutcome
+    reason: FiringReason
+    detail: NotRequired[str | None]
+    run_id: NotRequired[str | None]
+    scheduled_for: NotRequired[str | None]
+    wall: NotRequired[str | None]
+    timezone: NotRequired[str | None]
+    event_id: NotRequired[str | None]
+    at: str
+    count: int
+    first_at: str
+    last_at: str
+
+
 Gate: TypeAlias = Literal['rbac', 'abac', 'consent', 'space', 'safety', 'redaction']
 
 
@@ -413,6 +483,16 @@ class GuideResponse(TypedDict):
 
 
 Holds: TypeAlias = Literal['params', 'output']
+
+
+class HookTokenView(TypedDict):
+    """
+    The token of a webhook.
+    """
+
+    trigger_id: str
+    token: str
+    fire_url: str
 
 
 InboxAnswerName: TypeAlias = Literal['approve', 'deny']
@@ -601,6 +681,17 @@ class MissedEvent(TypedDict):
     """
 
     count: int
+
+
+class MistakeView(TypedDict):
+    """
+    Something that is wrong with a definition or with inputs, or that is worth a look, at one place.
+    """
+
+    pointer: str
+    code: str
+    message: str
+    hint: NotRequired[str | None]
 
 
 Mode: TypeAlias = Literal['allow', 'require_approval', 'deny']
@@ -847,6 +938,15 @@ class PackageServerView(TypedDict):
     cannot_run: NotRequired[str | None]
 
 
+class PageAutomationVersionView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[AutomationVersionView]
+    next: NotRequired[str | None]
+
+
 class PageBreakerView(TypedDict):
     """
     A page of a list. Give `next` back as `after` to read on; it is null on the last page.
@@ -907,6 +1007,15 @@ class PageEventTypeView(TypedDict):
     """
 
     items: list[EventTypeView]
+    next: NotRequired[str | None]
+
+
+class PageFiringView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[FiringView]
     next: NotRequired[str | None]
 
 
@@ -989,6 +1098,9 @@ class PartRevertView(TypedDict):
 Permission: TypeAlias = Literal['invoke', 'read_session', 'read', 'create_session', 'approve', 'manage_policy', 'manage_identity']
 
 
+Phase: TypeAlias = Literal['plan', 'on_failure']
+
+
 class PlanCheck(TypedDict):
     name: str
     ok: bool
@@ -1005,6 +1117,13 @@ PlanStatus: TypeAlias = Literal['succeeded', 'reverted', 'queued', 'rejected', '
 class PlanVerification(TypedDict):
     ok: bool
     checks: list[PlanCheck]
+
+
+class PlannedScheduleView(TypedDict):
+    trigger_id: str
+    schedule: str
+    timezone: str
+    next: list[str]
 
 
 class PlannedScope(TypedDict):
@@ -1234,6 +1353,15 @@ class ReplayGroupResponse(TypedDict):
     replayed: int
 
 
+class RerunRequest(TypedDict):
+    """
+    How a run is run once more.
+    """
+
+    from_step: NotRequired[str | None]
+    inputs: NotRequired[Any]
+
+
 class ResetGroupRequest(TypedDict):
     """
     Where a group goes on.
@@ -1315,7 +1443,55 @@ class RotateKeysRequest(TypedDict):
     revoke: NotRequired[bool]
 
 
+class RotateTokenRequest(TypedDict):
+    """
+    How a trigger is changed.
+    """
+
+    keep_old: NotRequired[bool]
+
+
+class RunAutomationRequest(TypedDict):
+    """
+    A run to be started by name.
+    """
+
+    inputs: NotRequired[dict[str, Any]]
+
+
+class RunErrorView(TypedDict):
+    """
+    Why a run, or a step of it, failed.
+    """
+
+    code: str
+    message: str
+    step_id: NotRequired[str | None]
+
+
+RunStatus: TypeAlias = Literal['pending', 'running', 'waiting', 'succeeded', 'failed', 'timed_out', 'cancelled', 'quarantined']
+
+
 SafetyClass: TypeAlias = Literal['LOW', 'MEDIUM', 'HIGH']
+
+
+class SaveAutomationRequest(TypedDict):
+    """
+    A definition to be saved.
+    """
+
+    space: NotRequired[str | None]
+    definition: Any
+    signing_secrets: NotRequired[dict[str, str]]
+
+
+class SaveDraftRequest(TypedDict):
+    """
+    A draft to be saved.
+    """
+
+    accept_flags: NotRequired[bool]
+    signing_secrets: NotRequired[dict[str, str]]
 
 
 class ScopeView(TypedDict):
@@ -1515,6 +1691,28 @@ class StartedLoginResponse(TypedDict):
 Status: TypeAlias = Literal['pending', 'approved', 'running', 'succeeded', 'failed', 'reverted', 'denied', 'quarantined', 'expired', 'cancelled', 'in_doubt']
 
 
+StepStatus: TypeAlias = Literal['succeeded', 'failed', 'skipped']
+
+
+class StepView(TypedDict):
+    """
+    A step that has ended.
+    """
+
+    phase: Phase
+    index: int
+    step_id: str
+    action: str
+    status: StepStatus
+    invocation_id: NotRequired[str | None]
+    receipt: NotRequired[ReceiptRefView | None]
+    output: NotRequired[Any]
+    error: NotRequired[RunErrorView | None]
+    copied_from: NotRequired[str | None]
+    started_at: str
+    ended_at: str
+
+
 Stop: TypeAlias = Literal['everything', 'except_dry_runs', 'as_dry_run']
 
 
@@ -1639,6 +1837,28 @@ class TokenView(TypedDict):
     mcp: NotRequired[McpWishes | None]
 
 
+TriggerType: TypeAlias = Literal['schedule', 'webhook', 'event', 'manual']
+
+
+class TriggerView(TypedDict):
+    """
+    What starts an automation.
+    """
+
+    id: str
+    automation_id: str
+    type: TriggerType
+    enabled: bool
+    disabled_why: NotRequired[str | None]
+    enabled_at: str
+    schedule: NotRequired[str | None]
+    next_due_at: NotRequired[str | None]
+    last_fired_at: NotRequired[str | None]
+    fire_url: NotRequired[str | None]
+    has_token: bool
+    signed_by: NotRequired[str | None]
+
+
 class UserView(TypedDict):
     id: str
     name: str
@@ -1646,6 +1866,17 @@ class UserView(TypedDict):
     max_band: Band
     created_at: str
     disabled_at: NotRequired[str | None]
+
+
+class ValidDefinitionResponse(TypedDict):
+    """
+    A definition without a mistake.
+    """
+
+    definition: Any
+    digest: str
+    warnings: list[MistakeView]
+    flags: list[MistakeView]
 
 
 class VariableRequest(TypedDict):
@@ -1677,6 +1908,9 @@ class VerificationView(TypedDict):
     """
 
     commands: NotRequired[list[str]]
+
+
+WaitingFor: TypeAlias = Literal['approval', 'retry', 'reconcile', 'person']
 
 
 WeightName: TypeAlias = Literal['textual', 'structural', 'risk']
@@ -1970,6 +2204,22 @@ class DeliveryView(TypedDict):
     ended_at: NotRequired[str | None]
 
 
+class DraftView(TypedDict):
+    """
+    A definition that waits for a person to save it. It is gone after 24 hours.
+    """
+
+    id: str
+    space_id: str
+    name: str
+    automation_id: NotRequired[str | None]
+    definition: NotRequired[Any]
+    made_by: str
+    created_at: str
+    expires_at: str
+    flags: NotRequired[list[MistakeView]]
+
+
 class EditSourceRequest(TypedDict):
     """
     A change to a source; what is absent stays as it is. Null removes what a source need not have.
@@ -2031,6 +2281,18 @@ class ExplainRequest(TypedDict):
     params: NotRequired[dict[str, Any]]
     context: NotRequired[CallerContext | None]
     provenance: NotRequired[dict[str, ProvenanceName]]
+
+
+class FiredResponse(TypedDict):
+    """
+    What an occurrence of a trigger, or a request to run, came to.
+    """
+
+    firing_id: str
+    outcome: FiringOutcome
+    reason: FiringReason
+    run_id: NotRequired[str | None]
+    run_url: NotRequired[str | None]
 
 
 class ForesightView(TypedDict):
@@ -2204,6 +2466,16 @@ class InvokeResponse(TypedDict):
     result: NotRequired[Any]
     message: NotRequired[str | None]
     replayed: NotRequired[bool]
+
+
+class LastRunView(TypedDict):
+    """
+    The run of an automation that was asked for last.
+    """
+
+    id: str
+    status: RunStatus
+    created_at: str
 
 
 class LinkAnswer(TypedDict):
@@ -2389,6 +2661,15 @@ class PageDeliveryView(TypedDict):
     next: NotRequired[str | None]
 
 
+class PageDraftView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[DraftView]
+    next: NotRequired[str | None]
+
+
 class PageGrantView(TypedDict):
     """
     A page of a list. Give `next` back as `after` to read on; it is null on the last page.
@@ -2488,6 +2769,15 @@ class PageTokenView(TypedDict):
     next: NotRequired[str | None]
 
 
+class PageTriggerView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[TriggerView]
+    next: NotRequired[str | None]
+
+
 class PageUserView(TypedDict):
     """
     A page of a list. Give `next` back as `after` to read on; it is null on the last page.
@@ -2544,6 +2834,21 @@ class PlanResult(TypedDict):
     idempotencyKey: NotRequired[str | None]
 
 
+class PlannedStepView(TypedDict):
+    """
+    A step as it would be called now.
+    """
+
+    phase: Phase
+    step_id: str
+    action: str
+    title: str
+    tier: Tier
+    mode: Mode
+    mode_source: ModeSource
+    tightened: list[str]
+
+
 class Problem(TypedDict):
     """
     An error as RFC 9457 describes it, with a stable code and what to do next.
@@ -2560,6 +2865,7 @@ class Problem(TypedDict):
     action: NotRequired[str | None]
     trace_id: NotRequired[str | None]
     errors: NotRequired[list[FieldError]]
+    mistakes: NotRequired[list[MistakeView]]
     suggestions: NotRequired[list[str]]
     retry_after_ms: NotRequired[int | None]
     invocation: NotRequired[InvocationView | None]
@@ -2606,6 +2912,43 @@ class ReviewView(TypedDict):
     findings: NotRequired[list[CaughtView]]
     changes: list[DefinitionChange]
     code: NotRequired[list[CodeChangeView]]
+
+
+class RunView(TypedDict):
+    """
+    One execution of a plan.
+    """
+
+    id: str
+    automation_id: str
+    automation_name: NotRequired[str | None]
+    space_id: str
+    session_id: str
+    version: int
+    digest: str
+    status: RunStatus
+    waiting_for: NotRequired[WaitingFor | None]
+    trigger_id: NotRequired[str | None]
+    trigger_type: TriggerType
+    firing_id: str
+    inputs: Any
+    output: NotRequired[Any]
+    error: NotRequired[RunErrorView | None]
+    handler_failed: bool
+    queue: str
+    phase: Phase
+    step: int
+    invocation_id: NotRequired[str | None]
+    worked_ms: int
+    recoveries: int
+    rerun_of: NotRequired[str | None]
+    chain: list[str]
+    root_run_id: str
+    cancelled_by: NotRequired[str | None]
+    created_at: str
+    started_at: NotRequired[str | None]
+    ended_at: NotRequired[str | None]
+    steps: NotRequired[list[StepView]]
 
 
 class SessionGrantRequest(TypedDict):
@@ -2757,6 +3100,26 @@ class ApprovedOne(TypedDict):
     problem: NotRequired[Problem | None]
 
 
+class AutomationView(TypedDict):
+    """
+    A saved automation.
+    """
+
+    id: str
+    space_id: str
+    name: str
+    status: AutomationStatus
+    version: int
+    digest: str
+    created_by: str
+    created_at: str
+    changed_at: str
+    next_due_at: NotRequired[str | None]
+    last_run: NotRequired[LastRunView | None]
+    triggers: list[TriggerView]
+    definition: NotRequired[Any]
+
+
 class AvailableResponse(TypedDict):
     """
     What a session may invoke, source by source.
@@ -2871,6 +3234,15 @@ class ObserveReport(TypedDict):
     grants: list[SuggestedGrant]
 
 
+class PageAutomationView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[AutomationView]
+    next: NotRequired[str | None]
+
+
 class PageBatchView(TypedDict):
     """
     A page of a list. Give `next` back as `after` to read on; it is null on the last page.
@@ -2887,6 +3259,39 @@ class PageReviewView(TypedDict):
 
     items: list[ReviewView]
     next: NotRequired[str | None]
+
+
+class PageRunView(TypedDict):
+    """
+    A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+    """
+
+    items: list[RunView]
+    next: NotRequired[str | None]
+
+
+class PlanView(TypedDict):
+    """
+    What would happen to the steps of a definition, and when it would fire.
+    """
+
+    digest: str
+    steps: list[PlannedStepView]
+    schedules: list[PlannedScheduleView]
+    warnings: list[MistakeView]
+    flags: list[MistakeView]
+
+
+class SavedAutomationResponse(TypedDict):
+    """
+    What became of a definition to be saved. A person has saved it; of anybody else it is a draft.
+    """
+
+    automation: NotRequired[AutomationView | None]
+    draft: NotRequired[DraftView | None]
+    is_new_version: bool
+    tokens: list[HookTokenView]
+    warnings: list[MistakeView]
 
 
 class AddedSourceView(TypedDict):

@@ -36,7 +36,7 @@ pub struct AutomationView {
     pub version: u32,
     /// SHA-256 of the normalised definition. It is the `ETag` too, and `If-Match` takes it.
     pub digest: String,
-    /// The person on whose behalf it acts: whoever saved it first.
+    /// The person on whose behalf it acts: whoever saved its current version.
     pub created_by: String,
     pub created_at: Timestamp,
     pub changed_at: Timestamp,

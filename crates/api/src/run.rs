@@ -6,7 +6,6 @@ use countersign_core::run::{Phase, Run, RunFailure, RunStatus, StepRecord, StepS
 use countersign_core::{Timestamp, invocation::Failure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// A run to be started by name.

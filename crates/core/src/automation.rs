@@ -18,7 +18,7 @@ pub struct Automation {
     pub version: u32,
     /// SHA-256 of the normalised definition.
     pub definition: Digest,
-    /// The person on whose behalf it acts: whoever saved it first.
+    /// The person on whose behalf it acts: whoever saved its current version.
     pub creator: UserId,
     pub created_at: Timestamp,
     pub changed_at: Timestamp,

@@ -455,12 +455,16 @@ async fn save_in(store: &Store, tx: &mut Tx, org: &OrgId, save: SaveAutomation, 
             return Ok(Saved::Done { automation: before, tokens: Vec::new(), is_new_version: false });
         }
         Some(before) => {
-            let automation = Automation { name: save.name, version: before.version + 1, definition, changed_at: now, ..before };
-            let sql = "UPDATE automations SET name = $1, version = $2, definition = $3, changed_at = $4 WHERE org_id = $5 AND id = $6";
+            // It acts for whoever saved what it does now: nobody writes down what is done in the name of another.
+            let (version, creator) = (before.version + 1, by.clone());
+            let automation = Automation { name: save.name, version, definition, creator, changed_at: now, ..before };
+            let sql = "UPDATE automations SET name = $1, version = $2, definition = $3, creator_id = $4, changed_at = $5
+                       WHERE org_id = $6 AND id = $7";
             let params = vals![
                 automation.name.as_str(),
                 i64::from(automation.version),
                 definition.to_string(),
+                automation.creator.as_str(),
                 now,
                 org.as_str(),
                 automation.id.as_str()

@@ -91,17 +91,17 @@ impl Store {
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    let which = "org_id = $1 AND (group_name = $2 OR $2 = '') AND (id = $3 OR $3 = '')
+                    let which = "(group_name = $2 OR $2 = '') AND (id = $3 OR $3 = '')
                                  AND EXISTS (SELECT 1 FROM event_groups WHERE event_groups.org_id = $1 AND event_groups.name = group_name)";
                     let params = vals![org.as_str(), group.as_str(), letter.as_str()];
                     // It is due since it died. A group may have given up the same event twice, after a replay: it gets it once.
                     let sql = format!(
                         "INSERT INTO event_claims (org_id, group_name, seq, token, deliveries, due_at, event)
-                         SELECT org_id, group_name, seq, 0, 0, died_at, event FROM dead_letters WHERE {which} ORDER BY id
+                         SELECT org_id, group_name, seq, 0, 0, died_at, event FROM dead_letters WHERE org_id = $1 AND {which} ORDER BY id
                          ON CONFLICT (org_id, group_name, seq) DO NOTHING"
                     );
                     tx.exec(&sql, &params).await?;
-                    let sql = format!("DELETE FROM dead_letters WHERE {which}");
+                    let sql = format!("DELETE FROM dead_letters WHERE org_id = $1 AND {which}");
                     tx.exec(&sql, &params).await
                 })
             })

@@ -12,7 +12,6 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use countersign_core::limits::HOOK_BODY_BYTES_MAX;
-use serde_json::Value;
 
 /// Fires a webhook of an automation. The answer says what it came to, also if it started nothing.
 #[utoipa::path(operation_id = "automations_fire", post, path = "/api/v1/automations/{automation}/fire", tag = "automations", security(()),

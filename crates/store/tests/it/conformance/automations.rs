@@ -379,9 +379,9 @@ async fn a_run_that_has_ended_never_changes(kind: Kind) {
 async fn a_run_waits_without_a_lease_and_is_woken_by_the_end_of_its_call(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = tenant.pending(store).await;
     let automation = saved(store, &tenant, "digest").await;
     let (lease, mut run) = leased(store, &tenant, &automation).await;
-    let pending = tenant.pending(store).await;
     (run.status, run.waiting_for, run.invocation) = (RunStatus::Waiting, Some(WaitingFor::Approval), Some(pending.id.clone()));
     assert_eq!(store.save_run(at(&lease, &run, Then::Park { due_at: None })).await, Ok(true));
     assert_eq!(claimed(store).await, []);
