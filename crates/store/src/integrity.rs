@@ -245,7 +245,11 @@ const TABLES: [(&str, &str); 16] = [
         "SELECT id, CASE WHEN revoked_at IS NULL THEN 'valid' || coalesce(' until ' || expires_at, '') ELSE 'revoked' END
          FROM tokens WHERE org_id = $1",
     ),
-    ("session", "SELECT id, 'made by ' || created_by || coalesce(' for ' || owner_id, '') FROM sessions WHERE org_id = $1"),
+    // The session of a run has no token: only its automation acts in it, and the log has that by itself.
+    (
+        "session",
+        "SELECT id, 'made by ' || created_by || coalesce(' for ' || owner_id, '') FROM sessions WHERE org_id = $1 AND created_by NOT LIKE 'automation:%'",
+    ),
     (SPACE_OF_SESSION, "SELECT id, space_id FROM sessions WHERE org_id = $1"),
 ];
 
