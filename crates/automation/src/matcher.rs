@@ -24,6 +24,7 @@ use crate::filter::{Filter, naive};
 use arc_swap::ArcSwap;
 use build::Builder;
 use countersign_core::limits;
+use judge::Memory;
 use segment::Segment;
 use serde_json::Value;
 use shards::{Shards, Subject};
@@ -46,6 +47,8 @@ pub struct Matcher<K> {
     snapshot: ArcSwap<Snapshot<K>>,
     writer: Mutex<Writer<K>>,
     delta_max: usize,
+    /// What readers remember of one event, kept for the next one.
+    memories: Mutex<Vec<Memory>>,
 }
 
 struct Snapshot<K> {
@@ -106,7 +109,7 @@ impl<K: Clone + Eq + Hash> Matcher<K> {
     fn with_delta_max(delta_max: usize) -> Self {
         let snapshot = Snapshot { shards: Arc::default(), delta: Vec::new(), dead: Arc::default() };
         let writer = Writer { places: HashMap::default(), segments: 0 };
-        Self { snapshot: ArcSwap::from_pointee(snapshot), writer: Mutex::new(writer), delta_max }
+        Self { snapshot: ArcSwap::from_pointee(snapshot), writer: Mutex::new(writer), delta_max, memories: Mutex::default() }
     }
 
     /// Adds a filter, in place of the one that has this key. Without a space it is for events of all spaces and of none. `event_type` is a type,
@@ -159,14 +162,16 @@ impl<K: Clone + Eq + Hash> Matcher<K> {
     pub fn matching(&self, event: &Event<'_>) -> Vec<K> {
         let snapshot = self.snapshot.load();
         let mut keys = Vec::new();
+        let mut memory = self.memories().pop().unwrap_or_default();
         snapshot.shards.each_for(event, |segment| {
-            segment.matching(event.value, |filter, key| {
+            segment.matching(event.value, &mut memory, |filter, key| {
                 let slot = Slot { segment: segment.id, filter };
                 if snapshot.dead.is_empty() || !snapshot.dead.contains(&slot) {
                     keys.push(key.clone());
                 }
             });
         });
+        self.memories().push(memory);
         let waiting = snapshot.delta.iter().filter(|entry| entry.subject.covers(event) && naive::matches(&entry.filter, event.value));
         keys.extend(waiting.map(|entry| entry.key.clone()));
         keys
@@ -186,6 +191,10 @@ impl<K: Clone + Eq + Hash> Matcher<K> {
         let full = next.delta.len() + next.dead.len() > waiting_max;
         let next = if full { writer.rebuilt(&next, Extent::Changed) } else { next };
         self.snapshot.store(Arc::new(next));
+    }
+
+    fn memories(&self) -> MutexGuard<'_, Vec<Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A writer that panicked has published nothing, so what it left is as good as before.

@@ -109,10 +109,17 @@ impl utoipa::Modify for BearerToken {
     }
 }
 
-/// Every route, with its description.
+/// Every route, with its description. One function for all of them would need more than the stack of a thread.
 fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
-    // Each path is written in full: a router nested under a prefix would take it off every request again.
-    OpenApiRouter::with_openapi(Document::openapi())
+    let groups = [calls, records, rules, holdings, automations_and_runs, pages_and_logins];
+    groups.into_iter().fold(OpenApiRouter::with_openapi(Document::openapi()), |routes, group| group(routes)).split_for_parts()
+}
+
+// Each path is written in full: a router nested under a prefix would take it off every request again.
+
+/// Sessions, actions and calls.
+fn calls(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    routes
         .routes(routes!(health::whoami))
         .routes(routes!(health::status))
         .routes(routes!(sessions::list, sessions::create))
@@ -148,6 +155,11 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(compat::show_request))
         .routes(routes!(compat::plan))
         .routes(routes!(compat::show_plan))
+}
+
+/// Events, receipts and keys.
+fn records(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    routes
         .routes(routes!(stream::follow))
         .routes(routes!(socket::connect))
         .routes(routes!(events::list, events::send))
@@ -175,6 +187,11 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(keys::list))
         .routes(routes!(keys::rotate))
         .routes(routes!(keys::master, keys::replace_master))
+}
+
+/// What decides.
+fn rules(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    routes
         .routes(routes!(modes::list, modes::replace))
         .routes(routes!(modes::versions))
         .routes(routes!(modes::set, modes::unset))
@@ -210,6 +227,11 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(quarantines::discard))
         .routes(routes!(canaries::list, canaries::add))
         .routes(routes!(canaries::remove))
+}
+
+/// What an org has: packages, people, credentials, channels, sources.
+fn holdings(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    routes
         .routes(routes!(packages::list))
         .routes(routes!(packages::show, packages::install, packages::remove))
         .routes(routes!(users::list, users::create))
@@ -235,6 +257,20 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(channels::drop_letters))
         .routes(routes!(channels::deliveries))
         .routes(routes!(slack::interact))
+        .routes(routes!(sources::list, sources::add))
+        .routes(routes!(sources::show, sources::edit, sources::remove))
+        .routes(routes!(sources::test))
+        .routes(routes!(sources::refresh))
+        .routes(routes!(sources::review))
+        .routes(routes!(sources::drift))
+        .routes(routes!(orgs::list, orgs::create))
+        .routes(routes!(orgs::disable))
+        .routes(routes!(retention::show, retention::set))
+}
+
+/// Automations and their runs.
+fn automations_and_runs(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    routes
         .routes(routes!(automations::list, automations::create))
         .routes(routes!(automations::validate))
         .routes(routes!(automations::dry_run))
@@ -263,15 +299,11 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(runs::rerun))
         .routes(routes!(automations::automation_schema))
         .routes(routes!(automations::filter_schema))
-        .routes(routes!(sources::list, sources::add))
-        .routes(routes!(sources::show, sources::edit, sources::remove))
-        .routes(routes!(sources::test))
-        .routes(routes!(sources::refresh))
-        .routes(routes!(sources::review))
-        .routes(routes!(sources::drift))
-        .routes(routes!(orgs::list, orgs::create))
-        .routes(routes!(orgs::disable))
-        .routes(routes!(retention::show, retention::set))
+}
+
+/// Pages, and who sits at a browser.
+fn pages_and_logins(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    routes
         .routes(routes!(health::notifications))
         .routes(routes!(health::openapi))
         .routes(routes!(health::healthz))
@@ -292,7 +324,6 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invitation::show, invitation::accept))
         .routes(routes!(sign_in::start))
         .routes(routes!(sign_in::come_back))
-        .split_for_parts()
 }
 
 /// Every route, without what `trace` puts around each answer.

@@ -7,19 +7,14 @@ use super::trie::Found;
 use crate::filter::ScalarRef;
 use crate::filter::naive::together;
 use serde_json::Value;
-use std::cell::RefCell;
 
 /// What is remembered, by number. An entry counts only in the generation it was written in, so nothing has to be cleared.
 #[derive(Default)]
-struct Memory {
+pub(super) struct Memory {
     generation: u32,
     leaves: Vec<u32>,
     filters: Vec<u32>,
     paths: Vec<(u32, u32)>,
-}
-
-thread_local! {
-    static MEMORY: RefCell<Memory> = RefCell::default();
 }
 
 /// Beside the generation, what is known of a leaf.
@@ -30,7 +25,7 @@ const HAS_FOUND: u32 = 2;
 pub(super) struct Judge<'s, 'e, V> {
     segment: &'s Inner,
     event: &'e Value,
-    memory: Memory,
+    memory: &'s mut Memory,
     /// What the event has at each of its paths.
     present: Vec<Present>,
     scalars: Vec<ScalarRef<'e>>,
@@ -47,8 +42,7 @@ struct Present {
 
 impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
     /// Visits every filter that the event satisfies.
-    pub(super) fn answer(segment: &'s Inner, event: &'e Value, visit: V) {
-        let mut memory = MEMORY.take();
+    pub(super) fn answer(segment: &'s Inner, event: &'e Value, memory: &'s mut Memory, visit: V) {
         memory.begin(segment);
         let Found { mut values, arrays } = segment.trie.read(event);
         if !arrays.is_empty() {
@@ -58,7 +52,6 @@ impl<'s, 'e, V: FnMut(u32)> Judge<'s, 'e, V> {
         judge.remember(&values);
         judge.look_up();
         judge.judge_the_rest();
-        MEMORY.set(judge.memory);
     }
 
     fn remember(&mut self, values: &[(u32, &'e Value)]) {

@@ -1,7 +1,7 @@
 //! An immutable part of the matcher: some filters of one shard, and the indexes by which they are found.
 
 use super::intervals::Intervals;
-use super::judge::Judge;
+use super::judge::{Judge, Memory};
 use super::leaf::Leaf;
 use super::texts::Texts;
 use super::trie::Trie;
@@ -78,8 +78,8 @@ impl<K> Segment<K> {
     }
 
     /// Visits every filter that the event satisfies.
-    pub(super) fn matching(&self, event: &Value, mut visit: impl FnMut(u32, &K)) {
-        Judge::answer(&self.inner, event, |filter| {
+    pub(super) fn matching(&self, event: &Value, memory: &mut Memory, mut visit: impl FnMut(u32, &K)) {
+        Judge::answer(&self.inner, event, memory, |filter| {
             if let Some(key) = self.keys.get(filter as usize) {
                 visit(filter, key);
             }
