@@ -7,7 +7,7 @@ import { eventTypesQuery } from './queries'
 export function TimeZones() {
   return (
     <datalist id="time-zones">
-      {['UTC', ...Intl.supportedValuesOf('timeZone')].map(zone => (
+      {[...new Set(['UTC', ...Intl.supportedValuesOf('timeZone')])].map(zone => (
         <option key={zone} value={zone} />
       ))}
     </datalist>

@@ -106,7 +106,7 @@ test('a webhook has a command, with its token only where it has one', () => {
 
 test('webhooks that sign are named as the server names them', () => {
   const hook = { type: 'webhook', config: { signature: 'standard_webhooks' } }
-  expect(signedTriggers({ triggers: [{ type: 'schedule' }, hook, { ...hook, trigger_id: 'ci' }, hook] })).toEqual(['webhook', 'ci', 'webhook_3'])
+  expect(signedTriggers({ triggers: [{ type: 'schedule' }, hook, { ...hook, trigger_id: 'ci' }, hook] })).toEqual(['webhook', 'ci', 'webhook_2'])
   expect(signedTriggers({})).toEqual([])
 })
 

@@ -212,9 +212,13 @@ export function curlOf(trigger: Pick<Schemas['TriggerView'], 'fire_url' | 'has_t
 /** The triggers that need a secret which signs what they are sent. */
 export function signedTriggers(definition: Json): string[] {
   const all = (definition.triggers as Trigger[] | undefined) ?? []
-  const before = (at: number) => all.slice(0, at).filter(each => each.type === all[at]?.type).length
+  const taken = all.flatMap(trigger => trigger.trigger_id ?? [])
   // As the server names those that have no id.
-  const ids = all.map((trigger, at) => trigger.trigger_id ?? (before(at) === 0 ? trigger.type : `${trigger.type}_${before(at) + 1}`))
+  const ids = all.map(trigger => {
+    const id = trigger.trigger_id ?? unusedName(trigger.type, taken)
+    taken.push(id)
+    return id
+  })
   return ids.filter((_, at) => all[at]?.config?.signature === 'standard_webhooks')
 }
 
