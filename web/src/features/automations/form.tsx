@@ -1,6 +1,6 @@
 // A definition as a form, made of its published schema. Each step and each trigger is a form of its own, so that typing stays light.
 import { Plus } from 'lucide-react'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import type { Json, Mistake } from '@/api/types'
 import { SchemaForm } from '@/components/schema-form'
 import { Button, Section } from '@/components/ui'
@@ -57,13 +57,12 @@ export function DefinitionForm({ schema, definition, mistakes, onChange }: Props
 
       <Section title="Inputs">
         <Fold title="What a run is given" open={mistakesUnder(mistakes, '/inputs').length > 0}>
-          <SchemaForm
+          <Part
             name="inputs"
-            isOurs
-            schema={((schema.properties as Json).inputs ?? {}) as Json}
-            params={(definition.inputs as Json | undefined) ?? {}}
-            showErrors={false}
-            refused={asErrors(mistakesUnder(mistakes, '/inputs'))}
+            schema={schema}
+            part={((schema.properties as Json).inputs ?? {}) as Json}
+            value={(definition.inputs as Json | undefined) ?? {}}
+            mistakes={mistakesUnder(mistakes, '/inputs')}
             onChange={inputs => set({ inputs })}
           />
         </Fold>
@@ -129,7 +128,7 @@ export function Part({ name, schema, part, value, mistakes, onChange }: PartProp
   )
 }
 
-type Verbs = { onUp?: () => void; onDown?: () => void; onCopy?: () => void; onRemove: () => void }
+export type Verbs = { onUp?: () => void; onDown?: () => void; onCopy?: () => void; onRemove: () => void }
 
 /** A list of cards that can be moved, copied and removed. Every such change draws them anew; typing in one does not. */
 function Cards<T>({
@@ -141,7 +140,7 @@ function Cards<T>({
   list: readonly T[]
   onChange: (list: T[]) => void
   copy?: (one: T) => T
-  draw: (one: T, at: number, change: (one: T) => void, verbs: Verbs) => React.ReactNode
+  draw: (one: T, at: number, change: (one: T) => void, verbs: Verbs) => ReactNode
 }) {
   const [drawn, setDrawn] = useState(0)
   const arranged = (next: T[]) => {
@@ -164,7 +163,6 @@ function Cards<T>({
     </ol>
   )
 }
-export type { Verbs }
 
 type StepsProps = {
   list: readonly Step[]
