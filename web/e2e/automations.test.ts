@@ -48,7 +48,7 @@ test('every starter whose actions are here is a definition without a mistake', a
 
 test('from the gallery to a saved automation, run now, and approved on the page of its run', async () => {
   const server = await start()
-  const page = await visit(server, { path: '/automations' })
+  const page = await visit(server, { path: '/automations', complains: /status of 422/ })
   await page.getByRole('link', { name: 'Begin with one of twelve' }).click()
   await page.getByRole('link', { name: /^Tell what a webhook says/ }).click()
   await page.getByLabel('Name', { exact: true }).fill('Say it')
@@ -131,7 +131,7 @@ test('a run is run again from a step: what came before is taken over', async () 
 test('what somebody saved meanwhile is not overwritten unseen', async () => {
   const server = await start()
   const id = await saved(server)
-  const page = await visit(server, { path: `/automations/${id}/edit`, complains: /412/ })
+  const page = await visit(server, { path: `/automations/${id}/edit`, complains: /status of 412/ })
   await page.getByLabel(/^goal/).fill('Mine')
   const other = { ...NOTE, goal: 'Theirs' }
   await body(server.owner.PUT('/api/v1/automations/{automation}', { params: { path: { automation: id } }, body: { definition: other } }))

@@ -1,6 +1,7 @@
 // A server where something has happened, so that no page is empty.
 import { body } from '@/api/client'
-import { type Server, start, until } from './server'
+import { until } from './program'
+import { type Server, start } from './server'
 import { upstream } from './upstream'
 
 export type Seeded = {

@@ -13,6 +13,7 @@ import { counted } from '@/lib/format'
 import { DefinitionForm } from './form'
 import { JsonView } from './json-view'
 import { Lists } from './lists'
+import { isBegun } from './model'
 import { Mistakes, PlannedSteps, Schedules, SpaceField } from './parts'
 import { dryRunQuery, schemaQuery } from './queries'
 import { Review } from './review'
@@ -45,8 +46,9 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
   const [notice, setNotice] = useState<string>()
   const settled = useSettled(definition)
   const inSpace = saved?.space_id ?? (space || undefined)
-  const plan = useQuery(dryRunQuery(settled, inSpace))
-  const error = plan.error instanceof ApiError ? plan.error : undefined
+  const isAsked = isBegun(settled)
+  const plan = useQuery({ ...dryRunQuery(settled, inSpace), enabled: isAsked })
+  const error = isAsked && plan.error instanceof ApiError ? plan.error : undefined
   const mistakes = error?.problem.mistakes ?? []
   const isChanged = !saved || JSON.stringify(definition) !== JSON.stringify(saved.definition)
 
@@ -62,7 +64,7 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
   }
   if (schema.error) return <Failed error={schema.error as ApiError} retry={() => void schema.refetch()} />
   if (!schema.data) return <Loading />
-  const isGood = !broken && !error && plan.data !== undefined && settled === definition
+  const isGood = isAsked && !broken && !error && plan.data !== undefined && settled === definition
   return (
     <div className="flex h-full min-h-0 flex-col max-lg:overflow-auto">
       <header className="border-b px-4 py-3 md:px-6">
@@ -132,7 +134,8 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
               />
             )}
           </Section>
-          <WouldDo plan={plan.data} error={error} mistakes={mistakes} isLate={settled !== definition || plan.isFetching} />
+          {!isAsked && <p className="mt-6 text-muted-fg">Give it a name and each step an action: then this says what it would do, and when.</p>}
+          {isAsked && <WouldDo plan={plan.data} error={error} mistakes={mistakes} isLate={settled !== definition || plan.isFetching} />}
         </aside>
       </div>
       <Lists />

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest'
 import { firingInWords } from './firings'
 import {
+  BLANK,
   curlOf,
   formOf,
   healthOf,
   holesOf,
+  isBegun,
   lineOf,
   merged,
   mistakesUnder,
@@ -114,4 +116,10 @@ test('what starts it, and what did not run, is said in words', () => {
   expect(startsWhen({ triggers: [] })).toBe('when somebody runs it')
   expect(firingInWords({ outcome: 'dropped', reason: 'already_running', count: 1, trigger_id: null })).toBe('Did not run: a run had not ended yet.')
   expect(firingInWords({ outcome: 'skipped', reason: 'paused', count: 3, trigger_id: 'a' })).toBe('Did not run, 3 times: the automation was paused.')
+})
+
+test('a blank definition is not told its mistakes before anything is typed', () => {
+  expect(isBegun(BLANK)).toBe(false)
+  expect(isBegun({ ...BLANK, name: 'a' })).toBe(false)
+  expect(isBegun({ ...BLANK, name: 'a', plan: [{ step_id: 'a', action: 'files.list' }] })).toBe(true)
 })

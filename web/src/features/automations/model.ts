@@ -18,6 +18,12 @@ export const BLANK: Json = {
   plan: [{ step_id: 'first', action: '', config: {} }],
 }
 
+/** Whether there is enough of a definition to ask what is wrong with it. */
+export function isBegun(definition: Json): boolean {
+  const plan = definition.plan as Step[] | undefined
+  return !!definition.name && Array.isArray(plan) && plan.every(step => !!step?.action)
+}
+
 /** How many of the newest runs a row of the list shows. */
 const TICKS = 10
 
