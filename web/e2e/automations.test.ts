@@ -2,8 +2,8 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { ApiError, body } from '@/api/client'
-import { asGiven, built, STARTERS, sourcesMissing } from '@/features/automations/starters'
 import { actionsOf } from '@/features/automations/model'
+import { asGiven, built, STARTERS, sourcesMissing } from '@/features/automations/starters'
 import { type Server, start } from './server'
 import { visit } from './visit'
 
@@ -80,7 +80,9 @@ test('from the gallery to a saved automation, run now, and approved on the page 
   const [run] = (await body(server.owner.GET('/api/v1/runs'))).items
   expect([run?.status, run?.inputs]).toEqual(['succeeded', { title: 'Lunch', text: 'is ready' }])
   await page.goto(`/runs/${run?.id}?step=tell`)
-  await step(page).getByRole('link', { name: /^Receipt rcp_/ }).waitFor()
+  await step(page)
+    .getByRole('link', { name: /^Receipt rcp_/ })
+    .waitFor()
 })
 
 test('a held step names its automation, run and step in the inbox, and leads to its run', async () => {
@@ -120,12 +122,16 @@ test('a run is run again from a step: what came before is taken over', async () 
   )
   const page = await visit(server, { path: `/runs/${run}` })
   await approve(page)
-  await steps(page).getByRole('button', { name: /^tell succeeded/ }).click()
+  await steps(page)
+    .getByRole('button', { name: /^tell succeeded/ })
+    .click()
   await step(page).getByRole('button', { name: 'Run again from here' }).click()
   await page.waitForURL(url => url.pathname.startsWith('/runs/') && !url.pathname.endsWith(run ?? ''))
   await steps(page).getByText('taken over').waitFor()
   await approve(page)
-  await steps(page).getByRole('button', { name: /^tell succeeded/ }).waitFor()
+  await steps(page)
+    .getByRole('button', { name: /^tell succeeded/ })
+    .waitFor()
 })
 
 test('what somebody saved meanwhile is not overwritten unseen', async () => {

@@ -64,7 +64,13 @@ export const RunBadge = ({ status }: { status: RunStatus }) => <Badge look={RUNS
 export const StepBadge = ({ state }: { state: StepState }) => <Badge look={STEPS[state]} />
 export const AutomationBadge = ({ status }: { status: Schemas['AutomationStatus'] }) => <Badge look={AUTOMATIONS[status]} />
 
-const FILLS: Partial<Record<RunStatus, string>> = { succeeded: 'fill-ok', failed: 'fill-danger', timed_out: 'fill-danger', quarantined: 'fill-danger', waiting: 'fill-warn' }
+const FILLS: Partial<Record<RunStatus, string>> = {
+  succeeded: 'fill-ok',
+  failed: 'fill-danger',
+  timed_out: 'fill-danger',
+  quarantined: 'fill-danger',
+  waiting: 'fill-warn',
+}
 
 /** The last runs, the oldest first: how high a tick stands says the same as its colour. */
 export function Ticks({ statuses }: { statuses: readonly RunStatus[] }) {

@@ -23,8 +23,6 @@ export const definitionQuery = (automation: string, version: number) =>
   queryOptions({
     queryKey: ['definition', automation, version],
     queryFn: async () =>
-      (await body(
-        api.GET('/api/v1/automations/{automation}/export', { params: { path: { automation }, query: { version } } }),
-      )) as Json,
+      (await body(api.GET('/api/v1/automations/{automation}/export', { params: { path: { automation }, query: { version } } }))) as Json,
     staleTime: Number.POSITIVE_INFINITY,
   })

@@ -64,7 +64,9 @@ export function OneAutomation() {
           <Versions
             automation={automation}
             chosen={Number(version) || undefined}
-            onChoose={next => void navigate({ search: old => ({ ...old, version: next === undefined ? undefined : String(next) }), replace: true })}
+            onChoose={next =>
+              void navigate({ search: old => ({ ...old, version: next === undefined ? undefined : String(next) }), replace: true })
+            }
           />
         )}
       </div>

@@ -25,19 +25,55 @@ const automation = {
   changed_at: '2026-11-18T09:00:00Z',
   next_due_at: null,
   last_run: null,
-  triggers: [{ id: 'hook', automation_id: 'aut_1', type: 'webhook', enabled: true, enabled_at: '2026-11-18T09:00:00Z', fire_url: 'http://x/fire', has_token: true }],
+  triggers: [
+    {
+      id: 'hook',
+      automation_id: 'aut_1',
+      type: 'webhook',
+      enabled: true,
+      enabled_at: '2026-11-18T09:00:00Z',
+      fire_url: 'http://x/fire',
+      has_token: true,
+    },
+  ],
   definition,
 }
 const schema = {
-  properties: { name: { type: 'string' }, goal: { type: 'string', 'x-countersign-widget': 'textarea' }, inputs: { type: 'object', properties: { schema: { type: 'object' } } }, execution: { type: 'object', properties: {} } },
+  properties: {
+    name: { type: 'string' },
+    goal: { type: 'string', 'x-countersign-widget': 'textarea' },
+    inputs: { type: 'object', properties: { schema: { type: 'object' } } },
+    execution: { type: 'object', properties: {} },
+  },
   $defs: {
-    step: { type: 'object', properties: { step_id: { type: 'string' }, action: { type: 'string' }, when: { type: 'string' }, config: { type: 'object' }, output_as: { type: 'string' }, max_retries: { type: 'integer' } } },
+    step: {
+      type: 'object',
+      properties: {
+        step_id: { type: 'string' },
+        action: { type: 'string' },
+        when: { type: 'string' },
+        config: { type: 'object' },
+        output_as: { type: 'string' },
+        max_retries: { type: 'integer' },
+      },
+    },
     webhook: { type: 'object', properties: { signature: { enum: ['none', 'standard_webhooks'] } } },
   },
 }
 const plan = {
   digest: 'b'.repeat(64),
-  steps: [{ phase: 'plan', step_id: 'write', action: 'files.write_text', title: 'Write', tier: 'R2', mode: 'require_approval', mode_source: 'org_default', tightened: [] }],
+  steps: [
+    {
+      phase: 'plan',
+      step_id: 'write',
+      action: 'files.write_text',
+      title: 'Write',
+      tier: 'R2',
+      mode: 'require_approval',
+      mode_source: 'org_default',
+      tightened: [],
+    },
+  ],
   schedules: [{ trigger_id: 'weekdays', schedule: 'at 09:00 on weekdays', timezone: 'Africa/Kigali', next: ['2026-11-18T07:00:00Z'] }],
   warnings: [],
   flags: [{ pointer: '/execution/on_failure', code: 'no_on_failure', message: 'nobody is told when it fails' }],
@@ -83,7 +119,8 @@ test('mistakes of the server stand at their fields', async () => {
   const mistakes = [{ pointer: '/plan/0/config/path', code: 'config_invalid', message: 'it is too long', hint: 'a shorter one' }]
   openPage('/automations/aut_1/edit', {
     ...withInvoke,
-    'POST /api/v1/automations/dry-run': () => new Refused(422, { code: 'definition_invalid', title: '', detail: 'x', type: '', status: 422, mistakes }),
+    'POST /api/v1/automations/dry-run': () =>
+      new Refused(422, { code: 'definition_invalid', title: '', detail: 'x', type: '', status: 422, mistakes }),
   })
   const card = await screen.findByRole('region', { name: 'Step write' })
   expect(await within(card).findByText('it is too long: a shorter one')).toBeTruthy()
@@ -137,7 +174,11 @@ test('a name is put where the cursor is', async () => {
 test('a new token is shown once, and whoever may not change it sees no verbs', async () => {
   const { user } = openPage('/automations/aut_1', {
     ...withInvoke,
-    'POST /api/v1/automations/aut_1/triggers/hook/rotate-token': () => ({ trigger_id: 'hook', token: 'cs_hook_new', fire_url: 'http://x/fire' }),
+    'POST /api/v1/automations/aut_1/triggers/hook/rotate-token': () => ({
+      trigger_id: 'hook',
+      token: 'cs_hook_new',
+      fire_url: 'http://x/fire',
+    }),
   })
   await user.click(await screen.findByRole('button', { name: 'New token for hook' }))
   await user.click(screen.getByRole('button', { name: 'Make it' }))
@@ -145,14 +186,39 @@ test('a new token is shown once, and whoever may not change it sees no verbs', a
 })
 
 test('a firing that did not run says why', async () => {
-  const firing = { id: 'fir_1', automation_id: 'aut_1', trigger_id: 'hook', outcome: 'refused', reason: 'inputs_invalid', detail: '`since` is missing', run_id: null, at: '2026-11-18T09:00:00Z', count: 1, first_at: '2026-11-18T09:00:00Z', last_at: '2026-11-18T09:00:00Z' }
-  openPage('/automations/aut_1?tab=history', { ...answers, 'GET /api/v1/automations/aut_1/firings': () => ({ items: [firing], next: null }) })
+  const firing = {
+    id: 'fir_1',
+    automation_id: 'aut_1',
+    trigger_id: 'hook',
+    outcome: 'refused',
+    reason: 'inputs_invalid',
+    detail: '`since` is missing',
+    run_id: null,
+    at: '2026-11-18T09:00:00Z',
+    count: 1,
+    first_at: '2026-11-18T09:00:00Z',
+    last_at: '2026-11-18T09:00:00Z',
+  }
+  openPage('/automations/aut_1?tab=history', {
+    ...answers,
+    'GET /api/v1/automations/aut_1/firings': () => ({ items: [firing], next: null }),
+  })
   expect(await screen.findByText('Did not run: its inputs do not fit.')).toBeTruthy()
   expect(screen.getByText('`since` is missing')).toBeTruthy()
 })
 
 test('a draft is saved only by whoever has read what is worth checking', async () => {
-  const draft = { id: 'drf_1', space_id: 'spc_1', name: 'Theirs', automation_id: null, definition, made_by: 'agent:ses_1', created_at: '2026-11-18T09:00:00Z', expires_at: '2026-11-19T09:00:00Z', flags: plan.flags }
+  const draft = {
+    id: 'drf_1',
+    space_id: 'spc_1',
+    name: 'Theirs',
+    automation_id: null,
+    definition,
+    made_by: 'agent:ses_1',
+    created_at: '2026-11-18T09:00:00Z',
+    expires_at: '2026-11-19T09:00:00Z',
+    flags: plan.flags,
+  }
   const { server, user, router } = openPage('/automations/drafts/drf_1', {
     ...withInvoke,
     'GET /api/v1/automation-drafts/drf_1': () => draft,

@@ -90,8 +90,8 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
       <SigningSecrets definition={definition} saved={automation.data} secrets={secrets} onChange={setSecrets} />
       {flags.length > 0 && (
         <label className="flex min-h-9 items-center gap-2">
-          <input type="checkbox" checked={isRead} onChange={event => setRead(event.target.checked)} className="size-4" /> I have read what is
-          worth checking
+          <input type="checkbox" checked={isRead} onChange={event => setRead(event.target.checked)} className="size-4" /> I have read what
+          is worth checking
         </label>
       )}
       <div className="flex flex-wrap gap-2">

@@ -129,12 +129,14 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
                 value={space}
                 onChange={next => {
                   setSpace(next)
-                  keep(of, { definition, base: saved?.digest, space: next || undefined })
+                  keep(of, { definition, space: next || undefined })
                 }}
               />
             )}
           </Section>
-          {!isAsked && <p className="mt-6 text-muted-fg">Give it a name and each step an action: then this says what it would do, and when.</p>}
+          {!isAsked && (
+            <p className="mt-6 text-muted-fg">Give it a name and each step an action: then this says what it would do, and when.</p>
+          )}
           {isAsked && <WouldDo plan={plan.data} error={error} mistakes={mistakes} isLate={settled !== definition || plan.isFetching} />}
         </aside>
       </div>
@@ -173,7 +175,9 @@ function Difference({ before, after, version }: { before: unknown; after: Json; 
   const text = (value: unknown) => (value == null ? '' : JSON.stringify(value, null, 2))
   return (
     <>
-      <p className="mb-2 text-muted-fg">{version ? `Against version ${version}, which is saved.` : 'Nothing is saved yet: all of it is new.'}</p>
+      <p className="mb-2 text-muted-fg">
+        {version ? `Against version ${version}, which is saved.` : 'Nothing is saved yet: all of it is new.'}
+      </p>
       <div className="overflow-hidden rounded-md border bg-panel">
         <Diff text={lineDiff(text(before), text(after))} />
       </div>
@@ -183,15 +187,21 @@ function Difference({ before, after, version }: { before: unknown; after: Json; 
 
 type Plan = Schemas['PlanView']
 
-function WouldDo({ plan, error, mistakes, isLate }: { plan: Plan | undefined; error: ApiError | undefined; mistakes: readonly Mistake[]; isLate: boolean }) {
+function WouldDo({
+  plan,
+  error,
+  mistakes,
+  isLate,
+}: {
+  plan: Plan | undefined
+  error: ApiError | undefined
+  mistakes: readonly Mistake[]
+  isLate: boolean
+}) {
   if (error)
     return (
       <Section title="Not yet a definition">
-        {mistakes.length > 0 ? (
-          <Mistakes title={counted(mistakes.length, 'mistake')} mistakes={mistakes} />
-        ) : (
-          <Failed error={error} />
-        )}
+        {mistakes.length > 0 ? <Mistakes title={counted(mistakes.length, 'mistake')} mistakes={mistakes} /> : <Failed error={error} />}
         <p className="mt-3 text-muted-fg">What it would do, and when it fires, is shown once nothing is wrong.</p>
       </Section>
     )

@@ -45,7 +45,17 @@ export function DefinitionForm({ schema, definition, mistakes, onChange }: Props
               key={type}
               onClick={() =>
                 set({
-                  triggers: [...triggers, { trigger_id: unusedName(type, triggers.flatMap(each => each.trigger_id ?? [])), type, config: STARTS[type] }],
+                  triggers: [
+                    ...triggers,
+                    {
+                      trigger_id: unusedName(
+                        type,
+                        triggers.flatMap(each => each.trigger_id ?? []),
+                      ),
+                      type,
+                      config: STARTS[type],
+                    },
+                  ],
                 })
               }
             >
@@ -84,7 +94,10 @@ export function DefinitionForm({ schema, definition, mistakes, onChange }: Props
       </Section>
 
       <Section title="How it runs">
-        <Fold title="Time, retries, several at once" open={mistakesUnder(mistakes, '/execution').some(each => !each.pointer.startsWith('/on_failure'))}>
+        <Fold
+          title="Time, retries, several at once"
+          open={mistakesUnder(mistakes, '/execution').some(each => !each.pointer.startsWith('/on_failure'))}
+        >
           <Part
             name="execution"
             schema={schema}
@@ -113,7 +126,10 @@ export function Part({ name, schema, part, value, mistakes, onChange }: PartProp
   const [form] = useState(() => {
     const names = Object.keys((part.properties ?? {}) as Json)
     const { title: _, description: __, ...bare } = part
-    return { schema: formOf(schema, bare, value), params: Object.fromEntries(Object.entries(value).filter(([each]) => names.includes(each))) }
+    return {
+      schema: formOf(schema, bare, value),
+      params: Object.fromEntries(Object.entries(value).filter(([each]) => names.includes(each))),
+    }
   })
   return (
     <SchemaForm
@@ -196,7 +212,9 @@ function Steps({ list, where, place, schema, definition, mistakes, ids, onChange
           />
         )}
       />
-      <Button onClick={() => onChange([...list, { step_id: unusedName(where === 'plan' ? 'step' : 'alarm', ids), action: '', config: {} }])}>
+      <Button
+        onClick={() => onChange([...list, { step_id: unusedName(where === 'plan' ? 'step' : 'alarm', ids), action: '', config: {} }])}
+      >
         <Plus aria-hidden className="size-4" /> Step
       </Button>
     </>

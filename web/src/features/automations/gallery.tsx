@@ -24,9 +24,7 @@ export function Gallery() {
           <ArrowLeft aria-hidden className="size-4" /> Automations
         </Link>
       </PageHead>
-      <div className="min-h-0 flex-1 overflow-auto px-4 py-5 md:px-6">
-        {chosen ? <Fill key={chosen.id} starter={chosen} /> : <All />}
-      </div>
+      <div className="min-h-0 flex-1 overflow-auto px-4 py-5 md:px-6">{chosen ? <Fill key={chosen.id} starter={chosen} /> : <All />}</div>
     </div>
   )
 }

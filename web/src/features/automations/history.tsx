@@ -25,7 +25,12 @@ export function History({ automation, outcome, onOutcome }: Props) {
   return (
     <>
       <div className="flex flex-wrap items-center gap-3 py-4">
-        <select aria-label="What it came to" value={outcome ?? ''} onChange={event => onOutcome(event.target.value)} className={cx(fieldClass, 'sm:w-56')}>
+        <select
+          aria-label="What it came to"
+          value={outcome ?? ''}
+          onChange={event => onOutcome(event.target.value)}
+          className={cx(fieldClass, 'sm:w-56')}
+        >
           <option value="">everything</option>
           {OUTCOMES.map(each => (
             <option key={each}>{each}</option>
@@ -46,7 +51,10 @@ export function History({ automation, outcome, onOutcome }: Props) {
           <li key={firing.id} className="relative pb-4">
             <span
               aria-hidden
-              className={cx('absolute top-1.5 -left-[1.28rem] size-2 rounded-full', firing.outcome === 'started' ? 'bg-primary' : 'bg-muted-fg')}
+              className={cx(
+                'absolute top-1.5 -left-[1.28rem] size-2 rounded-full',
+                firing.outcome === 'started' ? 'bg-primary' : 'bg-muted-fg',
+              )}
             />
             <One firing={firing} run={firing.run_id ? runOf.get(firing.run_id) : undefined} />
           </li>

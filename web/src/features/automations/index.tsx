@@ -156,7 +156,10 @@ function Nothing({ isFiltered, mayWrite, onClear }: { isFiltered: boolean; mayWr
     )
   return (
     <Empty title="Nothing runs by itself yet">
-      <p>An automation runs on a schedule, a webhook or an event. Each of its steps is a call like any other, and waits for a person where one has to answer.</p>
+      <p>
+        An automation runs on a schedule, a webhook or an event. Each of its steps is a call like any other, and waits for a person where
+        one has to answer.
+      </p>
       {mayWrite && (
         <Link to="/automations/gallery" className={`${buttonClass('primary')} mt-4`}>
           Begin with one of twelve

@@ -22,7 +22,13 @@ export function Lists() {
     <>
       <TimeZones />
       <datalist id="action-ids">
-        {actions.data?.sources.flatMap(source => source.actions.map(action => <option key={action.id} value={action.id}>{line(action.title)}</option>))}
+        {actions.data?.sources.flatMap(source =>
+          source.actions.map(action => (
+            <option key={action.id} value={action.id}>
+              {line(action.title)}
+            </option>
+          )),
+        )}
       </datalist>
       <datalist id="event-types">
         {types.data?.map(type => (

@@ -22,7 +22,10 @@ import {
 } from './model'
 
 test('the health of an automation is its newest runs, the oldest first', () => {
-  const runs = Array.from({ length: 12 }, (_, at) => ({ automation_id: at % 12 === 11 ? 'b' : 'a', status: at === 0 ? ('failed' as const) : ('succeeded' as const) }))
+  const runs = Array.from({ length: 12 }, (_, at) => ({
+    automation_id: at % 12 === 11 ? 'b' : 'a',
+    status: at === 0 ? ('failed' as const) : ('succeeded' as const),
+  }))
   expect(healthOf('a', runs)).toHaveLength(10)
   expect(healthOf('a', runs).at(-1)).toBe('failed')
   expect(healthOf('c', runs)).toEqual([])
@@ -43,7 +46,10 @@ test('a plan says what will wait and what is denied', () => {
 test('a template reads inputs and what came before it, and the failure only afterwards', () => {
   const definition = {
     inputs: { schema: { properties: { since: {} } } },
-    plan: [{ step_id: 'a', action: 'x', output_as: 'found' }, { step_id: 'b', action: 'x' }],
+    plan: [
+      { step_id: 'a', action: 'x', output_as: 'found' },
+      { step_id: 'b', action: 'x' },
+    ],
     execution: { on_failure: [{ step_id: 'c', action: 'x' }] },
   }
   expect(namesFor(definition, 'plan', 0).slice(0, 2)).toEqual(['inputs.since', 'run.id'])
@@ -60,7 +66,12 @@ test('a template where no text fits has a field of its own', () => {
 })
 
 test('what can be written in two ways is shown as it is written', () => {
-  const part = { properties: { catch_up: { description: 'd', anyOf: [{ enum: ['none', 'last'] }, { type: 'object' }] }, max: { type: ['integer', 'object'], properties: { limit: {} } } } }
+  const part = {
+    properties: {
+      catch_up: { description: 'd', anyOf: [{ enum: ['none', 'last'] }, { type: 'object' }] },
+      max: { type: ['integer', 'object'], properties: { limit: {} } },
+    },
+  }
   const short = formOf({ $defs: { a: {} } }, part, { max: 5 }) as { $defs: object; properties: Record<string, object> }
   expect(short.properties).toEqual({ catch_up: { description: 'd', enum: ['none', 'last'] }, max: { type: 'integer' } })
   expect(short.$defs).toEqual({ a: {} })
@@ -108,14 +119,22 @@ test('a webhook has a command, with its token only where it has one', () => {
 
 test('webhooks that sign are named as the server names them', () => {
   const hook = { type: 'webhook', config: { signature: 'standard_webhooks' } }
-  expect(signedTriggers({ triggers: [{ type: 'schedule' }, hook, { ...hook, trigger_id: 'ci' }, hook] })).toEqual(['webhook', 'ci', 'webhook_2'])
+  expect(signedTriggers({ triggers: [{ type: 'schedule' }, hook, { ...hook, trigger_id: 'ci' }, hook] })).toEqual([
+    'webhook',
+    'ci',
+    'webhook_2',
+  ])
   expect(signedTriggers({})).toEqual([])
 })
 
 test('what starts it, and what did not run, is said in words', () => {
   expect(startsWhen({ triggers: [] })).toBe('when somebody runs it')
-  expect(firingInWords({ outcome: 'dropped', reason: 'already_running', count: 1, trigger_id: null })).toBe('Did not run: a run had not ended yet.')
-  expect(firingInWords({ outcome: 'skipped', reason: 'paused', count: 3, trigger_id: 'a' })).toBe('Did not run, 3 times: the automation was paused.')
+  expect(firingInWords({ outcome: 'dropped', reason: 'already_running', count: 1, trigger_id: null })).toBe(
+    'Did not run: a run had not ended yet.',
+  )
+  expect(firingInWords({ outcome: 'skipped', reason: 'paused', count: 3, trigger_id: 'a' })).toBe(
+    'Did not run, 3 times: the automation was paused.',
+  )
 })
 
 test('a blank definition is not told its mistakes before anything is typed', () => {

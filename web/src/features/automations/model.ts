@@ -149,8 +149,7 @@ function inOneWay(property: Json, value: unknown): Json {
 }
 
 /** The part of our schema that a name leads to. */
-export const partOf = (schema: Json | undefined, name: string): Json =>
-  (((schema?.$defs as Json | undefined)?.[name] ?? {}) as Json)
+export const partOf = (schema: Json | undefined, name: string): Json => ((schema?.$defs as Json | undefined)?.[name] ?? {}) as Json
 
 /** A schema with only these members, or without those. */
 export function pick(part: Json, names: readonly string[], isWithout = false): Json {
@@ -194,7 +193,10 @@ export function parsed(text: string): Json | string {
 
 /** In which line of the text a pointer leads to its value, counted from 1; the deepest part that is there. */
 export function lineOf(definition: Json, pointer: string): number {
-  const parts = pointer.split('/').slice(1).map(part => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const parts = pointer
+    .split('/')
+    .slice(1)
+    .map(part => part.replaceAll('~1', '/').replaceAll('~0', '~'))
   let [value, line] = [definition as unknown, 1]
   for (const part of parts) {
     if (typeof value !== 'object' || value === null) break

@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import type { Mistake, Schemas } from '@/api/types'
 import { Diff } from '@/components/changes'
-import { ModeWord, TierBadge } from '@/components/status'
 import { spacesQuery } from '@/components/spaces-field'
+import { ModeWord, TierBadge } from '@/components/status'
 import { cx, Foreign, fieldClass } from '@/components/ui'
 import { line } from '@/lib/clean'
 import { MODE_SOURCES } from '@/lib/decision'
@@ -95,7 +95,15 @@ export function Schedules({ schedules }: { schedules: readonly Schemas['PlannedS
 
 /** A time on the wall of a zone. A zone that this browser does not know is shown as UTC. */
 export function inZone(at: string, zone: string): string {
-  const form = { weekday: 'short', year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short' } as const
+  const form = {
+    weekday: 'short',
+    year: 'numeric',
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    timeZoneName: 'short',
+  } as const
   try {
     return new Date(at).toLocaleString(undefined, { ...form, timeZone: zone })
   } catch {

@@ -29,7 +29,9 @@ export function Review({ definition, space, saved, onClose, onSaved, onMeanwhile
   const client = useQueryClient()
   const [secrets, setSecrets] = useState<Record<string, string>>({})
   const [done, setDone] = useState<Schemas['SavedAutomationResponse']>()
-  const lacking = signedTriggers(definition).filter(id => !secrets[id] && !saved?.triggers.some(trigger => trigger.id === id && trigger.signed_by))
+  const lacking = signedTriggers(definition).filter(
+    id => !secrets[id] && !saved?.triggers.some(trigger => trigger.id === id && trigger.signed_by),
+  )
   const send = async () => {
     const saving = { definition, space, signing_secrets: secrets }
     try {
@@ -44,7 +46,14 @@ export function Review({ definition, space, saved, onClose, onSaved, onMeanwhile
   }
   if (done) return <Saved done={done} />
   return (
-    <FormDialog title="Review and save" verb={saved ? 'Save as a new version' : 'Save it'} wide disabled={lacking.length > 0} send={send} onClose={onClose}>
+    <FormDialog
+      title="Review and save"
+      verb={saved ? 'Save as a new version' : 'Save it'}
+      wide
+      disabled={lacking.length > 0}
+      send={send}
+      onClose={onClose}
+    >
       <WhatItDoes definition={definition} space={saved?.space_id ?? space} />
       {saved && <Changed automation={saved.id} definition={definition} />}
       <SigningSecrets definition={definition} saved={saved} secrets={secrets} onChange={setSecrets} />
@@ -80,7 +89,12 @@ export function Changed({ automation, definition }: { automation: string; defini
   )
 }
 
-type SecretsProps = { definition: Json; saved: Automation | undefined; secrets: Record<string, string>; onChange: (secrets: Record<string, string>) => void }
+type SecretsProps = {
+  definition: Json
+  saved: Automation | undefined
+  secrets: Record<string, string>
+  onChange: (secrets: Record<string, string>) => void
+}
 
 /** Which secret signs what a webhook is sent, for each that takes signatures. */
 export function SigningSecrets({ definition, saved, secrets, onChange }: SecretsProps) {
@@ -91,7 +105,11 @@ export function SigningSecrets({ definition, saved, secrets, onChange }: Secrets
         <p className="mb-1 font-medium">
           The secret that signs <code>{line(id)}</code>
         </p>
-        <SecretPicker label={`The secret that signs ${id}`} value={secrets[id] ?? ''} onChange={secret => onChange({ ...secrets, [id]: secret })} />
+        <SecretPicker
+          label={`The secret that signs ${id}`}
+          value={secrets[id] ?? ''}
+          onChange={secret => onChange({ ...secrets, [id]: secret })}
+        />
         {kept && <p className="mt-1 text-xs text-muted-fg">If none is chosen, it stays {line(kept)}.</p>}
       </div>
     )

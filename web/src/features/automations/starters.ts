@@ -20,7 +20,11 @@ const page: Field = { name: 'url', label: 'Address', help: 'On a host that the o
 const scheduled = { trigger_id: 'times', type: 'schedule', config: { cron: '⟨cron⟩', timezone: '⟨zone⟩' } }
 const failing = (what: string): Json => ({
   on_failure: [
-    { step_id: 'alarm', action: 'notify.send', config: { title: `${what} failed`, body: '{{ run.failed_step_id }}: {{ run.error.message }}' } },
+    {
+      step_id: 'alarm',
+      action: 'notify.send',
+      config: { title: `${what} failed`, body: '{{ run.failed_step_id }}: {{ run.error.message }}' },
+    },
   ],
 })
 const inputs = (properties: Json, required: readonly string[] = []): Json => ({
@@ -230,13 +234,22 @@ export const STARTERS: readonly Starter[] = [
   starter(
     'documents-digest',
     'Tells each working morning which documents with a tag are new.',
-    [cron('0 9 * * 1-5', 'Weekdays at nine'), zone, { name: 'tags', label: 'Tags', kind: 'list', help: 'With commas between them', value: 'competitor' }],
+    [
+      cron('0 9 * * 1-5', 'Weekdays at nine'),
+      zone,
+      { name: 'tags', label: 'Tags', kind: 'list', help: 'With commas between them', value: 'competitor' },
+    ],
     'Digest of new documents',
     {
       inputs: inputs({ since: { type: 'string', format: 'date-time', default: '$last_fired_at' } }),
       triggers: [scheduled],
       plan: [
-        { step_id: 'find', action: 'documents.search', config: { tags: '⟨tags⟩', since: '{{ inputs.since }}', limit: 20 }, output_as: 'found' },
+        {
+          step_id: 'find',
+          action: 'documents.search',
+          config: { tags: '⟨tags⟩', since: '{{ inputs.since }}', limit: 20 },
+          output_as: 'found',
+        },
         {
           step_id: 'shape',
           action: 'builtin.transform_data',
@@ -292,17 +305,23 @@ export const missing = (starter: Starter, filled: Filled): Field[] => starter.fi
 
 /** The definition with what was filled in. */
 export function built(starter: Starter, filled: Filled): Json {
-  const valueOf = (name: string): unknown => {
+  const filledIn = (name: string): unknown => {
     const given = (filled[name] ?? '').trim()
     const isList = starter.fields.find(field => field.name === name)?.kind === 'list'
-    return isList ? given.split(',').map(each => each.trim()).filter(Boolean) : given
+    return isList
+      ? given
+          .split(',')
+          .map(each => each.trim())
+          .filter(Boolean)
+      : given
   }
   const walk = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(walk)
-    if (typeof value === 'object' && value !== null) return Object.fromEntries(Object.entries(value).map(([name, next]) => [name, walk(next)]))
+    if (typeof value === 'object' && value !== null)
+      return Object.fromEntries(Object.entries(value).map(([name, next]) => [name, walk(next)]))
     if (typeof value !== 'string') return value
     const [, only] = /^⟨(\w+)⟩$/.exec(value) ?? []
-    return only ? valueOf(only) : value.replace(/⟨(\w+)⟩/g, (_, name: string) => String(valueOf(name)))
+    return only ? filledIn(only) : value.replace(/⟨(\w+)⟩/g, (_, name: string) => String(filledIn(name)))
   }
   return walk(starter.definition) as Json
 }

@@ -66,9 +66,24 @@ export function StepCard({ schema, root, definition, where, at, step, mistakes, 
           // Params of another action are of no use: they would be sent along.
           onChange={next => set({ action: next, config: {} })}
         />
-        <Config key={step.action} name={`${name}-config`} step={step} schema={action.data?.params_schema} isKnown={!action.isLoading} mistakes={mistakes} onChange={config => set({ config })} />
+        <Config
+          key={step.action}
+          name={`${name}-config`}
+          step={step}
+          schema={action.data?.params_schema}
+          isKnown={!action.isLoading}
+          mistakes={mistakes}
+          onChange={config => set({ config })}
+        />
         <TemplateNames names={namesFor(definition, where, at)} onPick={text => insertInto(lastField.current, card.current, text)} />
-        <Part name={name} schema={root} part={pick(schema, FIRST)} value={step} mistakes={mistakes.filter(isIn(FIRST))} onChange={next => onChange(next as Step)} />
+        <Part
+          name={name}
+          schema={root}
+          part={pick(schema, FIRST)}
+          value={step}
+          mistakes={mistakes.filter(isIn(FIRST))}
+          onChange={next => onChange(next as Step)}
+        />
         <Fold title="Retries and time" open={mistakes.some(each => !isIn(NOT_MORE)(each) && each.pointer !== '')}>
           <Part
             name={`${name}-more`}
@@ -84,7 +99,17 @@ export function StepCard({ schema, root, definition, where, at, step, mistakes, 
   )
 }
 
-function ActionField({ action, about, wrong, onChange }: { action: string; about: string | undefined; wrong: string | undefined; onChange: (action: string) => void }) {
+function ActionField({
+  action,
+  about,
+  wrong,
+  onChange,
+}: {
+  action: string
+  about: string | undefined
+  wrong: string | undefined
+  onChange: (action: string) => void
+}) {
   const [typed, setTyped] = useState(action)
   return (
     <Field label="Action" help={about && line(about)} told={wrong ? { isGood: false, text: wrong } : undefined}>
@@ -107,7 +132,14 @@ function ActionField({ action, about, wrong, onChange }: { action: string; about
   )
 }
 
-type ConfigProps = { name: string; step: Step; schema: Json | undefined; isKnown: boolean; mistakes: readonly Mistake[]; onChange: (config: Json) => void }
+type ConfigProps = {
+  name: string
+  step: Step
+  schema: Json | undefined
+  isKnown: boolean
+  mistakes: readonly Mistake[]
+  onChange: (config: Json) => void
+}
 
 /** The params. Where only a list, an object or a yes and no fits, a template needs a text in its place. */
 function Config({ name, step, schema, isKnown, mistakes, onChange }: ConfigProps) {
@@ -123,7 +155,14 @@ function Config({ name, step, schema, isKnown, mistakes, onChange }: ConfigProps
   return (
     <fieldset className="min-w-0">
       <legend className="mb-2 text-sm font-medium">Params</legend>
-      <Params key={`${drawn} ${schema ? 'known' : ''}`} name={name} schema={schema} config={config} mistakes={mistakes} onChange={onChange} />
+      <Params
+        key={`${drawn} ${schema ? 'known' : ''}`}
+        name={name}
+        schema={schema}
+        config={config}
+        mistakes={mistakes}
+        onChange={onChange}
+      />
       {holes.length > 0 && (
         <p className="mt-2 flex flex-wrap items-center gap-2 text-xs text-muted-fg">
           {holes.map(hole =>

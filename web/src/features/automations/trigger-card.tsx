@@ -8,7 +8,14 @@ import { Part, type Verbs } from './form'
 import { mistakesUnder, partOf, pick, type Trigger, told } from './model'
 import { Fold } from './parts'
 
-type Props = { schema: Json; trigger: Trigger; name: string; mistakes: readonly Mistake[]; onChange: (trigger: Trigger) => void; verbs: Verbs }
+type Props = {
+  schema: Json
+  trigger: Trigger
+  name: string
+  mistakes: readonly Mistake[]
+  onChange: (trigger: Trigger) => void
+  verbs: Verbs
+}
 
 /** What a person fills in first; the rest is folded away. */
 const FIRST: Record<Trigger['type'], readonly string[]> = {

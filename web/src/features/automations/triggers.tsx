@@ -47,7 +47,9 @@ function One({ automation, trigger }: { automation: Automation; trigger: Trigger
           <Foreign text={trigger.id} />
         </h3>
         <span className="text-muted-fg">{trigger.type}</span>
-        {!trigger.enabled && <span className="text-xs font-medium text-warn">◌ disabled{trigger.disabled_why && `: ${line(trigger.disabled_why)}`}</span>}
+        {!trigger.enabled && (
+          <span className="text-xs font-medium text-warn">◌ disabled{trigger.disabled_why && `: ${line(trigger.disabled_why)}`}</span>
+        )}
         {mayWrite && (
           <span className="ml-auto flex flex-wrap gap-2">
             {trigger.has_token && (
@@ -79,7 +81,9 @@ function One({ automation, trigger }: { automation: Automation; trigger: Trigger
       {trigger.fire_url && (
         <div className="mt-2">
           <Copy text={curlOf(trigger)} />
-          {trigger.signed_by && <p className="mt-1 text-xs text-muted-fg">Whoever sends it signs it with the secret {line(trigger.signed_by)}.</p>}
+          {trigger.signed_by && (
+            <p className="mt-1 text-xs text-muted-fg">Whoever sends it signs it with the secret {line(trigger.signed_by)}.</p>
+          )}
         </div>
       )}
       {trigger.type === 'event' && <Listens automation={automation} trigger={trigger.id} />}

@@ -24,7 +24,11 @@ export function DefinitionOfRun({ run, definition }: { run: Run; definition: Jso
         {saved && !isSame ? 'Compare with the saved one' : 'Show it'}
       </Button>
       {open && definition && (
-        <Dialog title={saved && !isSame ? `Version ${run.version} and version ${saved.version}` : `Version ${run.version}`} wide onClose={() => setOpen(false)}>
+        <Dialog
+          title={saved && !isSame ? `Version ${run.version} and version ${saved.version}` : `Version ${run.version}`}
+          wide
+          onClose={() => setOpen(false)}
+        >
           <div className="mt-3 rounded-md border">
             {saved && !isSame ? (
               <Diff text={lineDiff(JSON.stringify(definition, null, 2), JSON.stringify(saved.definition ?? {}, null, 2))} />

@@ -27,17 +27,30 @@ test('a run shows every step of its plan, and where it is', () => {
 })
 
 test('a run that failed shows what it did not reach, and its steps for failures', () => {
-  const failed = run({ status: 'failed', phase: 'on_failure', step: 1, steps: [step(0, 'succeeded', 20), step(1, 'failed', 80), step(0, 'succeeded', 5, { phase: 'on_failure', step_id: 'alarm' })] })
+  const failed = run({
+    status: 'failed',
+    phase: 'on_failure',
+    step: 1,
+    steps: [step(0, 'succeeded', 20), step(1, 'failed', 80), step(0, 'succeeded', 5, { phase: 'on_failure', step_id: 'alarm' })],
+  })
   const lines = linesOf(failed, definition)
   expect(states(lines)).toEqual(['look succeeded', 'tell failed', 'last not_reached', 'alarm succeeded'])
   expect(firstToSee(lines)?.id).toBe('tell')
   expect(shares(lines)).toEqual([25, 100, 0, 6])
-  expect(lines.map(line => noRerunFrom(failed, line))).toEqual([undefined, undefined, 'The run did not come so far.', 'A run begins with a step of its plan.'])
+  expect(lines.map(line => noRerunFrom(failed, line))).toEqual([
+    undefined,
+    undefined,
+    'The run did not come so far.',
+    'A run begins with a step of its plan.',
+  ])
   expect(noRerunFrom(run(), lines[0] as never)).toBe('The run has not ended.')
 })
 
 test('what is recorded is shown without a definition, and what was copied took no time', () => {
-  const lines = linesOf(run({ status: 'succeeded', steps: [step(0, 'succeeded', 20, { copied_from: 'run_0' }), step(1, 'skipped', 0)] }), undefined)
+  const lines = linesOf(
+    run({ status: 'succeeded', steps: [step(0, 'succeeded', 20, { copied_from: 'run_0' }), step(1, 'skipped', 0)] }),
+    undefined,
+  )
   expect(states(lines)).toEqual(['look succeeded', 'tell skipped'])
   expect(lines[0]?.ms).toBeUndefined()
 })

@@ -123,7 +123,12 @@ export function lasted(run: Pick<Run, 'started_at' | 'ended_at'>, now: number): 
   return Math.max(0, (run.ended_at ? Date.parse(run.ended_at) : now) - Date.parse(run.started_at))
 }
 
-const TRIGGERS: Record<Schemas['TriggerType'], string> = { schedule: 'a schedule', webhook: 'a webhook', event: 'an event', manual: 'a person or a program' }
+const TRIGGERS: Record<Schemas['TriggerType'], string> = {
+  schedule: 'a schedule',
+  webhook: 'a webhook',
+  event: 'an event',
+  manual: 'a person or a program',
+}
 
 /** What started it. */
 export const startedBy = (run: Pick<Run, 'trigger_type' | 'trigger_id'>): string =>

@@ -70,7 +70,11 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
   const nameOf = useNames()
   return (
     <header className="border-b px-4 py-3 md:px-6">
-      <Link to="/runs" search={{ automation: run.automation_id }} className="inline-flex items-center gap-1 text-sm text-muted-fg hover:text-fg">
+      <Link
+        to="/runs"
+        search={{ automation: run.automation_id }}
+        className="inline-flex items-center gap-1 text-sm text-muted-fg hover:text-fg"
+      >
         <ArrowLeft aria-hidden className="size-4" /> Runs
       </Link>
       <div className="mt-1 flex flex-wrap items-start justify-between gap-x-4 gap-y-2">

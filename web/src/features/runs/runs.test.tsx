@@ -35,10 +35,26 @@ const run = {
   created_at: '2026-11-18T09:00:00Z',
   started_at: '2026-11-18T09:00:00Z',
   steps: [
-    { phase: 'plan', index: 0, step_id: 'look', action: 'files.list', status: 'succeeded', output: { entries: [] }, started_at: '2026-11-18T09:00:00.000Z', ended_at: '2026-11-18T09:00:00.020Z' },
+    {
+      phase: 'plan',
+      index: 0,
+      step_id: 'look',
+      action: 'files.list',
+      status: 'succeeded',
+      output: { entries: [] },
+      started_at: '2026-11-18T09:00:00.000Z',
+      ended_at: '2026-11-18T09:00:00.020Z',
+    },
   ],
 }
-const held = { ...base, id: 'inv_held', principal: 'automation:aut_1', trace_id: 'run_1', reason: 'step `tell` of the automation `Morning note`', expires_at: new Date(Date.now() + 600_000).toISOString() }
+const held = {
+  ...base,
+  id: 'inv_held',
+  principal: 'automation:aut_1',
+  trace_id: 'run_1',
+  reason: 'step `tell` of the automation `Morning note`',
+  expires_at: new Date(Date.now() + 600_000).toISOString(),
+}
 const automation = { id: 'aut_1', name: 'Morning note', version: 2, digest: 'b', definition: { ...definition, goal: 'New' }, triggers: [] }
 const member = { org_id: 'org_x', principal: 'user:usr_x', name: 'ada', role: 'member', permissions: ['read', 'invoke', 'approve'] }
 const answers = (shown: () => unknown) => ({
@@ -61,7 +77,14 @@ test('a step that waits is answered on the page of its run', async () => {
   expect(await step.findByText(/^step$|step/, { selector: 'p' })).toBeTruthy()
   const approve = await step.findByRole('button', { name: /^Approve once/ })
   await waitFor(() => expect((approve as HTMLButtonElement).disabled).toBe(false))
-  shown = { ...run, status: 'succeeded', waiting_for: null, invocation_id: null, step: 2, steps: [...run.steps, { ...run.steps[0], index: 1, step_id: 'tell' }] }
+  shown = {
+    ...run,
+    status: 'succeeded',
+    waiting_for: null,
+    invocation_id: null,
+    step: 2,
+    steps: [...run.steps, { ...run.steps[0], index: 1, step_id: 'tell' }],
+  }
   await user.click(approve)
   await waitFor(() => expect(server.asked.some(asked => asked.path.endsWith('/approve'))).toBe(true))
   server.event('automation.run.succeeded', 'run_1', 5)
@@ -70,7 +93,17 @@ test('a step that waits is answered on the page of its run', async () => {
 })
 
 test('a run is run again from a step, and then the new run is shown', async () => {
-  const failed = { ...run, status: 'failed', waiting_for: null, invocation_id: null, error: { code: 'x', message: 'no', step_id: 'tell' }, steps: [...run.steps, { ...run.steps[0], index: 1, step_id: 'tell', status: 'failed', error: { code: 'x', message: 'it broke' }, output: undefined }] }
+  const failed = {
+    ...run,
+    status: 'failed',
+    waiting_for: null,
+    invocation_id: null,
+    error: { code: 'x', message: 'no', step_id: 'tell' },
+    steps: [
+      ...run.steps,
+      { ...run.steps[0], index: 1, step_id: 'tell', status: 'failed', error: { code: 'x', message: 'it broke' }, output: undefined },
+    ],
+  }
   const { server, user, router } = openPage('/runs/run_1', {
     ...answers(() => failed),
     'POST /api/v1/runs/run_1/rerun': () => ({ firing_id: 'fir_2', outcome: 'started', reason: 'rerun', run_id: 'run_2' }),
@@ -82,7 +115,10 @@ test('a run is run again from a step, and then the new run is shown', async () =
 })
 
 test('the definition of a run is compared with the saved one', async () => {
-  const { user } = openPage('/runs/run_1', answers(() => run))
+  const { user } = openPage(
+    '/runs/run_1',
+    answers(() => run),
+  )
   await user.click(await screen.findByRole('button', { name: 'Compare with the saved one' }))
   expect(await screen.findByText(/"goal": "New"/)).toBeTruthy()
 })
@@ -99,7 +135,11 @@ test('what a firing came to instead of a run is said', async () => {
 })
 
 test('runs are listed by automation and status', async () => {
-  const { server, user, router } = openPage('/runs', { ...answers(() => run), 'GET /api/v1/runs': () => ({ items: [run], next: null }), 'GET /api/v1/automations': () => ({ items: [automation], next: null }) })
+  const { server, user, router } = openPage('/runs', {
+    ...answers(() => run),
+    'GET /api/v1/runs': () => ({ items: [run], next: null }),
+    'GET /api/v1/automations': () => ({ items: [automation], next: null }),
+  })
   expect(await within(await screen.findByRole('list', { name: 'Runs' })).findByText('Morning note')).toBeTruthy()
   await user.click(screen.getByRole('button', { name: 'failed' }))
   await waitFor(() => expect(router.state.location.search).toEqual({ status: 'failed' }))

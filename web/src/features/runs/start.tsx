@@ -42,14 +42,7 @@ export function StartDialog({ title, verb, schema, inputs, start, onClose }: Pro
   return (
     <FormDialog title={title} verb={verb} wide send={send} onClose={onClose}>
       {hasInputs(form.schema) ? (
-        <SchemaForm
-          name="input"
-          schema={form.schema}
-          params={form.inputs}
-          showErrors={false}
-          refused={mistakes}
-          onChange={setGiven}
-        />
+        <SchemaForm name="input" schema={form.schema} params={form.inputs} showErrors={false} refused={mistakes} onChange={setGiven} />
       ) : (
         <p>It takes no inputs.</p>
       )}

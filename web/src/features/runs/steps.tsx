@@ -47,7 +47,10 @@ export function StepRail({ lines, chosen, onPick }: { lines: readonly Line[]; ch
               </span>
             </span>
             <span aria-hidden className="mt-1 block h-1 rounded bg-muted">
-              <span className={cx('block h-1 rounded', each.state === 'failed' ? 'bg-danger' : 'bg-primary')} style={{ width: `${long[at]}%` }} />
+              <span
+                className={cx('block h-1 rounded', each.state === 'failed' ? 'bg-danger' : 'bg-primary')}
+                style={{ width: `${long[at]}%` }}
+              />
             </span>
           </button>
         </li>
