@@ -171,7 +171,7 @@ test('a name is put where the cursor is', async () => {
   await waitFor(() => expect(path.value).toContain('{{ run.id }}'))
 })
 
-test('a new token is shown once, and whoever may not change it sees no verbs', async () => {
+test('a new token is shown once', async () => {
   const { user } = openPage('/automations/aut_1', {
     ...withInvoke,
     'POST /api/v1/automations/aut_1/triggers/hook/rotate-token': () => ({
@@ -183,6 +183,12 @@ test('a new token is shown once, and whoever may not change it sees no verbs', a
   await user.click(await screen.findByRole('button', { name: 'New token for hook' }))
   await user.click(screen.getByRole('button', { name: 'Make it' }))
   expect(await screen.findByText('cs_hook_new')).toBeTruthy()
+})
+
+test('whoever may not change an automation reads it', async () => {
+  openPage('/automations/aut_1', answers)
+  expect(await screen.findByRole('heading', { name: 'hook' })).toBeTruthy()
+  expect(screen.queryByRole('button', { name: /Run now|Disable|New token/ })).toBeNull()
 })
 
 test('a firing that did not run says why', async () => {

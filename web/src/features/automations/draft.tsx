@@ -55,10 +55,12 @@ export function OneDraft() {
         Nothing runs until a person saves it.
       </p>
       <Verbs draft={draft} definition={definition} />
-      <div className="mt-4 max-w-3xl space-y-4">
-        <WhatItDoes definition={definition} space={draft.space_id} />
-        {draft.automation_id && <Changed automation={draft.automation_id} definition={definition} />}
-      </div>
+      <Section title="What it would do">
+        <div className="max-w-3xl space-y-4">
+          <WhatItDoes definition={definition} space={draft.space_id} isFlagged />
+          {draft.automation_id && <Changed automation={draft.automation_id} definition={definition} />}
+        </div>
+      </Section>
       <Section title="The definition">
         <Pre text={json(definition)} />
       </Section>
@@ -85,46 +87,48 @@ function Verbs({ draft, definition }: { draft: Schemas['DraftView']; definition:
       : navigate({ to: '/automations/new' }))
   }
   return (
-    <div className="mt-4 max-w-3xl space-y-3">
-      <Mistakes title="Worth checking before it is saved" mistakes={flags} tone="warn" />
-      <SigningSecrets definition={definition} saved={automation.data} secrets={secrets} onChange={setSecrets} />
-      {flags.length > 0 && (
-        <label className="flex min-h-9 items-center gap-2">
-          <input type="checkbox" checked={isRead} onChange={event => setRead(event.target.checked)} className="size-4" /> I have read what
-          is worth checking
-        </label>
-      )}
-      <div className="flex flex-wrap gap-2">
-        <Button
-          look="primary"
-          busy={busy === 'save'}
-          disabled={flags.length > 0 && !isRead}
-          onClick={() =>
-            void run('save', async () => {
-              setDone(await saveDraft(draft.id, isRead, secrets))
-              changed(client)
-            })
-          }
-        >
-          Save it
-        </Button>
-        <Button onClick={change}>Change it first</Button>
-        <Button
-          look="danger"
-          busy={busy === 'drop'}
-          onClick={() =>
-            void run('drop', async () => {
-              await dropDraft(draft.id)
-              changed(client)
-              void navigate({ to: '/automations' })
-            })
-          }
-        >
-          Drop it
-        </Button>
+    <Section title="Save it, or not">
+      <div className="max-w-3xl space-y-3">
+        <Mistakes title="Worth checking before it is saved" mistakes={flags} tone="warn" />
+        <SigningSecrets definition={definition} saved={automation.data} secrets={secrets} onChange={setSecrets} />
+        {flags.length > 0 && (
+          <label className="flex min-h-9 items-center gap-2">
+            <input type="checkbox" checked={isRead} onChange={event => setRead(event.target.checked)} className="size-4" /> I have read what
+            is worth checking
+          </label>
+        )}
+        <div className="flex flex-wrap gap-2">
+          <Button
+            look="primary"
+            busy={busy === 'save'}
+            disabled={flags.length > 0 && !isRead}
+            onClick={() =>
+              void run('save', async () => {
+                setDone(await saveDraft(draft.id, isRead, secrets))
+                changed(client)
+              })
+            }
+          >
+            Save it
+          </Button>
+          <Button onClick={change}>Change it first</Button>
+          <Button
+            look="danger"
+            busy={busy === 'drop'}
+            onClick={() =>
+              void run('drop', async () => {
+                await dropDraft(draft.id)
+                changed(client)
+                void navigate({ to: '/automations' })
+              })
+            }
+          >
+            Drop it
+          </Button>
+        </div>
+        {error && <Failed error={error} />}
+        {done && <Saved done={done} />}
       </div>
-      {error && <Failed error={error} />}
-      {done && <Saved done={done} />}
-    </div>
+    </Section>
   )
 }

@@ -5,6 +5,7 @@ import type { ApiError } from '@/api/client'
 import type { Automation, Firing, Run } from '@/api/types'
 import { RunBadge } from '@/components/run-status'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
+import { useSteady } from '@/features/policies/use-steady'
 import { lasted } from '@/features/runs/model'
 import { lastRunsQuery } from '@/features/runs/queries'
 import { line } from '@/lib/clean'
@@ -20,7 +21,8 @@ type Props = { automation: Automation; outcome: string | undefined; onOutcome: (
 export function History({ automation, outcome, onOutcome }: Props) {
   const firings = useInfiniteQuery(firingsQuery(automation.id, outcome))
   const runs = useQuery(lastRunsQuery(automation.id))
-  const items = firings.data?.pages.flatMap(page => page.items) ?? []
+  const listed = firings.data?.pages.flatMap(page => page.items)
+  const { items, fresh, show } = useSteady(listed, outcome ?? '')
   const runOf = new Map(runs.data?.map(run => [run.id, run]))
   return (
     <>
@@ -41,6 +43,11 @@ export function History({ automation, outcome, onOutcome }: Props) {
         </Link>
         <Copy text={`countersign firing list ${automation.id}`} className="ml-auto" />
       </div>
+      {fresh > 0 && (
+        <p className="pb-3 text-center">
+          <Button onClick={show}>Show what is new ({fresh})</Button>
+        </p>
+      )}
       {firings.error && <Failed error={firings.error as ApiError} retry={() => void firings.refetch()} />}
       {firings.isPending && <Loading />}
       {firings.data && items.length === 0 && (

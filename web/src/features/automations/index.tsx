@@ -7,7 +7,8 @@ import type { Automation, Run } from '@/api/types'
 import { PageHead, Tabs } from '@/components/page-head'
 import { AutomationBadge, RunBadge, Ticks } from '@/components/run-status'
 import { useSpaceNames } from '@/components/spaces-field'
-import { Button, buttonClass, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { Button, buttonClass, Copy, cx, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { useSteady } from '@/features/policies/use-steady'
 import { lastRunsQuery } from '@/features/runs/queries'
 import { line } from '@/lib/clean'
 import { counted } from '@/lib/format'
@@ -30,7 +31,8 @@ export function Automations() {
   const mayWrite = useMay().includes('invoke')
   const [isImporting, setImporting] = useState(false)
   useRefresh(['automation.'], ['automations', 'runs'])
-  const items = (automations.data ?? []).filter(automation => rank(automation.name, q) > 0)
+  const listed = automations.data?.filter(automation => rank(automation.name, q) > 0)
+  const { items, isGone, fresh, show } = useSteady(listed, JSON.stringify({ status, q }))
   const isFiltered = !!status || !!q
   return (
     <div className="flex h-full flex-col">
@@ -62,13 +64,18 @@ export function Automations() {
       </PageHead>
       <div className="min-h-0 flex-1 overflow-auto">
         <Drafts />
+        {fresh > 0 && (
+          <p className="py-2 text-center">
+            <Button onClick={show}>Show what changed ({fresh})</Button>
+          </p>
+        )}
         {automations.error && <Failed error={automations.error as ApiError} retry={() => void automations.refetch()} />}
         {automations.isPending ? (
           <Loading />
         ) : items.length > 0 ? (
           <ul aria-label="Automations" className="divide-y">
             {items.map(automation => (
-              <li key={automation.id}>
+              <li key={automation.id} className={cx(isGone(automation.id) && 'opacity-50')}>
                 <Row automation={automation} runs={runs.data ?? []} />
               </li>
             ))}

@@ -84,6 +84,8 @@ test('a form replaces what it edits, and keeps the rest', () => {
   expect(pick(part, ['a', 'b'])).toEqual({ required: ['a'], properties: { a: {}, b: {} } })
   expect(pick(part, ['a', 'b'], true)).toEqual({ required: ['c'], properties: { c: {} } })
   expect(merged({ a: 1, c: 3 }, pick(part, ['a', 'b']), { b: 2 })).toEqual({ c: 3, b: 2 })
+  // A diff shows what was changed, and not where it was moved.
+  expect(JSON.stringify(merged({ a: 1, c: 3 }, pick(part, ['a', 'b']), { b: 2, a: 5 }))).toBe('{"a":5,"c":3,"b":2}')
 })
 
 test('lists are rearranged, and names stay apart', () => {

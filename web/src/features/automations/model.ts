@@ -158,11 +158,15 @@ export function pick(part: Json, names: readonly string[], isWithout = false): J
   return { ...part, properties: Object.fromEntries(kept), required }
 }
 
-/** The members of a value that a form edits are replaced; all others stay. */
+/** The members of a value that a form edits are replaced; all others stay, and each stays where it was. */
 export function merged(value: Json, form: Json, edited: Json): Json {
   const names = Object.keys((form.properties ?? {}) as Json)
-  const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)))
-  return { ...rest, ...edited }
+  const made: Json = {}
+  for (const [name, old] of Object.entries(value)) {
+    if (!names.includes(name)) made[name] = old
+    else if (name in edited) made[name] = edited[name]
+  }
+  return { ...made, ...edited }
 }
 
 /** A name that no other has: `tell`, `tell_2`, `tell_3`. */

@@ -62,8 +62,8 @@ export function Review({ definition, space, saved, onClose, onSaved, onMeanwhile
   )
 }
 
-/** The steps with their modes, the schedules, and what is worth checking. */
-export function WhatItDoes({ definition, space }: { definition: Json; space: string | undefined }) {
+/** The steps with their modes, the schedules, and what is worth checking, unless the page says that already. */
+export function WhatItDoes({ definition, space, isFlagged }: { definition: Json; space: string | undefined; isFlagged?: boolean }) {
   const plan = useQuery(dryRunQuery(definition, space))
   if (plan.error) return <Mistakes title="What is wrong with it" mistakes={(plan.error as ApiError).problem?.mistakes ?? []} />
   if (!plan.data) return <Loading />
@@ -72,7 +72,7 @@ export function WhatItDoes({ definition, space }: { definition: Json; space: str
       <PlannedSteps steps={plan.data.steps} />
       {plan.data.schedules.length > 0 && <Schedules schedules={plan.data.schedules} />}
       <Mistakes title={counted(plan.data.warnings.length, 'warning')} mistakes={plan.data.warnings} tone="warn" />
-      <Mistakes title="Worth checking" mistakes={plan.data.flags} tone="warn" />
+      {!isFlagged && <Mistakes title="Worth checking" mistakes={plan.data.flags} tone="warn" />}
     </>
   )
 }

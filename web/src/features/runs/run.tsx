@@ -104,7 +104,7 @@ function Head({ run, onChanged }: { run: Run; onChanged: () => void }) {
             </p>
           )}
         </div>
-        <div className="flex flex-wrap items-center gap-2">
+        <div className="flex min-w-0 flex-wrap items-center gap-2">
           <Copy text={`countersign run ${isFinal(run) ? 'show' : 'watch'} ${run.id}`} />
           {mayRun && !isFinal(run) && (
             <Button look="danger" onClick={() => setOpen('cancel')}>
