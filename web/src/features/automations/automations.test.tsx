@@ -151,6 +151,16 @@ test('what somebody saved meanwhile is shown before it is replaced', async () =>
   await waitFor(() => expect(server.asked.filter(asked => asked.method === 'PUT')).toHaveLength(2))
 })
 
+test('what was begun before another version was saved says so', async () => {
+  keep('aut_1', { definition: { ...definition, goal: 'Mine' }, base: 'd'.repeat(64) })
+  const { user, router } = openPage('/automations/aut_1/edit', withInvoke)
+  expect(await screen.findByText(/^Version 1 was saved meanwhile/)).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'Throw away' }))
+  await waitFor(() => expect(router.state.location.pathname).toBe('/automations/aut_1'))
+  await user.click(await screen.findByRole('button', { name: 'Undo' }))
+  expect(((await screen.findByLabelText(/^goal/)) as HTMLTextAreaElement).value).toBe('Mine')
+})
+
 test('the form and the text are one document', async () => {
   const { user, router } = openPage('/automations/aut_1/edit', withInvoke)
   const goal = await screen.findByLabelText(/^goal/)

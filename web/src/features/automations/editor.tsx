@@ -7,6 +7,7 @@ import { ApiError } from '@/api/client'
 import type { Automation, Json, Mistake, Schemas } from '@/api/types'
 import { Diff } from '@/components/changes'
 import { Tabs } from '@/components/page-head'
+import { useToasts } from '@/components/toasts'
 import { Button, Copy, Failed, Foreign, Loading, Section } from '@/components/ui'
 import { lineDiff } from '@/lib/diff'
 import { counted } from '@/lib/format'
@@ -36,6 +37,7 @@ type Props = {
 
 export function Editor({ of, saved: seen, start, view, onView }: Props) {
   const navigate = useNavigate()
+  const { say } = useToasts()
   const schema = useQuery(schemaQuery)
   const [saved, setSaved] = useState(seen)
   const [definition, setDefinition] = useState(start.definition)
@@ -43,7 +45,9 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
   // A text that is no JSON yet: the form goes on from what was last one.
   const [broken, setBroken] = useState<string>()
   const [open, setOpen] = useState(false)
-  const [notice, setNotice] = useState<string>()
+  // What somebody began before another version was saved is compared with that one first.
+  const isBehind = seen !== undefined && start.base !== undefined && start.base !== seen.digest
+  const [notice, setNotice] = useState(isBehind ? meanwhile(seen) : undefined)
   const settled = useSettled(definition)
   const inSpace = saved?.space_id ?? (space || undefined)
   const isAsked = isBegun(settled)
@@ -58,7 +62,15 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
     keep(of, { definition: next, base: saved?.digest, space: space || undefined })
   }
   const leave = () => {
+    const was = { definition, base: saved?.digest, space: space || undefined }
     keep(of, undefined)
+    const undo = () => {
+      keep(of, was)
+      void (saved
+        ? navigate({ to: '/automations/$automation/edit', params: { automation: saved.id } })
+        : navigate({ to: '/automations/new' }))
+    }
+    say('What you wrote is thrown away.', { undo })
     if (saved) void navigate({ to: '/automations/$automation', params: { automation: saved.id } })
     else void navigate({ to: '/automations' })
   }
@@ -151,7 +163,8 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
           onMeanwhile={latest => {
             setSaved(latest)
             setOpen(false)
-            setNotice(`Version ${latest.version} was saved meanwhile. This is how yours differs from it; saving yours replaces it.`)
+            setNotice(meanwhile(latest))
+            keep(of, { definition, base: latest.digest })
             onView('diff')
           }}
         />
@@ -159,6 +172,9 @@ export function Editor({ of, saved: seen, start, view, onView }: Props) {
     </div>
   )
 }
+
+const meanwhile = (latest: Automation): string =>
+  `Version ${latest.version} was saved meanwhile. The diff says how yours differs from it; saving yours replaces it.`
 
 /** The value after a pause in its changes. */
 function useSettled<T>(value: T): T {

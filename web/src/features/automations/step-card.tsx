@@ -33,6 +33,13 @@ export function StepCard({ schema, root, definition, where, at, step, mistakes, 
   const card = useRef<HTMLElement>(null)
   const lastField = useRef<HTMLInputElement | HTMLTextAreaElement>(null)
   const action = useQuery({ ...actionQuery(step.action), enabled: step.action.includes('.') })
+  // Who comes back to an action finds its params again.
+  const params = useRef<Record<string, Json>>({})
+  const acts = (next: string) => {
+    params.current[step.action] = step.config ?? {}
+    // Params of another action are of no use: they would be sent along.
+    set({ action: next, config: params.current[next] ?? {} })
+  }
   const name = `${where}-${at}`
   const set = (more: Json) => onChange({ ...step, ...more } as Step)
   const atAction = mistakes.find(each => each.pointer === '/action')
@@ -59,13 +66,7 @@ export function StepCard({ schema, root, definition, where, at, step, mistakes, 
         <CardVerbs name={step.step_id} verbs={verbs} />
       </div>
       <div className="space-y-4">
-        <ActionField
-          action={step.action}
-          wrong={atAction && told(atAction)}
-          about={action.data?.title}
-          // Params of another action are of no use: they would be sent along.
-          onChange={next => set({ action: next, config: {} })}
-        />
+        <ActionField action={step.action} wrong={atAction && told(atAction)} about={action.data?.title} onChange={acts} />
         <Config
           key={step.action}
           name={`${name}-config`}
