@@ -20,6 +20,12 @@ export function places({ examples }: Seeded): string[] {
     '/actions?action=forge.merge',
     '/actions?action=forge.refund',
     `/actions?action=${examples.action}`,
+    '/automations/gallery?starter=watch-a-page',
+    `/automations/${examples.automation}?tab=history`,
+    `/automations/${examples.automation}?tab=versions&version=2`,
+    `/automations/${examples.automation}/edit?view=json`,
+    `/automations/${examples.automation}/edit?view=diff`,
+    `/runs/${examples.run}?step=look`,
   ]
   return [...new Set([...pages, ...states])]
 }

@@ -1,5 +1,6 @@
 // A server where something has happened, so that no page is empty.
 import { body } from '@/api/client'
+import { until } from './program'
 import { type Server, start } from './server'
 import { upstream } from './upstream'
 
@@ -78,6 +79,8 @@ export async function seeded(): Promise<Seeded> {
     }),
   )
 
+  const automation = await automated(server)
+
   const { receipt } = await agent.read(done.id)
   const grants = await body(owner.GET('/api/v1/grants', { params: { query: { state: 'active', limit: 1 } } }))
   const spaces = await body(owner.GET('/api/v1/spaces', {}))
@@ -94,6 +97,50 @@ export async function seeded(): Promise<Seeded> {
       action: 'files.write_text',
       source: 'forge',
       secret: 'mail-password',
+      ...automation,
     },
   }
+}
+
+/** An automation with two versions, a run that succeeded, one that waits, a firing that did not run, and a draft. */
+async function automated({ owner, url }: Server): Promise<Record<string, string>> {
+  const definition = {
+    schema_version: '1.0',
+    name: 'Morning note',
+    goal: 'Say each working morning how many files are in the workspace.',
+    inputs: {
+      schema: { type: 'object', additionalProperties: false, properties: { greeting: { type: 'string', default: 'Good morning' } } },
+    },
+    triggers: [
+      { trigger_id: 'weekdays', type: 'schedule', config: { cron: '0 9 * * 1-5', timezone: 'Africa/Kigali' } },
+      { trigger_id: 'hook', type: 'webhook' },
+    ],
+    plan: [{ step_id: 'look', action: 'files.list', output_as: 'found' }] as object[],
+  }
+  const tell = {
+    step_id: 'tell',
+    action: 'notify.send',
+    config: { title: '{{ inputs.greeting }}', body: '{{ found.entries | length }} files' },
+  }
+  const saved = await body(owner.POST('/api/v1/automations', { body: { definition } }))
+  const id = saved.automation?.id ?? ''
+  const path = { automation: id }
+  const run = async () => (await body(owner.POST('/api/v1/automations/{automation}/run', { params: { path }, body: {} }))).run_id ?? ''
+  const reaches = (run: string, status: string) =>
+    until(async () => (await body(owner.GET('/api/v1/runs/{run}', { params: { path: { run } } }))).status === status)
+  await reaches(await run(), 'succeeded')
+  await body(
+    owner.PUT('/api/v1/automations/{automation}', {
+      params: { path },
+      body: { definition: { ...definition, plan: [...definition.plan, tell] } },
+    }),
+  )
+  const waits = await run()
+  await reaches(waits, 'waiting')
+  // One runs already, so this is the firing that did not.
+  await run()
+  const draft = await body(
+    owner.POST('/api/v1/automations/import', { body: { definition: { ...definition, name: `From ${new URL(url).hostname}` } } }),
+  )
+  return { automation: id, run: waits, draft: draft.id }
 }

@@ -44,7 +44,7 @@ test.each(['light', 'dark'] as const)('pictures, %s', { timeout: 300_000 }, asyn
       await settled(page)
       const name =
         place
-          .replace(/(inv|rcp|grt|ses|spc)_\w+/g, '$1')
+          .replace(/(inv|rcp|grt|ses|spc|aut|run|drf)_\w+/g, '$1')
           .replace(/\W+/g, '-')
           .replace(/^-|-$/g, '') || 'inbox'
       await picture(name)

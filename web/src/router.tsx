@@ -287,6 +287,62 @@ const settings = createRoute({
   }),
 })
 
+const automations = createRoute({
+  getParentRoute: () => root,
+  path: '/automations',
+  staticData: { title: 'Automations' },
+  component: lazyRouteComponent(() => import('@/features/automations'), 'Automations'),
+  validateSearch: texts('status', 'q'),
+})
+const gallery = createRoute({
+  getParentRoute: () => root,
+  path: '/automations/gallery',
+  staticData: { title: 'Gallery' },
+  component: lazyRouteComponent(() => import('@/features/automations/gallery'), 'Gallery'),
+  validateSearch: texts('starter'),
+})
+const newAutomation = createRoute({
+  getParentRoute: () => root,
+  path: '/automations/new',
+  staticData: { title: 'New automation' },
+  component: lazyRouteComponent(() => import('@/features/automations/edit'), 'NewAutomation'),
+  validateSearch: texts('view'),
+})
+const draft = createRoute({
+  getParentRoute: () => root,
+  path: '/automations/drafts/$draft',
+  staticData: { title: 'Draft' },
+  component: lazyRouteComponent(() => import('@/features/automations/draft'), 'OneDraft'),
+})
+const automation = createRoute({
+  getParentRoute: () => root,
+  path: '/automations/$automation',
+  staticData: { title: 'Automation' },
+  component: lazyRouteComponent(() => import('@/features/automations/automation'), 'OneAutomation'),
+  validateSearch: texts('tab', 'version', 'outcome'),
+})
+const editAutomation = createRoute({
+  getParentRoute: () => root,
+  path: '/automations/$automation/edit',
+  staticData: { title: 'Edit' },
+  component: lazyRouteComponent(() => import('@/features/automations/edit'), 'EditAutomation'),
+  validateSearch: texts('view'),
+})
+const runs = createRoute({
+  getParentRoute: () => root,
+  path: '/runs',
+  staticData: { title: 'Runs' },
+  component: lazyRouteComponent(() => import('@/features/runs'), 'Runs'),
+  validateSearch: texts('automation', 'status'),
+})
+const run = createRoute({
+  getParentRoute: () => root,
+  path: '/runs/$run',
+  staticData: { title: 'Run' },
+  component: lazyRouteComponent(() => import('@/features/runs/run'), 'OneRun'),
+  validateSearch: texts('step'),
+})
+
 export const router = createRouter({
   routeTree: root.addChildren([
     sources,
@@ -303,6 +359,14 @@ export const router = createRouter({
     invocation,
     events,
     settings,
+    automations,
+    gallery,
+    newAutomation,
+    draft,
+    automation,
+    editAutomation,
+    runs,
+    run,
     // No link of ours names them, so the types of links need not know them.
     ...(shortcuts as []),
   ]),

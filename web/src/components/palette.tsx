@@ -7,6 +7,7 @@ import { useShelf } from '@/features/inbox/shelf'
 import { TABS as POLICY_TABS } from '@/features/policies/tabs'
 import { PARTS } from '@/features/settings/parts'
 import { actionsQuery } from '@/lib/actions'
+import { automationsQuery } from '@/lib/automations'
 import { useNotifications } from '@/lib/notice'
 import { found, placeOfId } from '@/lib/search'
 import { setTheme } from '@/lib/theme'
@@ -16,12 +17,13 @@ import { cx, Foreign, fieldClass } from './ui'
 
 type Hit = { id: string; kind: string; text: string; go: () => void }
 /** All pages and commands, before anything is typed. */
-const MOST = 16
+const MOST = 18
 
 export function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate()
   const { shelf } = useShelf()
   const actions = useQuery(actionsQuery)
+  const automations = useQuery(automationsQuery)
   const notifications = useNotifications()
   const [query, setQuery] = useState('')
   const [at, setAt] = useState(0)
@@ -53,6 +55,13 @@ export function Palette({ onClose }: { onClose: () => void }) {
         text: titleOf(item),
         go: () => void navigate({ to: '/', search: { call: item.id } }),
       })),
+      { id: 'gallery', kind: 'page', text: 'Automations: gallery', go: () => void navigate({ to: '/automations/gallery' }) },
+      ...(automations.data ?? []).map(automation => ({
+        id: automation.id,
+        kind: 'automation',
+        text: automation.name,
+        go: () => void navigate({ to: '/automations/$automation', params: { automation: automation.id } }),
+      })),
       ...(actions.data?.sources ?? []).map(source => ({
         id: source.id,
         kind: 'source',
@@ -68,7 +77,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
         })),
       ),
     ],
-    [navigate, shelf, actions.data, notifications.state, notifications.ask],
+    [navigate, shelf, actions.data, automations.data, notifications.state, notifications.ask],
   )
   const hits = useMemo(() => {
     const place = placeOfId(query)
@@ -119,7 +128,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
             onPointerMove={() => setAt(index)}
             className={cx('flex items-baseline gap-3 rounded px-2 py-1.5', index === at && 'bg-accent')}
           >
-            <span className="w-16 shrink-0 text-xs text-muted-fg">{hit.kind}</span>
+            <span className="w-20 shrink-0 text-xs text-muted-fg">{hit.kind}</span>
             <Foreign text={hit.text} className="truncate" />
           </div>
         ))}

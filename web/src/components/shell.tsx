@@ -7,6 +7,7 @@ import {
   Bell,
   ChartColumn,
   FileCheck,
+  History,
   Inbox as InboxIcon,
   KeyRound,
   ListTree,
@@ -20,6 +21,7 @@ import {
   Settings as SettingsIcon,
   ShieldAlert,
   Sun,
+  Workflow,
   Zap,
 } from 'lucide-react'
 import { useEffect, useState } from 'react'
@@ -44,6 +46,8 @@ type Place = {
     | '/receipts'
     | '/actions'
     | '/overview'
+    | '/automations'
+    | '/runs'
     | '/invocations'
     | '/events'
     | '/settings'
@@ -58,6 +62,8 @@ type Place = {
 export const PLACES: readonly Place[] = [
   { to: '/', name: 'Inbox', icon: InboxIcon, keys: 'g i' },
   { to: '/overview', name: 'Overview', icon: ChartColumn, keys: 'g o' },
+  { to: '/automations', name: 'Automations', icon: Workflow, keys: 'g m' },
+  { to: '/runs', name: 'Runs', icon: History, keys: 'g u' },
   { to: '/actions', name: 'Actions', icon: Zap, keys: 'g a' },
   { to: '/sources', name: 'Sources', icon: Plug, keys: 'g s' },
   { to: '/secrets', name: 'Secrets', icon: KeyRound, keys: 'g k' },
@@ -69,7 +75,7 @@ export const PLACES: readonly Place[] = [
   { to: '/settings', name: 'Settings', icon: SettingsIcon, keys: 'g ,' },
 ]
 /** On a phone there is room for a few; the palette has the rest. */
-const TABS = PLACES.slice(0, 3)
+const TABS = PLACES.filter(place => ['/', '/runs', '/overview'].includes(place.to))
 
 export function Shell() {
   const navigate = useNavigate()

@@ -15,6 +15,9 @@ test('a pasted id leads to its page', () => {
     ['grt_01m7', '/policies/grants/grt_01m7'],
     ['ses_01m7', '/policies/sessions/ses_01m7'],
     ['spc_01m7', '/policies/spaces/spc_01m7'],
+    ['aut_01m7', '/automations/aut_01m7'],
+    ['drf_01m7', '/automations/drafts/drf_01m7'],
+    ['run_01m7', '/runs/run_01m7'],
   ] as const)
     expect(placeOfId(id)).toBe(place)
   for (const none of ['inv_"><script>', 'usr_01m7', 'inv', 'constructor_01m7']) expect(placeOfId(none)).toBeUndefined()

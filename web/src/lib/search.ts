@@ -26,6 +26,9 @@ const PLACES: Record<string, (id: string) => string> = {
   grt: id => `/policies/grants/${id}`,
   ses: id => `/policies/sessions/${id}`,
   spc: id => `/policies/spaces/${id}`,
+  aut: id => `/automations/${id}`,
+  drf: id => `/automations/drafts/${id}`,
+  run: id => `/runs/${id}`,
 }
 
 /** The address of the page of an id that was pasted. */

@@ -4,6 +4,7 @@ import { type RJSFSchema, toErrorSchema } from '@rjsf/utils'
 import { useEffect, useMemo, useState } from 'react'
 import type { Json } from '@/api/types'
 import { type SchemaFormProps, whole } from '.'
+import { hinted } from './hints'
 import { shapeOf, visible } from './shape'
 import { Themed } from './theme'
 import { plain, validator } from './validator'
@@ -16,15 +17,15 @@ const NOTHING_FILLED_IN = {
   arrayMinItems: { populate: 'never' },
 } as const
 
-export default function Form({ schema, params, showErrors, refused, onChange, onChecked }: SchemaFormProps) {
+export default function Form({ name = 'param', isOurs, schema, params, showErrors, refused, onChange, onChecked }: SchemaFormProps) {
   const root = useMemo(() => visible(whole(schema, params) as RJSFSchema), [schema, params])
-  const shape = useMemo(() => shapeOf(root, root), [root])
+  const shape = useMemo(() => (isOurs ? hinted(shapeOf(root, root), root, root) : shapeOf(root, root)), [isOurs, root])
   const [data, setData] = useState<Json>(params)
   const [broken, setBroken] = useState<ReadonlySet<string>>(new Set())
   const found = useMemo(() => validator.validateFormData(data, root).errors, [data, root])
   const wrong = found.length + broken.size
   // The page around it decides whether it can be sent.
-  useEffect(() => onChecked(wrong === 0), [wrong, onChecked])
+  useEffect(() => onChecked?.(wrong === 0), [wrong, onChecked])
   const context = useMemo(
     () => ({
       broken: (id: string, is: boolean) =>
@@ -52,7 +53,7 @@ export default function Form({ schema, params, showErrors, refused, onChange, on
       formData={data}
       formContext={context}
       validator={validator}
-      idPrefix="param"
+      idPrefix={name}
       tagName="div"
       noValidate
       noHtml5Validate

@@ -4,15 +4,19 @@ import type { Json, Schemas } from '@/api/types'
 import { cx, fieldClass, Loading } from '@/components/ui'
 
 export type SchemaFormProps = {
+  /** What the ids of its fields begin with, where a page has several forms. */
+  name?: string
+  /** Whether the schema is ours, so that its hints count: a schema of others gets no say in how it is shown. */
+  isOurs?: boolean
   schema: Json | undefined
   /** What it begins with. */
   params: Json
   /** Whether to say what is wrong: not before somebody has tried to send it. */
   showErrors: boolean
   /** What the server said is wrong. */
-  refused?: readonly Schemas['FieldError'][]
+  refused?: readonly Pick<Schemas['FieldError'], 'pointer' | 'message'>[]
   onChange: (params: Json) => void
-  onChecked: (isGood: boolean) => void
+  onChecked?: (isGood: boolean) => void
 }
 
 const Form = lazy(() => import('./form'))
@@ -52,7 +56,7 @@ function AsJson({ params, onChange, onChecked }: SchemaFormProps) {
   const [text, setText] = useState(() => JSON.stringify(params, null, 2))
   const value = objectOf(text)
   const isGood = value !== undefined
-  useEffect(() => onChecked(isGood), [isGood, onChecked])
+  useEffect(() => onChecked?.(isGood), [isGood, onChecked])
   return (
     <label>
       The params as JSON: no form could be made of its schema

@@ -144,19 +144,19 @@ function Additional({ children, onRemoveProperty, label, schema }: WrapIfAdditio
 const textOf = (text: string, required?: boolean): string | undefined => (text === '' && !required ? undefined : text)
 
 /** Texts and numbers. A number stays a number, and what is no number stays what was typed, and is refused. */
-function Input({ id, value, required, schema, onChange, rawErrors, autofocus }: BaseInputTemplateProps) {
+function Input({ id, value, required, schema, options, onChange, rawErrors, autofocus }: BaseInputTemplateProps) {
   const isNumber = schema.type === 'number' || schema.type === 'integer'
   const [typed, setTyped] = useState<string>()
   const given = value === undefined || value === null ? '' : String(value)
   const shown = isNumber && typed !== undefined && numberOf(typed) === value ? typed : given
   // Decided once: a field that became another while somebody types would lose them.
-  const [isLong] = useState(!isNumber && (given.includes('\n') || given.length > LONG || (schema.maxLength ?? 0) > 2_000))
+  const [isLong] = useState(!isNumber && (!!options.long || given.includes('\n') || given.length > LONG || (schema.maxLength ?? 0) > 2_000))
   const props = { id, autoFocus: autofocus, 'aria-invalid': !!rawErrors?.length, 'aria-describedby': helpId(id) }
   if (isLong)
     return (
       <textarea
         {...props}
-        rows={6}
+        rows={options.long ? 2 : 6}
         value={shown}
         onChange={event => onChange(textOf(event.target.value, required))}
         className={cx(fieldClass, 'font-mono text-xs')}
@@ -166,6 +166,7 @@ function Input({ id, value, required, schema, onChange, rawErrors, autofocus }: 
     <input
       {...props}
       value={shown}
+      list={typeof options.list === 'string' ? options.list : undefined}
       inputMode={isNumber ? 'decimal' : undefined}
       onChange={event => {
         setTyped(event.target.value)

@@ -15,7 +15,7 @@ import { json, line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { countdown, counted, short, span } from '@/lib/format'
 import { useNames } from '@/lib/names'
-import { cascade, closedBecause, isOpen, successorOf, titleOf } from './model'
+import { cascade, closedBecause, isOpen, stepOf, successorOf, titleOf } from './model'
 import { beforeQuery, sessionQuery } from './queries'
 import { useShelf } from './shelf'
 
@@ -129,11 +129,33 @@ function Deadline({ item, now }: { item: Invocation; now: number }) {
   )
 }
 
-/** Who asks, and in their own words why. */
+/** Who asks, and in their own words why. A step of an automation names it, its run and itself. */
 function Asker({ item }: { item: Invocation }) {
   const session = useQuery(sessionQuery(item.session_id))
   const nameOf = useNames()
   const title = item.session_title || session.data?.title
+  const step = stepOf(item)
+  const automation = item.principal.replace('automation:', '')
+  if (step)
+    return (
+      <p className="mt-2 text-sm text-muted-fg">
+        automation{' '}
+        <Link to="/automations/$automation" params={{ automation }} className="font-medium text-fg hover:underline">
+          <Foreign text={title || automation} />
+        </Link>{' '}
+        ·{' '}
+        <Link to="/runs/$run" params={{ run: step.run }} className="text-primary underline">
+          run <span className="font-mono text-xs">{step.run}</span>
+        </Link>
+        {step.step && (
+          <>
+            {' '}
+            · step <span className="font-medium text-fg">{line(step.step)}</span>
+          </>
+        )}{' '}
+        · asked <When at={item.created_at} />
+      </p>
+    )
   return (
     <div className="mt-2 text-sm">
       <p className="text-muted-fg">
@@ -152,8 +174,8 @@ function Asker({ item }: { item: Invocation }) {
         )}
         <span className="font-mono text-xs" title={item.principal}>
           {line(nameOf(item.principal))}
-        </span>
-        {session.data?.automation_id && <> · automation {session.data.automation_id}</>} · asked <When at={item.created_at} />
+        </span>{' '}
+        · asked <When at={item.created_at} />
       </p>
       {item.reason && (
         <blockquote className="mt-2 border-l-2 pl-3">

@@ -1,17 +1,14 @@
 // The inbox: what waits for a person, one of it whole, and the ways to answer.
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { ArrowLeft, RefreshCw, Scale } from 'lucide-react'
+import { RefreshCw, Scale } from 'lucide-react'
 import { useMemo, useRef, useState } from 'react'
-import { ApiError } from '@/api/client'
-import type { Action, ApproveRequest, Invocation } from '@/api/types'
+import type { ApiError } from '@/api/client'
+import type { Action, Invocation } from '@/api/types'
 import { Tabs } from '@/components/page-head'
 import { useToasts } from '@/components/toasts'
 import { Button, Copy, cx, Empty, Failed, fieldClass, Loading, When } from '@/components/ui'
 import { tryOut } from '@/features/actions/queries'
-import { Quarantined } from '@/features/quarantine/held'
-import { actionQuery } from '@/lib/actions'
-import { line } from '@/lib/clean'
 import { useNow } from '@/lib/clock'
 import { useOpenFirst } from '@/lib/first'
 import { counted } from '@/lib/format'
@@ -20,37 +17,24 @@ import { useKeys } from '@/lib/hotkeys'
 import { useMay } from '@/lib/me'
 import { useSending } from '@/lib/sending'
 import { driftedQuery, useWaiting } from '@/lib/waiting'
-import { Bar, type Open } from './bar'
-import { Card } from './card'
-import { type Denials, useDenials } from './denials'
-import { AlwaysDialog, BulkDialog, ConfirmDialog, DenyDialog, EditDialog, GrantDialog } from './dialogs'
+import { Answer, useSentDenials } from './answer'
+import { BulkDialog } from './dialogs'
 import { List } from './list'
-import { alike, cannotEdit, gone, isOpen, matches, mayAlways, onlyOnce, range } from './model'
-import { approve, deny, foresightQuery, invocationQuery, lastDecisionQuery, listedQuery, snooze } from './queries'
-import { Settle } from './settle'
+import { alike, gone, isOpen, matches, range } from './model'
+import { lastDecisionQuery, listedQuery } from './queries'
 import { useShelf } from './shelf'
 
 export const TABS = ['pending', 'attention', 'snoozed', 'decided'] as const
 export type Tab = (typeof TABS)[number]
 const NAMES: Record<Tab, string> = { pending: 'Pending', attention: 'To settle', snoozed: 'Later', decided: 'Decided' }
-const SNOOZE = '30m'
 
 const route = getRouteApi('/')
 
 export function Inbox() {
   const { tab = 'pending', call, q = '' } = route.useSearch()
   const navigate = useNavigate({ from: '/' })
-  const { shelf, listed, dispatch, changed, refresh } = useShelf()
-  const { say } = useToasts()
-  const denials = useDenials((item, reason) => {
-    deny(item.id, reason).then(
-      done => changed(done.invocation),
-      (cause: unknown) => {
-        say(cause instanceof ApiError ? line(cause.problem.detail) : String(cause))
-        void refresh(item.id).catch(() => {})
-      },
-    )
-  })
+  const { shelf, listed, dispatch } = useShelf()
+  const denials = useSentDenials()
   const others = useQuery({ ...listedQuery(tab === 'pending' ? 'decided' : tab), enabled: tab !== 'pending' })
   const now = useNow()
   const filter = useRef<HTMLInputElement>(null)
@@ -179,7 +163,7 @@ export function Inbox() {
       </section>
       <section aria-label="The selected call" className={cx('min-w-0 flex-1', !call && 'max-md:hidden')}>
         {call ? (
-          <Detail key={call} id={call} isToSettle={tab === 'attention'} denials={denials} onBack={() => select(undefined)} />
+          <Answer key={call} id={call} isToSettle={tab === 'attention'} denials={denials} onBack={() => select(undefined)} />
         ) : (
           <Empty title="Nothing is selected">{items.length > 0 ? 'J and K move through the list.' : undefined}</Empty>
         )}
@@ -291,144 +275,5 @@ function NothingWaits() {
       )}
       {error && <Failed error={error} />}
     </Empty>
-  )
-}
-
-function Detail({ id, isToSettle, denials, onBack }: { id: string; isToSettle: boolean; denials: Denials; onBack: () => void }) {
-  const { shelf, dispatch, changed, refresh } = useShelf()
-  const now = useNow()
-  const read = useQuery({ ...invocationQuery(id), initialData: shelf.known.get(id), staleTime: 0 })
-  const item = shelf.known.get(id) ?? read.data
-  const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
-  const isPending = item?.status === 'pending'
-  const permissions = useMay()
-  const ahead = useQuery({ ...foresightQuery(id, item?.binding?.digest), enabled: isPending && permissions.includes('approve') })
-  const { say } = useToasts()
-  const [open, setOpen] = useState<Open>()
-  const [busy, setBusy] = useState(false)
-
-  /** What another person or the clock decided first is told as what it is, not as a failure. */
-  const refused = async (cause: unknown) => {
-    if (!(cause instanceof ApiError)) throw cause
-    say(line(cause.problem.detail))
-    await refresh(id).catch(() => {})
-  }
-  const send = async (request: ApproveRequest) => {
-    if (!item) return
-    const done = await approve(item, request)
-    changed(done.invocation)
-    setOpen(undefined)
-    const beyond = done.grant ? ` Grant ${done.grant.id} is active.` : done.mode ? ` ${done.mode.action} is allowed from now on.` : ''
-    say(
-      `${item.action}: ${done.invocation.status === 'pending' ? (done.message ?? 'counted; another person has to approve it too') : done.invocation.status.replace('_', ' ')}.${beyond}`,
-    )
-  }
-  const sendNow = async () => {
-    if (!item) return
-    setBusy(true)
-    try {
-      await send(item.class === 'danger' ? { confirm: item.action } : {})
-    } catch (cause) {
-      await refused(cause)
-    } finally {
-      setBusy(false)
-    }
-  }
-  const closed = !item || !isOpen(item, now)
-  // What came back may be held of a call that succeeded: then only the list that it is in says so.
-  const isHeld = item?.status === 'quarantined' || (isToSettle && item?.status !== 'in_doubt' && !item?.settled)
-  const isDenying = denials.denying.has(id)
-  const blocked = ahead.data?.blocked?.message ?? (ahead.isFetched ? undefined : 'What it would do is being looked up.')
-  const noGrant = item && onlyOnce(item, action.data)
-  const noAlways = item && mayAlways(item, action.data, permissions)
-  const params = (ahead.data?.params as Record<string, unknown> | undefined) ?? item?.params ?? {}
-  const noEdit = cannotEdit(params)
-  const noAnswer =
-    permissions.length > 0 && !permissions.includes('approve')
-      ? 'You can read this call, and people with another role answer it.'
-      : undefined
-  const can = !closed && !busy && !isDenying && !noAnswer
-
-  const later = async () => {
-    try {
-      const { until } = await snooze(id, SNOOZE)
-      dispatch({ kind: 'snoozed', id, until })
-      say('Put off for 30 minutes. Nothing is decided.', { undo: () => void snooze(id, '0s').then(() => dispatch({ kind: 'woken', id })) })
-    } catch (cause) {
-      await refused(cause)
-    }
-  }
-  useKeys({
-    a: () => can && !blocked && (item?.class === 'danger' ? setOpen('confirm') : void sendNow()),
-    d: () => can && setOpen('deny'),
-    e: () => can && (noEdit ? say(noEdit) : setOpen('edit')),
-    g: () => can && !blocked && (noGrant ? say(noGrant) : setOpen('grant')),
-    'Shift+a': () => can && !blocked && (noAlways ? say(noAlways) : setOpen('always')),
-    l: () => can && void later(),
-  })
-
-  if (read.error && !item) return <Failed error={read.error as ApiError} retry={() => void read.refetch()} />
-  if (!item) return <Loading />
-  const close = () => setOpen(undefined)
-  const common = { item, onClose: close, send }
-  return (
-    <div className="flex h-full min-h-0 flex-col">
-      <Button look="quiet" className="self-start md:hidden" onClick={onBack}>
-        <ArrowLeft aria-hidden className="size-4" /> Inbox
-      </Button>
-      <div className="min-h-0 flex-1 overflow-auto">
-        <Card
-          item={item}
-          action={action.data}
-          ahead={ahead.data}
-          aheadError={ahead.error}
-          isLooking={ahead.isLoading}
-          snoozedUntil={shelf.snoozed.get(id)}
-        />
-      </div>
-      {isDenying ? (
-        <div className="flex items-center gap-3 border-t bg-panel px-4 py-3 md:px-6">
-          <span aria-live="polite" className="flex-1">
-            Denying in a moment…
-          </span>
-          <Button onClick={() => denials.undo(id) && say('Not denied. It is still pending.')}>Undo</Button>
-        </div>
-      ) : (
-        !closed && (
-          <Bar
-            item={item}
-            blocked={blocked}
-            noGrant={noGrant}
-            noAlways={noAlways}
-            noEdit={noEdit}
-            noAnswer={noAnswer}
-            busy={busy}
-            onApprove={() => void sendNow()}
-            onOpen={setOpen}
-            onLater={() => void later()}
-          />
-        )
-      )}
-      {item.status === 'in_doubt' && <Settle item={item} onSettled={changed} />}
-      {isHeld && (
-        <div className="max-h-[50%] overflow-auto border-t bg-panel px-4 py-3 md:px-6">
-          <Quarantined id={item.id} onSettled={() => void refresh(id).catch(() => {})} />
-        </div>
-      )}
-      {open === 'deny' && (
-        <DenyDialog
-          item={item}
-          onClose={close}
-          onDeny={reason => {
-            denials.deny(item, reason)
-            close()
-          }}
-        />
-      )}
-      {open === 'grant' && <GrantDialog {...common} />}
-      {open === 'always' && <AlwaysDialog {...common} />}
-      {open === 'confirm' && <ConfirmDialog {...common} />}
-      {open === 'edit' && <EditDialog {...common} action={action.data} params={params} />}
-    </div>
   )
 }

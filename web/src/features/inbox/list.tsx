@@ -7,7 +7,7 @@ import { cx, Foreign } from '@/components/ui'
 import { useNow } from '@/lib/clock'
 import { countdown } from '@/lib/format'
 import { useNames } from '@/lib/names'
-import { closedBecause, isOpen, titleOf, wentThrough } from './model'
+import { closedBecause, isOpen, stepOf, titleOf, wentThrough } from './model'
 
 type Props = {
   items: readonly Invocation[]
@@ -110,7 +110,7 @@ function Row({ item, isSelected, isMarked, isSnoozed, onSelect, onMark }: RowPro
         </span>
         <span className="block truncate text-xs text-muted-fg">
           {open ? (
-            item.reason && <Foreign text={`“${item.reason}”`} />
+            item.reason && <Foreign text={stepOf(item) ? item.reason : `“${item.reason}”`} />
           ) : isSnoozed && item.status === 'pending' ? (
             'Later'
           ) : (

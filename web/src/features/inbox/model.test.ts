@@ -16,6 +16,7 @@ import {
   range,
   type Step,
   step,
+  stepOf,
   successorOf,
   titleOf,
   undoMs,
@@ -157,4 +158,12 @@ test('what is void leads to the same call asked anew', () => {
   expect(next([{ ...again, digests: { ...again.digests, params: 'other' } }])).toBeUndefined()
   expect(next([{ ...again, session_id: 'ses_other' }])).toBeUndefined()
   expect(successorOf(call('inv_b'), [again], now)).toBeUndefined()
+})
+
+test('a step of an automation names its run, and nobody else passes for one', () => {
+  const held = { principal: 'automation:aut_1', trace_id: 'run_1', reason: 'step `tell` of the automation `Morning note`' }
+  expect(stepOf(held)).toEqual({ run: 'run_1', step: 'tell' })
+  expect(stepOf({ ...held, reason: 'edited' })).toEqual({ run: 'run_1', step: undefined })
+  expect(stepOf({ ...held, principal: 'agent:ses_1' })).toBeUndefined()
+  expect(stepOf({ ...held, trace_id: '4bf92f35' })).toBeUndefined()
 })

@@ -153,6 +153,12 @@ export function successorOf(item: Invocation, known: Iterable<Invocation>, now: 
   )
 }
 
+/** The run that a call belongs to, and its step there; undefined for a call that no automation made. */
+export function stepOf(item: Pick<Invocation, 'principal' | 'trace_id' | 'reason'>): { run: string; step: string | undefined } | undefined {
+  if (!item.principal.startsWith('automation:') || !item.trace_id.startsWith('run_')) return undefined
+  return { run: item.trace_id, step: /^step `([^`]+)` of the automation `/.exec(item.reason ?? '')?.[1] }
+}
+
 /** Whether it did, or is about to do, what was asked. */
 export const wentThrough = (item: Invocation): boolean => ['approved', 'running', 'succeeded'].includes(item.status)
 

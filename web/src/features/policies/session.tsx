@@ -145,8 +145,12 @@ function Detail({ session }: { session: SessionView }) {
           </Fact>
           {session.automation_id && (
             <Fact name="Automation">
-              <Link to="/policies" search={{ automation: session.automation_id, as: session.id }} className="text-primary underline">
+              <Link to="/automations/$automation" params={{ automation: session.automation_id }} className="text-primary underline">
                 {session.automation_id}
+              </Link>
+              {' · '}
+              <Link to="/policies" search={{ automation: session.automation_id, as: session.id }} className="text-primary underline">
+                its modes
               </Link>
             </Fact>
           )}

@@ -1,0 +1,154 @@
+// Automations in the browser: from the gallery to a run that a person approves on its own page.
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { ApiError, body } from '@/api/client'
+import { actionsOf } from '@/features/automations/model'
+import { asGiven, built, STARTERS, sourcesMissing } from '@/features/automations/starters'
+import { type Server, start } from './server'
+import { visit } from './visit'
+
+/** A plan of a step that reads, and one that asks a person. */
+const NOTE = {
+  schema_version: '1.0',
+  name: 'Morning note',
+  plan: [
+    { step_id: 'look', action: 'files.list', output_as: 'found' },
+    { step_id: 'tell', action: 'notify.send', config: { title: 'Good morning', body: '{{ found.entries | length }} files' } },
+  ],
+}
+
+async function saved(server: Server, definition: object = NOTE): Promise<string> {
+  return (await body(server.owner.POST('/api/v1/automations', { body: { definition } }))).automation?.id ?? ''
+}
+
+const steps = (page: Page) => page.getByRole('region', { name: 'Steps' })
+const step = (page: Page) => page.getByRole('region', { name: 'The selected step' })
+const approve = async (page: Page) => {
+  const button = step(page).getByRole('button', { name: /^Approve once/ })
+  await button.and(page.locator(':enabled')).click()
+}
+
+test('every starter whose actions are here is a definition without a mistake', async () => {
+  const { owner } = await start()
+  const { sources } = await body(owner.GET('/api/v1/actions'))
+  const known = sources.flatMap(source => source.actions.map(action => action.id))
+  const wrong: unknown[] = []
+  let checked = 0
+  for (const starter of STARTERS) {
+    const definition = built(starter, asGiven(starter))
+    if (sourcesMissing(actionsOf(definition), known).length > 0) continue
+    checked += 1
+    await body(owner.POST('/api/v1/automations/validate', { body: { definition } })).catch((cause: unknown) => {
+      wrong.push([starter.id, cause instanceof ApiError ? (cause.problem.mistakes ?? cause.problem.detail) : cause])
+    })
+  }
+  expect(wrong).toEqual([])
+  expect(checked).toBeGreaterThanOrEqual(10)
+})
+
+test('from the gallery to a saved automation, run now, and approved on the page of its run', async () => {
+  const server = await start()
+  const page = await visit(server, { path: '/automations', complains: /status of 422/ })
+  await page.getByRole('link', { name: 'Begin with one of twelve' }).click()
+  await page.getByRole('link', { name: /^Tell what a webhook says/ }).click()
+  await page.getByLabel('Name', { exact: true }).fill('Say it')
+  await page.getByRole('button', { name: 'Go on' }).click()
+  // What it would do stands beside the form, before anything is saved.
+  await page.getByText('1 step will wait for approval.').waitFor()
+  await page.getByRole('button', { name: 'Review & save…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('notify.send').first().waitFor()
+  await dialog.getByRole('button', { name: 'Save it' }).click()
+  // The token of its webhook is shown once.
+  await page.getByRole('dialog', { name: 'The token of the webhook hook' }).waitFor()
+  await page.getByLabel(/I have kept it/).check()
+  await page.getByRole('button', { name: 'Done' }).click()
+  await page.getByRole('heading', { name: 'Say it' }).waitFor()
+
+  await page.getByRole('button', { name: 'Run now…' }).click()
+  await dialog.getByRole('button', { name: 'Run it' }).click()
+  // The inputs are missing: each says so at its field.
+  await dialog.getByRole('alert').first().waitFor()
+  await dialog.getByLabel(/^title/).fill('Lunch')
+  await dialog.getByLabel(/^text/).fill('is ready')
+  await dialog.getByRole('button', { name: 'Run it' }).click()
+  await page.waitForURL(/\/runs\/run_/)
+  await steps(page).getByText('waiting').waitFor()
+  await step(page).getByText('Lunch').first().waitFor()
+  await approve(page)
+  await steps(page).getByText('succeeded').waitFor()
+  const [run] = (await body(server.owner.GET('/api/v1/runs'))).items
+  expect([run?.status, run?.inputs]).toEqual(['succeeded', { title: 'Lunch', text: 'is ready' }])
+  await page.goto(`/runs/${run?.id}?step=tell`)
+  await step(page)
+    .getByRole('link', { name: /^Receipt rcp_/ })
+    .waitFor()
+})
+
+test('a held step names its automation, run and step in the inbox, and leads to its run', async () => {
+  const server = await start()
+  const id = await saved(server)
+  const page = await visit(server)
+  const { run_id: run } = await body(
+    server.owner.POST('/api/v1/automations/{automation}/run', { params: { path: { automation: id } }, body: {} }),
+  )
+  const card = page.getByRole('region', { name: 'The selected call' })
+  await card.getByRole('link', { name: 'Morning note' }).waitFor()
+  await card.getByText('step tell').waitFor()
+  await card.getByRole('link', { name: `run ${run}` }).click()
+  await page.waitForURL(new RegExp(`/runs/${run}`))
+})
+
+test('a firing that did not run shows why, among the runs', async () => {
+  const server = await start()
+  const id = await saved(server)
+  const run = () => body(server.owner.POST('/api/v1/automations/{automation}/run', { params: { path: { automation: id } }, body: {} }))
+  await run()
+  const page = await visit(server, { path: `/automations/${id}` })
+  await page.getByRole('button', { name: 'Run now…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Run it' }).click()
+  await page.getByText('Nothing was started: a run had not ended yet.').waitFor()
+  await page.getByRole('button', { name: 'Runs and firings' }).click()
+  const all = page.getByRole('list', { name: 'Runs and firings' }).getByRole('listitem')
+  await all.getByText('Did not run: a run had not ended yet.').waitFor()
+  expect(await all.count()).toBe(2)
+})
+
+test('a run is run again from a step: what came before is taken over', async () => {
+  const server = await start()
+  const id = await saved(server)
+  const { run_id: run } = await body(
+    server.owner.POST('/api/v1/automations/{automation}/run', { params: { path: { automation: id } }, body: {} }),
+  )
+  const page = await visit(server, { path: `/runs/${run}` })
+  await approve(page)
+  await steps(page)
+    .getByRole('button', { name: /^tell\s*succeeded/ })
+    .click()
+  await step(page).getByRole('button', { name: 'Run again from here' }).click()
+  await page.waitForURL(url => url.pathname.startsWith('/runs/') && !url.pathname.endsWith(run ?? ''))
+  await steps(page).getByText('taken over').waitFor()
+  await approve(page)
+  await steps(page)
+    .getByRole('button', { name: /^tell\s*succeeded/ })
+    .waitFor()
+})
+
+test('what somebody saved meanwhile is not overwritten unseen', async () => {
+  const server = await start()
+  const id = await saved(server)
+  const page = await visit(server, { path: `/automations/${id}/edit`, complains: /status of 412/ })
+  await page.getByLabel(/^goal/).fill('Mine')
+  const other = { ...NOTE, goal: 'Theirs' }
+  await body(server.owner.PUT('/api/v1/automations/{automation}', { params: { path: { automation: id } }, body: { definition: other } }))
+  await page.getByRole('button', { name: 'Review & save…' }).click()
+  await page.getByRole('button', { name: 'Save as a new version' }).click()
+  await page.getByText('Version 2 was saved meanwhile.').waitFor()
+  await page.getByText('-  "goal": "Theirs",').waitFor()
+  await page.getByText('+  "goal": "Mine",').waitFor()
+  await page.getByRole('button', { name: 'Review & save…' }).click()
+  await page.getByRole('button', { name: 'Save as a new version' }).click()
+  await page.waitForURL(new RegExp(`/automations/${id}$`))
+  const now = await body(server.owner.GET('/api/v1/automations/{automation}', { params: { path: { automation: id } } }))
+  expect([now.version, (now.definition as { goal: string }).goal]).toEqual([3, 'Mine'])
+})

@@ -1,0 +1,249 @@
+import { screen, waitFor, within } from '@testing-library/react'
+import { beforeEach, expect, test } from 'vitest'
+import { openPage } from '@/test/page'
+import { Refused } from '@/test/server'
+import { keep } from './working'
+
+beforeEach(() => sessionStorage.clear())
+
+const definition = {
+  schema_version: '1.0',
+  name: 'Morning note',
+  goal: 'Say how many files there are.',
+  triggers: [{ trigger_id: 'hook', type: 'webhook', config: {} }],
+  plan: [{ step_id: 'write', action: 'files.write_text', config: { path: 'a.md', text: '{{ run.id }}' } }],
+}
+const automation = {
+  id: 'aut_1',
+  space_id: 'spc_1',
+  name: 'Morning note',
+  status: 'active',
+  version: 1,
+  digest: 'a'.repeat(64),
+  created_by: 'user:usr_x',
+  created_at: '2026-11-18T09:00:00Z',
+  changed_at: '2026-11-18T09:00:00Z',
+  next_due_at: null,
+  last_run: null,
+  triggers: [
+    {
+      id: 'hook',
+      automation_id: 'aut_1',
+      type: 'webhook',
+      enabled: true,
+      enabled_at: '2026-11-18T09:00:00Z',
+      fire_url: 'http://x/fire',
+      has_token: true,
+    },
+  ],
+  definition,
+}
+const schema = {
+  properties: {
+    name: { type: 'string' },
+    goal: { type: 'string', 'x-countersign-widget': 'textarea' },
+    inputs: { type: 'object', properties: { schema: { type: 'object' } } },
+    execution: { type: 'object', properties: {} },
+  },
+  $defs: {
+    step: {
+      type: 'object',
+      properties: {
+        step_id: { type: 'string' },
+        action: { type: 'string' },
+        when: { type: 'string' },
+        config: { type: 'object' },
+        output_as: { type: 'string' },
+        max_retries: { type: 'integer' },
+      },
+    },
+    webhook: { type: 'object', properties: { signature: { enum: ['none', 'standard_webhooks'] } } },
+  },
+}
+const plan = {
+  digest: 'b'.repeat(64),
+  steps: [
+    {
+      phase: 'plan',
+      step_id: 'write',
+      action: 'files.write_text',
+      title: 'Write',
+      tier: 'R2',
+      mode: 'require_approval',
+      mode_source: 'org_default',
+      tightened: [],
+    },
+  ],
+  schedules: [{ trigger_id: 'weekdays', schedule: 'at 09:00 on weekdays', timezone: 'Africa/Kigali', next: ['2026-11-18T07:00:00Z'] }],
+  warnings: [],
+  flags: [{ pointer: '/execution/on_failure', code: 'no_on_failure', message: 'nobody is told when it fails' }],
+}
+const none = () => ({ items: [], next: null })
+const answers = {
+  'GET /api/v1/schemas/automation': () => schema,
+  'GET /api/v1/event-types': none,
+  'GET /api/v1/automations': () => ({ items: [automation], next: null }),
+  'GET /api/v1/automation-drafts': none,
+  'GET /api/v1/runs': none,
+  'GET /api/v1/automations/aut_1': () => automation,
+  'GET /api/v1/automations/aut_1/plan': () => plan,
+  'POST /api/v1/automations/dry-run': () => plan,
+  'POST /api/v1/automations/aut_1/diff': () => ({ version: 1, changes: [{ pointer: '/goal', before: 'a', after: 'b' }] }),
+}
+const invoker = { org_id: 'org_x', principal: 'user:usr_x', name: 'ada', role: 'member', permissions: ['read', 'invoke', 'approve'] }
+const withInvoke = { ...answers, 'GET /api/v1/whoami': () => invoker }
+
+test('the list says what starts each, and an empty one leads to the gallery', async () => {
+  const { router, user } = openPage('/automations', { ...withInvoke, 'GET /api/v1/automations': none })
+  await user.click(await screen.findByRole('link', { name: 'Begin with one of twelve' }))
+  await waitFor(() => expect(router.state.location.pathname).toBe('/automations/gallery'))
+  expect(within(await screen.findByRole('list', { name: 'To begin with' })).getAllByRole('listitem')).toHaveLength(12)
+  // Only `files.write_text` is there in this server.
+  expect(screen.getAllByText(/^Needs the source .*documents.*, which is not here\.$/).length).toBeGreaterThan(0)
+})
+
+test('what was filled in stands in the editor, with what it would do', async () => {
+  const { server, user, router } = openPage('/automations/gallery?starter=hook-to-file', withInvoke)
+  const folder = await screen.findByLabelText('Folder')
+  await user.clear(folder)
+  await user.type(folder, 'inbox')
+  await user.click(screen.getByRole('button', { name: 'Go on' }))
+  await waitFor(() => expect(router.state.location.pathname).toBe('/automations/new'))
+  expect(await screen.findByText('1 step will wait for approval.')).toBeTruthy()
+  expect(screen.getByText('at 09:00 on weekdays')).toBeTruthy()
+  const asked = server.asked.find(each => each.path === '/api/v1/automations/dry-run')
+  expect(JSON.stringify(asked?.body)).toContain('inbox/{{ inputs.title | slugify }}.md')
+})
+
+test('mistakes of the server stand at their fields', async () => {
+  const mistakes = [{ pointer: '/plan/0/config/path', code: 'config_invalid', message: 'it is too long', hint: 'a shorter one' }]
+  openPage('/automations/aut_1/edit', {
+    ...withInvoke,
+    'POST /api/v1/automations/dry-run': () =>
+      new Refused(422, { code: 'definition_invalid', title: '', detail: 'x', type: '', status: 422, mistakes }),
+  })
+  const card = await screen.findByRole('region', { name: 'Step write' })
+  expect(await within(card).findByText('it is too long: a shorter one')).toBeTruthy()
+  expect((screen.getByRole('button', { name: 'Review & save…' }) as HTMLButtonElement).disabled).toBe(true)
+})
+
+test('what somebody saved meanwhile is shown before it is replaced', async () => {
+  keep('aut_1', { definition: { ...definition, goal: 'Mine' } })
+  let latest = automation
+  const { server, user } = openPage('/automations/aut_1/edit', {
+    ...withInvoke,
+    'GET /api/v1/automations/aut_1': () => latest,
+    'PUT /api/v1/automations/aut_1': ({ headers }) =>
+      headers.get('if-match') === `"${latest.digest}"`
+        ? { automation: latest, is_new_version: true, tokens: [], warnings: [] }
+        : new Refused(412, { code: 'automation_changed', title: '', detail: 'x', type: '', status: 412 }),
+  })
+  const review = () => screen.findByRole('button', { name: 'Review & save…' })
+  await waitFor(async () => expect(((await review()) as HTMLButtonElement).disabled).toBe(false))
+  latest = { ...automation, version: 2, digest: 'c'.repeat(64), definition: { ...definition, goal: 'Theirs' } }
+  await user.click(await review())
+  await user.click(await screen.findByRole('button', { name: 'Save as a new version' }))
+  expect(await screen.findByText(/^Version 2 was saved meanwhile/)).toBeTruthy()
+  expect(await screen.findByText('- "goal": "Theirs",', { normalizer: text => text.replace(/\s+/g, ' ').trim() })).toBeTruthy()
+  expect(server.asked.filter(asked => asked.method === 'PUT')).toHaveLength(1)
+  await user.click(await review())
+  await user.click(await screen.findByRole('button', { name: 'Save as a new version' }))
+  await waitFor(() => expect(server.asked.filter(asked => asked.method === 'PUT')).toHaveLength(2))
+})
+
+test('what was begun before another version was saved says so', async () => {
+  keep('aut_1', { definition: { ...definition, goal: 'Mine' }, base: 'd'.repeat(64) })
+  const { user, router } = openPage('/automations/aut_1/edit', withInvoke)
+  expect(await screen.findByText(/^Version 1 was saved meanwhile/)).toBeTruthy()
+  await user.click(screen.getByRole('button', { name: 'Throw away' }))
+  await waitFor(() => expect(router.state.location.pathname).toBe('/automations/aut_1'))
+  await user.click(await screen.findByRole('button', { name: 'Undo' }))
+  expect(((await screen.findByLabelText(/^goal/)) as HTMLTextAreaElement).value).toBe('Mine')
+})
+
+test('the form and the text are one document', async () => {
+  const { user, router } = openPage('/automations/aut_1/edit', withInvoke)
+  const goal = await screen.findByLabelText(/^goal/)
+  await user.clear(goal)
+  await user.type(goal, 'Another')
+  await user.click(screen.getByRole('button', { name: 'JSON' }))
+  await waitFor(() => expect(router.state.location.search).toEqual({ view: 'json' }))
+  expect((screen.getByLabelText('Definition') as HTMLTextAreaElement).value).toContain('"goal": "Another"')
+})
+
+test('a name is put where the cursor is', async () => {
+  const { user } = openPage('/automations/aut_1/edit', withInvoke)
+  const card = await screen.findByRole('region', { name: 'Step write' })
+  const path = (await within(card).findByLabelText(/^path/)) as HTMLInputElement
+  await user.click(path)
+  await user.click(within(card).getByText('Templates: names and filters'))
+  await user.click(within(card).getByRole('button', { name: 'run.id' }))
+  await waitFor(() => expect(path.value).toContain('{{ run.id }}'))
+})
+
+test('a new token is shown once', async () => {
+  const { user } = openPage('/automations/aut_1', {
+    ...withInvoke,
+    'POST /api/v1/automations/aut_1/triggers/hook/rotate-token': () => ({
+      trigger_id: 'hook',
+      token: 'cs_hook_new',
+      fire_url: 'http://x/fire',
+    }),
+  })
+  await user.click(await screen.findByRole('button', { name: 'New token for hook' }))
+  await user.click(screen.getByRole('button', { name: 'Make it' }))
+  expect(await screen.findByText('cs_hook_new')).toBeTruthy()
+})
+
+test('whoever may not change an automation reads it', async () => {
+  openPage('/automations/aut_1', answers)
+  expect(await screen.findByRole('heading', { name: 'hook' })).toBeTruthy()
+  expect(screen.queryByRole('button', { name: /Run now|Disable|New token/ })).toBeNull()
+})
+
+test('a firing that did not run says why', async () => {
+  const firing = {
+    id: 'fir_1',
+    automation_id: 'aut_1',
+    trigger_id: 'hook',
+    outcome: 'refused',
+    reason: 'inputs_invalid',
+    detail: '`since` is missing',
+    run_id: null,
+    at: '2026-11-18T09:00:00Z',
+    count: 1,
+    first_at: '2026-11-18T09:00:00Z',
+    last_at: '2026-11-18T09:00:00Z',
+  }
+  openPage('/automations/aut_1?tab=history', {
+    ...answers,
+    'GET /api/v1/automations/aut_1/firings': () => ({ items: [firing], next: null }),
+  })
+  expect(await screen.findByText('Did not run: its inputs do not fit.')).toBeTruthy()
+  expect(screen.getByText('`since` is missing')).toBeTruthy()
+})
+
+test('a draft is saved only by whoever has read what is worth checking', async () => {
+  const draft = {
+    id: 'drf_1',
+    space_id: 'spc_1',
+    name: 'Theirs',
+    automation_id: null,
+    definition,
+    made_by: 'agent:ses_1',
+    created_at: '2026-11-18T09:00:00Z',
+    expires_at: '2026-11-19T09:00:00Z',
+    flags: plan.flags,
+  }
+  const { server, user, router } = openPage('/automations/drafts/drf_1', {
+    ...withInvoke,
+    'GET /api/v1/automation-drafts/drf_1': () => draft,
+    'POST /api/v1/automation-drafts/drf_1/save': () => ({ automation, is_new_version: true, tokens: [], warnings: [] }),
+  })
+  const save = (await screen.findByRole('button', { name: 'Save it' })) as HTMLButtonElement
+  expect(save.disabled).toBe(true)
+  await user.click(screen.getByLabelText(/I have read/))
+  await user.click(save)
+  await waitFor(() => expect(router.state.location.pathname).toBe('/automations/aut_1'))
+  expect(server.asked.find(asked => asked.path.endsWith('/save'))?.body).toEqual({ accept_flags: true, signing_secrets: {} })
+})

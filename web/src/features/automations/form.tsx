@@ -1,0 +1,222 @@
+// A definition as a form, made of its published schema. Each step and each trigger is a form of its own, so that typing stays light.
+import { Plus } from 'lucide-react'
+import { type ReactNode, useState } from 'react'
+import type { Json, Mistake } from '@/api/types'
+import { SchemaForm } from '@/components/schema-form'
+import { Button, Section } from '@/components/ui'
+import { asErrors, formOf, merged, mistakesUnder, moved, partOf, pick, type Step, type Trigger, unusedName } from './model'
+import { Fold } from './parts'
+import { StepCard } from './step-card'
+import { TriggerCard } from './trigger-card'
+
+type Props = { schema: Json; definition: Json; mistakes: readonly Mistake[]; onChange: (definition: Json) => void }
+
+export function DefinitionForm({ schema, definition, mistakes, onChange }: Props) {
+  const triggers = (definition.triggers as Trigger[] | undefined) ?? []
+  const plan = (definition.plan as Step[] | undefined) ?? []
+  const execution = (definition.execution as Json | undefined) ?? {}
+  const after = (execution.on_failure as Step[] | undefined) ?? []
+  const ids = [...plan, ...after].map(step => step.step_id)
+  const set = (more: Json) => onChange({ ...definition, ...more })
+  const executionPart = ((schema.properties as Json).execution ?? {}) as Json
+  return (
+    <div className="max-w-3xl">
+      <Part name="basic" schema={schema} part={pick(schema, ['name', 'goal'])} value={definition} mistakes={mistakes} onChange={onChange} />
+
+      <Section title="What starts it">
+        <Cards
+          list={triggers}
+          onChange={next => set({ triggers: next })}
+          draw={(trigger, at, change, verbs) => (
+            <TriggerCard
+              schema={schema}
+              trigger={trigger}
+              name={`trigger-${at}`}
+              mistakes={mistakesUnder(mistakes, `/triggers/${at}`)}
+              onChange={change}
+              verbs={verbs}
+            />
+          )}
+        />
+        {triggers.length === 0 && <p className="mb-2 text-muted-fg">Without a trigger, only people start it.</p>}
+        <div className="flex flex-wrap gap-2">
+          {(['schedule', 'webhook', 'event'] as const).map(type => (
+            <Button
+              key={type}
+              onClick={() =>
+                set({
+                  triggers: [
+                    ...triggers,
+                    {
+                      trigger_id: unusedName(
+                        type,
+                        triggers.flatMap(each => each.trigger_id ?? []),
+                      ),
+                      type,
+                      config: STARTS[type],
+                    },
+                  ],
+                })
+              }
+            >
+              <Plus aria-hidden className="size-4" /> {type}
+            </Button>
+          ))}
+        </div>
+      </Section>
+
+      <Section title="Inputs">
+        <Fold title="What a run is given" open={mistakesUnder(mistakes, '/inputs').length > 0}>
+          <Part
+            name="inputs"
+            schema={schema}
+            part={((schema.properties as Json).inputs ?? {}) as Json}
+            value={(definition.inputs as Json | undefined) ?? {}}
+            mistakes={mistakesUnder(mistakes, '/inputs')}
+            onChange={inputs => set({ inputs })}
+          />
+        </Fold>
+      </Section>
+
+      <Section title="Steps, in order">
+        <Steps list={plan} where="plan" place="/plan" {...{ schema, definition, mistakes, ids }} onChange={next => set({ plan: next })} />
+      </Section>
+
+      <Section title="After a failure">
+        <p className="mb-2 text-muted-fg">They run once after a step failed or the run took too long.</p>
+        <Steps
+          list={after}
+          where="on_failure"
+          place="/execution/on_failure"
+          {...{ schema, definition, mistakes, ids }}
+          onChange={next => set({ execution: { ...execution, on_failure: next } })}
+        />
+      </Section>
+
+      <Section title="How it runs">
+        <Fold
+          title="Time, retries, several at once"
+          open={mistakesUnder(mistakes, '/execution').some(each => !each.pointer.startsWith('/on_failure'))}
+        >
+          <Part
+            name="execution"
+            schema={schema}
+            part={pick(executionPart, ['on_failure'], true)}
+            value={execution}
+            mistakes={mistakesUnder(mistakes, '/execution')}
+            onChange={next => set({ execution: next })}
+          />
+        </Fold>
+      </Section>
+    </div>
+  )
+}
+
+const STARTS: Record<Trigger['type'], Json> = {
+  schedule: { cron: '0 9 * * 1-5', timezone: Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC' },
+  webhook: {},
+  event: { event_type: '' },
+}
+
+type PartProps = { name: string; schema: Json; part: Json; value: Json; mistakes: readonly Mistake[]; onChange: (value: Json) => void }
+
+/** Some members of a value as a form; the others stay as they are. */
+export function Part({ name, schema, part, value, mistakes, onChange }: PartProps) {
+  // The form begins with this and then has its own: what it is given again must not replace what is typed.
+  const [form] = useState(() => {
+    const names = Object.keys((part.properties ?? {}) as Json)
+    const { title: _, description: __, ...bare } = part
+    return {
+      schema: formOf(schema, bare, value),
+      params: Object.fromEntries(Object.entries(value).filter(([each]) => names.includes(each))),
+    }
+  })
+  return (
+    <SchemaForm
+      name={name}
+      isOurs
+      schema={form.schema}
+      params={form.params}
+      showErrors={false}
+      refused={asErrors(mistakes)}
+      onChange={edited => onChange(merged(value, form.schema, edited))}
+    />
+  )
+}
+
+export type Verbs = { onUp?: () => void; onDown?: () => void; onCopy?: () => void; onRemove: () => void }
+
+/** A list of cards that can be moved, copied and removed. Every such change draws them anew; typing in one does not. */
+function Cards<T>({
+  list,
+  onChange,
+  copy,
+  draw,
+}: {
+  list: readonly T[]
+  onChange: (list: T[]) => void
+  copy?: (one: T) => T
+  draw: (one: T, at: number, change: (one: T) => void, verbs: Verbs) => ReactNode
+}) {
+  const [drawn, setDrawn] = useState(0)
+  const arranged = (next: T[]) => {
+    setDrawn(drawn + 1)
+    onChange(next)
+  }
+  return (
+    <ol className="mb-3 space-y-3 empty:hidden">
+      {list.map((one, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: what is moved is drawn anew
+        <li key={`${drawn} ${at}`}>
+          {draw(one, at, next => onChange(list.map((each, other) => (other === at ? next : each))), {
+            onUp: at > 0 ? () => arranged(moved(list, at, -1)) : undefined,
+            onDown: at < list.length - 1 ? () => arranged(moved(list, at, 1)) : undefined,
+            onCopy: copy && (() => arranged([...list.slice(0, at + 1), copy(one), ...list.slice(at + 1)])),
+            onRemove: () => arranged(list.filter((_, other) => other !== at)),
+          })}
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+type StepsProps = {
+  list: readonly Step[]
+  where: 'plan' | 'on_failure'
+  place: string
+  schema: Json
+  definition: Json
+  mistakes: readonly Mistake[]
+  ids: readonly string[]
+  onChange: (list: Step[]) => void
+}
+
+function Steps({ list, where, place, schema, definition, mistakes, ids, onChange }: StepsProps) {
+  return (
+    <>
+      <Cards
+        list={list}
+        onChange={onChange}
+        copy={step => ({ ...step, step_id: unusedName(step.step_id, ids), output_as: undefined })}
+        draw={(step, at, change, verbs) => (
+          <StepCard
+            schema={partOf(schema, 'step')}
+            root={schema}
+            definition={definition}
+            where={where}
+            at={at}
+            step={step}
+            mistakes={mistakesUnder(mistakes, `${place}/${at}`)}
+            onChange={change}
+            verbs={verbs}
+          />
+        )}
+      />
+      <Button
+        onClick={() => onChange([...list, { step_id: unusedName(where === 'plan' ? 'step' : 'alarm', ids), action: '', config: {} }])}
+      >
+        <Plus aria-hidden className="size-4" /> Step
+      </Button>
+    </>
+  )
+}

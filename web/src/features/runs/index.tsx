@@ -1,0 +1,151 @@
+// Every run of every automation, by status.
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useEffect, useRef, useState } from 'react'
+import type { ApiError } from '@/api/client'
+import type { Run } from '@/api/types'
+import { PageHead, Tabs } from '@/components/page-head'
+import { RunBadge } from '@/components/run-status'
+import { Button, Copy, Empty, Failed, Foreign, fieldClass, Loading, When } from '@/components/ui'
+import { automationsQuery } from '@/lib/automations'
+import { line } from '@/lib/clean'
+import { useNow } from '@/lib/clock'
+import { useOrgEvents } from '@/lib/events'
+import { milliseconds } from '@/lib/format'
+import { lasted, STATUSES, startedBy } from './model'
+import { runsQuery } from './queries'
+
+const route = getRouteApi('/runs')
+
+export function Runs() {
+  const filter = route.useSearch()
+  const navigate = useNavigate({ from: '/runs' })
+  const runs = useInfiniteQuery(runsQuery(filter))
+  const automations = useQuery(automationsQuery)
+  const { fresh, reveal } = useFresh(JSON.stringify(filter), () => void runs.refetch())
+  const items = runs.data?.pages.flatMap(page => page.items) ?? []
+  const isFiltered = Object.values(filter).some(Boolean)
+  const isListed = automations.data?.some(automation => automation.id === filter.automation)
+  const flags = [filter.automation ? ` --automation ${filter.automation}` : '', filter.status ? ` --status ${filter.status}` : '']
+  return (
+    <div className="flex h-full flex-col">
+      <PageHead title="Runs" command={`countersign run list${flags.join('')}`}>
+        <select
+          aria-label="Automation"
+          value={filter.automation ?? ''}
+          onChange={event => void navigate({ search: old => ({ ...old, automation: event.target.value || undefined }), replace: true })}
+          className={`${fieldClass} mt-2 sm:max-w-80`}
+        >
+          <option value="">of any automation</option>
+          {filter.automation && !isListed && <option value={filter.automation}>{filter.automation}</option>}
+          {automations.data?.map(automation => (
+            <option key={automation.id} value={automation.id}>
+              {line(automation.name)}
+            </option>
+          ))}
+        </select>
+        <Tabs
+          label="Status"
+          at={filter.status ?? ''}
+          tabs={[{ name: '', label: 'All' }, ...STATUSES.map(status => ({ name: status as string, label: status.replace('_', ' ') }))]}
+          onPick={status => void navigate({ search: old => ({ ...old, status: status || undefined }) })}
+        />
+      </PageHead>
+      {fresh && (
+        <Button look="quiet" className="rounded-none border-b text-primary" onClick={reveal}>
+          <span aria-live="polite">Something changed. Read it again</span>
+        </Button>
+      )}
+      <div className="min-h-0 flex-1 overflow-auto">
+        {runs.error && <Failed error={runs.error as ApiError} retry={() => void runs.refetch()} />}
+        {runs.isPending ? (
+          <Loading />
+        ) : items.length === 0 ? (
+          !runs.error && <Nothing isFiltered={isFiltered} onClear={() => void navigate({ search: {} })} />
+        ) : (
+          <ul aria-label="Runs" className="divide-y">
+            {items.map(run => (
+              <li key={run.id}>
+                <RunRow run={run} />
+              </li>
+            ))}
+          </ul>
+        )}
+        {runs.hasNextPage && (
+          <div className="p-4 text-center">
+            <Button busy={runs.isFetchingNextPage} onClick={() => void runs.fetchNextPage()}>
+              Older
+            </Button>
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** Rows stay where they are: what happened meanwhile waits behind a button. */
+function useFresh(filter: string, read: () => void) {
+  const [fresh, setFresh] = useState(false)
+  const seen = useRef(filter)
+  useOrgEvents(event => setFresh(old => old || (event !== 'reset' && event.type.startsWith('automation.run.'))))
+  useEffect(() => {
+    if (seen.current !== filter) setFresh(false)
+    seen.current = filter
+  }, [filter])
+  return {
+    fresh,
+    reveal: () => {
+      setFresh(false)
+      read()
+    },
+  }
+}
+
+function Nothing({ isFiltered, onClear }: { isFiltered: boolean; onClear: () => void }) {
+  if (isFiltered)
+    return (
+      <Empty title="No run fits">
+        <Button onClick={onClear}>Show all</Button>
+      </Empty>
+    )
+  return (
+    <Empty title="Nothing has run yet">
+      <p>A run appears here when a trigger of an automation fires, or when somebody runs it.</p>
+      <Link to="/automations" className="mt-3 inline-block text-primary underline">
+        To the automations
+      </Link>
+      <Copy text="countersign automation run 'Morning note'" className="mt-3" />
+    </Empty>
+  )
+}
+
+export function RunRow({ run }: { run: Run }) {
+  const now = useNow()
+  const ms = lasted(run, now)
+  return (
+    <Link
+      to="/runs/$run"
+      params={{ run: run.id }}
+      className="grid items-center gap-x-4 px-4 py-2.5 hover:bg-muted sm:grid-cols-[8rem_minmax(0,1fr)_auto] md:px-6"
+    >
+      <RunBadge status={run.status} />
+      <span className="min-w-0">
+        <Foreign text={run.automation_name ?? run.automation_id} className="block truncate font-medium" />
+        <span className="block truncate text-xs text-muted-fg">
+          version {run.version} · by {line(startedBy(run))}
+          {run.rerun_of && ' · once more'}
+          {run.error && <span className="text-danger"> · {line(`${run.error.step_id ?? run.error.code}: ${run.error.message}`)}</span>}
+        </span>
+      </span>
+      <span className="text-xs text-muted-fg tabular-nums sm:text-right">
+        <When at={run.created_at} />
+        {ms !== undefined && (
+          <span className="sm:block">
+            <span className="sm:hidden"> · </span>
+            {milliseconds(ms)}
+          </span>
+        )}
+      </span>
+    </Link>
+  )
+}

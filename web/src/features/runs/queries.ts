@@ -1,0 +1,35 @@
+// Everything the pages of runs ask the server.
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
+import { api, body } from '@/api/client'
+import type { Json, Schemas } from '@/api/types'
+
+export type RunFilter = { automation?: string; status?: string }
+
+/** What stands in the address may be no status: the server says so. */
+export const runsQuery = ({ automation, status }: RunFilter) =>
+  infiniteQueryOptions({
+    queryKey: ['runs', { automation, status }],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam }) =>
+      body(
+        api.GET('/api/v1/runs', {
+          params: { query: { automation, status: status as Schemas['RunStatus'] | undefined, limit: 50, after: pageParam } },
+        }),
+      ),
+    getNextPageParam: page => page.next ?? undefined,
+  })
+
+/** The newest hundred, of one automation or of all. */
+export const lastRunsQuery = (automation?: string) =>
+  queryOptions({
+    queryKey: ['runs', 'last', automation],
+    queryFn: async () => (await body(api.GET('/api/v1/runs', { params: { query: { automation, limit: 100 } } }))).items,
+  })
+
+export const runQuery = (run: string) =>
+  queryOptions({ queryKey: ['run', run], queryFn: () => body(api.GET('/api/v1/runs/{run}', { params: { path: { run } } })) })
+
+export const cancelRun = (run: string) => body(api.POST('/api/v1/runs/{run}/cancel', { params: { path: { run } } }))
+
+export const rerun = (run: string, how: { from_step?: string; inputs?: Json } = {}) =>
+  body(api.POST('/api/v1/runs/{run}/rerun', { params: { path: { run } }, body: how }))

@@ -1,0 +1,175 @@
+// The steps of a run as a rail, and one of them whole: what went wrong first, then what came back and what was asked.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { Run } from '@/api/types'
+import { Pre } from '@/components/changes'
+import { Params } from '@/components/params'
+import { StepBadge } from '@/components/run-status'
+import { Button, Copy, cx, Failed, Foreign, Section, When } from '@/components/ui'
+import { Answer } from '@/features/inbox/answer'
+import type { Denials } from '@/features/inbox/denials'
+import { oneQuery } from '@/features/invocations/queries'
+import { actionQuery } from '@/lib/actions'
+import { json, line } from '@/lib/clean'
+import { milliseconds } from '@/lib/format'
+import { useMay } from '@/lib/me'
+import { useSending } from '@/lib/sending'
+import { type Line, noRerunFrom, shares } from './model'
+import { rerun } from './queries'
+import { useFired } from './start'
+
+export function StepRail({ lines, chosen, onPick }: { lines: readonly Line[]; chosen: Line | undefined; onPick: (id: string) => void }) {
+  const long = shares(lines)
+  return (
+    <ol className="py-2">
+      {lines.map((each, at) => (
+        <li key={`${each.phase} ${each.id}`}>
+          {each.phase === 'on_failure' && each.index === 0 && (
+            <p className="px-4 pt-3 pb-1 text-xs font-semibold text-muted-fg">after the failure</p>
+          )}
+          <button
+            type="button"
+            aria-current={each === chosen ? 'step' : undefined}
+            onClick={() => onPick(each.id)}
+            className={cx(
+              'block w-full border-l-2 px-4 py-2 text-left max-md:min-h-11',
+              each === chosen ? 'border-l-primary bg-accent' : 'border-l-transparent hover:bg-muted',
+            )}
+          >
+            <span className="flex items-baseline justify-between gap-2">
+              <Foreign text={each.id} className="truncate font-medium" />
+              <StepBadge state={each.state} />
+            </span>
+            <span className="flex items-baseline justify-between gap-2 text-xs text-muted-fg">
+              <Foreign text={each.action} className="truncate font-mono" />
+              <span className="shrink-0 tabular-nums">
+                {each.record?.copied_from ? 'taken over' : each.ms !== undefined && milliseconds(each.ms)}
+              </span>
+            </span>
+            <span aria-hidden className="mt-1 block h-1 rounded bg-muted">
+              <span
+                className={cx('block h-1 rounded', each.state === 'failed' ? 'bg-danger' : 'bg-primary')}
+                style={{ width: `${long[at]}%` }}
+              />
+            </span>
+          </button>
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+export function StepPanel({ run, line: step, denials }: { run: Run; line: Line; denials: Denials }) {
+  const { record } = step
+  const isHere = step.state === 'waiting' || step.state === 'running'
+  const invocation = record?.invocation_id ?? (isHere ? run.invocation_id : undefined)
+  // A person answers here what waits for one; the card shows all of the call.
+  if (isHere && run.status === 'waiting' && invocation && run.waiting_for !== 'retry')
+    return (
+      <>
+        <StepHead run={run} step={step} />
+        <Answer id={invocation} denials={denials} isToSettle={false} />
+      </>
+    )
+  return (
+    <>
+      <StepHead run={run} step={step} />
+      <div className="px-4 pb-6 md:px-6">
+        {record?.error && (
+          <p role="alert" className="foreign mt-4 rounded-md border border-danger bg-removed p-3">
+            <span className="font-medium">{line(record.error.message)}</span> ({record.error.code})
+          </p>
+        )}
+        {!record && <p className="mt-4 text-muted-fg">{NOT_YET[step.state]}</p>}
+        {record?.status === 'skipped' && <p className="mt-4 text-muted-fg">Its condition did not hold, so nothing was called.</p>}
+        {record?.copied_from && (
+          <p className="mt-4 text-muted-fg">
+            Its result was taken from{' '}
+            <Link to="/runs/$run" params={{ run: record.copied_from }} className="text-primary underline">
+              an earlier run
+            </Link>
+            : it was not called again.
+          </p>
+        )}
+        {record?.output != null && (
+          <Section title="What came back">
+            <Pre text={json(record.output)} />
+          </Section>
+        )}
+        {invocation && <Called id={invocation} receipt={record?.receipt?.id} />}
+      </div>
+    </>
+  )
+}
+
+const NOT_YET: Partial<Record<Line['state'], string>> = {
+  ahead: 'The run has not come here yet.',
+  running: 'It is being worked on.',
+  waiting: 'It waits for the time of its next attempt.',
+  not_reached: 'The run ended before it.',
+}
+
+function StepHead({ run, step }: { run: Run; step: Line }) {
+  const { error, busy, run: send } = useSending()
+  const mayRun = useMay().includes('invoke')
+  const fired = useFired()
+  const refused = noRerunFrom(run, step)
+  return (
+    <header className="px-4 pt-4 md:px-6">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
+        <h2 className="text-base font-semibold">
+          <Foreign text={step.id} />
+        </h2>
+        <StepBadge state={step.state} />
+        <Foreign text={step.action} className="font-mono text-xs text-muted-fg" />
+        {step.record && (
+          <span className="text-xs text-muted-fg">
+            ended <When at={step.record.ended_at} />
+          </span>
+        )}
+        {mayRun && !refused && (
+          <span className="ml-auto flex flex-wrap items-center gap-2">
+            <Copy text={`countersign run rerun ${run.id} --from ${step.id}`} label="command" />
+            <Button
+              busy={!!busy}
+              title="What came before is taken from this run, and so is its version"
+              onClick={() => void send('it', async () => fired(await rerun(run.id, { from_step: step.id })))}
+            >
+              Run again from here
+            </Button>
+          </span>
+        )}
+      </div>
+      {error && <Failed error={error} />}
+    </header>
+  )
+}
+
+/** The call of a step: what was asked, and where its receipt is. */
+function Called({ id, receipt }: { id: string; receipt: string | undefined }) {
+  const read = useQuery({ ...oneQuery(id), retry: false })
+  const item = read.data?.invocation
+  const action = useQuery({ ...actionQuery(item?.action ?? ''), enabled: !!item })
+  return (
+    <>
+      {item && (
+        <Section title="What was asked">
+          <Params params={item.params} schema={action.data?.params_schema} />
+        </Section>
+      )}
+      <Section title="Its call">
+        <p className="flex flex-wrap items-center gap-x-4 gap-y-2">
+          <Link to="/invocations/$invocation" params={{ invocation: id }} className="text-primary underline">
+            How it went, with each attempt
+          </Link>
+          {receipt && (
+            <Link to="/receipts/$receipt" params={{ receipt }} className="text-primary underline">
+              Receipt {receipt}
+            </Link>
+          )}
+          <Copy text={id} />
+        </p>
+      </Section>
+    </>
+  )
+}
