@@ -24,6 +24,7 @@ mod definitions;
 mod deliveries;
 mod events;
 mod firings;
+mod gatherings;
 mod grants;
 mod integrity;
 mod invocations;
