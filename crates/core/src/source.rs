@@ -299,6 +299,27 @@ impl Error {
         }
     }
 
+    /// Whether a failure with this code was transient.
+    pub fn is_transient_code(code: &str) -> bool {
+        matches!(code, "source_unreachable" | "source_busy")
+    }
+
+    /// How long the source asked to be left alone.
+    pub const fn retry_after_ms(&self) -> Option<u64> {
+        match self {
+            Self::Busy { retry_after_ms, .. } => *retry_after_ms,
+            Self::Unreachable { .. }
+            | Self::NoTurn { .. }
+            | Self::TimedOut { .. }
+            | Self::Broken { .. }
+            | Self::Reported { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::WorkspaceElsewhere
+            | Self::PreviewUnsupported { .. } => None,
+        }
+    }
+
     /// The message without its remark about the effect, for when it is known that there was none.
     pub fn without_conclusion(&self) -> String {
         let text = self.to_string();

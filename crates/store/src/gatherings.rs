@@ -1,7 +1,7 @@
 //! Events that start one run together: the last of a burst, or a batch. What is gathered so far is a row with a time at which it is due, so a
 //! restart loses none of it. The row says which events it has seen: an event that is handled twice is gathered once.
 
-use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
+use crate::db::{Columns, Row, Tx, all, count as count_rows, only, to_json, vals};
 use crate::firings::{fire_in, insert_firing};
 use crate::{Error, Store};
 use countersign_core::automation::Firing;
@@ -49,8 +49,14 @@ pub(crate) async fn gather_in(store: &Store, tx: &mut Tx, event: GatheredEvent) 
     let now = tx.now();
     let sql = "SELECT firing_id, events, count, last_seq, first_at, due_at FROM gatherings
                WHERE org_id = $1 AND automation_id = $2 AND trigger_id = $3";
-    let stored = only(tx.query(sql, &vals![org.as_str(), automation.as_str(), trigger.as_str()]).await?, read_stored)?;
+    let params = vals![org.as_str(), automation.as_str(), trigger.as_str()];
+    let stored = only(tx.query(sql, &params).await?, read_stored)?;
     if stored.as_ref().is_some_and(|stored| stored.last_seq >= seq) {
+        return Ok(Gathered::Known);
+    }
+    // It may have been removed since the event was matched.
+    let sql = "SELECT count(*) FROM triggers WHERE org_id = $1 AND automation_id = $2 AND id = $3";
+    if count_rows(tx.query(sql, &params).await?)? == 0 {
         return Ok(Gathered::Known);
     }
     let open = stored.filter(|stored| stored.due_at.is_some());
