@@ -16,7 +16,7 @@ pub(crate) fn wait(backoff: Backoff, attempts: u32, random: u64, asked_ms: u64) 
             let bound_ms = LADDER.base_ms.saturating_mul(u64::from(attempts)).clamp(1, LADDER.cap_ms);
             Duration::from_millis((random % bound_ms).max(asked_ms))
         }
-        // Its first bound is doubled already: the first attempt was made without a wait.
+        // Up to 2 s after the first attempt, 4 s after the second, and so on.
         Backoff::Exponential => LADDER.wait(attempts.saturating_add(1), random, asked_ms),
     }
 }

@@ -61,7 +61,7 @@ impl Engine {
         for gathering in due {
             let (automation, trigger) = (gathering.automation.clone(), gathering.trigger.clone());
             if let Err(error) = self.fire_gathering(gathering).await {
-                tracing::warn!(%error, %automation, trigger, "gathered events could not be fired; they are tried again");
+                tracing::warn!(%error, %automation, %trigger, "gathered events could not be fired; they are tried again");
                 failed = Some(error);
             }
         }
